@@ -1,0 +1,71 @@
+# Everything happens in .venv. A stamp is written only after its step succeeded,
+# so a half-made environment is made again.
+
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	--constraint constraints.txt
+
+# The environment knows the folder it was made in: a moved or copied checkout,
+# or a Python that is gone, makes it anew.
+MADE_FOR := $(shell test -x $(BIN)/python && cat $(VENV)/.made 2>/dev/null)
+ifneq "$(MADE_FOR)" "$(CURDIR)"
+.PHONY: $(VENV)/.made
+endif
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup run test check format docs bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' \
+		$(firstword $(MAKEFILE_LIST))
+
+$(VENV)/.made:
+	@echo "making $(VENV)"
+	@PYTHON="$(PYTHON)" sh scripts/make-venv $(VENV)
+	@printf '%s\n' "$(CURDIR)" > $@
+
+$(VENV)/.run: $(VENV)/.made pyproject.toml constraints.txt
+	@echo "installing irene (the first time takes a few minutes)"
+	@$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
+	@echo "installing irene and its development tools (the first time takes a few minutes)"
+	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@ $(VENV)/.run
+
+setup: $(VENV)/.dev  ## make .venv with the development tools
+
+run: $(VENV)/.run  ## trace bert-base-uncased and show its tree
+	@$(BIN)/irene trace bert-base-uncased
+
+# One torch thread per worker: JOBS workers fill JOBS cores.
+test: $(VENV)/.dev  ## run all tests (JOBS=2 workers)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+# Not --quiet: it would hide the warnings from --strict.
+check: $(VENV)/.dev  ## check format, lint, types and docs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m mkdocs build --strict
+
+format: $(VENV)/.dev  ## format the code and fix what lint can fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.dev  ## build the documentation into site/
+	$(BIN)/python -m mkdocs build --strict
+
+bench: $(VENV)/.run  ## run the benchmarks
+	@for benchmark in benchmarks/*.py; do \
+		test -e "$$benchmark" || { echo "no benchmarks in benchmarks/"; exit 1; }; \
+		$(BIN)/python "$$benchmark" || exit 1; \
+	done
+
+clean:  ## remove .venv and everything built
+	rm -rf $(VENV) build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
