@@ -1,0 +1,51 @@
+"""irene: how much energy a model uses, and where inside it.
+
+`irene.trace` turns a model into a `ModelTree` with the cost of every node;
+`irene.load` reads a saved one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from irene.errors import IreneError
+
+if TYPE_CHECKING:
+    from irene import trace
+    from irene.energy import Energy
+    from irene.hardware import Hardware
+    from irene.spec import RunSpec
+    from irene.tree import ModelTree, Node, load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Energy",
+    "Hardware",
+    "IreneError",
+    "ModelTree",
+    "Node",
+    "RunSpec",
+    "load",
+    "trace",
+]
+
+_HOMES = {
+    "Energy": "irene.energy",
+    "Hardware": "irene.hardware",
+    "ModelTree": "irene.tree",
+    "Node": "irene.tree",
+    "RunSpec": "irene.spec",
+    "load": "irene.tree",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a room only when something in it is asked for."""
+    from importlib import import_module
+
+    if name == "trace":
+        return import_module("irene.trace")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

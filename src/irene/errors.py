@@ -1,0 +1,78 @@
+"""Every error this program raises on purpose, in one tree.
+
+    IreneError
+    ├── UsageError                 the request cannot be met as it stands (exit code 2)
+    │   ├── SpecError              a RunSpec field has an impossible value
+    │   ├── UnknownModelError      no catalogue entry, file or hub model of that name
+    │   ├── ConfigError            a model config that cannot be read or built
+    │   ├── LimitError             larger than the limits allow
+    │   └── TraceError             the model's own forward or backward failed
+    ├── FormatError                a file is corrupt, foreign or of a newer version
+    └── MissingExtraError          an optional dependency is not installed
+
+A message says what happened, with the value, and what to do about it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConfigError",
+    "FormatError",
+    "IreneError",
+    "LimitError",
+    "MissingExtraError",
+    "SpecError",
+    "TraceError",
+    "UnknownModelError",
+    "UsageError",
+]
+
+
+class IreneError(Exception):
+    """Base of all errors raised on purpose."""
+
+    exit_code = 1
+
+
+class UsageError(IreneError):
+    """The request cannot be met as it stands; the message says how to change it."""
+
+    exit_code = 2
+
+
+class SpecError(UsageError):
+    """A field of a RunSpec has an impossible value."""
+
+
+class UnknownModelError(UsageError):
+    """No catalogue entry, config file or hub model answers to that name."""
+
+
+class ConfigError(UsageError):
+    """A model config cannot be read, or no model can be built from it."""
+
+
+class LimitError(UsageError):
+    """The request is larger than the limits allow."""
+
+
+class TraceError(UsageError):
+    """The model's own code failed while it was traced.
+
+    Attributes:
+        path: Dotted path of the module that was running, "" for the model itself.
+    """
+
+    def __init__(self, message: str, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class FormatError(IreneError):
+    """A file is corrupt, not ours, or written by a newer version."""
+
+    exit_code = 2
+
+
+class MissingExtraError(IreneError):
+    """An optional dependency is missing; the message names the install line."""

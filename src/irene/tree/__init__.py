@@ -1,0 +1,33 @@
+"""The tree: a model, its modules, its ML primitives and their math operations.
+
+- `model_tree`: `ModelTree`, what everybody passes around.
+- `node`: `Node`, a view of one row.
+- `columns`: the arrays inside.
+- `builder`: `TreeBuilder`, how trees are made.
+- `folding`: fold, unfold, cut.
+- `document`: the JSON document, out and in.
+- `text`: the tree as plain text.
+"""
+
+from irene.tree.builder import TreeBuilder
+from irene.tree.columns import KINDS, Columns, EnergyColumns, Signature
+from irene.tree.document import SCHEMA, load
+from irene.tree.model_tree import OWN, Cost, ModelTree
+from irene.tree.node import Node
+from irene.tree.text import human, member_names
+
+__all__ = [
+    "KINDS",
+    "OWN",
+    "SCHEMA",
+    "Columns",
+    "Cost",
+    "EnergyColumns",
+    "ModelTree",
+    "Node",
+    "Signature",
+    "TreeBuilder",
+    "human",
+    "load",
+    "member_names",
+]

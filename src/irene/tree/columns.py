@@ -1,0 +1,155 @@
+"""The arrays inside a tree: one row per node, in pre-order.
+
+Depth alone carries the structure: a row's parent is the last row before it that is one
+level higher. Folding, unfolding and pruning are then plain selections of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["KINDS", "Columns", "EnergyColumns", "Signature"]
+
+KINDS = ("model", "module", "ml", "math")
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Shape = tuple[int, ...]
+
+
+class Signature(NamedTuple):
+    """What goes into a node and what comes out.
+
+    Attributes:
+        inputs: Shapes of the input tensors, in the order of the call.
+        outputs: Shapes of the output tensors.
+        dtype: Type of the first output (`fp32`, `bf16`, `int64`, …), "" if none.
+    """
+
+    inputs: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyColumns:
+    """Energy of every row, for one instance of the node, children included.
+
+    Attributes:
+        joules: Best values, J.
+        low: Lower ends, J.
+        high: Upper ends, J.
+        source: Index into `SOURCES` of the energy words.
+        produced_by: What produced these numbers.
+    """
+
+    joules: Floats
+    low: Floats
+    high: Floats
+    source: npt.NDArray[np.uint8]
+    produced_by: str
+
+    def select(self, rows: Any) -> EnergyColumns:
+        """The energies of some rows, in the order given."""
+        return EnergyColumns(
+            self.joules[rows],
+            self.low[rows],
+            self.high[rows],
+            self.source[rows],
+            self.produced_by,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """One array per property; costs are of one instance, children included.
+
+    Attributes:
+        depth: Distance from the root, which has 0.
+        kind: Index into `KINDS`.
+        name: Index into the tree's strings: path relative to the parent; a leading
+            "/" marks a path that is not below the parent's.
+        op: Index into the tree's strings.
+        signature: Index into the tree's signatures.
+        count: Instances that this row stands for under its parent; 1 unless folded.
+        params: Parameters of the module, shared ones once.
+        flops: Floating-point operations; a multiply-add is two.
+        bytes_read: Bytes read from memory, each input of an op once.
+        bytes_written: Bytes written to memory.
+    """
+
+    depth: Ints
+    kind: Ints
+    name: Ints
+    op: Ints
+    signature: Ints
+    count: Ints
+    params: Ints
+    flops: Ints
+    bytes_read: Ints
+    bytes_written: Ints
+
+    @classmethod
+    def from_lists(cls, lists: Mapping[str, Iterable[int]]) -> Columns:
+        """Turn one list per property into arrays."""
+        return cls(
+            **{f.name: np.asarray(lists[f.name], dtype=np.int64) for f in fields(cls)}
+        )
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.depth)
+
+    def select(self, rows: Any, **changed: Ints) -> Columns:
+        """Some rows in the order given, with whole columns replaced."""
+        picked = Columns(*(getattr(self, f.name)[rows] for f in fields(Columns)))
+        return replace(picked, **changed) if changed else picked
+
+    def parents(self) -> Ints:
+        """Row of every row's parent; -1 for the root."""
+        parent = np.full(len(self), -1, dtype=np.int64)
+        above = np.flatnonzero(self.depth == 0)
+        for level in range(1, int(self.depth.max()) + 1):
+            here = np.flatnonzero(self.depth == level)
+            parent[here] = above[np.searchsorted(above, here) - 1]
+            above = here
+        return parent
+
+    def ends(self) -> Ints:
+        """Row after the last descendant of every row."""
+        end = np.full(len(self), len(self), dtype=np.int64)
+        for level in range(int(self.depth.max()) + 1):
+            here = np.flatnonzero(self.depth == level)
+            stops = np.append(np.flatnonzero(self.depth <= level), len(self))
+            end[here] = stops[np.searchsorted(stops, here, side="right")]
+        return end
+
+    def children_sum(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Sum over each row's direct children of `values`, times their counts."""
+        total = np.zeros(len(self), dtype=values.dtype)
+        if len(self) > 1:
+            np.add.at(total, self.parents()[1:], (values * self.count)[1:])
+        return total
+
+    def inclusive(self, own: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Own value plus, level by level from below, all children's."""
+        total = own.copy()
+        parent = self.parents()
+        for level in range(int(self.depth.max()), 0, -1):
+            here = np.flatnonzero(self.depth == level)
+            np.add.at(total, parent[here], total[here] * self.count[here])
+        return total
+
+    def multiplicity(self) -> Ints:
+        """How many times each row occurs in the whole, unfolded tree."""
+        total = self.count.copy()
+        parent = self.parents()
+        for level in range(1, int(self.depth.max()) + 1):
+            here = np.flatnonzero(self.depth == level)
+            total[here] *= total[parent[here]]
+        return total

@@ -1,0 +1,362 @@
+"""ModelTree: the one tree that runs through everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from irene.energy import Energy, Source
+from irene.errors import UsageError
+from irene.hardware import Hardware
+from irene.spec import RunSpec
+from irene.tree.columns import KINDS, Columns, EnergyColumns, Floats, Ints, Signature
+from irene.tree.node import Node
+
+__all__ = ["OWN", "Cost", "ModelTree"]
+
+SOURCES: tuple[Source, ...] = get_args(Source)
+OWN = "(own)"
+"""Key of `by_operator` for energy that belongs to no primitive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a node or a group of nodes costs in all.
+
+    Attributes:
+        calls: How many nodes of the unfolded tree it sums.
+        flops: Floating-point operations; a multiply-add is two.
+        bytes_read: Bytes read from memory.
+        bytes_written: Bytes written to memory.
+        energy_j: Energy, J; None where the tree carries none.
+    """
+
+    calls: int
+    flops: int
+    bytes_read: int
+    bytes_written: int
+    energy_j: float | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes read and written."""
+        return self.bytes_read + self.bytes_written
+
+
+class ModelTree:
+    """A model as a tree of modules, ML primitives and math operations.
+
+    Arrays inside (`columns`), node views outside (`root`, `nodes()`, `find`). Trees are
+    immutable: `fold`, `unfold`, `at_level` and `with_energy` return new ones.
+
+    Attributes:
+        columns: The arrays, one row per node, in pre-order.
+        strings: Names and ops that the columns index.
+        signatures: Shapes and dtypes that the columns index.
+        members: For folded rows, name and sibling position of every instance.
+        spec: The run it describes, if it is a run of a named model.
+        hardware: The machine its energy holds for.
+        provenance: How it came about: versions, device, model class.
+        notes: Assumptions a reader should know, in words.
+        unsupported: Ops that ran without a FLOP formula, and how often each did.
+        energy: Energy of every row, or None.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        strings: Sequence[str],
+        signatures: Sequence[Signature],
+        *,
+        members: Mapping[int, tuple[tuple[str, int], ...]] | None = None,
+        spec: RunSpec | None = None,
+        hardware: Hardware | None = None,
+        provenance: Mapping[str, str] | None = None,
+        notes: Sequence[str] = (),
+        unsupported: Mapping[str, int] | None = None,
+        energy: EnergyColumns | None = None,
+    ) -> None:
+        self.columns = columns
+        self.strings = tuple(strings)
+        self.signatures = tuple(signatures)
+        self.members = dict(members or {})
+        self.spec = spec
+        self.hardware = hardware
+        self.provenance = dict(provenance or {})
+        self.notes = tuple(notes)
+        self.unsupported = dict(unsupported or {})
+        self.energy = energy
+
+    # Structure ----------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Number of nodes (rows) as stored; see `node_count` for the unfolded one."""
+        return len(self.columns)
+
+    @property
+    def root(self) -> Node:
+        """The model."""
+        return Node(self, 0)
+
+    def nodes(self, kind: str | None = None) -> Iterator[Node]:
+        """All nodes in pre-order, or those of one kind."""
+        if kind is None:
+            return (Node(self, row) for row in range(len(self)))
+        rows = np.flatnonzero(self.columns.kind == KINDS.index(kind))
+        return (Node(self, int(row)) for row in rows)
+
+    def find(self, path: str, call: int = 1) -> Node:
+        """The node at a dotted path.
+
+        Raises:
+            KeyError: No node has that path and call.
+        """
+        for row in self._rows_by_path.get(path, ()):
+            if self.calls[row] == call:
+                return Node(self, row)
+        raise KeyError(f"no node {path!r} (call {call}) in this tree")
+
+    @cached_property
+    def parents(self) -> Ints:
+        """Row of every row's parent; -1 for the root."""
+        return self.columns.parents()
+
+    @cached_property
+    def ends(self) -> Ints:
+        """Row after the last descendant of every row."""
+        return self.columns.ends()
+
+    def children_of(self, row: int) -> list[int]:
+        """Rows directly below a row."""
+        rows, child, end = [], row + 1, int(self.ends[row])
+        while child < end:
+            rows.append(child)
+            child = int(self.ends[child])
+        return rows
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """Dotted path of every row."""
+        paths: list[str] = []
+        parents = self.parents.tolist()
+        for row, name in enumerate(self.columns.name.tolist()):
+            text = self.strings[name]
+            if text.startswith("/"):
+                paths.append(text[1:])
+                continue
+            above = paths[parents[row]] if row else ""
+            paths.append(f"{above}.{text}" if above else text)
+        return paths
+
+    @cached_property
+    def calls(self) -> list[int]:
+        """Which call of its path every row is, from 1."""
+        seen: dict[str, int] = {}
+        calls = []
+        for path, times in zip(self.paths, self.multiplicity.tolist(), strict=True):
+            calls.append(seen.get(path, 0) + 1)
+            seen[path] = seen.get(path, 0) + times
+        return calls
+
+    @cached_property
+    def _rows_by_path(self) -> dict[str, list[int]]:
+        rows: dict[str, list[int]] = {}
+        for row, path in enumerate(self.paths):
+            rows.setdefault(path, []).append(row)
+        return rows
+
+    @cached_property
+    def multiplicity(self) -> Ints:
+        """How many times each row occurs in the unfolded tree."""
+        return self.columns.multiplicity()
+
+    @property
+    def node_count(self) -> int:
+        """Number of nodes of the unfolded tree."""
+        return int(self.multiplicity.sum())
+
+    # Answers ------------------------------------------------------------------
+
+    def total(self) -> Cost:
+        """Cost of the whole model."""
+        return self._sum(np.array([0]))
+
+    def by_module(self) -> dict[str, Cost]:
+        """Cost of the model and of every module, by path; calls of one path summed.
+
+        In a folded tree a path is that of the first of the equal modules, and the cost
+        is of all of them.
+        """
+        depth_of_module = self.columns.kind <= KINDS.index("module")
+        groups: dict[str, list[int]] = {}
+        for row in np.flatnonzero(depth_of_module).tolist():
+            groups.setdefault(self.paths[row], []).append(row)
+        return {path: self._sum(np.array(rows)) for path, rows in groups.items()}
+
+    def by_operator(self) -> dict[str, Cost]:
+        """Cost of every ML primitive, by op, the largest first.
+
+        Costs of primitives add up to the total; energy that belongs to no primitive is
+        under `OWN`.
+        """
+        primitive = KINDS.index("ml")
+        rows = np.flatnonzero(self.columns.kind == primitive)
+        order = np.argsort(self.columns.op[rows], kind="stable")
+        ops, starts = np.unique(self.columns.op[rows][order], return_index=True)
+        groups = np.split(rows[order], starts[1:]) if len(rows) else []
+        costs = {
+            self.strings[op]: self._sum(group)
+            for op, group in zip(ops.tolist(), groups, strict=True)
+        }
+        if self.own_j is not None:
+            above = self.columns.kind < primitive
+            own_j = float((self.own_j * self.multiplicity)[above].sum())
+            costs[OWN] = Cost(int(self.multiplicity[above].sum()), 0, 0, 0, own_j)
+        return dict(sorted(costs.items(), key=lambda item: _weight(item[1])))
+
+    def table(self, depth: int | None = None, level: str = "ml") -> str:
+        """The tree as plain text, equal layers folded.
+
+        Args:
+            depth: Levels below the model to show; None for all.
+            level: Deepest kind to show (`module`, `ml` or `math`).
+        """
+        from irene.tree.text import table
+
+        return table(self, depth, level)
+
+    def _sum(self, rows: Ints) -> Cost:
+        times, columns = self.multiplicity[rows], self.columns
+        energy = self.energy
+        return Cost(
+            int(times.sum()),
+            int((columns.flops[rows] * times).sum()),
+            int((columns.bytes_read[rows] * times).sum()),
+            int((columns.bytes_written[rows] * times).sum()),
+            None if energy is None else float((energy.joules[rows] * times).sum()),
+        )
+
+    # Energy -------------------------------------------------------------------
+
+    def energy_of(self, row: int) -> Energy | None:
+        """Energy of one instance of a row, or None where nothing is known."""
+        if self.energy is None or np.isnan(self.energy.joules[row]):
+            return None
+        return Energy(
+            float(self.energy.joules[row]),
+            float(self.energy.low[row]),
+            float(self.energy.high[row]),
+            SOURCES[self.energy.source[row]],
+            self.energy.produced_by,
+        )
+
+    @cached_property
+    def own_j(self) -> Floats | None:
+        """Energy of every row that none of its children carries, J."""
+        if self.energy is None:
+            return None
+        joules = self.energy.joules
+        own: Floats = joules - self.columns.children_sum(joules)
+        return own
+
+    def with_energy(
+        self, energy: EnergyColumns, hardware: Hardware | None = None
+    ) -> ModelTree:
+        """The same tree carrying these energies.
+
+        Args:
+            energy: One value per row.
+            hardware: The machine they hold for.
+        """
+        if len(energy.joules) != len(self):
+            raise UsageError(
+                f"{len(energy.joules)} energies for a tree of {len(self)} nodes"
+            )
+        return self._derive(self.columns, energy=energy, hardware=hardware)
+
+    # Shapes of the same tree --------------------------------------------------
+
+    def fold(self) -> ModelTree:
+        """Equal numbered siblings (layers, repeated calls) as one node with a count."""
+        from irene.tree.folding import fold
+
+        return fold(self)
+
+    def unfold(self) -> ModelTree:
+        """The tree before `fold`, exactly."""
+        from irene.tree.folding import unfold
+
+        return unfold(self)
+
+    def at_level(self, level: str) -> ModelTree:
+        """The tree cut below a kind of node; costs stay in the nodes above the cut."""
+        from irene.tree.folding import cut
+
+        return cut(self, level)
+
+    def _derive(self, columns: Columns, **changed: Any) -> ModelTree:
+        keep: dict[str, Any] = {
+            "strings": self.strings,
+            "signatures": self.signatures,
+            "members": self.members,
+            "spec": self.spec,
+            "hardware": self.hardware,
+            "provenance": self.provenance,
+            "notes": self.notes,
+            "unsupported": self.unsupported,
+            "energy": self.energy,
+        }
+        return ModelTree(columns, **{**keep, **changed})
+
+    # Documents ----------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document `irene.tree/1` as JSON-ready values."""
+        from irene.tree.document import to_dict
+
+        return to_dict(self)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """The document `irene.tree/1` as text."""
+        from irene.tree.document import to_json
+
+        return to_json(self, indent)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> ModelTree:
+        """Read what `to_json` wrote.
+
+        Raises:
+            FormatError: The text is not such a document, or of a newer version.
+        """
+        from irene.tree.document import from_json
+
+        return from_json(text)
+
+    def save(self, path: str | Path) -> None:
+        """Write the document to a file, whole or not at all."""
+        from irene.tree.document import save
+
+        save(self, Path(path))
+
+    def __eq__(self, other: object) -> bool:
+        """Every node, cost, energy and label equal."""
+        if not isinstance(other, ModelTree):
+            return NotImplemented
+        return self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Short, for people."""
+        what = self.spec.model if self.spec else self.root.op
+        return f"<ModelTree {what}: {self.node_count:,} nodes>"
+
+
+def _weight(cost: Cost) -> tuple[float, int, int]:
+    return (-(cost.energy_j or 0.0), -cost.flops, -cost.bytes)
