@@ -1,0 +1,101 @@
+"""The catalogue: configs of models people use, as small data files.
+
+One JSON file per model lies beside this module; `Entry` says what is in it. Reading the
+catalogue needs neither torch nor transformers.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+__all__ = ["Entry", "entries", "find", "nearest", "search"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A model whose config we know.
+
+    Attributes:
+        name: Short name, as people say it.
+        family: Models that share an architecture.
+        kind: `encoder`, `decoder`, `encoder-decoder`, `vision`, `audio`, `multimodal`.
+        hub_id: Hugging Face id.
+        aliases: Other names with the same shapes.
+        auto_class: The transformers auto class that builds it.
+        params: Published number of parameters.
+        params_source: Where that number is published.
+        active_params: Published parameters per token of a mixture of experts.
+        source: Where the config is published.
+        config: Fields of the config that set shapes and ops.
+    """
+
+    name: str
+    family: str
+    kind: str
+    hub_id: str
+    aliases: tuple[str, ...]
+    auto_class: str
+    params: int
+    params_source: str
+    active_params: int | None
+    source: str
+    config: Mapping[str, Any]
+
+
+@cache
+def entries() -> Mapping[str, Entry]:
+    """All entries by name, in alphabetical order."""
+    found = {}
+    for file in resources.files(__name__).iterdir():
+        if file.name.endswith(".json"):
+            fields = json.loads(file.read_text(encoding="utf-8"))
+            fields["aliases"] = tuple(fields["aliases"])
+            fields["auto_class"] = fields.pop("class")
+            entry = Entry(**fields)
+            found[entry.name] = entry
+    return dict(sorted(found.items()))
+
+
+@cache
+def _by_any_name() -> Mapping[str, Entry]:
+    names: dict[str, Entry] = {}
+    for entry in entries().values():
+        for name in (entry.name, entry.hub_id, *entry.aliases):
+            names.setdefault(name.lower(), entry)
+            names.setdefault(name.rpartition("/")[2].lower(), entry)
+    return names | {name.lower(): entry for name, entry in entries().items()}
+
+
+def find(name: str) -> Entry | None:
+    """The entry of that name, hub id or alias, whatever the case."""
+    return _by_any_name().get(name.lower())
+
+
+def nearest(name: str, count: int = 5) -> list[str]:
+    """Names in the catalogue that look like this one, the nearest first."""
+    wanted = name.rpartition("/")[2].lower()
+    names = _by_any_name()
+    close = difflib.get_close_matches(wanted, names, n=4 * count, cutoff=0.5)
+    return list(dict.fromkeys(names[match].name for match in close))[:count]
+
+
+def search(words: str = "") -> list[Entry]:
+    """Entries in whose names, family or kind every word occurs.
+
+    Args:
+        words: Words separated by blanks; none for all entries.
+    """
+    wanted = words.lower().split()
+    return [entry for entry in entries().values() if _matches(entry, wanted)]
+
+
+def _matches(entry: Entry, words: list[str]) -> bool:
+    names = (entry.name, entry.family, entry.kind, entry.hub_id, *entry.aliases)
+    text = " ".join(names).lower()
+    return all(word in text for word in words)
