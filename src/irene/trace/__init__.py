@@ -1,0 +1,41 @@
+"""From a model to its tree of costs, without weights and without a run.
+
+The package is also the function: `irene.trace("bert-base-uncased", batch_size=8)`.
+
+- `tracer`: `trace`, and the phases of a run.
+- `recorder`: watches a model run and writes down the tree; `primitives` says what an
+  ML primitive is, `naming` what modules are called, `gradients` where backward ops go.
+- `values`: content of small meta tensors.
+- `costs`: FLOPs and bytes of an op, in one open table.
+- `models`, `inputs`, `positions`, `limits`: from a name to a model and its inputs.
+- `catalogue`: configs of known models; needs no torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from irene._callable import make_callable
+
+__all__ = ["COSTS", "Call", "OpCost", "cost_formula", "register_cost", "trace"]
+
+_HOMES = {
+    "trace": "irene.trace.tracer",
+    "COSTS": "irene.trace.costs",
+    "Call": "irene.trace.costs",
+    "OpCost": "irene.trace.costs",
+    "cost_formula": "irene.trace.costs",
+    "register_cost": "irene.trace.costs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import torch only when something that needs it is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+make_callable(__name__, "trace")

@@ -1,0 +1,141 @@
+"""Ops made of matrix products: two FLOPs per multiply-add, nothing else counted.
+
+A bias costs no FLOPs: a dot product of length k takes k multiplications and k - 1
+additions, and the bias is the k-th addition. A fused kernel (attention, LSTM) counts
+its matrix products; its softmax or gates are not counted, as in torch's own counter.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from irene.trace.costs.call import Call, Formula, OpCost
+
+__all__ = ["MATRIX"]
+
+
+def _mm(call: Call) -> OpCost:
+    left, right = call.inputs[-2:]
+    return call.streamed(2 * prod(left.shape) * right.shape[-1])
+
+
+def _bmm(call: Call) -> OpCost:
+    left, right = call.inputs[-2:]
+    return call.streamed(2 * prod(left.shape) * right.shape[-1])
+
+
+def _mv(call: Call) -> OpCost:
+    return call.streamed(2 * call.inputs[-2].numel)
+
+
+def _dot(call: Call) -> OpCost:
+    return call.streamed(2 * call.inputs[0].numel)
+
+
+def _linear(call: Call) -> OpCost:
+    out_features = call.inputs[1].shape[0] if len(call.inputs[1].shape) == 2 else 1
+    return call.streamed(2 * call.inputs[0].numel * out_features)
+
+
+def _scaled_mm(call: Call) -> OpCost:
+    left, right = call.inputs[:2]
+    return call.streamed(2 * prod(left.shape) * right.shape[-1])
+
+
+def _grouped_mm(call: Call) -> OpCost:
+    """Rows sorted by group against one matrix per group.
+
+    Only the matrices of groups that have rows are read. Which those are depends on the
+    data; with `rows` rows spread evenly over `groups`, the expected number of groups
+    hit is groups·(1 - (1 - 1/groups)^rows).
+    """
+    left, right = call.inputs[:2]
+    flops = 2 * prod(left.shape[-2:]) * right.shape[-1]
+    if len(left.shape) == 3 or len(right.shape) == 2:
+        return call.streamed(flops)
+    rows, groups = left.shape[0], right.shape[0]
+    hit = min(groups, round(groups * (1 - (1 - 1 / groups) ** rows)) or 1)
+    skipped = right.bytes * (groups - hit) // groups
+    return OpCost(flops, call.bytes_in - skipped, call.bytes_out)
+
+
+def _convolution(call: Call) -> OpCost:
+    """Each output element sums over its input channels and the kernel."""
+    out, weight = call.outputs[0], call.inputs[1]
+    if call.argument(6, "transposed", False):
+        return call.streamed(2 * call.inputs[0].numel * prod(weight.shape[1:]))
+    return call.streamed(2 * out.numel * prod(weight.shape[1:]))
+
+
+def _convolution_backward(call: Call) -> OpCost:
+    grad, _, weight = call.inputs[:3]
+    mask = call.argument(10, "output_mask", (True, True, False))
+    products = int(bool(mask[0])) + int(bool(mask[1]))
+    return call.streamed(2 * products * grad.numel * prod(weight.shape[1:]))
+
+
+def _attention(call: Call) -> OpCost:
+    """Q·Kᵀ and A·V over the full matrix of scores, causal or not."""
+    query, key, value = call.inputs[:3]
+    scores = prod(query.shape[:-1]) * key.shape[-2]
+    return call.streamed(2 * scores * (query.shape[-1] + value.shape[-1]))
+
+
+def _attention_backward(call: Call) -> OpCost:
+    """Five products: the scores again, then the gradients of V, A, Q and K."""
+    query, key, value = call.inputs[1:4]
+    scores = prod(query.shape[:-1]) * key.shape[-2]
+    flops = 2 * scores * (3 * query.shape[-1] + 2 * value.shape[-1])
+    return OpCost(flops, call.bytes_in, query.bytes + key.bytes + value.bytes)
+
+
+def _recurrent(gates: int) -> Formula:
+    """Input and hidden products of a recurrent layer, every step and direction."""
+
+    def cost(call: Call) -> OpCost:
+        rnn = call.module
+        assert rnn is not None
+        steps = prod(call.inputs[0].shape[:-1])
+        weights = [p for name, p in rnn.named_parameters() if "weight" in name]
+        flops = sum(2 * steps * weight.numel() for weight in weights)
+        stored = sum(p.numel() * p.dtype.itemsize for p in rnn.parameters())
+        return OpCost(flops, call.bytes_in + stored, call.bytes_out)
+
+    cost.__doc__ = f"{gates} gates per unit."
+    return cost
+
+
+ATTENTION_KERNELS = (
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_fused_attention_overrideable",
+)
+
+MATRIX: dict[str, Formula] = {
+    "aten.mm": _mm,
+    "aten.addmm": _mm,
+    "aten._int_mm": _mm,
+    "aten.bmm": _bmm,
+    "aten.baddbmm": _bmm,
+    "aten.addbmm": _bmm,
+    "aten.mv": _mv,
+    "aten.addmv": _mv,
+    "aten.dot": _dot,
+    "aten.vdot": _dot,
+    "aten.linear": _linear,
+    "aten._scaled_mm": _scaled_mm,
+    "aten._grouped_mm": _grouped_mm,
+    "aten.convolution": _convolution,
+    "aten.convolution_backward": _convolution_backward,
+    "transformers.grouped_mm_fallback": _grouped_mm,
+    "scaled_dot_product_attention": _attention,
+    "scaled_dot_product_attention.backward": _attention_backward,
+    "LSTM": _recurrent(4),
+    "GRU": _recurrent(3),
+    "RNN": _recurrent(1),
+    **{f"aten.{kernel}": _attention for kernel in ATTENTION_KERNELS},
+    **{f"aten.{kernel}_backward": _attention_backward for kernel in ATTENTION_KERNELS},
+}
+"""Formulas by op name."""

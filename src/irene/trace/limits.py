@@ -1,0 +1,113 @@
+"""Limits that keep an absurd config or size from taking the machine down.
+
+They are checked before a model is built and before memory is touched. Weights live on
+the meta device and cost nothing; what costs is the number of modules and of tokens.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from irene.errors import LimitError
+from irene.spec import RunSpec
+
+__all__ = ["DEFAULT_LIMITS", "NO_LIMITS", "Limits", "limits_from_environment"]
+
+OVERRIDE = "set IRENE_NO_LIMITS=1 or give --no-limits if you mean it"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The largest values that are accepted.
+
+    Attributes:
+        config_bytes: Size of a config file.
+        config_number: Any whole number in a config.
+        layers: Any field that counts layers, blocks or experts.
+        modules: Product of the layer and expert counts of a config.
+        tokens: Batch size times sequence (and context) length.
+    """
+
+    config_bytes: int = 4_000_000
+    config_number: int = 100_000_000
+    layers: int = 1_000
+    modules: int = 200_000
+    tokens: int = 100_000_000
+
+    def check_config(self, config: Mapping[str, Any]) -> None:
+        """Refuse a config that asks for absurd sizes.
+
+        Raises:
+            LimitError: A number is past its limit; the message names it.
+        """
+        layers = experts = 1
+        for name, value in _numbers(config):
+            self._check_number(name, value)
+            field = name.rpartition(".")[2]
+            if _counts_layers(field):
+                layers = max(layers, value)
+            if "expert" in field and "size" not in field and "dim" not in field:
+                experts = max(experts, value)
+        if layers * experts > self.modules:
+            raise LimitError(
+                f"the config asks for {layers} layers of {experts} experts, "
+                f"more than {self.modules:,} modules; {OVERRIDE}"
+            )
+
+    def _check_number(self, name: str, value: int) -> None:
+        counts = _counts_layers(name.rpartition(".")[2])
+        limit = self.layers if counts else self.config_number
+        if abs(value) > limit:
+            raise LimitError(
+                f"the config asks for {name}={value:,}, the limit is {limit:,}; "
+                f"{OVERRIDE}"
+            )
+
+    def check_spec(self, spec: RunSpec) -> None:
+        """Refuse a run of absurd size.
+
+        Raises:
+            LimitError: Batch size times length is past the limit.
+        """
+        lengths = (spec.seq_len, spec.decoder_len or 0, spec.context_len or 0)
+        tokens = spec.batch_size * sum(lengths)
+        if tokens > self.tokens:
+            raise LimitError(
+                f"batch size {spec.batch_size:,} times length {sum(lengths):,} is "
+                f"{tokens:,} tokens, the limit is {self.tokens:,}; {OVERRIDE}"
+            )
+
+
+def _numbers(values: Any, name: str = "") -> Iterator[tuple[str, int]]:
+    """Every whole number in a config, with its dotted name."""
+    if isinstance(values, Mapping):
+        for key, value in values.items():
+            if not str(key).endswith(("token_id", "2id", "2label", "token_ids")):
+                yield from _numbers(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(values, list | tuple):
+        yield (f"{name}.layers", len(values))
+        for value in values:
+            yield from _numbers(value, name)
+    elif isinstance(values, int) and not isinstance(values, bool):
+        yield (name, values)
+
+
+LAYER_WORDS = ("layers", "n_layer", "blocks", "depth", "depths", "stages")
+
+
+def _counts_layers(field: str) -> bool:
+    return field.endswith(LAYER_WORDS)
+
+
+DEFAULT_LIMITS = Limits()
+HUGE = 1 << 62
+NO_LIMITS = Limits(HUGE, HUGE, HUGE, HUGE, HUGE)
+
+
+def limits_from_environment() -> Limits:
+    """The default limits, or none where IRENE_NO_LIMITS is set."""
+    lifted = os.environ.get("IRENE_NO_LIMITS", "") not in ("", "0")
+    return NO_LIMITS if lifted else DEFAULT_LIMITS

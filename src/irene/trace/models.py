@@ -1,0 +1,260 @@
+"""From a name, a config or a file to a model on the meta device."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import nn
+from transformers import AutoConfig, PretrainedConfig
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from irene.errors import ConfigError, UnknownModelError
+from irene.spec import RunSpec
+from irene.trace import catalogue
+from irene.trace.limits import Limits
+
+__all__ = ["TORCH_DTYPES", "Resolved", "build", "resolve"]
+
+TORCH_DTYPES = {
+    "fp32": torch.float32,
+    "fp16": torch.float16,
+    "bf16": torch.bfloat16,
+}
+
+HOW_TO_GIVE_A_CONFIG = (
+    "give the path of a config.json, or see `irene models` for the names we know"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A config and how to build a model from it.
+
+    Attributes:
+        name: What to call the model.
+        config: Its transformers config.
+        auto_class: Class of transformers that builds it (`AutoModel`, `BertModel`).
+        origin: Where the config comes from, in words.
+    """
+
+    name: str
+    config: PretrainedConfig
+    auto_class: str
+    origin: str
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits of the config and class."""
+        fields = self.config.to_dict()
+        for volatile in ("transformers_version", "_name_or_path"):
+            fields.pop(volatile, None)
+        text = json.dumps([self.auto_class, fields], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def resolve(
+    model: str | Path | PretrainedConfig,
+    limits: Limits,
+    model_class: str | None = None,
+) -> Resolved:
+    """Find the config of a model.
+
+    Args:
+        model: Catalogue name, alias, path of a config.json or of a folder with one,
+            Hugging Face id, or a transformers config.
+        limits: What is refused.
+        model_class: A class of transformers to build instead of the usual one.
+
+    Raises:
+        UnknownModelError: Nothing answers to that name.
+        ConfigError: The config cannot be read or is not one of transformers'.
+        LimitError: The config asks for absurd sizes.
+    """
+    if isinstance(model, PretrainedConfig):
+        limits.check_config(model.to_dict())
+        name = getattr(model, "_name_or_path", "") or model.model_type
+        return Resolved(name, model, _class_of(model, model_class), "a config object")
+    if (path := _config_path(model)) is not None:
+        fields = _read_config(path, limits)
+        config = _make_config(fields, str(path), limits)
+        return Resolved(str(model), config, _class_of(config, model_class), str(path))
+    if (entry := catalogue.find(str(model))) is not None:
+        config = _make_config(entry.config, entry.name, limits)
+        chosen = model_class or entry.auto_class
+        return Resolved(entry.name, config, chosen, f"catalogue, from {entry.source}")
+    return _from_hub(str(model), limits, model_class)
+
+
+def _config_path(model: str | Path) -> Path | None:
+    """Path of the config file that is meant, None if a name is meant."""
+    path = Path(model)
+    looks_like_path = isinstance(model, Path) or str(model).endswith(".json")
+    try:
+        if path.is_dir() and (path / "config.json").is_file():
+            return path / "config.json"
+        return path if looks_like_path or path.is_file() else None
+    except OSError:  # a name too long for a path
+        return None
+
+
+def _read_config(path: Path, limits: Limits) -> Mapping[str, Any]:
+    try:
+        size = path.stat().st_size
+        if size > limits.config_bytes:
+            raise ConfigError(
+                f"{path} has {size:,} bytes, more than a config's "
+                f"{limits.config_bytes:,}: is it the weights?"
+            )
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        kind = type(fields).__name__
+        raise ConfigError(
+            f"{path} is not a config: a JSON object is needed, not {kind}"
+        )
+    return fields
+
+
+def _make_config(
+    fields: Mapping[str, Any], origin: str, limits: Limits
+) -> PretrainedConfig:
+    limits.check_config(fields)
+    fields = dict(fields)
+    model_type = fields.pop("model_type", None)
+    if not isinstance(model_type, str):
+        raise ConfigError(f"{origin} has no model_type: is it a transformers config?")
+    if model_type not in CONFIG_MAPPING:
+        raise ConfigError(_unknown_type(model_type, fields, origin))
+    try:
+        with _quiet():
+            return AutoConfig.for_model(model_type, **fields)
+    except Exception as error:
+        raise ConfigError(f"{origin}: {_short(error)}") from error
+
+
+def _unknown_type(model_type: str, fields: Mapping[str, Any], origin: str) -> str:
+    version = transformers.__version__
+    message = f"{origin}: transformers {version} knows no model_type {model_type!r}"
+    if "auto_map" in fields:
+        return (
+            f"{message}, and the config asks to run code of its own (auto_map), which "
+            "irene never does; use a model type that transformers has built in"
+        )
+    import difflib
+
+    near = difflib.get_close_matches(model_type, list(CONFIG_MAPPING), n=3)
+    return f"{message}" + (f"; did you mean {', '.join(near)}?" if near else "")
+
+
+def _class_of(config: PretrainedConfig, model_class: str | None) -> str:
+    """The class to build: the one asked for, the config's own, or the base model."""
+    if model_class is not None:
+        return model_class
+    named = (config.architectures or ["AutoModel"])[0]
+    return named if hasattr(transformers, named) else "AutoModel"
+
+
+def _from_hub(name: str, limits: Limits, model_class: str | None) -> Resolved:
+    near = catalogue.nearest(name)
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    if name.count("/") != 1 or not name.isprintable() or " " in name:
+        raise UnknownModelError(f"unknown model {name!r}{hint} {_how(hint)}")
+    try:
+        with _quiet():
+            fields, _ = PretrainedConfig.get_config_dict(name)
+    except Exception as error:
+        raise UnknownModelError(
+            f"unknown model {name!r}: not in the catalogue, and the hub did not give "
+            f"its config ({_short(error)}){hint} {_how(hint)}"
+        ) from error
+    config = _make_config(fields, name, limits)
+    return Resolved(name, config, _class_of(config, model_class), "Hugging Face hub")
+
+
+def _how(hint: str) -> str:
+    return f"Or {HOW_TO_GIVE_A_CONFIG}" if hint else f"- {HOW_TO_GIVE_A_CONFIG}"
+
+
+def build(resolved: Resolved, spec: RunSpec, device: str = "meta") -> nn.Module:
+    """A model from its config, with random or no weights.
+
+    Args:
+        resolved: What to build.
+        spec: Dtype and attention; `train` builds it in training mode.
+        device: `meta` for shapes alone, `cpu` or `cuda` for a model that can run.
+
+    Raises:
+        ConfigError: transformers cannot build it.
+    """
+    factory = _factory(resolved.auto_class)
+    options: dict[str, Any] = {
+        "attn_implementation": spec.attention,
+        "dtype": TORCH_DTYPES[spec.dtype],
+    }
+    try:
+        with _quiet(), torch.device(device):
+            model = _instantiate(factory, resolved, options)
+    except Exception as error:
+        raise ConfigError(
+            f"cannot build {resolved.auto_class} from {resolved.name}: {_short(error)}"
+        ) from error
+    _choose_experts(model)
+    return model.train(spec.phase == "train")
+
+
+def _factory(name: str) -> Any:
+    factory = getattr(transformers, name, None)
+    if factory is None or not isinstance(factory, type):
+        raise ConfigError(
+            f"transformers {transformers.__version__} has no class {name!r}"
+        )
+    return factory
+
+
+def _instantiate(
+    factory: Any, resolved: Resolved, options: dict[str, Any]
+) -> nn.Module:
+    from_config = getattr(factory, "from_config", None)
+    build_from = from_config or factory._from_config
+    model: nn.Module = build_from(resolved.config, **options)
+    return model
+
+
+def _choose_experts(model: nn.Module) -> None:
+    """Run experts as one grouped product: the loop over experts needs real data."""
+    choose = getattr(model, "set_experts_implementation", None)
+    can = getattr(model, "_can_set_experts_implementation", None)
+    if choose is not None and can is not None and can():
+        with _quiet():
+            choose("grouped_mm")
+
+
+def _short(error: BaseException) -> str:
+    """First line of an error, cut to a readable length."""
+    text = str(error).strip().splitlines()
+    first = text[0] if text else ""
+    return f"{type(error).__name__}: {first}"[:300]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers' advice about real training runs off the screen."""
+    logger = logging.getLogger("transformers")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,67 @@
+"""Paths, child names and parameter counts of the modules of a model."""
+
+from __future__ import annotations
+
+from torch import nn
+
+__all__ = ["ModuleNames"]
+
+
+class ModuleNames:
+    """Looks up what a module is called where.
+
+    Args:
+        model: The model at the root of all paths.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._paths: dict[int, list[str]] = {}
+        for path, module in model.named_modules(remove_duplicate=False):
+            self._paths.setdefault(id(module), []).append(path)
+        self._children: dict[str, set[str]] = {}
+        for paths in self._paths.values():
+            for path in paths:
+                above, _, name = path.rpartition(".")
+                self._children.setdefault(above, set()).add(name)
+        self._params: dict[int, int] = {}
+        self._owner: dict[int, str] = {}
+        for path, module in model.named_modules():
+            for parameter in module.parameters(recurse=False):
+                self._owner.setdefault(id(parameter), path)
+
+    def path(self, module: nn.Module, caller: str | None) -> str:
+        """Dotted path of a module; of several, the one below its caller.
+
+        Args:
+            module: A module of the model.
+            caller: Path of the module that calls it, None for the model itself.
+        """
+        paths = self._paths[id(module)]
+        if caller is None:
+            return paths[0]
+        prefix = f"{caller}." if caller else ""
+        return next((path for path in paths if path.startswith(prefix)), paths[0])
+
+    @staticmethod
+    def relative(path: str, parent: str) -> str:
+        """A path as seen from its parent; with a leading "/" if it is not below it."""
+        if not parent:
+            return path
+        if path.startswith(f"{parent}."):
+            return path[len(parent) + 1 :]
+        return f"/{path}"
+
+    def children(self, path: str) -> set[str]:
+        """Names of the modules directly below a path."""
+        return self._children.get(path, set())
+
+    def params(self, module: nn.Module) -> int:
+        """Parameters of a module and those below it, shared ones once."""
+        key = id(module)
+        if key not in self._params:
+            self._params[key] = sum(p.numel() for p in module.parameters())
+        return self._params[key]
+
+    def owner(self, parameter: object) -> str | None:
+        """Path of the module that holds a parameter."""
+        return self._owner.get(id(parameter))
