@@ -1,0 +1,138 @@
+"""The command line: one file per command, and the only place that prints.
+
+A command is a module with `configure(parser)` and `run(arguments) -> int`; it is
+imported only when it is called, so that `irene --help` stays instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from irene import __version__
+from irene.errors import IreneError
+
+__all__ = ["COMMANDS", "Command", "build_parser", "main"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the program.
+
+    Attributes:
+        module: Where it is.
+        summary: One line for the list of commands.
+    """
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "trace": Command("irene.cli.trace", "a model as a tree with FLOPs and bytes"),
+    "models": Command("irene.cli.models", "list and search the models we know"),
+    "show": Command("irene.cli.show", "print a saved tree"),
+}
+
+EXAMPLES = """\
+examples:
+  irene trace bert-base-uncased -b 8 -s 128
+  irene models llama
+  irene trace llama-3.1-8b --phase decode --context 2048 --dtype bf16
+  irene trace ./config.json --json --out tree.json
+"""
+
+
+def build_parser(name: str) -> argparse.ArgumentParser:
+    """The parser of one command.
+
+    Args:
+        name: A key of `COMMANDS`.
+    """
+    command = COMMANDS[name]
+    parser = argparse.ArgumentParser(
+        prog=f"irene {name}",
+        description=f"{command.summary[0].upper()}{command.summary[1:]}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _command_module(name).configure(parser)
+    parser.add_argument(
+        "--debug", action="store_true", help="show the traceback of an error"
+    )
+    return parser
+
+
+def _command_module(name: str) -> Any:
+    return import_module(COMMANDS[name].module)
+
+
+def _overview() -> argparse.ArgumentParser:
+    lines = [f"  {name:<10} {command.summary}" for name, command in COMMANDS.items()]
+    parser = argparse.ArgumentParser(
+        prog="irene",
+        usage="irene COMMAND [options]",
+        description="How much energy does a model use, and where inside it?\n\n"
+        "commands:\n" + "\n".join(lines),
+        epilog=EXAMPLES + "\n`irene COMMAND --help` says more.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"irene {__version__}")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code.
+
+    Args:
+        arguments: Words after the program's name; None for those of this process.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0].startswith("-"):
+        parser = _overview()
+        parser.parse_args(words)
+        parser.print_help()
+        return 0
+    name = words[0]
+    if name not in COMMANDS:
+        import difflib
+
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        _say(f"irene: no command {name!r}{hint} `irene --help` lists them")
+        return 2
+    options = build_parser(name).parse_args(words[1:])
+    return _run(name, options)
+
+
+def _run(name: str, options: argparse.Namespace) -> int:
+    debug = options.debug or os.environ.get("IRENE_DEBUG", "") not in ("", "0")
+    try:
+        return int(_command_module(name).run(options))
+    except IreneError as error:
+        if debug:
+            raise
+        _say(f"irene {name}: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        _say(f"irene {name}: stopped")
+        return 130
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        _say(
+            f"irene {name}: unexpected {type(error).__name__}: {error}\n"
+            "this is a bug in irene; --debug shows where"
+        )
+        return 1
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)

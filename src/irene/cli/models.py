@@ -1,0 +1,80 @@
+"""`irene models`: the catalogue."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from irene.trace.catalogue import Entry
+
+__all__ = ["configure", "run"]
+
+EXAMPLES = """\
+examples:
+  irene models
+  irene models llama 70b
+  irene models --kind vision
+  irene models qwen3 --json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "words", nargs="*", metavar="WORD", help="all must occur in the name or family"
+    )
+    parser.add_argument("--kind", help="encoder, decoder, encoder-decoder, vision, …")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search and print."""
+    from irene.errors import UsageError
+    from irene.trace import catalogue
+
+    kinds = sorted({entry.kind for entry in catalogue.entries().values()})
+    if options.kind is not None and options.kind not in kinds:
+        raise UsageError(f"no kind {options.kind!r}; there are {', '.join(kinds)}")
+    found = [
+        entry
+        for entry in catalogue.search(" ".join(options.words))
+        if options.kind in (None, entry.kind)
+    ]
+    if options.json:
+        _print_json(found)
+    elif found:
+        _print_table(found)
+    else:
+        wanted = " ".join(options.words)
+        near = ", ".join(catalogue.nearest(wanted)) or "try fewer words"
+        raise UsageError(f"no model matches {wanted!r}: {near}")
+    return 0
+
+
+def _print_json(found: Sequence[Entry]) -> None:
+    from dataclasses import asdict
+
+    document = {"schema": "irene.models/1", "models": [asdict(e) for e in found]}
+    json.dump(document, sys.stdout, indent=2)
+    print()
+
+
+def _print_table(found: Sequence[Entry]) -> None:
+    width = max(len(entry.name) for entry in found)
+    print(f"{'name':{width}}  {'kind':15}  {'parameters':>12}  Hugging Face id")
+    for entry in found:
+        params = f"{entry.params / 1e6:,.1f} M"
+        if entry.active_params:
+            params += "*"
+        print(f"{entry.name:{width}}  {entry.kind:15}  {params:>12}  {entry.hub_id}")
+    print(f"{len(found)} models" + _starred(found))
+
+
+def _starred(found: Sequence[Entry]) -> str:
+    experts = any(entry.active_params for entry in found)
+    return "; * mixture of experts, fewer are active per token" if experts else ""

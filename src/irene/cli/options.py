@@ -1,0 +1,133 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, get_args
+
+from irene.spec import Attention, DType, Phase
+
+__all__ = [
+    "add_output_options",
+    "add_run_options",
+    "add_view_options",
+    "run_arguments",
+    "whole_number",
+]
+
+
+def whole_number(text: str) -> int:
+    """A whole number, also written 1e6 or 4_096.
+
+    Bounds are checked by RunSpec, which says more than a parser can.
+    """
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+        whole = int(number)
+    except (ValueError, OverflowError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from error
+    if whole != number:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return whole
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Which model is run, at which size, and how."""
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="catalogue name, Hugging Face id, or path of a config.json",
+    )
+    group = parser.add_argument_group("the run")
+    group.add_argument(
+        "-b", "--batch", type=whole_number, default=1, metavar="N",
+        help="sequences (images, clips) per run (default 1)",
+    )  # fmt: skip
+    group.add_argument(
+        "-s", "--seq", type=whole_number, default=128, metavar="N",
+        help="tokens per sequence (default 128)",
+    )  # fmt: skip
+    group.add_argument(
+        "--decoder-seq", type=whole_number, metavar="N",
+        help="tokens of the decoder of an encoder-decoder model (default: as --seq)",
+    )  # fmt: skip
+    group.add_argument(
+        "--phase", choices=get_args(Phase), default="forward",
+        help="forward; prefill (fills a KV cache); decode (one token against a cache); "
+        "train (forward and backward)",
+    )  # fmt: skip
+    group.add_argument(
+        "--context", type=whole_number, metavar="N",
+        help="tokens already in the KV cache, for prefill (default 0) "
+        "and decode (default: as --seq)",
+    )  # fmt: skip
+    group.add_argument("--dtype", choices=get_args(DType), default="fp32")
+    group.add_argument("--attention", choices=get_args(Attention), default="eager")
+    group.add_argument(
+        "--model-class", metavar="NAME",
+        help="class of transformers to build, e.g. BertForSequenceClassification",
+    )  # fmt: skip
+    group.add_argument(
+        "--device", default="meta",
+        help="meta (default): shapes alone; cpu, cuda: run the model for real",
+    )  # fmt: skip
+    group.add_argument(
+        "--no-limits", action="store_true",
+        help="accept configs and sizes past the limits",
+    )  # fmt: skip
+
+
+def run_arguments(options: argparse.Namespace) -> dict[str, Any]:
+    """The run options as keyword arguments of `irene.trace`."""
+    from irene.trace.limits import NO_LIMITS
+
+    return {
+        "batch_size": options.batch,
+        "seq_len": options.seq,
+        "decoder_len": options.decoder_seq,
+        "context_len": options.context,
+        "dtype": options.dtype,
+        "attention": options.attention,
+        "phase": options.phase,
+        "model_class": options.model_class,
+        "device": options.device,
+        "limits": NO_LIMITS if options.no_limits else None,
+    }
+
+
+def add_view_options(parser: argparse.ArgumentParser) -> None:
+    """What of a tree is shown."""
+    group = parser.add_argument_group("the view")
+    group.add_argument(
+        "--depth", type=whole_number, metavar="N", help="levels below the model"
+    )
+    group.add_argument(
+        "--sort", choices=("order", "flops", "bytes", "params"), default="order",
+        help="order of siblings (default: as they ran)",
+    )  # fmt: skip
+    group.add_argument(
+        "--unfold", action="store_true", help="show equal layers one by one"
+    )
+    group.add_argument(
+        "--level", choices=("module", "ml", "math"), default="ml",
+        help="deepest kind of node to show (default ml)",
+    )  # fmt: skip
+    group.add_argument(
+        "--all", action="store_true", help="show nodes that cost nothing (views) too"
+    )
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """In which form, and where to."""
+    group = parser.add_argument_group("the output")
+    form = group.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON document")
+    form.add_argument("--csv", action="store_true", help="one row per node")
+    group.add_argument(
+        "--out", metavar="FILE",
+        help="write to a file; JSON unless --csv is given or it ends in .csv",
+    )  # fmt: skip
