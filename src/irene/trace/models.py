@@ -21,6 +21,7 @@ from irene.errors import ConfigError, UnknownModelError
 from irene.spec import RunSpec
 from irene.trace import catalogue
 from irene.trace.limits import Limits
+from irene.trace.values import carrying_values
 
 __all__ = ["TORCH_DTYPES", "Resolved", "build", "resolve"]
 
@@ -204,7 +205,7 @@ def build(resolved: Resolved, spec: RunSpec, device: str = "meta") -> nn.Module:
         "dtype": TORCH_DTYPES[spec.dtype],
     }
     try:
-        with _quiet(), torch.device(device):
+        with _quiet(), torch.device(device), carrying_values():
             model = _instantiate(factory, resolved, options)
     except Exception as error:
         raise ConfigError(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from irene.trace.costs.table import COSTS
 
@@ -17,6 +19,7 @@ __all__ = [
     "composite_frame",
     "function_name",
     "is_primitive_module",
+    "run_on_meta",
 ]
 
 COMPOSITES = {
@@ -66,7 +69,26 @@ def is_primitive_module(module: nn.Module) -> bool:
 def function_name(func: Any) -> str:
     """Name of a torch function as a primitive: `matmul`, `getitem`, `softmax`."""
     name: str = getattr(func, "__name__", None) or type(func).__name__
-    return name.strip("_") if name.startswith("__") else name
+    return name.strip("_") if name.startswith("__") else name.lstrip("_")
+
+
+def run_on_meta(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Run a primitive; attention on meta tensors as fused kernels lay it out.
+
+    On the meta device torch takes the unfused path, whose result lies head by head.
+    Every fused kernel writes it token by token, which spares the copy that follows.
+    """
+    if func is not scaled_dot_product_attention:
+        return func(*args, **kwargs)
+    query = args[0] if args else kwargs["query"]
+    if query.device.type != "meta" or query.dim() < 3:
+        return func(*args, **kwargs)
+    if torch.is_grad_enabled():
+        return func(*args, **kwargs).transpose(-3, -2).contiguous().transpose(-3, -2)
+    value = args[2] if len(args) > 2 else kwargs["value"]
+    *batch, heads, tokens, _ = query.shape
+    out = query.new_empty((*batch, tokens, heads, value.shape[-1]))
+    return out.transpose(-3, -2)
 
 
 def composite_frame(depth: int) -> tuple[FrameType, str] | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.func import functional_call
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -26,8 +27,9 @@ from irene.trace.primitives import (
     composite_frame,
     function_name,
     is_primitive_module,
+    run_on_meta,
 )
-from irene.trace.values import run_with_values
+from irene.trace.values import give_value, run_with_values
 from irene.tree import Signature, TreeBuilder
 
 __all__ = ["Recorder", "signature_of"]
@@ -51,6 +53,19 @@ def signature_of(inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> Sig
         tuple(tuple(t.shape) for t in outputs),
         dtype_name(typed[0].dtype) if typed else "",
     )
+
+
+def _meta_weights(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Meta copies of weights that are on another device; none for a meta model."""
+    if all(p.device.type == "meta" for p in model.parameters()):
+        return {}
+    weights = {}
+    for name, parameter in model.named_parameters():
+        copy = torch.empty_like(parameter, device="meta")
+        weights[name] = copy.requires_grad_(parameter.requires_grad)
+    for name, buffer in model.named_buffers():
+        weights[name] = give_value(buffer)
+    return weights
 
 
 @dataclass(slots=True)
@@ -88,14 +103,20 @@ class _Composite:
 class Recorder:
     """Watches one run of a model.
 
+    Args:
+        model: The model.
+        on_meta: Run on meta copies of its weights instead of the weights.
+
     Attributes:
         builder: The nodes so far.
         unsupported: Ops without a FLOP formula, and how often each ran.
         gradients: Where backward ops belong, when recording a training step.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, on_meta: bool = True) -> None:
         self.model = model
+        self.on_meta = on_meta
+        self._weights = _meta_weights(model) if on_meta else {}
         self.names = ModuleNames(model)
         self.builder = TreeBuilder()
         self.unsupported: dict[str, int] = {}
@@ -112,6 +133,17 @@ class Recorder:
     def model_name(self) -> str:
         """Class of the model."""
         return type(self.model).__name__
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the model."""
+        if not self._weights:
+            return self.model(*args, **kwargs)
+        return functional_call(self.model, self._weights, args, kwargs)
+
+    def parameters(self) -> list[torch.Tensor]:
+        """The parameters that take part in the run and want a gradient."""
+        found = dict(self.model.named_parameters()) | self._weights
+        return [tensor for tensor in found.values() if tensor.requires_grad]
 
     def notes(self) -> list[str]:
         """Assumptions behind the numbers."""
@@ -187,7 +219,7 @@ class Recorder:
             return self._call_in_composite(composite, func, args, kwargs)
         self._close_composite()
         scope = self._open_function(name)
-        out = func(*args, **kwargs)
+        out = run_on_meta(func, args, kwargs)
         self._stack.pop()
         self._close_function(scope, name, args, kwargs, out)
         return out

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 import transformers
 from torch import nn
+from torch.utils._pytree import tree_map_only
 from transformers import PretrainedConfig
 
 from irene.errors import IreneError, SpecError, TraceError
 from irene.spec import Attention, DType, Phase, RunSpec
-from irene.trace.costs.call import tensors_in
+from irene.trace.costs.call import dtype_name, tensors_in
 from irene.trace.inputs import make_inputs
 from irene.trace.limits import Limits, limits_from_environment
 from irene.trace.models import Resolved, build, resolve
+from irene.trace.phases import PHASES
 from irene.trace.positions import check_positions
 from irene.trace.recorder import Recorder
-from irene.trace.values import DataDependentError
+from irene.trace.values import DataDependentError, give_value
 from irene.tree import ModelTree
 
 __all__ = ["trace", "trace_spec"]
@@ -51,8 +52,8 @@ def trace(
         model: Catalogue name, Hugging Face id, path of a config.json, transformers
             config, or any nn.Module.
         inputs: For an nn.Module: its inputs, as keyword arguments, a tuple or a single
-            tensor; its own device decides where it runs. A transformers model may do
-            without, and gets inputs of the size asked for.
+            tensor. A transformers model may do without, and gets inputs of the size
+            asked for.
         batch_size: Sequences (images, clips) per run.
         seq_len: Tokens per sequence.
         decoder_len: Tokens of the decoder of an encoder-decoder model.
@@ -61,7 +62,8 @@ def trace(
         attention: Attention implementation.
         phase: `forward`, `prefill`, `decode` or `train`.
         model_class: A class of transformers to build instead of the usual one.
-        device: `meta` for shapes alone; `cpu` or `cuda` runs the model for real.
+        device: `meta` for shapes alone, whatever device an nn.Module is on; `cpu` or
+            `cuda` runs the model for real.
         limits: What is refused; by default `DEFAULT_LIMITS`.
 
     Returns:
@@ -82,9 +84,7 @@ def trace(
         "phase": phase,
     }
     if isinstance(model, nn.Module):
-        spec = RunSpec(type(model).__name__, **sizes)
-        limits.check_spec(spec)
-        return _trace_module(model, inputs, spec)
+        return _trace_module(model, inputs, sizes, device, limits)
     spec = RunSpec(str(getattr(model, "model_type", model)), **sizes)
     return trace_spec(
         spec, limits=limits, source=model, model_class=model_class, device=device
@@ -143,20 +143,60 @@ def _build_and_trace(
     model = build(resolved, spec, device)
     check_positions(model, spec)
     provenance = {"config": resolved.origin, "device": device}
-    return _run(model, make_inputs(model, spec, device), spec, provenance, notes)
+    inputs = make_inputs(model, spec, device)
+    return _run(model, inputs, spec, provenance, notes, device)
 
 
-def _trace_module(model: nn.Module, inputs: Any, spec: RunSpec) -> ModelTree:
-    first = next(model.parameters(), None)
-    device = first.device.type if first is not None else "cpu"
+def _trace_module(
+    model: nn.Module,
+    inputs: Any,
+    sizes: dict[str, Any],
+    device: str,
+    limits: Limits,
+) -> ModelTree:
+    """Trace a model that is there, on meta copies of its weights or as it is."""
+    spec = _spec_of_module(model, inputs, sizes)
+    limits.check_spec(spec)
+    home = next((p.device.type for p in model.parameters()), "cpu")
     if inputs is None:
         if not hasattr(model, "config"):
             raise SpecError(
                 f"{type(model).__name__} is not a transformers model: give its inputs, "
                 "irene.trace(model, inputs)"
             )
-        inputs = make_inputs(model, spec, device)
-    return _run(model, inputs, spec, {"device": device}, ())
+        inputs = make_inputs(model, spec, home)
+    was_training = model.training
+    model.train(spec.phase == "train")
+    try:
+        return _run(model, inputs, spec, {"device": device}, (), device)
+    except _NeedsDataError as error:
+        if home == "meta":
+            raise TraceError(str(error), error.path) from error
+        note = f"run for real on its own device, as it looks at its data: {error}"
+        return _run(model, inputs, spec, {"device": home}, (note,), home)
+    finally:
+        model.train(was_training)
+
+
+def _spec_of_module(model: nn.Module, inputs: Any, sizes: dict[str, Any]) -> RunSpec:
+    """The run of a model that is there: its own dtype, the sizes of its inputs."""
+    sizes = dict(sizes)
+    dtypes = [dtype_name(p.dtype) for p in model.parameters()]
+    known = [name for name in dtypes if name in get_args(DType)]
+    sizes["dtype"] = known[0] if known else "fp32"
+    chosen = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    if chosen in get_args(Attention):
+        sizes["attention"] = chosen
+    given = tensors_in(_flat(inputs))
+    if given and given[0].dim() > 0:
+        sizes["batch_size"] = max(given[0].shape[0], 1)
+        sizes["seq_len"] = max(given[0].shape[1], 1) if given[0].dim() > 1 else 1
+    return RunSpec(type(model).__name__, **sizes)
+
+
+def _flat(inputs: Any) -> tuple[Any, ...]:
+    args, kwargs = _arguments(inputs)
+    return (*args, *kwargs.values())
 
 
 def _run(
@@ -165,12 +205,15 @@ def _run(
     spec: RunSpec,
     provenance: dict[str, str],
     notes: tuple[str, ...],
+    device: str,
 ) -> ModelTree:
     """Run one phase of a model under a recorder."""
     args, kwargs = _arguments(inputs)
-    recorder = Recorder(model)
+    if device == "meta":
+        args, kwargs = tree_map_only(torch.Tensor, give_value, (args, kwargs))
+    recorder = Recorder(model, on_meta=device == "meta")
     try:
-        _PHASES[spec.phase](recorder, args, kwargs, spec)
+        PHASES[spec.phase](recorder, args, kwargs, spec)
     except IreneError:
         raise
     except Exception as error:
@@ -199,8 +242,7 @@ def _explain(error: Exception, recorder: Recorder) -> Exception:
     where = f"in {path}" if path else "in the model's forward"
     lines = str(error).strip().splitlines() or [""]
     short = f"{type(error).__name__}: {lines[0]}"[:400]
-    on_meta = any(p.device.type == "meta" for p in recorder.model.parameters())
-    if on_meta and _asks_for_data(error):
+    if recorder.on_meta and _asks_for_data(error):
         params = sum(p.numel() for p in recorder.model.parameters())
         return _NeedsDataError(f"{short} ({where})", path, params)
     return TraceError(f"{recorder.model_name} failed {where}: {short}", path)
@@ -211,111 +253,3 @@ def _asks_for_data(error: Exception) -> bool:
     return isinstance(error, DataDependentError | NotImplementedError) or any(
         word in str(error) for word in words
     )
-
-
-# Phases -----------------------------------------------------------------------
-
-
-def _forward(recorder: Recorder, args: Any, kwargs: Any, spec: RunSpec) -> None:
-    if _accepts(recorder.model, "use_cache"):
-        kwargs.setdefault("use_cache", False)
-    with torch.no_grad(), recorder.watching():
-        recorder.model(*args, **kwargs)
-
-
-def _train(recorder: Recorder, args: Any, kwargs: Any, spec: RunSpec) -> None:
-    """Forward, then backward from the outputs; the loss itself is not part of it."""
-    if _accepts(recorder.model, "use_cache"):
-        kwargs.setdefault("use_cache", False)
-    recorder.gradients.enabled = True
-    with torch.enable_grad(), recorder.watching():
-        outputs = tensors_in((recorder.model(*args, **kwargs),))
-        outputs = [t for t in outputs if t.requires_grad]
-        if not outputs:
-            raise TraceError(
-                "no output of the model needs a gradient: nothing to train"
-            )
-        seeds = [torch.ones_like(t) for t in outputs]
-        recorder.gradients.running = True
-        torch.autograd.backward(outputs, seeds)
-    recorder.gradients.attach()
-
-
-def _prefill(recorder: Recorder, args: Any, kwargs: Any, spec: RunSpec) -> None:
-    """Read the prompt into a KV cache; only the last token's logits are needed."""
-    with torch.no_grad():
-        if spec.context_len:
-            kwargs |= _cached(recorder.model, kwargs, spec.context_len)
-        _for_generation(recorder.model, kwargs)
-        with recorder.watching():
-            out = recorder.model(*args, **kwargs)
-        _cache_of(recorder.model, out)
-
-
-def _decode(recorder: Recorder, args: Any, kwargs: Any, spec: RunSpec) -> None:
-    """One new token per sequence against a filled KV cache."""
-    with torch.no_grad():
-        kwargs |= _cached(recorder.model, kwargs, spec.context_len or 0)
-        key = _token_input(recorder.model, kwargs)
-        kwargs[key] = kwargs[key][:, :1]
-        _for_generation(recorder.model, kwargs)
-        with recorder.watching():
-            recorder.model(*args, **kwargs)
-
-
-_PHASES = {
-    "forward": _forward,
-    "train": _train,
-    "prefill": _prefill,
-    "decode": _decode,
-}
-
-
-def _accepts(model: nn.Module, name: str) -> bool:
-    return name in inspect.signature(model.forward).parameters
-
-
-def _token_input(model: nn.Module, kwargs: Mapping[str, Any]) -> str:
-    for key in ("decoder_input_ids", "input_ids"):
-        if key in kwargs:
-            return key
-    raise SpecError(f"{type(model).__name__} reads no tokens: it has no decode phase")
-
-
-def _for_generation(model: nn.Module, kwargs: dict[str, Any]) -> None:
-    if not _accepts(model, "use_cache"):
-        raise _no_cache(model)
-    kwargs["use_cache"] = True
-    if _accepts(model, "logits_to_keep"):
-        kwargs["logits_to_keep"] = 1
-
-
-def _cache_of(model: nn.Module, out: Any) -> Any:
-    """The KV cache that a model returned; an encoder returns none."""
-    cache = getattr(out, "past_key_values", None)
-    if cache is None:
-        raise _no_cache(model)
-    return cache
-
-
-def _no_cache(model: nn.Module) -> SpecError:
-    name = type(model).__name__
-    return SpecError(f"{name} has no KV cache: use phase 'forward' or 'train'")
-
-
-def _cached(model: nn.Module, kwargs: Mapping[str, Any], length: int) -> dict[str, Any]:
-    """Arguments that continue after `length` tokens were read, which are not traced."""
-    before = dict(kwargs)
-    _for_generation(model, before)
-    if not length:
-        return {}
-    key = _token_input(model, before)
-    ids = before[key]
-    repeats = -(-length // ids.shape[1])
-    before[key] = ids.repeat(1, repeats)[:, :length]
-    out = model(**before)
-    continued = {"past_key_values": _cache_of(model, out)}
-    if key == "decoder_input_ids":
-        state = out.encoder_last_hidden_state
-        continued |= {"encoder_outputs": (state,)}
-    return continued

@@ -8,42 +8,82 @@ known. `.item()`, `nonzero`, `unique` and `if mask.all():` then work as in a rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from irene.trace.costs.call import tensors_in
+from irene.trace.costs.call import TensorSpec, tensors_in
+from irene.trace.shape_rules import SHAPE_RULES, DataDependentError
 
-__all__ = ["DataDependentError", "give_value", "run_with_values", "value_of"]
+__all__ = [
+    "DataDependentError",
+    "carrying_values",
+    "give_value",
+    "keeping_literals",
+    "know_value",
+    "run_with_values",
+    "value_of",
+]
 
-LARGEST = 1 << 18
-"""Elements up to which content is carried along."""
+LARGEST = 1 << 20
+"""Elements up to which content is carried along; an expanded dimension counts once."""
 
 _ATTRIBUTE = "_irene_value"
 _ASKS_FOR_CONTENT = {"aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"}
 
 
-class DataDependentError(RuntimeError):
-    """The model asks for the content of a tensor that has none."""
+class _Content:
+    """What a meta tensor holds.
+
+    Attributes:
+        tensor: The real tensor.
+        memory: Shared by all views of one memory: whether its content is known still.
+    """
+
+    __slots__ = ("memory", "tensor")
+
+    def __init__(self, tensor: torch.Tensor, memory: list[bool] | None = None) -> None:
+        self.tensor = tensor
+        self.memory = [True] if memory is None else memory
 
 
 def value_of(tensor: torch.Tensor) -> torch.Tensor | None:
     """Content of a tensor: itself off the meta device, what was kept for it on it."""
     if tensor.device.type != "meta":
         return tensor
-    return getattr(tensor, _ATTRIBUTE, None)
+    content: _Content | None = getattr(tensor, _ATTRIBUTE, None)
+    return content.tensor if content is not None and content.memory[0] else None
 
 
 def give_value(tensor: torch.Tensor) -> torch.Tensor:
-    """A meta tensor that remembers the content of a small real one."""
+    """A meta tensor that remembers a copy of the content of a small real one."""
+    if tensor.device.type == "meta":
+        return tensor
+    return _beside_meta(tensor.detach().clone() if _is_small(tensor) else tensor)
+
+
+def _beside_meta(tensor: torch.Tensor) -> torch.Tensor:
+    """A meta tensor whose content is this very tensor, if it is small."""
     meta = torch.empty_strided(
         tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta"
     )
-    if tensor.numel() <= LARGEST:
-        setattr(meta, _ATTRIBUTE, tensor)
+    return know_value(meta, tensor)
+
+
+def know_value(meta: torch.Tensor, content: torch.Tensor) -> torch.Tensor:
+    """The same meta tensor, which from now on knows its content, if that is small."""
+    if _is_small(content):
+        setattr(meta, _ATTRIBUTE, _Content(content))
     return meta
+
+
+def _is_small(tensor: torch.Tensor) -> bool:
+    return tensor.numel() <= LARGEST or TensorSpec.of(tensor).stored <= LARGEST
 
 
 def run_with_values(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -53,22 +93,22 @@ def run_with_values(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any])
         DataDependentError: The op asks for content that is not known.
     """
     tensors = tensors_in((*args, *kwargs.values()))
-    values = [value_of(tensor) for tensor in tensors]
-    known = all(value is not None for value in values)
-    asks = func._schema.name in _ASKS_FOR_CONTENT
-    if not known:
-        if asks:
-            raise DataDependentError(f"{func._schema.name} needs the tensor's content")
-        return _run_on_meta(func, args, kwargs, tensors)
     if not _on_meta(tensors, kwargs):
         return func(*args, **kwargs)
+    args, kwargs = _all_on_meta(func, args, kwargs, tensors)
+    tensors = tensors_in((*args, *kwargs.values()))
+    asks = func._schema.name in _ASKS_FOR_CONTENT or _leaves_meta(func, kwargs)
+    if any(value_of(tensor) is None for tensor in tensors):
+        if asks:
+            raise DataDependentError(f"{func._schema.name} needs the tensor's content")
+        return _run_without_content(func, args, kwargs, tensors)
     if asks:
         return _run_on_content(func, args, kwargs)
     try:
         out = func(*args, **kwargs)
     except (NotImplementedError, RuntimeError):
         real = _run_on_content(func, args, kwargs)
-        return tree_map_only(torch.Tensor, give_value, real)
+        return tree_map_only(torch.Tensor, _beside_meta, real)
     _remember(func, args, kwargs, out, tensors)
     return out
 
@@ -80,18 +120,41 @@ def _on_meta(tensors: list[torch.Tensor], kwargs: Mapping[str, Any]) -> bool:
     return device is not None and torch.device(device).type == "meta"
 
 
-def _run_on_meta(
+def _leaves_meta(func: Any, kwargs: Mapping[str, Any]) -> bool:
+    """Whether an op copies to a device where tensors have content (`.cpu()`)."""
+    device = kwargs.get("device")
+    copies = func._schema.name == "aten::_to_copy"
+    return copies and device is not None and torch.device(device).type != "meta"
+
+
+def _all_on_meta(
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    tensors: list[torch.Tensor],
+) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Bring small CPU tensors that meet meta tensors to meta, with their content."""
+    if all(tensor.device.type == "meta" for tensor in tensors):
+        return args, kwargs
+    if func._schema.is_mutable and tensors[0].device.type != "meta":
+        return args, kwargs
+
+    def to_meta(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor if tensor.device.type == "meta" else _beside_meta(tensor)
+
+    moved: tuple[Any, Any] = tree_map_only(torch.Tensor, to_meta, (args, dict(kwargs)))
+    return moved
+
+
+def _run_without_content(
     func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], tensors: list[Any]
 ) -> Any:
     """Run an op on unknown content; what it overwrites becomes unknown too."""
     if func._schema.is_mutable:
-        for tensor in tensors:
-            if hasattr(tensor, _ATTRIBUTE):
-                delattr(tensor, _ATTRIBUTE)
-            break
-    shortcut = SHORTCUTS.get(func._schema.name)
-    if shortcut is not None and tensors[0].device.type == "meta":
-        return shortcut(*args, **kwargs)
+        _forget(tensors[0])
+    rule = SHAPE_RULES.get(func._schema.name)
+    if rule is not None:
+        return rule(func, value_of, *args, **kwargs)
     return func(*args, **kwargs)
 
 
@@ -111,31 +174,87 @@ def _remember(
 ) -> None:
     """Carry content from the inputs of an op to its outputs."""
     outputs = tensors_in((out,))
-    small = all(tensor.numel() <= LARGEST for tensor in (*outputs, *tensors))
-    if not small or torch.Tag.nondeterministic_seeded in func.tags:
+    small = all(_is_small(tensor) for tensor in (*outputs, *tensors))
+    if not small or not _has_content(func, outputs):
+        if func._schema.is_mutable and tensors:
+            _forget(tensors[0])
         return
     real = tensors_in((_run_on_content(func, args, kwargs),))
+    memories = {_memory(t): getattr(t, _ATTRIBUTE).memory for t in tensors}
     for tensor, content in zip(outputs, real, strict=True):
-        setattr(tensor, _ATTRIBUTE, content)
+        memory = memories.get(content.untyped_storage().data_ptr())
+        setattr(tensor, _ATTRIBUTE, _Content(content, memory))
 
 
-def _grouped_mm(
-    left: torch.Tensor,
-    right: torch.Tensor,
-    offs: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
-    out_dtype: torch.dtype | None = None,
-) -> torch.Tensor:
-    """Shape of a grouped product; torch's own shape rule takes bf16 only."""
-    dtype = out_dtype or left.dtype
-    if left.dim() == 2 and right.dim() == 2:
-        groups = offs.shape[0] if offs is not None else 1
-        return left.new_empty((groups, left.shape[0], right.shape[1]), dtype=dtype)
-    return left.new_empty((*left.shape[:-1], right.shape[-1]), dtype=dtype)
+def _memory(tensor: torch.Tensor) -> int:
+    content: torch.Tensor = getattr(tensor, _ATTRIBUTE).tensor
+    return content.untyped_storage().data_ptr()
 
 
-SHORTCUTS = {
-    "aten::_grouped_mm": _grouped_mm,
-    "transformers::grouped_mm_fallback": _grouped_mm,
-}
-"""Shape rules for ops whose own meta kernel is missing or too narrow."""
+def _has_content(func: Any, outputs: list[torch.Tensor]) -> bool:
+    """Whether running the op for real gives numbers that mean anything."""
+    if torch.Tag.nondeterministic_seeded in func.tags:
+        return False
+    reserves = "empty" in func._schema.name
+    return not (reserves and any(t.dtype.is_floating_point for t in outputs))
+
+
+def _forget(tensor: torch.Tensor) -> None:
+    """Something unknown was written into a tensor: it and its views are unknown."""
+    content: _Content | None = getattr(tensor, _ATTRIBUTE, None)
+    if content is not None:
+        content.memory[0] = False
+
+
+@contextmanager
+def carrying_values() -> Iterator[None]:
+    """Carry content through everything that runs in the block."""
+    with keeping_literals(), _Ops():
+        yield
+
+
+@contextmanager
+def keeping_literals() -> Iterator[None]:
+    """Keep the content of tensors made from Python numbers: no op is seen for them."""
+    with _Literals():
+        yield
+
+
+class _Ops(TorchDispatchMode):
+    """Carries content through aten ops."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return run_with_values(func, args, kwargs or {})
+
+
+class _Literals(TorchFunctionMode):
+    """Makes tensors from Python numbers on the CPU first."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in _INDEXING and args[0].device.type == "meta":
+            args = (args[0], _lists_as_tensors(args[1]), *args[2:])
+        out = func(*args, **kwargs)
+        if func not in _FROM_NUMBERS or out.device.type != "meta":
+            return out
+        data = kwargs["data"] if "data" in kwargs else args[-1]
+        if tensors_in((data,)):
+            return out
+        return _beside_meta(torch.tensor(data, dtype=out.dtype, device="cpu"))
+
+
+_INDEXING = (torch.Tensor.__getitem__, torch.Tensor.__setitem__)
+_FROM_NUMBERS = (torch.tensor, torch.as_tensor, torch.Tensor.new_tensor)
+
+
+def _lists_as_tensors(index: Any) -> Any:
+    """An index with its lists of numbers as tensors on the CPU."""
+    if isinstance(index, tuple):
+        return tuple(_lists_as_tensors(part) for part in index)
+    if isinstance(index, list) and index and not tensors_in((index,)):
+        return torch.tensor(index, device="cpu")
+    return index

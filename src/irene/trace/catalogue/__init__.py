@@ -33,6 +33,9 @@ class Entry:
         active_params: Published parameters per token of a mixture of experts.
         source: Where the config is published.
         config: Fields of the config that set shapes and ops.
+        params_class: The class that `params` counts, where it is not `auto_class`.
+        params_not_built: Published parameters that transformers does not build, such
+            as an output layer that it ties to the embedding.
     """
 
     name: str
@@ -46,6 +49,8 @@ class Entry:
     active_params: int | None
     source: str
     config: Mapping[str, Any]
+    params_class: str | None = None
+    params_not_built: int = 0
 
 
 @cache

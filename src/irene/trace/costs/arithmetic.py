@@ -44,21 +44,27 @@ def _gelu(call: Call) -> OpCost:
     return elementwise(9 if tanh else 5)(call)
 
 
+def _log_sigmoid(call: Call) -> OpCost:
+    """-log(1 + exp(-x)): 4; the buffer that a CPU keeps is not counted."""
+    return call.result_only(4 * call.inputs[0].numel)
+
+
 def _layer_norm(call: Call) -> OpCost:
     """Sum, centre, square, sum, scale: 5; weight and bias one more each."""
     affine = sum(1 for spec in call.inputs[1:3])
-    return call.streamed((5 + affine) * call.inputs[0].numel)
+    return call.result_only((5 + affine) * call.inputs[0].numel)
 
 
 def _rms_norm(call: Call) -> OpCost:
     """Square, sum, scale: 3; weight one more."""
-    return call.streamed((3 + (len(call.inputs) > 1)) * call.inputs[0].numel)
+    scaled = len(call.inputs) + len(call.weights) > 1
+    return call.result_only((3 + scaled) * call.inputs[0].numel)
 
 
 def _batch_norm(call: Call) -> OpCost:
     """(x - mean)·scale·weight + bias; in training the statistics cost three more."""
     training = any(value is True for value in call.args[3:])
-    return call.streamed((7 if training else 4) * call.inputs[0].numel)
+    return call.result_only((7 if training else 4) * call.inputs[0].numel)
 
 
 def _sort(call: Call) -> OpCost:
@@ -78,7 +84,7 @@ def _pool(dimensions: int) -> Formula:
 
     def cost(call: Call) -> OpCost:
         window = _window(call.argument(1, "kernel_size", 1), dimensions)
-        return call.streamed(window * call.outputs[0].numel)
+        return call.result_only(window * call.outputs[0].numel)
 
     return cost
 
@@ -132,7 +138,6 @@ PER_ELEMENT = {
     "hardswish": 4,
     "leaky_relu": 2,
     "lerp": 3,
-    "log_sigmoid_forward": 4,
     "logit": 3,
     "mish": 6,
     "native_dropout": 2,
@@ -224,8 +229,11 @@ ARITHMETIC: dict[str, Formula] = {
     **{f"aten.{name}": _batch_norm for name in BATCH_NORMS},
     **{f"aten.{name}": _fft for name in TRANSFORMS},
     **{f"aten.{name}": _interpolate(taps) for name, taps in TAPS.items()},
+    "aten.log_sigmoid_forward": _log_sigmoid,
     "aten.gelu": _gelu,
     "aten.gelu_": _gelu,
+    "RMSNorm": _rms_norm,
+    "rms_norm": _rms_norm,
     "aten._fused_rms_norm": _rms_norm,
     "aten.rms_norm": _rms_norm,
     "aten.sort": _sort,

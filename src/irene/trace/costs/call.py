@@ -97,9 +97,16 @@ class Call:
     module: torch.nn.Module | None = None
 
     @property
+    def weights(self) -> list[TensorSpec]:
+        """Parameters of the module, none for a function."""
+        if self.module is None:
+            return []
+        return [TensorSpec.of(p) for p in self.module.parameters(recurse=False)]
+
+    @property
     def bytes_in(self) -> int:
-        """Bytes of all inputs."""
-        return sum(spec.bytes for spec in self.inputs)
+        """Bytes of all inputs and weights."""
+        return sum(spec.bytes for spec in (*self.inputs, *self.weights))
 
     @property
     def bytes_out(self) -> int:
@@ -115,6 +122,14 @@ class Call:
     def streamed(self, flops: int) -> OpCost:
         """Every input read once, every output written once, this many FLOPs."""
         return OpCost(flops, self.bytes_in, self.bytes_out)
+
+    def result_only(self, flops: int) -> OpCost:
+        """The same, but of several outputs only the first is counted.
+
+        For ops whose further outputs (statistics, indices for a backward pass) are
+        small and differ from device to device.
+        """
+        return OpCost(flops, self.bytes_in, self.outputs[0].bytes)
 
 
 Formula = Callable[[Call], OpCost]

@@ -89,20 +89,11 @@ def _attention_backward(call: Call) -> OpCost:
     return OpCost(flops, call.bytes_in, query.bytes + key.bytes + value.bytes)
 
 
-def _recurrent(gates: int) -> Formula:
-    """Input and hidden products of a recurrent layer, every step and direction."""
-
-    def cost(call: Call) -> OpCost:
-        rnn = call.module
-        assert rnn is not None
-        steps = prod(call.inputs[0].shape[:-1])
-        weights = [p for name, p in rnn.named_parameters() if "weight" in name]
-        flops = sum(2 * steps * weight.numel() for weight in weights)
-        stored = sum(p.numel() * p.dtype.itemsize for p in rnn.parameters())
-        return OpCost(flops, call.bytes_in + stored, call.bytes_out)
-
-    cost.__doc__ = f"{gates} gates per unit."
-    return cost
+def _recurrent(call: Call) -> OpCost:
+    """Every step multiplies its input and state with every weight matrix."""
+    steps = prod(call.inputs[0].shape[:-1])
+    matrices = [weight for weight in call.weights if len(weight.shape) == 2]
+    return call.streamed(sum(2 * steps * matrix.numel for matrix in matrices))
 
 
 ATTENTION_KERNELS = (
@@ -132,9 +123,9 @@ MATRIX: dict[str, Formula] = {
     "transformers.grouped_mm_fallback": _grouped_mm,
     "scaled_dot_product_attention": _attention,
     "scaled_dot_product_attention.backward": _attention_backward,
-    "LSTM": _recurrent(4),
-    "GRU": _recurrent(3),
-    "RNN": _recurrent(1),
+    "LSTM": _recurrent,
+    "GRU": _recurrent,
+    "RNN": _recurrent,
     **{f"aten.{kernel}": _attention for kernel in ATTENTION_KERNELS},
     **{f"aten.{kernel}_backward": _attention_backward for kernel in ATTENTION_KERNELS},
 }

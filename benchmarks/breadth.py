@@ -1,0 +1,379 @@
+"""How many of transformers' model types irene can trace.
+
+Every type of the AutoModel map is built from its default config, with fewer layers where
+it has many, and traced through `irene.trace`, each in a worker process with a time limit.
+A type counts as traced when its whole forward ran and its tree has FLOPs and bytes.
+
+    python benchmarks/breadth.py [--only NAME …] [--jobs N] [--limit N] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import multiprocessing
+import multiprocessing.connection
+import os
+import resource
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+LAYERS = 4
+"""Layers that are kept: the first few are dense in some mixtures of experts."""
+
+LAYER_FIELDS = frozenset(
+    {
+        "decoder_layers",
+        "decoder_num_hidden_layers",
+        "decoder_num_layers",
+        "depth",
+        "encoder_layers",
+        "encoder_num_hidden_layers",
+        "n_layer",
+        "n_layers",
+        "num_decoder_layers",
+        "num_encoder_layers",
+        "num_hidden_layers",
+        "num_layers",
+        "speech_encoder_layers",
+        "t2u_decoder_layers",
+        "t2u_encoder_layers",
+        "text_encoder_num_layers",
+    }
+)
+"""Config fields that count equal layers."""
+
+OWN_FIELDS: dict[str, dict[str, Any]] = {}
+"""Fields that a default config needs changed before it can be built at all."""
+
+KEEP_LAYERS: frozenset[str] = frozenset()
+"""Types whose other fields point at layers by number."""
+
+SIZES: dict[str, Any] = {"batch_size": 2, "seq_len": 64}
+"""Size of every run; below the shortest `max_position_embeddings`, 77."""
+
+MEMORY_BYTES = 14 << 30
+"""What a worker may take before its type counts as failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one model type.
+
+    Attributes:
+        model_type: Its name in transformers.
+        main_input: `main_input_name` of its class.
+        reason: Why it was not traced; empty if it was.
+        cause: The same in a few words, to count.
+        seconds: Time of building and tracing.
+        nodes: Nodes of the tree.
+        flops: Floating-point operations of the tree.
+        device: `meta`, or `cpu` if it had to be run for real.
+        unsupported: Ops without a FLOP formula, and how often each ran.
+    """
+
+    model_type: str
+    main_input: str = "?"
+    reason: str = ""
+    cause: str = ""
+    seconds: float = 0.0
+    nodes: int = 0
+    flops: int = 0
+    device: str = ""
+    unsupported: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether there is a tree."""
+        return not self.reason
+
+
+# Configs ----------------------------------------------------------------------
+
+
+def reduced_config(model_type: str) -> Any:
+    """The default config of a model type with at most `LAYERS` layers in each part."""
+    from transformers import AutoConfig
+
+    own = OWN_FIELDS.get(model_type, {})
+    config = AutoConfig.for_model(model_type, **own)
+    if model_type in KEEP_LAYERS:
+        return config
+    fewer = fewer_layers(config)
+    return AutoConfig.for_model(model_type, **(own | fewer)) if fewer else config
+
+
+def fewer_layers(config: Any) -> dict[str, Any]:
+    """Fields that reduce the layers of a config and of the configs inside it."""
+    from transformers import PretrainedConfig
+
+    changed: dict[str, Any] = {}
+    for name, value in vars(config).items():
+        if isinstance(value, PretrainedConfig):
+            inner = fewer_layers(value)
+            if inner and value.model_type not in KEEP_LAYERS:
+                changed[name] = changed_fields(value) | inner
+        elif name in LAYER_FIELDS and isinstance(value, int) and value > LAYERS:
+            changed[name] = LAYERS
+    return changed
+
+
+def changed_fields(config: Any) -> dict[str, Any]:
+    """What sets an inner config apart from the default of its type."""
+    fields: dict[str, Any] = config.to_diff_dict()
+    fields.pop("transformers_version", None)
+    counts = {v for k, v in vars(config).items() if k in LAYER_FIELDS}
+    per_layer = [
+        k for k, v in fields.items() if isinstance(v, list | tuple) and len(v) in counts
+    ]
+    for name in per_layer:  # made again for the new number of layers
+        del fields[name]
+    return {"model_type": config.model_type} | fields
+
+
+# One type ---------------------------------------------------------------------
+
+
+def attempt(model_type: str) -> Outcome:
+    """Build and trace one model type."""
+    import irene
+    from irene.errors import IreneError
+
+    outcome = Outcome(model_type)
+    start = time.perf_counter()
+    try:
+        config = reduced_config(model_type)
+        outcome = replace(outcome, main_input=main_input_of(config))
+        tree = irene.trace(config, **SIZES)
+        total = tree.total()
+        outcome = replace(
+            outcome,
+            nodes=tree.node_count,
+            flops=total.flops,
+            device=tree.provenance["device"],
+            unsupported=dict(tree.unsupported),
+        )
+        if not total.flops or not total.bytes:
+            outcome = failed(outcome, "empty tree", "the tree has no FLOPs or no bytes")
+    except MemoryError:
+        outcome = failed(outcome, "out of memory", "out of memory")
+    except IreneError as error:
+        outcome = failed(outcome, cause_of(str(error)), str(error))
+    except Exception as error:  # noqa: BLE001  whatever it is, it is the result
+        message = f"{type(error).__name__}: {error}"
+        outcome = failed(outcome, cause_of(message), message)
+    return replace(outcome, seconds=round(time.perf_counter() - start, 2))
+
+
+def failed(outcome: Outcome, cause: str, reason: str) -> Outcome:
+    """The same outcome as a failure."""
+    return replace(outcome, cause=cause, reason=" ".join(reason.split())[:300])
+
+
+def main_input_of(config: Any) -> str:
+    """`main_input_name` of the class that AutoModel builds for a config."""
+    from transformers import MODEL_MAPPING
+
+    found = MODEL_MAPPING[type(config)]
+    first = found[0] if isinstance(found, tuple | list) else found
+    return str(first.main_input_name)
+
+
+CAUSES = (
+    ("out of memory", "DefaultCPUAllocator"),
+    ("a package is missing", "not found in your environment"),
+    ("a package is missing", "install"),
+    ("not in this transformers", "Could not find"),
+    ("no inputs known", "with inputs of your own"),
+    ("looks at its data, and is too large to run", "looks at its data"),
+    ("cannot be built", "cannot build"),
+    ("its forward fails", " failed in "),
+)
+"""Causes by words of the message; the first that fits counts."""
+
+
+def cause_of(message: str) -> str:
+    """A few words for an error."""
+    return next((cause for cause, words in CAUSES if words in message), "other")
+
+
+# Workers ----------------------------------------------------------------------
+
+
+def serve(connection: Any) -> None:
+    """A worker: model types in, outcomes out, until None comes."""
+    import torch
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    torch.set_num_threads(1)
+    silence()
+    while (model_type := connection.recv()) is not None:
+        connection.send(attempt(model_type))
+
+
+def silence() -> None:
+    """Keep advice and warnings of the models off the screen."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.dup2(null, sys.stderr.fileno())
+
+
+class Worker:
+    """A process that traces one type after the other.
+
+    Attributes:
+        connection: Its end here.
+        model_type: What it is at; None if idle.
+        deadline: When that counts as hung, on `time.monotonic`.
+    """
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("fork")
+        self.connection, there = context.Pipe()
+        self.process = context.Process(target=serve, args=(there,), daemon=True)
+        self.process.start()
+        there.close()
+        self.model_type: str | None = None
+        self.deadline = 0.0
+
+    def give(self, model_type: str, seconds: float) -> None:
+        """Start on a type."""
+        self.model_type = model_type
+        self.deadline = time.monotonic() + seconds
+        self.connection.send(model_type)
+
+    def take(self) -> Outcome:
+        """The outcome that is ready, or the failure that ended the process."""
+        assert self.model_type is not None
+        try:
+            outcome: Outcome = self.connection.recv()
+        except EOFError:
+            self.process.join()
+            reason = f"its process ended with code {self.process.exitcode}"
+            outcome = failed(Outcome(self.model_type), "process died", reason)
+        self.model_type = None
+        return outcome
+
+    def stop(self) -> None:
+        """End the process, whatever it does."""
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+def run_all(names: Sequence[str], jobs: int, seconds: float) -> Iterator[Outcome]:
+    """Outcomes of all types, in the order in which they come."""
+    waiting = list(reversed(names))
+    workers = [Worker() for _ in range(min(jobs, len(names)))]
+    try:
+        while waiting or any(worker.model_type for worker in workers):
+            for index, worker in enumerate(workers):
+                if worker.model_type is None and waiting:
+                    if not worker.process.is_alive():
+                        worker.stop()
+                        worker = workers[index] = Worker()
+                    worker.give(waiting.pop(), seconds)
+            yield from collect(workers, seconds)
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def collect(workers: list[Worker], seconds: float) -> Iterator[Outcome]:
+    """Wait for an outcome, and replace workers that take too long."""
+    busy = {w.connection: w for w in workers if w.model_type is not None}
+    patience = min(w.deadline for w in busy.values()) - time.monotonic()
+    ready = multiprocessing.connection.wait(list(busy), max(patience, 0))
+    for connection in ready:
+        yield busy[connection].take()  # type: ignore[index]
+    for index, worker in enumerate(workers):
+        if worker.model_type is not None and time.monotonic() > worker.deadline:
+            worker.stop()
+            workers[index] = Worker()
+            outcome = Outcome(worker.model_type)
+            yield failed(outcome, "too slow", f"not done after {seconds:g} s")
+
+
+# Report -----------------------------------------------------------------------
+
+
+def with_main_input(outcome: Outcome) -> Outcome:
+    """The main input also of a type whose process was lost."""
+    if outcome.main_input != "?":
+        return outcome
+    from transformers import AutoConfig
+
+    try:
+        own = OWN_FIELDS.get(outcome.model_type, {})
+        name = main_input_of(AutoConfig.for_model(outcome.model_type, **own))
+    except Exception:  # noqa: BLE001  no class or no config: then it has none
+        return outcome
+    return replace(outcome, main_input=name)
+
+
+def share(outcomes: Sequence[Outcome]) -> str:
+    """`traced/total (percent)`."""
+    traced = sum(outcome.is_traced for outcome in outcomes)
+    return f"{traced}/{len(outcomes)} ({traced / max(len(outcomes), 1):.1%})"
+
+
+def report(outcomes: Sequence[Outcome]) -> None:
+    """Print failures, then counts."""
+    failures = [outcome for outcome in outcomes if not outcome.is_traced]
+    for outcome in sorted(failures, key=lambda o: (o.cause, o.model_type)):
+        print(f"{outcome.model_type} [{outcome.main_input}]: {outcome.reason}")
+    reads_text = [o for o in outcomes if o.main_input == "input_ids"]
+    print(f"\ntraced                  {share(outcomes)}")
+    print(f"main input `input_ids`  {share(reads_text)}")
+    real = sum(o.device == "cpu" for o in outcomes)
+    print(f"of these run for real   {real}")
+    for cause, count in Counter(o.cause for o in failures).most_common():
+        print(f"  {count:4d}  {cause}")
+    unsupported: Counter[str] = Counter()
+    for outcome in outcomes:
+        unsupported.update(outcome.unsupported)
+    ops = ", ".join(f"{op} ×{n}" for op, n in unsupported.most_common())
+    print(f"ops without a FLOP formula: {ops or 'none'}")
+
+
+def main() -> int:
+    """Go through the types and report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these types alone")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--limit", type=int, help="the first N types alone")
+    parser.add_argument("--seconds", type=float, default=120.0, help="limit per type")
+    parser.add_argument("--json", action="store_true", help="outcomes as JSON")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+    import irene.trace.tracer  # noqa: F401  imported once, before the workers fork
+
+    names = list(options.only or MODEL_MAPPING_NAMES)[: options.limit]
+    start = time.perf_counter()
+    outcomes: list[Outcome] = []
+    for outcome in run_all(names, options.jobs, options.seconds):
+        outcomes.append(with_main_input(outcome))
+        traced = sum(o.is_traced for o in outcomes)
+        progress = f"{len(outcomes)}/{len(names)}, {traced} traced"
+        print(f"\r{progress}  {outcome.model_type:40.40}", end="", file=sys.stderr)
+    print(f"\n{time.perf_counter() - start:.0f} s", file=sys.stderr)
+    if options.json:
+        print(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
+    else:
+        report(outcomes)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

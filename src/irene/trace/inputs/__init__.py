@@ -1,0 +1,15 @@
+"""Inputs of the right shape for a model, from its config and a RunSpec.
+
+- `maker`: `InputMaker`, tensors for one model and run.
+- `text`, `vision`, `audio`, `time_series`: one kind of input each.
+- `multimodal`: language models that also read images or sound.
+- `by_name`: `make_inputs`, which chooses among them.
+
+Token ids and masks are small, so they keep their content even on the meta device (see
+`values`). Everything else is a tensor of the right shape without content.
+"""
+
+from irene.trace.inputs.by_name import make_inputs
+from irene.trace.inputs.maker import InputMaker
+
+__all__ = ["InputMaker", "make_inputs"]

@@ -1,0 +1,109 @@
+"""make_inputs: the inputs of a model by the names of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from irene.errors import SpecError
+from irene.spec import RunSpec
+from irene.trace.inputs.audio import features, spectrogram, waveform
+from irene.trace.inputs.maker import InputMaker
+from irene.trace.inputs.multimodal import IMAGE_TOKENS, with_media
+from irene.trace.inputs.special import ALSO, SPECIAL
+from irene.trace.inputs.text import text
+from irene.trace.inputs.time_series import past_values
+from irene.trace.inputs.vision import grid, images, patches, videos
+
+__all__ = ["make_inputs"]
+
+
+def make_inputs(model: nn.Module, spec: RunSpec, device: str = "meta") -> dict[str, Any]:
+    """Keyword arguments for one forward pass.
+
+    Args:
+        model: A model of transformers.
+        spec: The run.
+        device: Where the tensors live.
+
+    Raises:
+        SpecError: No inputs are known for this kind of model.
+    """
+    maker = InputMaker(model, spec, device)
+    if (special := SPECIAL.get(maker.model_type)) is not None:
+        return special(maker)
+    inputs: dict[str, Any] = {}
+    main = _main_input(maker)
+    if main in BY_MAIN_INPUT:
+        inputs = BY_MAIN_INPUT[main](maker)
+    for name in _missing(maker, inputs):
+        if name not in BY_NAME:
+            raise SpecError(
+                f"{type(model).__name__} wants {name!r}: call "
+                "irene.trace(model, inputs=…) with inputs of your own"
+            )
+        inputs[name] = BY_NAME[name](maker)
+    if (also := ALSO.get(maker.model_type)) is not None:
+        inputs |= also(maker)
+    return inputs
+
+
+def _main_input(maker: InputMaker) -> str:
+    """The main input's name; of some models it is wrong, then the first argument's."""
+    main = getattr(maker.model, "main_input_name", "input_ids")
+    return main if main in maker.accepts else next(iter(maker.accepts), "")
+
+
+def _missing(maker: InputMaker, inputs: dict[str, Any]) -> list[str]:
+    """Arguments without a default that are not made yet."""
+    return [
+        name
+        for name, parameter in maker.accepts.items()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+        and name not in inputs
+    ]
+
+
+def _tokens(maker: InputMaker) -> dict[str, Any]:
+    """Text, with an image or a sound where the model reads them."""
+    inputs = with_media(maker, text(maker))
+    has_placeholders = maker.find(IMAGE_TOKENS, default=-1) >= 0
+    if "pixel_values" in maker.accepts and not has_placeholders:
+        inputs |= images(maker)
+    if "input_features" in maker.accepts and maker.model_type in TWO_TOWERS:
+        inputs |= features(maker)
+    return inputs
+
+
+TWO_TOWERS = frozenset({"clap", "clvp"})
+"""Model types that encode sound beside the text, without placeholders."""
+
+
+def _pixels(maker: InputMaker) -> dict[str, Any]:
+    if "grid_thw" in maker.accepts:
+        return {"pixel_values": patches(maker), "grid_thw": grid(maker)}
+    return images(maker)
+
+
+BY_MAIN_INPUT: dict[str, Callable[[InputMaker], dict[str, Any]]] = {
+    "input_ids": _tokens,
+    "pixel_values": _pixels,
+    "input_features": features,
+    "input_values": waveform,
+    "past_values": past_values,
+}
+"""How to make the inputs of a model, by the name of its main one."""
+
+BY_NAME: dict[str, Callable[[InputMaker], Any]] = {
+    "input_ids": lambda maker: maker.tokens(maker.batch, maker.length),
+    "input_features": spectrogram,
+    "pixel_values": lambda maker: images(maker)["pixel_values"],
+    "pixel_values_videos": videos,
+    "hidden_states": patches,
+    "grid_thw": grid,
+    "qformer_input_ids": lambda maker: maker.tokens(maker.batch, maker.length),
+}
+"""How to make an argument that has no default."""

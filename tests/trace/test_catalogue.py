@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from irene.spec import RunSpec
+from irene.trace import catalogue
+from irene.trace.limits import DEFAULT_LIMITS
+from irene.trace.models import build, resolve
+
+NAMES = list(catalogue.entries())
+PAPER = (
+    "bert-base-uncased",
+    "roberta-base",
+    "distilbert-base-uncased",
+    "gpt2",
+    "distilgpt2",
+    "openai-gpt",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_are_the_published_ones(name):
+    entry = catalogue.entries()[name]
+    resolved = resolve(name, DEFAULT_LIMITS, entry.params_class)
+    model = build(resolved, RunSpec(name))
+    built = sum(p.numel() for p in model.parameters()) + entry.params_not_built
+    assert built == pytest.approx(entry.params, rel=0.005)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entries_say_where_they_come_from(name):
+    entry = catalogue.entries()[name]
+    assert entry.source.startswith("https://")
+    assert len(entry.params_source) > 5
+    assert "TODO" not in entry.params_source
+    assert re.fullmatch(r"[a-z0-9.+-]+", entry.name)
+    assert (Path(catalogue.__file__).parent / f"{name}.json").is_file()
+    assert entry.active_params is None or entry.active_params < entry.params
+
+
+def test_the_models_of_the_paper_are_base_models():
+    assert all(catalogue.entries()[name].auto_class == "AutoModel" for name in PAPER)
+
+
+def test_the_24_miniatures_are_there_and_alike():
+    names = [
+        f"bert-l{layers}-h{hidden}"
+        for layers in (2, 4, 6, 8, 10, 12)
+        for hidden in (128, 256, 512, 768)
+    ]
+    assert {catalogue.entries()[name].auto_class for name in names} == {"AutoModel"}
+
+
+def test_names_aliases_and_hub_ids_lead_to_the_same_entry():
+    for name in ("llama-3.1-8b", "meta-llama/Llama-3.1-8B", "LLAMA-3.1-8B"):
+        assert catalogue.find(name).name == "llama-3.1-8b"
+    assert catalogue.find("bert-tiny").name == "bert-l2-h128"
+    assert catalogue.find("no-such-model") is None
+
+
+def test_no_two_models_answer_to_one_hub_id():
+    ids = [entry.hub_id.lower() for entry in catalogue.entries().values()]
+    aliases = [a.lower() for e in catalogue.entries().values() for a in e.aliases]
+    assert len({*ids}) == len(ids)
+    assert len({*aliases}) == len(aliases)
+
+
+def test_search_wants_every_word():
+    names = [entry.name for entry in catalogue.search("llama 70b")]
+    assert "llama-3.1-70b" in names
+    assert all("70b" in name for name in names)
+    assert len(catalogue.search("")) == len(NAMES)
+
+
+def test_a_misspelt_name_has_neighbours():
+    assert "bert-base-uncased" in catalogue.nearest("bert-base-uncasd")
+    assert catalogue.nearest("zzzzqqqq") == []

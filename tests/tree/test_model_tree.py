@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from irene.errors import LimitError, UsageError
+from irene.tree import OWN, EnergyColumns, ModelTree, TreeBuilder
+
+from .conftest import trees
+
+
+def small_tree() -> ModelTree:
+    """A model of two equal layers, each a product and an addition, and a head."""
+    builder = TreeBuilder()
+    model = builder.add(-1, "", "model", "Model", params=50)
+    for i in range(2):
+        layer = builder.add(model, f"layer.{i}", "module", "Layer", params=20)
+        builder.add(layer, "fc", "ml", "Linear", flops=100, bytes_read=7, params=20)
+        builder.add(layer, "add", "ml", "add", flops=5, bytes_written=3)
+    builder.add(model, "head", "ml", "Linear", flops=10, params=10)
+    return builder.build()
+
+
+def test_costs_of_children_are_in_their_parents():
+    tree = small_tree()
+    assert tree.root.flops == 220
+    assert tree.find("layer.1").flops == 105
+    assert tree.find("layer.1").bytes == 10
+    assert (tree.total().flops, tree.total().bytes_read) == (220, 14)
+
+
+def test_nodes_are_found_by_path():
+    node = small_tree().find("layer.1.fc")
+    assert (node.op, node.kind, node.params, node.name) == ("Linear", "ml", 20, "fc")
+    assert node.parent.path == "layer.1"
+    assert [child.name for child in node.parent.children] == ["fc", "add"]
+    with pytest.raises(KeyError, match="no node 'layer.7'"):
+        small_tree().find("layer.7")
+
+
+def test_operators_add_up_to_the_total():
+    costs = small_tree().by_operator()
+    assert list(costs) == ["Linear", "add"]
+    assert (costs["Linear"].calls, costs["Linear"].flops) == (3, 210)
+    assert costs["add"].bytes_written == 6
+
+
+def test_modules_are_listed_by_path():
+    costs = small_tree().by_module()
+    assert list(costs) == ["", "layer.0", "layer.1"]
+    assert costs["layer.0"].flops == 105
+
+
+def test_folding_makes_one_node_of_equal_layers():
+    tree = small_tree().fold()
+    assert len(tree) == 5
+    layer = tree.root.children[0]
+    assert (layer.count, layer.members) == (2, ("layer.0", "layer.1"))
+    assert tree.node_count == 8
+    assert tree.total() == small_tree().total()
+    assert tree.by_operator() == small_tree().by_operator()
+    assert "layer.0…1 ×2" in tree.table()
+
+
+def test_layers_that_differ_stay_apart():
+    builder = TreeBuilder()
+    model = builder.add(-1, "", "model", "Model")
+    for i, flops in enumerate((1, 2, 1)):
+        builder.add(model, f"layer.{i}", "ml", "Linear", flops=flops)
+    tree = builder.build()
+    folded = tree.fold()
+    assert [node.members for node in folded.root.children] == [
+        ("layer.0", "layer.2"),
+        ("layer.1",),
+    ]
+    assert folded.unfold() == tree
+
+
+def test_siblings_without_a_number_are_not_folded():
+    builder = TreeBuilder()
+    model = builder.add(-1, "", "model", "Model")
+    for name in ("query", "key", "value"):
+        builder.add(model, name, "ml", "Linear", flops=1)
+    assert len(builder.build().fold()) == 4
+
+
+def test_calls_of_one_module_are_numbered_and_fold():
+    builder = TreeBuilder()
+    model = builder.add(-1, "", "model", "Model")
+    for _ in range(3):
+        group = builder.add(model, "shared", "module", "Layer")
+        builder.add(group, "fc", "ml", "Linear", flops=1)
+    tree = builder.build()
+    assert [n.call for n in tree.nodes() if n.path == "shared.fc"] == [1, 2, 3]
+    assert tree.find("shared.fc", call=3).row == 6
+    folded = tree.fold()
+    assert (folded.root.children[0].count, folded.unfold()) == (3, tree)
+
+
+def test_a_module_called_from_elsewhere_keeps_its_path():
+    builder = TreeBuilder()
+    model = builder.add(-1, "", "model", "Model")
+    decoder = builder.add(model, "decoder", "module", "Decoder")
+    builder.add(decoder, "/shared", "ml", "Embedding")
+    tree = builder.build()
+    assert tree.find("shared").parent.path == "decoder"
+    assert ModelTree.from_json(tree.to_json()) == tree
+
+
+def test_cutting_keeps_costs():
+    cut = small_tree().at_level("module")
+    assert [node.kind for node in cut.nodes()] == ["model", "module", "module"]
+    assert cut.total().flops == 220
+    with pytest.raises(UsageError, match="level must be one of"):
+        small_tree().at_level("layer")
+
+
+def test_costs_past_63_bits_are_refused():
+    builder = TreeBuilder()
+    model = builder.add(-1, "", "model", "Model")
+    builder.add(model, "a", "ml", "Linear", flops=2**62)
+    builder.add(model, "b", "ml", "Linear", flops=2**62)
+    with pytest.raises(LimitError, match="63 bits"):
+        builder.build()
+    builder.add(model, "c", "ml", "Linear", flops=2**70)
+    with pytest.raises(LimitError, match="63 bits"):
+        builder.build()
+
+
+def test_energy_needs_one_value_per_node():
+    ones = np.ones(3)
+    energy = EnergyColumns(ones, ones, ones, np.zeros(3, np.uint8), "a test")
+    with pytest.raises(UsageError, match="3 energies for a tree of 8"):
+        small_tree().with_energy(energy)
+
+
+@given(trees(with_energy=True))
+def test_children_plus_own_is_the_total(tree):
+    for node in tree.nodes():
+        parts = sum(child.energy.joules * child.count for child in node.children)
+        assert node.own_j + parts == pytest.approx(node.energy.joules)
+    operators = tree.by_operator()
+    assert operators[OWN].energy_j >= 0
+    assert sum(c.energy_j for c in operators.values()) == pytest.approx(
+        tree.total().energy_j
+    )
+
+
+@given(trees())
+def test_folding_loses_nothing(tree):
+    folded = tree.fold()
+    assert folded.unfold() == tree
+    assert folded.fold() == folded
+    assert folded.node_count == len(tree)
+    before, after = tree.total(), folded.total()
+    assert (after.calls, after.flops, after.bytes) == (
+        before.calls,
+        before.flops,
+        before.bytes,
+    )
+
+
+@given(trees())
+def test_json_is_lossless(tree):
+    assert ModelTree.from_json(tree.to_json()) == tree
+    folded = tree.fold()
+    again = ModelTree.from_json(folded.to_json())
+    assert again == folded
+    assert again.unfold() == tree
+
+
+@given(trees())
+def test_walking_visits_every_node_once(tree):
+    rows = [node.row for node in tree.root.walk()]
+    assert rows == list(range(len(tree)))
+    for node in tree.nodes():
+        assert all(child.parent == node for child in node.children)
