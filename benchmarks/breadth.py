@@ -24,37 +24,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-LAYERS = 4
-"""Layers that are kept: the first few are dense in some mixtures of experts."""
-
-LAYER_FIELDS = frozenset(
-    {
-        "decoder_layers",
-        "decoder_num_hidden_layers",
-        "decoder_num_layers",
-        "depth",
-        "encoder_layers",
-        "encoder_num_hidden_layers",
-        "n_layer",
-        "n_layers",
-        "num_decoder_layers",
-        "num_encoder_layers",
-        "num_hidden_layers",
-        "num_layers",
-        "speech_encoder_layers",
-        "t2u_decoder_layers",
-        "t2u_encoder_layers",
-        "text_encoder_num_layers",
-    }
-)
-"""Config fields that count equal layers."""
-
-OWN_FIELDS: dict[str, dict[str, Any]] = {}
-"""Fields that a default config needs changed before it can be built at all."""
-
-KEEP_LAYERS: frozenset[str] = frozenset()
-"""Types whose other fields point at layers by number."""
-
 SIZES: dict[str, Any] = {"batch_size": 2, "seq_len": 64}
 """Size of every run; below the shortest `max_position_embeddings`, 77."""
 
@@ -94,54 +63,13 @@ class Outcome:
         return not self.reason
 
 
-# Configs ----------------------------------------------------------------------
-
-
-def reduced_config(model_type: str) -> Any:
-    """The default config of a model type with at most `LAYERS` layers in each part."""
-    from transformers import AutoConfig
-
-    own = OWN_FIELDS.get(model_type, {})
-    config = AutoConfig.for_model(model_type, **own)
-    if model_type in KEEP_LAYERS:
-        return config
-    fewer = fewer_layers(config)
-    return AutoConfig.for_model(model_type, **(own | fewer)) if fewer else config
-
-
-def fewer_layers(config: Any) -> dict[str, Any]:
-    """Fields that reduce the layers of a config and of the configs inside it."""
-    from transformers import PretrainedConfig
-
-    changed: dict[str, Any] = {}
-    for name, value in vars(config).items():
-        if isinstance(value, PretrainedConfig):
-            inner = fewer_layers(value)
-            if inner and value.model_type not in KEEP_LAYERS:
-                changed[name] = changed_fields(value) | inner
-        elif name in LAYER_FIELDS and isinstance(value, int) and value > LAYERS:
-            changed[name] = LAYERS
-    return changed
-
-
-def changed_fields(config: Any) -> dict[str, Any]:
-    """What sets an inner config apart from the default of its type."""
-    fields: dict[str, Any] = config.to_diff_dict()
-    fields.pop("transformers_version", None)
-    counts = {v for k, v in vars(config).items() if k in LAYER_FIELDS}
-    per_layer = [
-        k for k, v in fields.items() if isinstance(v, list | tuple) and len(v) in counts
-    ]
-    for name in per_layer:  # made again for the new number of layers
-        del fields[name]
-    return {"model_type": config.model_type} | fields
-
-
 # One type ---------------------------------------------------------------------
 
 
 def attempt(model_type: str) -> Outcome:
     """Build and trace one model type."""
+    from reduced_configs import reduced_config
+
     import irene
     from irene.errors import IreneError
 
@@ -310,11 +238,10 @@ def with_main_input(outcome: Outcome) -> Outcome:
     """The main input also of a type whose process was lost."""
     if outcome.main_input != "?":
         return outcome
-    from transformers import AutoConfig
+    from reduced_configs import reduced_config
 
     try:
-        own = OWN_FIELDS.get(outcome.model_type, {})
-        name = main_input_of(AutoConfig.for_model(outcome.model_type, **own))
+        name = main_input_of(reduced_config(outcome.model_type))
     except Exception:  # noqa: BLE001  no class or no config: then it has none
         return outcome
     return replace(outcome, main_input=name)

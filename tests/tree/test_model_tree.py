@@ -35,7 +35,7 @@ def test_nodes_are_found_by_path():
     assert (node.op, node.kind, node.params, node.name) == ("Linear", "ml", 20, "fc")
     assert node.parent.path == "layer.1"
     assert [child.name for child in node.parent.children] == ["fc", "add"]
-    with pytest.raises(KeyError, match="no node 'layer.7'"):
+    with pytest.raises(KeyError, match=r"no node 'layer\.7'"):
         small_tree().find("layer.7")
 
 

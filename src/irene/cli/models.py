@@ -24,6 +24,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
+    parser.usage = "irene models [WORD …] [options]"
     parser.epilog = EXAMPLES
     parser.add_argument(
         "words", nargs="*", metavar="WORD", help="all must occur in the name or family"

@@ -18,6 +18,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
+    parser.usage = "irene show FILE [options]"
     parser.epilog = EXAMPLES
     parser.add_argument("file", metavar="FILE", help="a tree saved by irene")
     add_view_options(parser)

@@ -25,6 +25,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
+    parser.usage = "irene trace MODEL [options]"
     parser.epilog = EXAMPLES
     add_run_options(parser)
     add_view_options(parser)
@@ -36,10 +37,12 @@ def run(options: argparse.Namespace) -> int:
     from irene.cli.progress import working
     from irene.cli.tree_output import check_output, put_tree
     from irene.spec import RunSpec
+    from irene.trace.sources import locate
 
     arguments = run_arguments(options)
     check_output(options)
-    # A wrong size is told before torch is loaded, which takes seconds.
+    # A wrong size or name is told before torch is loaded, which takes seconds.
+    locate(options.model)
     fields = ("batch_size", "seq_len", "decoder_len", "context_len", "phase")
     RunSpec(options.model, **{name: arguments[name] for name in fields})
     with working(f"tracing {options.model}"):

@@ -32,7 +32,7 @@ class Limits:
     """
 
     config_bytes: int = 4_000_000
-    config_number: int = 100_000_000
+    config_number: int = 20_000_000
     layers: int = 1_000
     modules: int = 200_000
     tokens: int = 100_000_000
@@ -44,7 +44,11 @@ class Limits:
             LimitError: A number is past its limit; the message names it.
         """
         layers = experts = 1
-        for name, value in _numbers(config):
+        try:
+            numbers = list(_numbers(config))
+        except RecursionError as error:
+            raise LimitError("the config is nested too deeply") from error
+        for name, value in numbers:
             self._check_number(name, value)
             field = name.rpartition(".")[2]
             if _counts_layers(field):

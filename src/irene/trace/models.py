@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
-import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,10 @@ from torch import nn
 from transformers import AutoConfig, PretrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from irene.errors import ConfigError, UnknownModelError
+from irene.errors import ConfigError
 from irene.spec import RunSpec
-from irene.trace import catalogue
 from irene.trace.limits import Limits
+from irene.trace.sources import locate, quiet, short
 from irene.trace.values import carrying_values
 
 __all__ = ["TORCH_DTYPES", "Resolved", "build", "resolve"]
@@ -30,10 +29,6 @@ TORCH_DTYPES = {
     "fp16": torch.float16,
     "bf16": torch.bfloat16,
 }
-
-HOW_TO_GIVE_A_CONFIG = (
-    "give the path of a config.json, or see `irene models` for the names we know"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,48 +79,11 @@ def resolve(
         limits.check_config(model.to_dict())
         name = getattr(model, "_name_or_path", "") or model.model_type
         return Resolved(name, model, _class_of(model, model_class), "a config object")
-    if (path := _config_path(model)) is not None:
-        fields = _read_config(path, limits)
-        config = _make_config(fields, str(path), limits)
-        return Resolved(str(model), config, _class_of(config, model_class), str(path))
-    if (entry := catalogue.find(str(model))) is not None:
-        config = _make_config(entry.config, entry.name, limits)
-        chosen = model_class or entry.auto_class
-        return Resolved(entry.name, config, chosen, f"catalogue, from {entry.source}")
-    return _from_hub(str(model), limits, model_class)
-
-
-def _config_path(model: str | Path) -> Path | None:
-    """Path of the config file that is meant, None if a name is meant."""
-    path = Path(model)
-    looks_like_path = isinstance(model, Path) or str(model).endswith(".json")
-    try:
-        if path.is_dir() and (path / "config.json").is_file():
-            return path / "config.json"
-        return path if looks_like_path or path.is_file() else None
-    except OSError:  # a name too long for a path
-        return None
-
-
-def _read_config(path: Path, limits: Limits) -> Mapping[str, Any]:
-    try:
-        size = path.stat().st_size
-        if size > limits.config_bytes:
-            raise ConfigError(
-                f"{path} has {size:,} bytes, more than a config's "
-                f"{limits.config_bytes:,}: is it the weights?"
-            )
-        fields = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not JSON: {error}") from error
-    if not isinstance(fields, dict):
-        kind = type(fields).__name__
-        raise ConfigError(
-            f"{path} is not a config: a JSON object is needed, not {kind}"
-        )
-    return fields
+    source = locate(model)
+    config = _make_config(source.read(limits), source.name, limits)
+    usual = source.entry.auto_class if source.entry else None
+    chosen = _class_of(config, model_class or usual)
+    return Resolved(source.name, config, chosen, source.origin)
 
 
 def _make_config(
@@ -139,10 +97,10 @@ def _make_config(
     if model_type not in CONFIG_MAPPING:
         raise ConfigError(_unknown_type(model_type, fields, origin))
     try:
-        with _quiet():
+        with quiet():
             return AutoConfig.for_model(model_type, **fields)
     except Exception as error:
-        raise ConfigError(f"{origin}: {_short(error)}") from error
+        raise ConfigError(f"{origin}: {short(error)}") from error
 
 
 def _unknown_type(model_type: str, fields: Mapping[str, Any], origin: str) -> str:
@@ -153,8 +111,6 @@ def _unknown_type(model_type: str, fields: Mapping[str, Any], origin: str) -> st
             f"{message}, and the config asks to run code of its own (auto_map), which "
             "irene never does; use a model type that transformers has built in"
         )
-    import difflib
-
     near = difflib.get_close_matches(model_type, list(CONFIG_MAPPING), n=3)
     return f"{message}" + (f"; did you mean {', '.join(near)}?" if near else "")
 
@@ -165,27 +121,6 @@ def _class_of(config: PretrainedConfig, model_class: str | None) -> str:
         return model_class
     named = (config.architectures or ["AutoModel"])[0]
     return named if hasattr(transformers, named) else "AutoModel"
-
-
-def _from_hub(name: str, limits: Limits, model_class: str | None) -> Resolved:
-    near = catalogue.nearest(name)
-    hint = f"; did you mean {', '.join(near)}?" if near else ""
-    if name.count("/") != 1 or not name.isprintable() or " " in name:
-        raise UnknownModelError(f"unknown model {name!r}{hint} {_how(hint)}")
-    try:
-        with _quiet():
-            fields, _ = PretrainedConfig.get_config_dict(name)
-    except Exception as error:
-        raise UnknownModelError(
-            f"unknown model {name!r}: not in the catalogue, and the hub did not give "
-            f"its config ({_short(error)}){hint} {_how(hint)}"
-        ) from error
-    config = _make_config(fields, name, limits)
-    return Resolved(name, config, _class_of(config, model_class), "Hugging Face hub")
-
-
-def _how(hint: str) -> str:
-    return f"Or {HOW_TO_GIVE_A_CONFIG}" if hint else f"- {HOW_TO_GIVE_A_CONFIG}"
 
 
 def build(resolved: Resolved, spec: RunSpec, device: str = "meta") -> nn.Module:
@@ -205,11 +140,16 @@ def build(resolved: Resolved, spec: RunSpec, device: str = "meta") -> nn.Module:
         "dtype": TORCH_DTYPES[spec.dtype],
     }
     try:
-        with _quiet(), torch.device(device), carrying_values():
+        with quiet(), torch.device(device), carrying_values():
             model = _instantiate(factory, resolved, options)
     except Exception as error:
+        if "attention implementation" in str(error):
+            raise ConfigError(
+                f"{resolved.name} has no {spec.attention!r} attention in transformers: "
+                "choose another (--attention)"
+            ) from error
         raise ConfigError(
-            f"cannot build {resolved.auto_class} from {resolved.name}: {_short(error)}"
+            f"cannot build {resolved.auto_class} from {resolved.name}: {short(error)}"
         ) from error
     _choose_experts(model)
     return model.train(spec.phase == "train")
@@ -238,24 +178,5 @@ def _choose_experts(model: nn.Module) -> None:
     choose = getattr(model, "set_experts_implementation", None)
     can = getattr(model, "_can_set_experts_implementation", None)
     if choose is not None and can is not None and can():
-        with _quiet():
+        with quiet():
             choose("grouped_mm")
-
-
-def _short(error: BaseException) -> str:
-    """First line of an error, cut to a readable length."""
-    text = str(error).strip().splitlines()
-    first = text[0] if text else ""
-    return f"{type(error).__name__}: {first}"[:300]
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep transformers' advice about real training runs off the screen."""
-    logger = logging.getLogger("transformers")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

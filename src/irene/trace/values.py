@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from irene.trace.costs.call import TensorSpec, tensors_in
+from irene.trace.shape_memory import run_remembered
 from irene.trace.shape_rules import SHAPE_RULES, DataDependentError
 
 __all__ = [
@@ -155,7 +156,7 @@ def _run_without_content(
     rule = SHAPE_RULES.get(func._schema.name)
     if rule is not None:
         return rule(func, value_of, *args, **kwargs)
-    return func(*args, **kwargs)
+    return run_remembered(func, args, kwargs)
 
 
 def _run_on_content(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

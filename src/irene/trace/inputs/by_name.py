@@ -20,7 +20,9 @@ from irene.trace.inputs.vision import grid, images, patches, videos
 __all__ = ["make_inputs"]
 
 
-def make_inputs(model: nn.Module, spec: RunSpec, device: str = "meta") -> dict[str, Any]:
+def make_inputs(
+    model: nn.Module, spec: RunSpec, device: str = "meta"
+) -> dict[str, Any]:
     """Keyword arguments for one forward pass.
 
     Args:

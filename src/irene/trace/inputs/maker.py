@@ -127,9 +127,9 @@ class InputMaker:
         """
         for name, module in self.model.named_modules():
             weight = getattr(module, "weight", None)
-            if isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d) and any(
-                word in name for word in words
-            ):
+            if isinstance(
+                module, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
+            ) and any(word in name for word in words):
                 return prod(weight.shape[1:]) if weight is not None else 0
         return 0
 

@@ -1,0 +1,171 @@
+"""From a name or a path to the fields of a config; needs no torch."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+from irene.errors import ConfigError, UnknownModelError
+from irene.trace import catalogue
+from irene.trace.limits import Limits
+
+__all__ = ["Source", "locate", "quiet", "short"]
+
+HOW_TO_GIVE_A_CONFIG = (
+    "give the path of a config.json, or see `irene models` for the names we know"
+)
+HUB_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a config is.
+
+    Attributes:
+        name: What to call the model.
+        origin: Where the config comes from, in words.
+        path: The config file, if it is one.
+        entry: The catalogue entry, if it is one.
+    """
+
+    name: str
+    origin: str
+    path: Path | None = None
+    entry: catalogue.Entry | None = None
+
+    def read(self, limits: Limits) -> Mapping[str, Any]:
+        """The fields of the config.
+
+        Raises:
+            ConfigError: The file cannot be read or is not a JSON object.
+            UnknownModelError: The hub has no such model, or cannot be reached.
+        """
+        if self.entry is not None:
+            return self.entry.config
+        if self.path is not None:
+            return _read_file(self.path, limits)
+        return _read_file(_download(self.name), limits)
+
+
+def locate(model: str | Path) -> Source:
+    """Find out whether a file, a catalogue entry or a hub model is meant.
+
+    A file goes before a catalogue name; the hub is asked only for `owner/name`.
+
+    Raises:
+        UnknownModelError: Nothing answers to that name; the message has the nearest.
+    """
+    path = _config_path(model)
+    if path is not None:
+        return Source(str(model), str(path), path=path)
+    entry = catalogue.find(str(model))
+    if entry is not None:
+        return Source(entry.name, f"catalogue, from {entry.source}", entry=entry)
+    name = str(model)
+    if name.count("/") != 1 or not name.isprintable() or " " in name:
+        raise UnknownModelError(f"unknown model {name!r}{_advice(name)}")
+    return Source(name, "Hugging Face hub")
+
+
+def _config_path(model: str | Path) -> Path | None:
+    """Path of the config file that is meant, None if a name is meant."""
+    path = Path(model)
+    looks_like_path = isinstance(model, Path) or str(model).endswith(".json")
+    try:
+        if path.is_dir() and (path / "config.json").is_file():
+            return path / "config.json"
+        return path if looks_like_path or path.is_file() else None
+    except (OSError, ValueError):  # too long for a path, or a NUL in it
+        return None
+
+
+def _read_file(path: Path, limits: Limits) -> Mapping[str, Any]:
+    try:
+        size = path.stat().st_size
+        if size > limits.config_bytes:
+            raise ConfigError(
+                f"{path} has {size:,} bytes, more than a config's "
+                f"{limits.config_bytes:,}: is it the weights?"
+            )
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        kind = type(fields).__name__
+        raise ConfigError(f"{path} is not a config: it holds a {kind}, not an object")
+    return fields
+
+
+def _download(name: str) -> Path:
+    """The config of a hub model: from the local cache if the hub is out of reach."""
+    from huggingface_hub import hf_hub_download
+
+    offline = not _hub_answers()
+    try:
+        with quiet():
+            return Path(
+                hf_hub_download(
+                    name,
+                    "config.json",
+                    local_files_only=offline,
+                    etag_timeout=HUB_TIMEOUT_S,
+                )
+            )
+    except Exception as error:
+        why = "the hub cannot be reached from here" if offline else short(error)
+        raise UnknownModelError(
+            f"unknown model {name!r}: not in the catalogue, and {why}{_advice(name)}"
+        ) from error
+
+
+def _hub_answers() -> bool:
+    """Whether the hub, or the proxy on the way to it, takes connections."""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    proxy = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy")
+    address = urlparse(proxy or constants.ENDPOINT)
+    port = address.port or (80 if address.scheme == "http" else 443)
+    try:
+        socket.create_connection((address.hostname or "", port), HUB_TIMEOUT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def _advice(name: str) -> str:
+    near = catalogue.nearest(name)
+    if not near:
+        return f": {HOW_TO_GIVE_A_CONFIG}"
+    return f"; did you mean {', '.join(near)}? Or {HOW_TO_GIVE_A_CONFIG}"
+
+
+def short(error: BaseException) -> str:
+    """An error in one line of readable length."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:300]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the advice of the libraries below us off the screen."""
+    loggers = [logging.getLogger(n) for n in ("transformers", "huggingface_hub")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
