@@ -25,7 +25,15 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 SIZES: dict[str, Any] = {"batch_size": 2, "seq_len": 64}
-"""Size of every run; below the shortest `max_position_embeddings`, 77."""
+"""Size of every run."""
+
+OWN_SIZES: dict[str, dict[str, int]] = {
+    "owlv2": {"seq_len": 16},  # the longest text it takes
+    "owlvit": {"seq_len": 16},
+    "tvp": {"batch_size": 1},  # its column positions fit one clip only
+    "vilt": {"seq_len": 40},
+}
+"""Types that do not take that size."""
 
 MEMORY_BYTES = 14 << 30
 """What a worker may take before its type counts as failed."""
@@ -78,7 +86,7 @@ def attempt(model_type: str) -> Outcome:
     try:
         config = reduced_config(model_type)
         outcome = replace(outcome, main_input=main_input_of(config))
-        tree = irene.trace(config, **SIZES)
+        tree = irene.trace(config, **(SIZES | OWN_SIZES.get(model_type, {})))
         total = tree.total()
         outcome = replace(
             outcome,

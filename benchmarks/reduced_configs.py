@@ -48,7 +48,25 @@ HALF_ROPE = {
     "partial_rotary_factor": 0.5,
     "mrope_section": [8, 12, 12],
 }
+SMALL_GLM = {
+    "hidden_size": 1024,
+    "intermediate_size": 2048,
+    "moe_intermediate_size": 512,
+    "n_routed_experts": 8,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 8,
+    "linear_num_heads": 8,
+    "q_lora_rank": 256,
+}
 EXPERTS = {"n_routed_experts": 64, "n_shared_experts": 2, "num_experts_per_tok": 6}
+HUNYUAN = {
+    "head_dim": 128,
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 10_000.0,
+        "mrope_section": [16, 16, 16, 16],
+    },
+}
 INDEXER = {
     "indexer_n_heads": 4,
     "indexer_kv_heads": 1,
@@ -85,12 +103,14 @@ OWN_FIELDS: dict[str, dict[str, Any]] = {
             "rope_parameters": ROPE_BY_LAYER,
         }
     },
-    "dbrx": {"attn_config": {"rope_theta": 10_000.0, "kv_n_heads": 8}},
+    "dbrx": {
+        "attn_config": {"rope_theta": 10_000.0, "kv_n_heads": 8, "clip_qkv": 8}
+    },
     # Head counts and sizes without default.
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128},
-    "hunyuan_vl_text": {"head_dim": 128},
-    "hunyuan_vl": {"text_config": {"model_type": "hunyuan_vl_text", "head_dim": 128}},
+    "hunyuan_vl_text": HUNYUAN,
+    "hunyuan_vl": {"text_config": {"model_type": "hunyuan_vl_text", **HUNYUAN}},
     "ministral": {"head_dim": 128},
     "nemotron": {"num_key_value_heads": 8},
     "moonshine_streaming": {"num_key_value_heads": 8},
@@ -115,7 +135,63 @@ OWN_FIELDS: dict[str, dict[str, Any]] = {
         "num_hidden_layers": 4,
         "layer_types": ["conv", "conv", "full_attention", "conv"],
     },
-    "granite4_vision": {"deepstack_layer_map": [[-1, 0]], "spatial_target_layers": [1]},
+    "deepseek_ocr2": {
+        "text_config": {
+            "model_type": "deepseek_ocr2_text",
+            "num_hidden_layers": 4,
+            "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+            "num_experts_per_tok": 6,
+        }
+    },
+    "granite4_vision": {
+        "deepstack_layer_map": [[-1, 0]],
+        "spatial_target_layers": [1, 2],
+        "downsample_rate": "4/8",
+    },
+    "pp_ocrv6_small_det": {
+        "backbone_config": {
+            "model_type": "pp_lcnet_v4",
+            "out_features": ["stage1", "stage2", "stage3", "stage4"],
+        },
+        "layer_list_out_channels": [96, 96, 192, 384],
+    },
+    "lw_detr": {"projector_scale_factors": [1.0]},
+    "uvdoc": {
+        "backbone_config": {
+            "model_type": "uvdoc_backbone",
+            "out_features": [f"stage{stage}" for stage in range(1, 7)],
+        }
+    },
+    # The image's placeholder has no default.
+    "blip-2": {"image_token_index": 50_265},
+    "instructblip": {"image_token_index": 50_265},
+    "instructblipvideo": {"video_token_index": 50_265},
+    # Parts whose default widths differ.
+    "janus": {
+        "vision_config": {"model_type": "janus_vision_model", "projection_dim": 4096},
+        "vq_config": {"model_type": "janus_vqgan", "projection_dim": 4096},
+    },
+    "ovis2": {"hidden_size": 4096},
+    "qwen2_vl": {"vision_config": {"model_type": "qwen2_vl_vision", "hidden_size": 8192}},
+    "qwen3_omni_moe_thinker": {
+        "text_config": {"model_type": "qwen3_omni_moe_text", "head_dim": 128}
+    },
+    "t5gemma2_encoder": {"text_config": {"dropout_rate": 0.0}},
+    # They look at their data, and can only be run for real: small enough for that.
+    "blt": {"encoder_hash_byte_group_vocab": 10_000},
+    "glm5_next_text": SMALL_GLM,
+    "glm5_next": {"text_config": {"model_type": "glm5_next_text", **SMALL_GLM}},
+    "jetmoe": {"num_hidden_layers": 2, "num_local_experts": 4},
+    "longcat_flash": {
+        "hidden_size": 1024,
+        "ffn_hidden_size": 2048,
+        "expert_ffn_hidden_size": 512,
+        "n_routed_experts": 16,
+        "zero_expert_num": 8,
+        "num_attention_heads": 8,
+        "q_lora_rank": 256,
+    },
+    "nllb-moe": {"num_experts": 8},
     # A language must be chosen.
     "xmod": {"default_language": "en_XX"},
     # AutoModel names two classes, or one that takes only a part of the config.
@@ -123,7 +199,26 @@ OWN_FIELDS: dict[str, dict[str, Any]] = {
     "evolla": {"architectures": ["EvollaModel"]},
     "musicgen": {"architectures": ["MusicgenForConditionalGeneration"]},
     "musicgen_melody": {"architectures": ["MusicgenMelodyForConditionalGeneration"]},
-    "step3p7": {"text_config": {"sliding_window": 512}},
+    "step3p7": {
+        "text_config": {
+            "sliding_window": 512,
+            "hidden_size": 1024,
+            "intermediate_size": 2048,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 2,
+            "n_routed_experts": 8,
+            "num_local_experts": 8,
+            "moe_intermediate_size": 512,
+            "share_expert_dim": 512,
+        }
+    },
+    "diffusion_gemma": {
+        "text_config": {
+            "num_experts": 16,
+            "top_k_experts": 4,
+            "moe_intermediate_size": 704,
+        }
+    },
 }
 """Fields that a default config needs changed before it can be built or run at all."""
 
@@ -136,7 +231,9 @@ def reduced_config(model_type: str) -> Any:
     if model_type not in KEEP_LAYERS:
         changed |= fewer_layers(config, changed)
     try:
-        return AutoConfig.for_model(model_type, **(own | changed)) if changed else config
+        return (
+            AutoConfig.for_model(model_type, **(own | changed)) if changed else config
+        )
     except Exception:  # noqa: BLE001  fields that point at layers by number
         return config
 

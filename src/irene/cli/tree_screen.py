@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["print_tree", "tree_table"]
+__all__ = ["print_tree", "show", "tree_table"]
 
 BAR_WIDTH = 10
 EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -36,6 +36,11 @@ def print_tree(tree: ModelTree, options: argparse.Namespace) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDTH_OFF_TERMINAL)
+    show(tree, options, console)
+
+
+def show(tree: ModelTree, options: argparse.Namespace, console: Console) -> None:
+    """Print a tree on a given console."""
     shown = tree.at_level(options.level)
     if not options.unfold:
         shown = shown.fold()

@@ -16,6 +16,7 @@ from irene.spec import RunSpec
 
 __all__ = ["DEFAULT_LIMITS", "NO_LIMITS", "Limits", "limits_from_environment"]
 
+DEEPEST = 20
 OVERRIDE = "set IRENE_NO_LIMITS=1 or give --no-limits if you mean it"
 
 
@@ -44,11 +45,7 @@ class Limits:
             LimitError: A number is past its limit; the message names it.
         """
         layers = experts = 1
-        try:
-            numbers = list(_numbers(config))
-        except RecursionError as error:
-            raise LimitError("the config is nested too deeply") from error
-        for name, value in numbers:
+        for name, value in _numbers(config):
             self._check_number(name, value)
             field = name.rpartition(".")[2]
             if _counts_layers(field):
@@ -85,16 +82,20 @@ class Limits:
             )
 
 
-def _numbers(values: Any, name: str = "") -> Iterator[tuple[str, int]]:
+def _numbers(values: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, int]]:
     """Every whole number in a config, with its dotted name."""
+    if depth > DEEPEST:
+        raise LimitError(f"the config is nested more than {DEEPEST} levels deep")
     if isinstance(values, Mapping):
         for key, value in values.items():
             if not str(key).endswith(("token_id", "2id", "2label", "token_ids")):
-                yield from _numbers(value, f"{name}.{key}" if name else str(key))
+                yield from _numbers(
+                    value, f"{name}.{key}" if name else str(key), depth + 1
+                )
     elif isinstance(values, list | tuple):
         yield (f"{name}.layers", len(values))
         for value in values:
-            yield from _numbers(value, name)
+            yield from _numbers(value, name, depth + 1)
     elif isinstance(values, int) and not isinstance(values, bool):
         yield (name, values)
 

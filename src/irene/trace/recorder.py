@@ -14,9 +14,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.func import functional_call
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from irene.trace.costs.call import Call, TensorSpec, dtype_name, tensors_in
 from irene.trace.costs.table import COSTS, math_cost, math_name
@@ -29,7 +26,8 @@ from irene.trace.primitives import (
     is_primitive_module,
     run_on_meta,
 )
-from irene.trace.values import give_value, run_with_values
+from irene.trace.values import run_with_values
+from irene.trace.watchers import WatchFunctions, WatchMath
 from irene.tree import Signature, TreeBuilder
 
 __all__ = ["Recorder", "signature_of"]
@@ -53,19 +51,6 @@ def signature_of(inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> Sig
         tuple(tuple(t.shape) for t in outputs),
         dtype_name(typed[0].dtype) if typed else "",
     )
-
-
-def _meta_weights(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Meta copies of weights that are on another device; none for a meta model."""
-    if all(p.device.type == "meta" for p in model.parameters()):
-        return {}
-    weights = {}
-    for name, parameter in model.named_parameters():
-        copy = torch.empty_like(parameter, device="meta")
-        weights[name] = copy.requires_grad_(parameter.requires_grad)
-    for name, buffer in model.named_buffers():
-        weights[name] = give_value(buffer)
-    return weights
 
 
 @dataclass(slots=True)
@@ -105,7 +90,6 @@ class Recorder:
 
     Args:
         model: The model.
-        on_meta: Run on meta copies of its weights instead of the weights.
 
     Attributes:
         builder: The nodes so far.
@@ -113,10 +97,8 @@ class Recorder:
         gradients: Where backward ops belong, when recording a training step.
     """
 
-    def __init__(self, model: nn.Module, on_meta: bool = True) -> None:
+    def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self.on_meta = on_meta
-        self._weights = _meta_weights(model) if on_meta else {}
         self.names = ModuleNames(model)
         self.builder = TreeBuilder()
         self.unsupported: dict[str, int] = {}
@@ -128,22 +110,6 @@ class Recorder:
     def running(self) -> str:
         """Path of the module or primitive that is running: where an error happened."""
         return self._stack[-1].path if self._stack else ""
-
-    @property
-    def model_name(self) -> str:
-        """Class of the model."""
-        return type(self.model).__name__
-
-    def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the model."""
-        if not self._weights:
-            return self.model(*args, **kwargs)
-        return functional_call(self.model, self._weights, args, kwargs)
-
-    def parameters(self) -> list[torch.Tensor]:
-        """The parameters that take part in the run and want a gradient."""
-        found = dict(self.model.named_parameters()) | self._weights
-        return [tensor for tensor in found.values() if tensor.requires_grad]
 
     def notes(self) -> list[str]:
         """Assumptions behind the numbers."""
@@ -162,8 +128,8 @@ class Recorder:
                 )
                 stack.callback(before.remove)
                 stack.callback(after.remove)
-            stack.enter_context(_Functions(self))
-            stack.enter_context(_Math(self))
+            stack.enter_context(WatchFunctions(self))
+            stack.enter_context(WatchMath(self))
             yield
 
     # Modules ------------------------------------------------------------------
@@ -396,29 +362,3 @@ class Recorder:
         leaf = Leaf(name, name, signature_of(inputs, outputs), COSTS[name](call))
         leaf.add_to(self.builder, scope.handle)
         self.gradients.keep_call(scope.handle, call)
-
-
-class _Functions(TorchFunctionMode):
-    """Sees the outermost torch call."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
-        self.recorder = recorder
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        return self.recorder.call_function(func, args, kwargs or {})
-
-
-class _Math(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees every aten op."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.recorder = recorder
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        return self.recorder.call_math(func, args, kwargs or {})

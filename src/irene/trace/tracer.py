@@ -19,9 +19,11 @@ from irene.trace.costs.call import dtype_name, tensors_in
 from irene.trace.inputs import make_inputs
 from irene.trace.limits import Limits, limits_from_environment
 from irene.trace.models import Resolved, build, resolve
-from irene.trace.phases import PHASES
+from irene.trace.phases import PHASES, Run
 from irene.trace.positions import check_positions
 from irene.trace.recorder import Recorder
+from irene.trace.runner import ModelRunner
+from irene.trace.sources import short
 from irene.trace.values import DataDependentError, give_value
 from irene.tree import ModelTree
 
@@ -211,13 +213,14 @@ def _run(
     args, kwargs = _arguments(inputs)
     if device == "meta":
         args, kwargs = tree_map_only(torch.Tensor, give_value, (args, kwargs))
-    recorder = Recorder(model, on_meta=device == "meta")
+    recorder = Recorder(model)
+    runner = ModelRunner(model, on_meta=device == "meta")
     try:
-        PHASES[spec.phase](recorder, args, kwargs, spec)
+        PHASES[spec.phase](Run(runner, recorder, args, kwargs, spec))
     except IreneError:
         raise
     except Exception as error:
-        raise _explain(error, recorder) from error
+        raise _explain(error, runner, recorder.running) from error
     provenance |= {
         "class": type(model).__name__,
         "torch": torch.__version__,
@@ -237,15 +240,14 @@ def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (inputs,), {}
 
 
-def _explain(error: Exception, recorder: Recorder) -> Exception:
-    path = recorder.running
+def _explain(error: Exception, runner: ModelRunner, path: str) -> Exception:
+    """The model's own error, short, with the module it happened in."""
     where = f"in {path}" if path else "in the model's forward"
-    lines = str(error).strip().splitlines() or [""]
-    short = f"{type(error).__name__}: {lines[0]}"[:400]
-    if recorder.on_meta and _asks_for_data(error):
-        params = sum(p.numel() for p in recorder.model.parameters())
-        return _NeedsDataError(f"{short} ({where})", path, params)
-    return TraceError(f"{recorder.model_name} failed {where}: {short}", path)
+    if runner.on_meta and _asks_for_data(error):
+        params = sum(p.numel() for p in runner.model.parameters())
+        return _NeedsDataError(f"{short(error)} ({where})", path, params)
+    name = type(runner.model).__name__
+    return TraceError(f"{name} failed {where}: {short(error)}", path)
 
 
 def _asks_for_data(error: Exception) -> bool:

@@ -180,7 +180,10 @@ def _remember(
         if func._schema.is_mutable and tensors:
             _forget(tensors[0])
         return
-    real = tensors_in((_run_on_content(func, args, kwargs),))
+    try:
+        real = tensors_in((_run_on_content(func, args, kwargs),))
+    except (NotImplementedError, RuntimeError):  # no CPU kernel: `histc` of integers
+        return
     memories = {_memory(t): getattr(t, _ATTRIBUTE).memory for t in tensors}
     for tensor, content in zip(outputs, real, strict=True):
         memory = memories.get(content.untyped_storage().data_ptr())

@@ -117,6 +117,15 @@ def _accumulate(call: Call) -> OpCost:
     return OpCost(values.numel * values.is_float, rest + values.bytes, values.bytes)
 
 
+def _embedding_bag(call: Call) -> OpCost:
+    """The rows that are looked up are read and added; the table is not read whole."""
+    table, indices = call.inputs[:2]
+    numbers = indices.numel * table.shape[-1]
+    looked_up = numbers * table.dtype.itemsize
+    rest = sum(spec.bytes for spec in call.inputs[1:])
+    return OpCost(numbers, looked_up + rest, call.bytes_out)
+
+
 def _embedding_backward(call: Call) -> OpCost:
     """A zero-filled table to which the gradient's rows are added."""
     grad = call.inputs[0]
@@ -124,6 +133,7 @@ def _embedding_backward(call: Call) -> OpCost:
 
 
 PER_ELEMENT = {
+    "_prelu_kernel": 2,
     "_softmax": 5,
     "_safe_softmax": 5,
     "_log_softmax": 5,
@@ -132,6 +142,7 @@ PER_ELEMENT = {
     "addcdiv": 3,
     "addcmul": 3,
     "elu": 3,
+    "floor_divide": 1,
     "gelu_backward": 13,
     "glu": 5,
     "hardsigmoid": 3,
@@ -158,18 +169,24 @@ PER_ELEMENT = {
     "polar": 2,
 }
 PER_INPUT = {
+    "_is_all_true": 1,
+    "_is_any_true": 1,
     "all": 1,
     "amax": 1,
     "amin": 1,
+    "aminmax": 2,
     "any": 1,
     "argmax": 1,
     "argmin": 1,
     "bincount": 1,
     "count_nonzero": 1,
     "cummax": 1,
+    "cummin": 1,
     "cumprod": 1,
     "cumsum": 1,
     "equal": 1,
+    "isin": 1,
+    "l1_loss": 3,
     "linalg_vector_norm": 2,
     "logcumsumexp": 3,
     "logsumexp": 4,
@@ -177,6 +194,7 @@ PER_INPUT = {
     "mean": 1,
     "median": 1,
     "min": 1,
+    "mse_loss": 3,
     "nonzero": 1,
     "prod": 1,
     "std": 4,
@@ -254,6 +272,8 @@ ARITHMETIC: dict[str, Formula] = {
     "aten.scatter_add": _accumulate,
     "aten.scatter_reduce_": _accumulate,
     "aten.scatter_reduce": _accumulate,
+    "aten._embedding_bag": _embedding_bag,
+    "aten._embedding_bag_forward_only": _embedding_bag,
     "aten.embedding_dense_backward": _embedding_backward,
 }
 """Formulas by op name."""

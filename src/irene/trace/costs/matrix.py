@@ -42,6 +42,22 @@ def _scaled_mm(call: Call) -> OpCost:
     return call.streamed(2 * prod(left.shape) * right.shape[-1])
 
 
+def _distances(call: Call) -> OpCost:
+    """|x - y|² = |x|² - 2·x·y + |y|²: one product of all rows against all rows."""
+    return call.streamed(2 * call.outputs[0].numel * call.inputs[0].shape[-1])
+
+
+def _pairwise(call: Call) -> OpCost:
+    """Subtract, raise and add, for each pair of rows and each column."""
+    return call.streamed(3 * call.outputs[0].numel * call.inputs[0].shape[-1])
+
+
+def _solve_triangular(call: Call) -> OpCost:
+    """n² operations for each right-hand side of n numbers."""
+    matrix, right = call.inputs[:2]
+    return call.streamed(right.numel * matrix.shape[-1])
+
+
 def _grouped_mm(call: Call) -> OpCost:
     """Rows sorted by group against one matrix per group.
 
@@ -117,6 +133,9 @@ MATRIX: dict[str, Formula] = {
     "aten.vdot": _dot,
     "aten.linear": _linear,
     "aten._scaled_mm": _scaled_mm,
+    "aten._euclidean_dist": _distances,
+    "aten._cdist_forward": _pairwise,
+    "aten.linalg_solve_triangular": _solve_triangular,
     "aten._grouped_mm": _grouped_mm,
     "aten.convolution": _convolution,
     "aten.convolution_backward": _convolution_backward,

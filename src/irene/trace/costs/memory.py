@@ -66,6 +66,7 @@ COPIES = (
     "reflection_pad1d",
     "reflection_pad2d",
     "repeat",
+    "repeat_interleave",
     "replication_pad1d",
     "replication_pad2d",
     "replication_pad3d",
@@ -118,6 +119,7 @@ NOTHING = (
     "_assert_tensor_metadata",
     "_local_scalar_dense",
     "_resize_output_",
+    "as_strided_",
     "empty",
     "empty_like",
     "empty_permuted",
@@ -128,7 +130,12 @@ NOTHING = (
     "new_empty_strided",
     "resize_",
     "set_",
+    "squeeze_",
+    "swapaxes_",
     "sym_constrain_range_for_size",
+    "t_",
+    "transpose_",
+    "unsqueeze_",
 )
 GATHERS = ("embedding", "gather", "index", "index_select", "masked_select", "take")
 

@@ -55,6 +55,7 @@ def make_inputs(
 def _main_input(maker: InputMaker) -> str:
     """The main input's name; of some models it is wrong, then the first argument's."""
     main = getattr(maker.model, "main_input_name", "input_ids")
+    main = main[0] if isinstance(main, list) else main
     return main if main in maker.accepts else next(iter(maker.accepts), "")
 
 
@@ -75,13 +76,7 @@ def _tokens(maker: InputMaker) -> dict[str, Any]:
     has_placeholders = maker.find(IMAGE_TOKENS, default=-1) >= 0
     if "pixel_values" in maker.accepts and not has_placeholders:
         inputs |= images(maker)
-    if "input_features" in maker.accepts and maker.model_type in TWO_TOWERS:
-        inputs |= features(maker)
     return inputs
-
-
-TWO_TOWERS = frozenset({"clap", "clvp"})
-"""Model types that encode sound beside the text, without placeholders."""
 
 
 def _pixels(maker: InputMaker) -> dict[str, Any]:
@@ -96,6 +91,7 @@ BY_MAIN_INPUT: dict[str, Callable[[InputMaker], dict[str, Any]]] = {
     "input_features": features,
     "input_values": waveform,
     "past_values": past_values,
+    "pixel_values_videos": lambda maker: {"pixel_values_videos": videos(maker)},
 }
 """How to make the inputs of a model, by the name of its main one."""
 
@@ -106,6 +102,6 @@ BY_NAME: dict[str, Callable[[InputMaker], Any]] = {
     "pixel_values_videos": videos,
     "hidden_states": patches,
     "grid_thw": grid,
-    "qformer_input_ids": lambda maker: maker.tokens(maker.batch, maker.length),
+    "merge_sizes": lambda maker: maker.whole([2] * maker.batch),
 }
 """How to make an argument that has no default."""
