@@ -1,8 +1,9 @@
 """How many of transformers' model types irene can trace.
 
-Every type of the AutoModel map is built from its default config, with fewer layers where
-it has many, and traced through `irene.trace`, each in a worker process with a time limit.
-A type counts as traced when its whole forward ran and its tree has FLOPs and bytes.
+Every type of the AutoModel map is built from its default config, with fewer layers
+where it has many, and traced through `irene.trace`, each in a worker process with a
+time limit. A type counts as traced when its whole forward ran and its tree has FLOPs
+and bytes.
 
     python benchmarks/breadth.py [--only NAME …] [--jobs N] [--limit N] [--json]
 """
@@ -52,6 +53,7 @@ class Outcome:
         nodes: Nodes of the tree.
         flops: Floating-point operations of the tree.
         device: `meta`, or `cpu` if it had to be run for real.
+        text_alone: Whether it was given no image or sound, though it reads them.
         unsupported: Ops without a FLOP formula, and how often each ran.
     """
 
@@ -63,6 +65,7 @@ class Outcome:
     nodes: int = 0
     flops: int = 0
     device: str = ""
+    text_alone: bool = False
     unsupported: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -93,6 +96,7 @@ def attempt(model_type: str) -> Outcome:
             nodes=tree.node_count,
             flops=total.flops,
             device=tree.provenance["device"],
+            text_alone=any("text alone" in note for note in tree.notes),
             unsupported=dict(tree.unsupported),
         )
         if not total.flops or not total.bytes:
@@ -271,6 +275,8 @@ def report(outcomes: Sequence[Outcome]) -> None:
     print(f"main input `input_ids`  {share(reads_text)}")
     real = sum(o.device == "cpu" for o in outcomes)
     print(f"of these run for real   {real}")
+    alone = sum(o.text_alone for o in outcomes)
+    print(f"with text alone         {alone}  (their default images do not fit)")
     for cause, count in Counter(o.cause for o in failures).most_common():
         print(f"  {count:4d}  {cause}")
     unsupported: Counter[str] = Counter()

@@ -1,8 +1,8 @@
 """Small configs for the breadth benchmark: the default of a model type, fewer layers.
 
-Hidden sizes stay. Three things are changed, in this order: what a default config lacks to
-be built at all (`OWN_FIELDS`, each with its reason), widths that two parts of a model must
-share and whose defaults differ, and the number of layers.
+Hidden sizes stay. Three things are changed, in this order: what a default config lacks
+to be built or run at all (`OWN_FIELDS`, each with its reason), widths that two parts of
+a model must share and whose defaults differ, and the number of layers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LAYER_FIELDS = frozenset(
 )
 """Config fields that count equal layers."""
 
-KEEP_LAYERS = frozenset({"gemma3n", "gemma3n_text", "vipllava", "zamba"})
+KEEP_LAYERS = frozenset({"gemma3n", "gemma3n_text", "mllama", "vipllava", "zamba"})
 """Types whose other fields point at layers by number."""
 
 ROPE_BY_LAYER = {"full_attention": {"rope_type": "default", "rope_theta": 10_000.0}}
@@ -103,9 +103,7 @@ OWN_FIELDS: dict[str, dict[str, Any]] = {
             "rope_parameters": ROPE_BY_LAYER,
         }
     },
-    "dbrx": {
-        "attn_config": {"rope_theta": 10_000.0, "kv_n_heads": 8, "clip_qkv": 8}
-    },
+    "dbrx": {"attn_config": {"rope_theta": 10_000.0, "kv_n_heads": 8, "clip_qkv": 8}},
     # Head counts and sizes without default.
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128},
@@ -148,13 +146,6 @@ OWN_FIELDS: dict[str, dict[str, Any]] = {
         "spatial_target_layers": [1, 2],
         "downsample_rate": "4/8",
     },
-    "pp_ocrv6_small_det": {
-        "backbone_config": {
-            "model_type": "pp_lcnet_v4",
-            "out_features": ["stage1", "stage2", "stage3", "stage4"],
-        },
-        "layer_list_out_channels": [96, 96, 192, 384],
-    },
     "lw_detr": {"projector_scale_factors": [1.0]},
     "uvdoc": {
         "backbone_config": {
@@ -172,7 +163,9 @@ OWN_FIELDS: dict[str, dict[str, Any]] = {
         "vq_config": {"model_type": "janus_vqgan", "projection_dim": 4096},
     },
     "ovis2": {"hidden_size": 4096},
-    "qwen2_vl": {"vision_config": {"model_type": "qwen2_vl_vision", "hidden_size": 8192}},
+    "qwen2_vl": {
+        "vision_config": {"model_type": "qwen2_vl_vision", "hidden_size": 8192}
+    },
     "qwen3_omni_moe_thinker": {
         "text_config": {"model_type": "qwen3_omni_moe_text", "head_dim": 128}
     },
@@ -200,8 +193,10 @@ OWN_FIELDS: dict[str, dict[str, Any]] = {
     "musicgen": {"architectures": ["MusicgenForConditionalGeneration"]},
     "musicgen_melody": {"architectures": ["MusicgenMelodyForConditionalGeneration"]},
     "step3p7": {
+        "vision_config": {"hidden_size": 768, "num_attention_heads": 8},
         "text_config": {
             "sliding_window": 512,
+            "vocab_size": 152_000,
             "hidden_size": 1024,
             "intermediate_size": 2048,
             "num_attention_heads": 8,
@@ -210,7 +205,7 @@ OWN_FIELDS: dict[str, dict[str, Any]] = {
             "num_local_experts": 8,
             "moe_intermediate_size": 512,
             "share_expert_dim": 512,
-        }
+        },
     },
     "diffusion_gemma": {
         "text_config": {
@@ -239,7 +234,7 @@ def reduced_config(model_type: str) -> Any:
 
 
 def shared_widths(config: Any) -> dict[str, Any]:
-    """Make the vision part's output as wide as the text part, where it says its width."""
+    """Make the vision part's output as wide as the text part's vectors."""
     text = getattr(config, "text_config", None)
     vision = getattr(config, "vision_config", None)
     width = getattr(text, "hidden_size", None)

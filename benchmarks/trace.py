@@ -154,7 +154,8 @@ def print_table(results: list[Result]) -> None:
     for r in results:
         print(
             f"{r.name:20} {r.nodes:6,} {r.bare_s * 1e3:6.0f} ms "
-            f"{r.trace_s * 1e3:6.0f} ms {r.ratio:6.2f} {r.ratio_allowed:7.1f} {r.fold_s * 1e3:6.1f} ms "
+            f"{r.trace_s * 1e3:6.0f} ms {r.ratio:6.2f} {r.ratio_allowed:7.1f} "
+            f"{r.fold_s * 1e3:6.1f} ms "
             f"{r.json_s * 1e3:6.1f} ms {r.build_and_trace_s * 1e3:6.0f} ms "
             f"{r.peak_mb:5.0f} MB"
             + "".join(f"  FAILED: {failure}" for failure in r.failures)

@@ -26,7 +26,7 @@ from irene.trace.primitives import (
     is_primitive_module,
     run_on_meta,
 )
-from irene.trace.values import run_with_values
+from irene.trace.values import keeping_literals, run_with_values
 from irene.trace.watchers import WatchFunctions, WatchMath
 from irene.tree import Signature, TreeBuilder
 
@@ -128,6 +128,7 @@ class Recorder:
                 )
                 stack.callback(before.remove)
                 stack.callback(after.remove)
+            stack.enter_context(keeping_literals())
             stack.enter_context(WatchFunctions(self))
             stack.enter_context(WatchMath(self))
             yield

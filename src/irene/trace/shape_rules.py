@@ -1,7 +1,7 @@
 """Shape rules for ops whose own meta kernel is missing or too narrow.
 
-A rule gets the op, a function that gives the content of a tensor where it is known, and
-the op's arguments. It answers with meta tensors of the right shape.
+A rule gets the op, a function that gives the content of a tensor (or raises, where it
+is not known), and the op's arguments. It answers with meta tensors of the right shape.
 """
 
 from __future__ import annotations
@@ -10,20 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map_only
 
-__all__ = ["SHAPE_RULES", "DataDependentError"]
+__all__ = ["SHAPE_RULES"]
 
-ValueOf = Callable[[torch.Tensor], torch.Tensor | None]
-
-
-class DataDependentError(RuntimeError):
-    """The model asks for the content of a tensor that has none."""
+ContentOf = Callable[[torch.Tensor], torch.Tensor]
 
 
 def _grouped_mm(
     func: Any,
-    value_of: ValueOf,
+    content_of: ContentOf,
     left: torch.Tensor,
     right: torch.Tensor,
     offs: torch.Tensor | None = None,
@@ -38,14 +33,14 @@ def _grouped_mm(
     return left.new_empty((*left.shape[:-1], right.shape[-1]), dtype=dtype)
 
 
-def _with_known_masks(func: Any, value_of: ValueOf, *args: Any, **kwargs: Any) -> Any:
+def _with_known_masks(
+    func: Any, content_of: ContentOf, *args: Any, **kwargs: Any
+) -> Any:
     """Indexing with a mask: as many rows as the mask has ones, if that is known."""
 
     def places(mask: torch.Tensor) -> Any:
-        known = value_of(mask)
-        if known is None:
-            raise DataDependentError("a mask selects elements, and is not known")
-        return tuple(index.to("meta") for index in known.nonzero(as_tuple=True))
+        found = content_of(mask).nonzero(as_tuple=True)
+        return tuple(index.to("meta") for index in found)
 
     tensor, indices, *rest = args
     flat: list[Any] = []
@@ -55,34 +50,28 @@ def _with_known_masks(func: Any, value_of: ValueOf, *args: Any, **kwargs: Any) -
     return func(tensor, flat, *rest, **kwargs)
 
 
+def _together(tensor: torch.Tensor, mask: torch.Tensor) -> torch.Size:
+    """The shape that two tensors are broadcast to."""
+    return (torch.empty_like(tensor, dtype=torch.bool) & mask.bool()).shape
+
+
 def _masked_select(
-    func: Any, value_of: ValueOf, tensor: torch.Tensor, mask: torch.Tensor
+    func: Any, content_of: ContentOf, tensor: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
-    known = value_of(mask)
-    if known is None:
-        raise DataDependentError("masked_select: the mask is not known")
-    shape = torch.broadcast_shapes(tensor.shape, mask.shape)
-    return tensor.new_empty(int(known.expand(shape).sum()))
+    """As many elements as the mask has ones."""
+    chosen = content_of(mask).expand(_together(tensor, mask))
+    return tensor.new_empty(int(chosen.sum()))
 
 
 def _masked_fill(
-    func: Any, value_of: ValueOf, tensor: torch.Tensor, mask: torch.Tensor, value: Any
+    func: Any,
+    content_of: ContentOf,
+    tensor: torch.Tensor,
+    mask: torch.Tensor,
+    value: Any,
 ) -> torch.Tensor:
     """Torch's own rule refuses a value that is a number on the CPU."""
-    shape = torch.broadcast_shapes(tensor.shape, mask.shape)
-    return tensor.new_empty(shape)
-
-
-def _without_content(func: Any, value_of: ValueOf, *args: Any, **kwargs: Any) -> Any:
-    """The op for real on zeros: its shapes do not depend on the content."""
-
-    def zeros(tensor: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
-
-    real_args, real_kwargs = tree_map_only(torch.Tensor, zeros, (args, kwargs))
-    return tree_map_only(
-        torch.Tensor, lambda tensor: tensor.to("meta"), func(*real_args, **real_kwargs)
-    )
+    return tensor.new_empty(_together(tensor, mask))
 
 
 SHAPE_RULES: dict[str, Callable[..., Any]] = {

@@ -146,7 +146,7 @@ def _build_and_trace(
     check_positions(model, spec)
     provenance = {"config": resolved.origin, "device": device}
     inputs = make_inputs(model, spec, device)
-    return _run(model, inputs, spec, provenance, notes, device)
+    return _run(model, inputs, spec, provenance, notes + inputs.notes, device)
 
 
 def _trace_module(
@@ -159,6 +159,7 @@ def _trace_module(
     """Trace a model that is there, on meta copies of its weights or as it is."""
     spec = _spec_of_module(model, inputs, sizes)
     limits.check_spec(spec)
+    notes: tuple[str, ...] = ()
     home = next((p.device.type for p in model.parameters()), "cpu")
     if inputs is None:
         if not hasattr(model, "config"):
@@ -166,16 +167,17 @@ def _trace_module(
                 f"{type(model).__name__} is not a transformers model: give its inputs, "
                 "irene.trace(model, inputs)"
             )
-        inputs = make_inputs(model, spec, home)
+        made = make_inputs(model, spec, home)
+        inputs, notes = made, made.notes
     was_training = model.training
     model.train(spec.phase == "train")
     try:
-        return _run(model, inputs, spec, {"device": device}, (), device)
+        return _run(model, inputs, spec, {"device": device}, notes, device)
     except _NeedsDataError as error:
         if home == "meta":
             raise TraceError(str(error), error.path) from error
         note = f"run for real on its own device, as it looks at its data: {error}"
-        return _run(model, inputs, spec, {"device": home}, (note,), home)
+        return _run(model, inputs, spec, {"device": home}, (note, *notes), home)
     finally:
         model.train(was_training)
 

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map_only
 
 from irene.trace.costs.call import TensorSpec, tensors_in
 from irene.trace.shape_memory import run_remembered
-from irene.trace.shape_rules import SHAPE_RULES, DataDependentError
+from irene.trace.shape_rules import SHAPE_RULES
 
 __all__ = [
     "DataDependentError",
@@ -36,6 +36,10 @@ LARGEST = 1 << 20
 
 _ATTRIBUTE = "_irene_value"
 _ASKS_FOR_CONTENT = {"aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"}
+
+
+class DataDependentError(RuntimeError):
+    """The model asks for the content of a tensor that has none."""
 
 
 class _Content:
@@ -59,6 +63,13 @@ def value_of(tensor: torch.Tensor) -> torch.Tensor | None:
         return tensor
     content: _Content | None = getattr(tensor, _ATTRIBUTE, None)
     return content.tensor if content is not None and content.memory[0] else None
+
+
+def _content_of(tensor: torch.Tensor) -> torch.Tensor:
+    content = value_of(tensor)
+    if content is None:
+        raise DataDependentError("a mask selects elements, and is not known")
+    return content
 
 
 def give_value(tensor: torch.Tensor) -> torch.Tensor:
@@ -155,7 +166,7 @@ def _run_without_content(
         _forget(tensors[0])
     rule = SHAPE_RULES.get(func._schema.name)
     if rule is not None:
-        return rule(func, value_of, *args, **kwargs)
+        return rule(func, _content_of, *args, **kwargs)
     return run_remembered(func, args, kwargs)
 
 
@@ -224,8 +235,11 @@ def keeping_literals() -> Iterator[None]:
         yield
 
 
-class _Ops(TorchDispatchMode):
+class _Ops(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Carries content through aten ops."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None

@@ -3,6 +3,8 @@
 - `maker`: `InputMaker`, tensors for one model and run.
 - `text`, `vision`, `audio`, `time_series`: one kind of input each.
 - `multimodal`: language models that also read images or sound.
+- `special`, `special_audio`, `special_multimodal`, `special_vision`: model types that
+  follow no rule.
 - `by_name`: `make_inputs`, which chooses among them.
 
 Token ids and masks are small, so they keep their content even on the meta device (see
@@ -11,5 +13,6 @@ Token ids and masks are small, so they keep their content even on the meta devic
 
 from irene.trace.inputs.by_name import make_inputs
 from irene.trace.inputs.maker import InputMaker
+from irene.trace.inputs.multimodal import Inputs
 
-__all__ = ["InputMaker", "make_inputs"]
+__all__ = ["InputMaker", "Inputs", "make_inputs"]

@@ -11,7 +11,7 @@ from irene.errors import SpecError
 from irene.spec import RunSpec
 from irene.trace.inputs.audio import features, spectrogram, waveform
 from irene.trace.inputs.maker import InputMaker
-from irene.trace.inputs.multimodal import IMAGE_TOKENS, with_media
+from irene.trace.inputs.multimodal import IMAGE_TOKENS, Inputs, with_media
 from irene.trace.inputs.special import ALSO, SPECIAL
 from irene.trace.inputs.text import text
 from irene.trace.inputs.time_series import past_values
@@ -20,9 +20,7 @@ from irene.trace.inputs.vision import grid, images, patches, videos
 __all__ = ["make_inputs"]
 
 
-def make_inputs(
-    model: nn.Module, spec: RunSpec, device: str = "meta"
-) -> dict[str, Any]:
+def make_inputs(model: nn.Module, spec: RunSpec, device: str = "meta") -> Inputs:
     """Keyword arguments for one forward pass.
 
     Args:
@@ -35,11 +33,11 @@ def make_inputs(
     """
     maker = InputMaker(model, spec, device)
     if (special := SPECIAL.get(maker.model_type)) is not None:
-        return special(maker)
-    inputs: dict[str, Any] = {}
+        return Inputs(special(maker))
     main = _main_input(maker)
-    if main in BY_MAIN_INPUT:
-        inputs = BY_MAIN_INPUT[main](maker)
+    make = BY_MAIN_INPUT.get(main)
+    made = make(maker) if make is not None else {}
+    inputs = made if isinstance(made, Inputs) else Inputs(made)
     for name in _missing(maker, inputs):
         if name not in BY_NAME:
             raise SpecError(
@@ -48,7 +46,7 @@ def make_inputs(
             )
         inputs[name] = BY_NAME[name](maker)
     if (also := ALSO.get(maker.model_type)) is not None:
-        inputs |= also(maker)
+        inputs.update(also(maker))
     return inputs
 
 
@@ -70,12 +68,12 @@ def _missing(maker: InputMaker, inputs: dict[str, Any]) -> list[str]:
     ]
 
 
-def _tokens(maker: InputMaker) -> dict[str, Any]:
+def _tokens(maker: InputMaker) -> Inputs:
     """Text, with an image or a sound where the model reads them."""
     inputs = with_media(maker, text(maker))
     has_placeholders = maker.find(IMAGE_TOKENS, default=-1) >= 0
     if "pixel_values" in maker.accepts and not has_placeholders:
-        inputs |= images(maker)
+        inputs.update(images(maker))
     return inputs
 
 

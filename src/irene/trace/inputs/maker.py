@@ -1,4 +1,4 @@
-"""InputMaker: tensors for one model and run, and where its sizes stand in the config."""
+"""InputMaker: tensors for one model and run, with sizes from its config."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ class InputMaker:
 
     def whole(self, tensor: Any) -> torch.Tensor:
         """Whole numbers, brought to the device with their content."""
-        tensor = torch.as_tensor(tensor, device="cpu")
+        known: torch.Tensor = torch.as_tensor(tensor, device="cpu")
         if self.device == "meta":
-            return give_value(tensor)
-        return tensor.to(self.device)
+            return give_value(known)
+        return known.to(self.device)
 
     def mask(self, *shape: int, dtype: torch.dtype = torch.long) -> torch.Tensor:
         """A mask that hides nothing."""

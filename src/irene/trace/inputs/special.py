@@ -1,4 +1,4 @@
-"""Model types whose inputs follow no general rule, each with what is special about it."""
+"""Model types whose inputs follow no general rule, and what is special about each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import torch
 
 from irene.trace.inputs.maker import InputMaker
 from irene.trace.inputs.special_audio import ALSO_AUDIO, SPECIAL_AUDIO
-from irene.trace.inputs.special_vision import ALSO_VISION, SPECIAL_VISION
+from irene.trace.inputs.special_multimodal import ALSO_MULTIMODAL, SPECIAL_MULTIMODAL
+from irene.trace.inputs.special_vision import SPECIAL_VISION
 from irene.trace.inputs.text import text
 
 __all__ = ["ALSO", "SPECIAL"]
@@ -112,9 +113,10 @@ SPECIAL: dict[str, Make] = {
     "nemotron3_5_transcribe_word_timestamp": _embeddings("inputs_embeds"),
     "perceiver": _embeddings("inputs", "d_model"),
     **SPECIAL_AUDIO,
+    **SPECIAL_MULTIMODAL,
     **SPECIAL_VISION,
 }
 """All inputs, by model type."""
 
-ALSO: dict[str, Make] = {**ALSO_AUDIO, **ALSO_VISION}
+ALSO: dict[str, Make] = {**ALSO_AUDIO, **ALSO_MULTIMODAL}
 """What comes beside the usual inputs, by model type."""

@@ -1,4 +1,4 @@
-"""Time series: past values, as many as the config's context, and what goes with them."""
+"""Time series: past values and what goes with them."""
 
 from __future__ import annotations
 
