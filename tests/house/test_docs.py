@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
@@ -25,8 +26,16 @@ def sections(markdown: str) -> dict[str, str]:
 
 
 def long_options(command: str) -> set[str]:
-    options = build_parser(command)._option_string_actions
-    return {option for option in options if option.startswith("--")}
+    return options_of(build_parser(command))
+
+
+def options_of(parser: argparse.ArgumentParser) -> set[str]:
+    """Long options of a parser and of the parsers of its sub-commands."""
+    found = {o for o in parser._option_string_actions if o.startswith("--")}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found |= set().union(*map(options_of, action.choices.values()))
+    return found
 
 
 def mentions(text: str, option: str) -> bool:
@@ -115,6 +124,13 @@ def test_a_broken_link_fails_the_build(
     with (tmp_path / "docs" / "index.md").open("a", encoding="utf-8") as page:
         page.write(f"\n[broken]({link})\n")
     assert build_docs(tmp_path, tmp_path).returncode != 0
+
+
+def test_options_of_sub_commands_count() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--above")
+    parser.add_subparsers().add_parser("word").add_argument("--below")
+    assert options_of(parser) == {"--help", "--above", "--below"}
 
 
 def test_the_checks_find_what_they_look_for() -> None:

@@ -37,6 +37,10 @@ COMMANDS = {
     "trace": Command("irene.cli.trace", "a model as a tree with FLOPs and bytes"),
     "models": Command("irene.cli.models", "list and search the models we know"),
     "show": Command("irene.cli.show", "print a saved tree"),
+    "crossvalidate": Command(
+        "irene.cli.crossvalidate", "how well a method predicts what it has not seen"
+    ),
+    "data": Command("irene.cli.data", "look into, convert and fetch measured data"),
 }
 
 EXAMPLES = """\
@@ -72,7 +76,7 @@ def _command_module(name: str) -> Any:
 
 
 def _overview() -> argparse.ArgumentParser:
-    lines = [f"  {name:<10} {command.summary}" for name, command in COMMANDS.items()]
+    lines = [f"  {name:<13} {command.summary}" for name, command in COMMANDS.items()]
     parser = argparse.ArgumentParser(
         prog="irene",
         usage="irene COMMAND [options]",

@@ -1,0 +1,143 @@
+"""`irene crossvalidate`: how well a method predicts what it has not seen."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from irene.cli.options import whole_number
+
+if TYPE_CHECKING:
+    from irene.dataset import NodeTable
+    from irene.predict import CrossValidation, Errors
+
+__all__ = ["configure", "run"]
+
+EXAMPLES = """\
+methods:
+  irene         the paper's tree, learned end to end
+  stepwise      the same tree, learned level by level
+  sum           a parent is the sum of its children
+  unstructured  one regressor for nodes of all types
+  utilisation   the software estimate: time × (CPU + memory) + GPU, times PUE
+
+splits:
+  model         each model from the others
+  family        each family of like models from the others
+  size          small and large runs, each length, each batch size in turn; also
+                one by one: small, large, length, batch
+
+examples:
+  irene crossvalidate irene-pc1 --method irene
+  irene crossvalidate irene-pc1 --method irene --features model --seeds 3
+  irene crossvalidate irene-pc1 --method sum --split family --json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.usage = "irene crossvalidate DATA [options]"
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "data", metavar="DATA",
+        help="folder of 2021 CSV files, JSONL or Parquet file, or a name such as "
+        "irene-pc1",
+    )  # fmt: skip
+    parser.add_argument(
+        "--method", default="irene", metavar="M", help="see below (default irene)"
+    )
+    parser.add_argument(
+        "--features", default="all", metavar="F",
+        help="what the method sees of a node: all (default), model, resource",
+    )  # fmt: skip
+    parser.add_argument(
+        "--split", default="model", metavar="S",
+        help="what is held out, see below (default model)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seeds", type=whole_number, default=1, metavar="N",
+        help="average the errors over N random starts (default 1)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, cross-validate and print."""
+    from irene.errors import UsageError
+    from irene.predict import crossvalidate, make_method, make_split
+
+    if options.seeds < 1:
+        raise UsageError(f"--seeds must be at least 1, got {options.seeds}")
+    split = make_split(options.split)
+    make_method(options.method, features=options.features, seed=0)  # before reading
+    table = _read(options.data)
+    with _progress_bar(f"{options.method}, by {options.split}") as advance:
+        result = crossvalidate(
+            table,
+            lambda seed: make_method(
+                options.method, features=options.features, seed=seed
+            ),
+            split,
+            range(options.seeds),
+            features=options.features,
+            split_name=options.split,
+            progress=advance,
+        )
+    if options.json:
+        json.dump(result.to_dict(), sys.stdout, indent=2, allow_nan=False)
+        print()
+    else:
+        _print_table(result)
+    return 0
+
+
+def _read(path: str) -> NodeTable:
+    from irene.dataset import read_data
+
+    table, left_out = read_data(path)
+    for what in left_out:
+        print(f"irene crossvalidate: {what}", file=sys.stderr)
+    return table
+
+
+@contextmanager
+def _progress_bar(what: str) -> Iterator[Callable[[int, int, str], None] | None]:
+    """A bar on standard error, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total, held_out: bar.update(
+            task, completed=done, total=total, description=f"{what}: {held_out}"
+        )
+
+
+def _print_table(result: CrossValidation) -> None:
+    over = f", mean of {len(result.seeds)} seeds" if len(result.seeds) > 1 else ""
+    print(
+        f"{result.dataset}: {result.method}, features {result.features}, "
+        f"split {result.split}{over}; errors in %"
+    )
+    lines = [(row.held_out, row.errors) for row in result.rows]
+    lines += [("average", result.average), ("node-weighted", result.node_weighted)]
+    width = max(len("held out"), *(len(name) for name, _ in lines))
+    print(f"{'held out':{width}}  {'ml':>8}  {'module':>8}  {'model':>8}")
+    for name, errors in lines:
+        print(f"{name:{width}}  {_columns(errors)}")
+    unpredicted = sum(row.unpredicted for row in result.rows)
+    if unpredicted:
+        print(f"{unpredicted} nodes have no prediction and do not count")
+
+
+def _columns(errors: Errors) -> str:
+    values = (errors.ml, errors.module, errors.model)
+    return "  ".join(f"{'–' if math.isnan(v) else f'{v:.2f}':>8}" for v in values)

@@ -1,0 +1,42 @@
+"""Measured trees on disk.
+
+- `table`: `NodeTable`, the measured nodes of many trees as arrays.
+- `formats`: reads and writes data, whichever format it is in; `places`: finds it.
+- `irene2021`, `csv_writer`: the CSV folders of the 2021 data.
+- `jsonl`, `jsonl_writer`: the JSONL files of the 2021 data.
+- `parquet`: our own format, `irene.nodes/1`.
+- `values`: what a measured node can hold; `lines`, `whole_file`: files, safely.
+- `summary`: what is in a table, in numbers.
+- `fetch`: downloads the public data.
+"""
+
+from irene.dataset.csv_writer import write_folder
+from irene.dataset.formats import read_data, write_data
+from irene.dataset.irene2021 import read_folder
+from irene.dataset.jsonl import read_jsonl
+from irene.dataset.jsonl_writer import copy_with_predictions, write_jsonl
+from irene.dataset.parquet import (
+    Provenance,
+    read_parquet,
+    read_provenance,
+    write_parquet,
+)
+from irene.dataset.table import FEATURES, MeasuredNode, NodeTable, TreeKey
+
+__all__ = [
+    "FEATURES",
+    "MeasuredNode",
+    "NodeTable",
+    "Provenance",
+    "TreeKey",
+    "copy_with_predictions",
+    "read_data",
+    "read_folder",
+    "read_jsonl",
+    "read_parquet",
+    "read_provenance",
+    "write_data",
+    "write_folder",
+    "write_jsonl",
+    "write_parquet",
+]

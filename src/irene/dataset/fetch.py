@@ -1,0 +1,218 @@
+"""Downloads the public data of 2021, file by file, each checked before it is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import logging
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from irene.dataset.irene2021 import FILES
+from irene.dataset.whole_file import whole_file
+from irene.errors import FormatError, IreneError, UsageError
+
+__all__ = ["PUBLIC", "FetchedFile", "PublicData", "PublicFile", "fetch"]
+
+TIMEOUT_S = 30.0
+CHUNK_BYTES = 1 << 16
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PublicFile:
+    """One file of public data.
+
+    Attributes:
+        name: Its name there and here.
+        size_bytes: Its length, bytes.
+        sha256: Its SHA-256 checksum, hexadecimal.
+    """
+
+    name: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublicData:
+    """Public data that can be fetched.
+
+    Attributes:
+        folder: Name of the folder it is kept in, by which it is read.
+        base_url: Where the files are.
+        about: One line: what it is, and whose.
+        files: The files.
+    """
+
+    folder: str
+    base_url: str
+    about: str
+    files: tuple[PublicFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedFile:
+    """A file that is now here.
+
+    Attributes:
+        path: Where it is.
+        size_bytes: Its length, bytes.
+        sha256: Its SHA-256 checksum, hexadecimal.
+        downloaded: Whether it was downloaded now; otherwise it was here already.
+    """
+
+    path: Path
+    size_bytes: int
+    sha256: str
+    downloaded: bool
+
+
+PUBLIC = {
+    "irene-2021": PublicData(
+        "irene-pc1",
+        "https://raw.githubusercontent.com/StonyBrookNLP/irene/original/"
+        "datasets/device_1",
+        "IrEne, ACL 2021, Cao et al.: six transformers on one GTX 1080 Ti, wall meter; "
+        "no licence is stated: use it, do not pass it on",
+        (
+            PublicFile(
+                FILES["model"],
+                30_075,
+                "83d2d4218c9389b402f471b093abde5082ac21fdf7d97c2b21270e42550b9596",
+            ),
+            PublicFile(
+                FILES["module"],
+                1_385_551,
+                "1903a6887c56f4ef1c6c792653a55590996e008fdb4a7519887d53ab2c509495",
+            ),
+            PublicFile(
+                FILES["ml1"],
+                2_319_829,
+                "1cecc780c2b84c203b805b1f267520ec328d94693ea41da582e578444f2dcf0e",
+            ),
+            PublicFile(
+                FILES["ml2"],
+                906_988,
+                "6cef1adc8f93c750cf53b831176af27884f2cffbddecf9e9817f90970b0dec61",
+            ),
+        ),
+    ),
+}
+"""What can be fetched, by name."""
+
+
+def fetch(
+    data: PublicData,
+    folder: Path,
+    base_url: str | None = None,
+    progress: Progress | None = None,
+) -> Iterator[FetchedFile]:
+    """Download the files that are not here yet.
+
+    A file is kept only if its length and checksum are right; what was kept before an
+    error need not be downloaded again.
+
+    Args:
+        data: What to fetch.
+        folder: Where to put the files; made if need be.
+        base_url: Where the files are; None for the original place.
+        progress: Called with the name of a file, its bytes so far and in all.
+
+    Yields:
+        Every file, when it is here.
+
+    Raises:
+        UsageError: The address is not http(s), or another file is in the way.
+        FormatError: What came is not the file that was asked for.
+        IreneError: The download failed.
+    """
+    base = (base_url or data.base_url).rstrip("/")
+    _check_address(base)
+    for file in data.files:
+        path = folder / file.name
+        downloaded = not _is_here(path, file)
+        if downloaded:
+            _download(f"{base}/{file.name}", file, path, progress or _silent)
+        yield FetchedFile(path, file.size_bytes, file.sha256, downloaded)
+
+
+def _check_address(url: str) -> None:
+    try:
+        sound = urllib.parse.urlsplit(url).scheme in ("http", "https")
+    except ValueError:
+        sound = False
+    if not sound:
+        raise UsageError(f"the address must be http or https, not {url!r}")
+
+
+def _silent(name: str, done_bytes: int, all_bytes: int) -> None:
+    log.debug("%s: %d of %d bytes", name, done_bytes, all_bytes)
+
+
+def _is_here(path: Path, file: PublicFile) -> bool:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    if hashlib.sha256(content).hexdigest() != file.sha256:
+        raise UsageError(
+            f"{path} is another file than the public one; move it away, or choose "
+            "another folder"
+        )
+    return True
+
+
+def _download(url: str, file: PublicFile, path: Path, progress: Progress) -> None:
+    try:
+        with (
+            urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer,
+            whole_file(path) as kept,
+        ):
+            _copy_checked(answer, kept, file, url, progress)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise IreneError(
+            f"cannot download {url}: the server says {error.code} {error.reason}"
+        ) from error
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise IreneError(
+            f"cannot download {url}: {reason}; is there a connection? "
+            "--base-url names another place with the same files"
+        ) from error
+    except ValueError as error:
+        raise UsageError(f"not an address: {url!r}: {error}") from error
+
+
+def _copy_checked(
+    answer: IO[bytes], kept: IO[bytes], file: PublicFile, url: str, progress: Progress
+) -> None:
+    digest = hashlib.sha256()
+    done_bytes = 0
+    progress(file.name, done_bytes, file.size_bytes)
+    while done_bytes <= file.size_bytes and (chunk := answer.read(CHUNK_BYTES)):
+        digest.update(chunk)
+        kept.write(chunk)
+        done_bytes += len(chunk)
+        progress(file.name, min(done_bytes, file.size_bytes), file.size_bytes)
+    if done_bytes < file.size_bytes:
+        raise FormatError(
+            f"{url} was cut off: {done_bytes:,} of {file.size_bytes:,} bytes; nothing "
+            "of it was kept, try again"
+        )
+    if done_bytes > file.size_bytes or digest.hexdigest() != file.sha256:
+        raise FormatError(
+            f"{url} is not the file it should be: its SHA-256 is not {file.sha256}; "
+            "nothing of it was kept"
+        )

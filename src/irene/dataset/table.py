@@ -1,0 +1,234 @@
+"""NodeTable: the measured nodes of many trees as arrays, one row per node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.errors import FormatError
+from irene.tree import KINDS
+
+__all__ = ["FEATURES", "MeasuredNode", "NodeTable", "TreeKey"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+FEATURES = (
+    "batch_size",
+    "seq_len",
+    "num_parameters",
+    "flops",
+    "mem_bytes",
+    "cpu",
+    "mem",
+    "gpu",
+    "gpu_mem",
+    "gpu_clk",
+    "gpu_mem_clk",
+    "times_mean",
+    "gpu_energy_mean",
+)
+"""Measured and counted features of a node, in the units of the 2021 data: flops 1e6,
+mem_bytes MiB, cpu, mem, gpu, gpu_mem %, clocks MHz, times_mean s, gpu_energy_mean J.
+A feature that a file does not have is NaN."""
+
+
+class TreeKey(NamedTuple):
+    """Which run a tree is of."""
+
+    model: str
+    batch_size: int
+    seq_len: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredNode:
+    """One node before it is in a table.
+
+    Attributes:
+        path: Dotted path, "" for the model.
+        kind: `model`, `module` or `ml`.
+        op: Class of the module or primitive.
+        energy_j: Measured energy, J; NaN where unknown.
+        features: Values by the names of `FEATURES`.
+        parent: Position of the parent in the same list; -1 for the root.
+    """
+
+    path: str
+    kind: str
+    op: str
+    energy_j: float
+    features: Mapping[str, float]
+    parent: int
+
+
+@dataclass(frozen=True)
+class NodeTable:
+    """Measured nodes of many trees, tree after tree, each in pre-order.
+
+    Attributes:
+        name: What the data is called.
+        keys: Model and size of every tree.
+        starts: First row of every tree, and the number of rows at the end.
+        parent: Row of every row's parent; -1 for a root.
+        kind: Index into `KINDS` of every row.
+        path: Dotted path of every row.
+        op: Class or primitive of every row.
+        features: One array per name of `FEATURES`.
+        energy_j: Measured energy of every row, J.
+    """
+
+    name: str
+    keys: tuple[TreeKey, ...]
+    starts: Ints
+    parent: Ints
+    kind: Ints
+    path: tuple[str, ...]
+    op: tuple[str, ...]
+    features: Mapping[str, Floats]
+    energy_j: Floats
+
+    @classmethod
+    def from_trees(
+        cls, name: str, trees: Iterable[tuple[TreeKey, Sequence[MeasuredNode]]]
+    ) -> NodeTable:
+        """Lay trees out one after the other.
+
+        Args:
+            name: What the data is called.
+            trees: Key and nodes of every tree; a parent stands before its children.
+                A node without `batch_size` or `seq_len` has those of its tree.
+
+        Raises:
+            FormatError: A tree does not have one root with all nodes below it.
+        """
+        keys: list[TreeKey] = []
+        starts = [0]
+        rows: list[MeasuredNode] = []
+        parents: list[int] = []
+        for key, nodes in trees:
+            order = _preorder(nodes, key)
+            place = {old: starts[-1] + new for new, old in enumerate(order)}
+            rows += [nodes[old] for old in order]
+            parents += [place.get(nodes[old].parent, -1) for old in order]
+            keys.append(key)
+            starts.append(len(rows))
+        return cls(
+            name,
+            tuple(keys),
+            np.array(starts, dtype=np.int64),
+            np.array(parents, dtype=np.int64),
+            np.array([KINDS.index(row.kind) for row in rows], dtype=np.int64),
+            tuple(row.path for row in rows),
+            tuple(row.op for row in rows),
+            _columns(rows, keys, np.diff(starts)),
+            np.array([row.energy_j for row in rows], dtype=np.float64),
+        )
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.parent)
+
+    def equals(self, other: NodeTable) -> bool:
+        """Whether both hold the same trees with the same values; NaN equals NaN."""
+        names = ("keys", "path", "op")
+        arrays = ("starts", "parent", "kind", "energy_j")
+        return (
+            all(getattr(self, name) == getattr(other, name) for name in names)
+            and all(_equal(getattr(self, a), getattr(other, a)) for a in arrays)
+            and all(_equal(self.features[f], other.features[f]) for f in FEATURES)
+        )
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models, in the order they first appear."""
+        return tuple(dict.fromkeys(key.model for key in self.keys))
+
+    @cached_property
+    def tree(self) -> Ints:
+        """Which tree every row is of."""
+        sizes = np.diff(self.starts)
+        return np.repeat(np.arange(len(self.keys), dtype=np.int64), sizes)
+
+    def rows(self, kind: str) -> Ints:
+        """Rows of one kind."""
+        return np.flatnonzero(self.kind == KINDS.index(kind))
+
+    @cached_property
+    def has_children(self) -> npt.NDArray[np.bool_]:
+        """Whether a row has measured children."""
+        below = np.zeros(len(self), dtype=np.bool_)
+        below[self.parent[self.parent >= 0]] = True
+        return below
+
+    def trees(self) -> Iterator[tuple[TreeKey, slice]]:
+        """Every tree's key and the slice of its rows."""
+        for i, key in enumerate(self.keys):
+            yield key, slice(int(self.starts[i]), int(self.starts[i + 1]))
+
+    def take(self, trees: Sequence[int] | Ints) -> NodeTable:
+        """A table of some of the trees, in the order given."""
+        picked = [int(t) for t in trees]
+        slices = [slice(int(self.starts[t]), int(self.starts[t + 1])) for t in picked]
+        sizes = [s.stop - s.start for s in slices]
+        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        none = np.zeros(0, dtype=np.int64)
+        ranges = [np.arange(s.start, s.stop, dtype=np.int64) for s in slices]
+        rows = np.concatenate([none, *ranges])
+        shift = np.repeat(starts[:-1] - [s.start for s in slices], sizes)
+        parent = self.parent[rows]
+        return NodeTable(
+            self.name,
+            tuple(self.keys[t] for t in picked),
+            starts,
+            np.where(parent < 0, -1, parent + shift).astype(np.int64),
+            self.kind[rows],
+            tuple(self.path[r] for r in rows),
+            tuple(self.op[r] for r in rows),
+            {name: values[rows] for name, values in self.features.items()},
+            self.energy_j[rows],
+        )
+
+
+def _columns(
+    rows: Sequence[MeasuredNode], keys: Sequence[TreeKey], sizes: Ints
+) -> dict[str, Floats]:
+    """One array per feature; the size of the run is known for every row."""
+    columns = {
+        name: np.array([row.features.get(name, np.nan) for row in rows], np.float64)
+        for name in FEATURES
+    }
+    for name in ("batch_size", "seq_len"):
+        of_tree = np.array([getattr(key, name) for key in keys], dtype=np.float64)
+        unknown = np.isnan(columns[name])
+        columns[name][unknown] = np.repeat(of_tree, sizes)[unknown]
+    return columns
+
+
+def _equal(a: Ints | Floats, b: Ints | Floats) -> bool:
+    floating = a.dtype.kind == "f"
+    return bool(np.array_equal(a, b, equal_nan=floating))
+
+
+def _preorder(nodes: Sequence[MeasuredNode], key: TreeKey) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for position, node in enumerate(nodes):
+        children.setdefault(node.parent, []).append(position)
+    order: list[int] = []
+    stack = list(reversed(children.get(-1, [])))
+    roots = len(stack)
+    while stack:
+        position = stack.pop()
+        order.append(position)
+        stack.extend(reversed(children.get(position, [])))
+    if roots != 1 or len(order) != len(nodes):
+        raise FormatError(
+            f"{key.model} batch {key.batch_size} length {key.seq_len}: {roots} roots, "
+            f"{len(nodes) - len(order)} nodes whose parent is missing or below them"
+        )
+    return order

@@ -1,0 +1,233 @@
+"""How far predictions are off: cross-validation, the same for every method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.dataset.table import NodeTable
+from irene.errors import UsageError
+from irene.predict.method import Floats, Method
+from irene.predict.splits import Fold, Split
+from irene.tree import KINDS
+
+__all__ = [
+    "LEVELS",
+    "SCHEMA",
+    "CrossValidation",
+    "Errors",
+    "Row",
+    "crossvalidate",
+    "percent_errors",
+]
+
+SCHEMA = "irene.crossvalidation/1"
+
+LEVELS = ("ml", "module", "model")
+"""Kinds of nodes whose errors are told apart."""
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Mean of 100·|P−G|/G over the nodes of each level, %; NaN where there is none.
+
+    Attributes:
+        ml: Over the ML primitives.
+        module: Over the modules.
+        model: Over the whole models.
+    """
+
+    ml: float
+    module: float
+    model: float
+
+    @classmethod
+    def mean(cls, several: Sequence[Errors]) -> Errors:
+        """Mean of each level over those that have it."""
+        return cls(*(_mean([getattr(e, level) for e in several]) for level in LEVELS))
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Levels by name; None for NaN."""
+        values = {level: float(getattr(self, level)) for level in LEVELS}
+        return {k: None if math.isnan(v) else v for k, v in values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One round.
+
+    Attributes:
+        held_out: What was predicted from the rest.
+        errors: Mean over seeds.
+        unpredicted: Nodes for which the method gave no number.
+        coverage: Part of the nodes whose energy lies in the predicted interval, 0 to
+            1; None where a method gives none.
+    """
+
+    held_out: str
+    errors: Errors
+    unpredicted: int = 0
+    coverage: float | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """As in the JSON document."""
+        row: dict[str, object] = {"held_out": self.held_out, **self.errors.to_dict()}
+        if self.unpredicted:
+            row["unpredicted"] = self.unpredicted
+        if self.coverage is not None:
+            row["coverage"] = self.coverage
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class CrossValidation:
+    """What came out.
+
+    Attributes:
+        dataset: Name of the data.
+        method: Name of the method.
+        features: What it saw of a node.
+        split: What was held out.
+        rows: One per round.
+        average: Mean over the rounds.
+        node_weighted: Mean over all nodes of all rounds.
+        seeds: Seeds whose errors were averaged.
+    """
+
+    dataset: str
+    method: str
+    features: str
+    split: str
+    rows: tuple[Row, ...]
+    average: Errors
+    node_weighted: Errors
+    seeds: tuple[int, ...] = (0,)
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON document."""
+        document: dict[str, object] = {
+            "schema": SCHEMA,
+            "dataset": self.dataset,
+            "method": self.method,
+            "features": self.features,
+            "split": self.split,
+            "rows": [row.to_dict() for row in self.rows],
+            "average": self.average.to_dict(),
+            "node_weighted": self.node_weighted.to_dict(),
+        }
+        if len(self.seeds) > 1:
+            document["seeds"] = list(self.seeds)
+        return document
+
+
+def percent_errors(predicted_j: Floats, table: NodeTable) -> Floats:
+    """100·|P−G|/G of every row, %; NaN where there is no prediction.
+
+    Args:
+        predicted_j: Prediction of every row, (rows,) or (seeds, rows), J.
+        table: The truth.
+    """
+    off = np.abs(predicted_j - table.energy_j) / table.energy_j
+    return np.asarray(100.0 * off, dtype=np.float64)
+
+
+def crossvalidate(
+    table: NodeTable,
+    make_method: Callable[[int], Method],
+    split: Split,
+    seeds: Sequence[int] = (0,),
+    *,
+    features: str = "all",
+    split_name: str = "model",
+    progress: Progress | None = None,
+) -> CrossValidation:
+    """Predict every part of the data from the rest.
+
+    The method does not see the energy of what it predicts.
+
+    Args:
+        table: Measured trees.
+        make_method: A new method for a seed.
+        split: What is held out, round after round.
+        seeds: Errors are averaged over these.
+        features: For the record: what the method sees.
+        split_name: For the record: what the split is called.
+        progress: Called after every round with rounds done, rounds in all, and what
+            was held out.
+
+    Raises:
+        UsageError: No seed.
+    """
+    if not seeds:
+        raise UsageError("cross-validation needs at least one seed")
+    folds = split(table)
+    rounds = []
+    for i, fold in enumerate(folds):
+        methods = [make_method(seed) for seed in seeds]
+        rounds.append(_hold_out(table, methods, fold))
+        if progress:
+            progress(i + 1, len(folds), fold.held_out)
+    rows = tuple(map(_row, folds, rounds))
+    every = _Round(
+        np.concatenate([each.percent for each in rounds], axis=1),
+        np.concatenate([each.level for each in rounds]),
+        sum(each.unpredicted for each in rounds),
+    )
+    return CrossValidation(
+        table.name,
+        make_method(seeds[0]).name,
+        features,
+        split_name,
+        rows,
+        Errors.mean([row.errors for row in rows]),
+        every.errors(),
+        tuple(seeds),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """Errors of the nodes that were held out.
+
+    Attributes:
+        percent: Seeds × nodes, %.
+        level: Kind of every node, an index into `KINDS`.
+        unpredicted: Nodes for which the method gave no number.
+    """
+
+    percent: Floats
+    level: npt.NDArray[np.int64]
+    unpredicted: int
+
+    def errors(self) -> Errors:
+        """Mean of every level over nodes, then over seeds."""
+        means = []
+        for level in LEVELS:
+            of_level = self.percent[:, self.level == KINDS.index(level)]
+            means.append(_mean([_mean(of_seed) for of_seed in of_level]))
+        return Errors(*means)
+
+
+def _hold_out(table: NodeTable, methods: Sequence[Method], fold: Fold) -> _Round:
+    train, test = table.take(fold.train), table.take(fold.test)
+    blind = replace(test, energy_j=np.full(len(test), np.nan))
+    predicted_j = np.stack([m.fit(train).predict(blind) for m in methods])
+    unpredicted = int(np.isnan(predicted_j).any(axis=0).sum())
+    return _Round(percent_errors(predicted_j, test), test.kind, unpredicted)
+
+
+def _row(fold: Fold, held_out: _Round) -> Row:
+    return Row(fold.held_out, held_out.errors(), held_out.unpredicted)
+
+
+def _mean(values: Sequence[float] | Floats) -> float:
+    """Mean of what is known; NaN where nothing is."""
+    known = np.asarray(values, dtype=np.float64)
+    known = known[~np.isnan(known)]
+    return float(known.mean()) if len(known) else math.nan
