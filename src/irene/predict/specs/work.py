@@ -1,0 +1,173 @@
+"""What a tree makes a machine do: kernels by shape, bytes by kind, calls.
+
+Every math op of a tree is one of
+- a kernel that is measured by itself on a machine (a matrix product, a norm, a softmax,
+  a table lookup), described by its sizes;
+- elementwise work, described by the MiB it moves and how it moves them;
+- a view, which costs the machine nothing but the host a call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.tree import KINDS, ModelTree, Signature
+
+__all__ = ["MIB", "STREAMS", "Kernel", "TreeWork", "work_of"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+MIB = float(1 << 20)
+
+STREAMS = ("contiguous", "broadcast", "copy", "special")
+"""Kinds of elementwise work: operands of one shape; of several shapes; copies that
+change the order in memory; functions that are slow to compute (erf)."""
+
+COPIES = frozenset(
+    {"aten.clone", "aten._to_copy", "aten.copy_", "aten.cat", "aten.stack"}
+)
+SPECIAL = frozenset({"aten.gelu", "aten.gelu_backward", "aten.erf"})
+GEMM = frozenset({"aten.mm", "aten.addmm"})
+BATCHED = frozenset({"aten.bmm", "aten.baddbmm"})
+ROWS = {
+    "aten.native_layer_norm": "norm",
+    "aten.native_group_norm": "norm",
+    "aten.native_batch_norm": "norm",
+    "aten._fused_rms_norm": "norm",
+    "RMSNorm": "norm",
+    "rms_norm": "norm",
+    "aten._softmax": "softmax",
+    "aten._safe_softmax": "softmax",
+    "aten._log_softmax": "softmax",
+    "aten.embedding": "embedding",
+}
+OTHER = "other"
+"""Group of kernels with FLOPs that no machine here has measured by themselves."""
+
+
+class Kernel(NamedTuple):
+    """A kernel by its sizes.
+
+    Attributes:
+        group: `gemm`, `bmm`, `norm`, `softmax`, `embedding` or `other`.
+        sizes: batch, m, n, k of a product; rows and columns otherwise; for `other`
+            its FLOPs and bytes.
+        bias: Whether a bias is added.
+        transposed: Whether the weight is stored inputs first (`Conv1D`).
+        itemsize: Bytes per element.
+    """
+
+    group: str
+    sizes: tuple[int, ...]
+    bias: bool = False
+    transposed: bool = False
+    itemsize: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TreeWork:
+    """The work of every node of a tree, children included.
+
+    Attributes:
+        kernels: Distinct kernels of the tree.
+        counts: Nodes × kernels: how often each runs in one instance of a node.
+        stream_mib: Nodes × `STREAMS`: MiB moved elementwise.
+        calls: Nodes × 3: launches that move data, views, module calls.
+    """
+
+    kernels: tuple[Kernel, ...]
+    counts: Floats
+    stream_mib: Floats
+    calls: Floats
+
+
+def work_of(tree: ModelTree) -> TreeWork:
+    """Count the work of a tree.
+
+    Args:
+        tree: A traced tree with math ops, folded or not.
+    """
+    columns = tree.columns
+    is_math = columns.kind == KINDS.index("math")
+    rows = np.flatnonzero(is_math)
+    parents = tree.parents[rows]
+    keys = np.stack(
+        [
+            columns.op[rows],
+            columns.signature[rows],
+            columns.op[parents],
+            columns.bytes_read[rows] + columns.bytes_written[rows],
+            columns.flops[rows],
+        ],
+        axis=1,
+    )
+    distinct, which = np.unique(keys, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    kernels: dict[Kernel, int] = {}
+    kernel_of = np.full(len(distinct), -1, dtype=np.int64)
+    stream_of = np.zeros((len(distinct), len(STREAMS)))
+    call_of = np.zeros((len(distinct), 3))
+    for i, (op, signature, primitive, moved, flops) in enumerate(distinct.tolist()):
+        names = tree.strings[op], tree.strings[primitive]
+        shapes = tree.signatures[signature]
+        if not moved:
+            call_of[i, 1] = 1
+            continue
+        kernel = _kernel(names[0], names[1], shapes, moved, flops)
+        if kernel is not None:
+            kernel_of[i] = kernels.setdefault(kernel, len(kernels))
+            continue
+        call_of[i, 0] = 1
+        stream_of[i, _stream(names[0], shapes)] = moved / MIB
+    counts = np.zeros((len(tree), len(kernels)))
+    has = kernel_of[which] >= 0
+    counts[rows[has], kernel_of[which][has]] = 1
+    streams = np.zeros((len(tree), len(STREAMS)))
+    streams[rows] = stream_of[which]
+    calls = np.zeros((len(tree), 3))
+    calls[rows] = call_of[which]
+    calls[:, 2] = columns.kind == KINDS.index("module")
+    return TreeWork(
+        tuple(kernels),
+        columns.inclusive(counts),
+        columns.inclusive(streams),
+        columns.inclusive(calls),
+    )
+
+
+def _kernel(
+    op: str, primitive: str, shapes: Signature, moved: int, flops: int
+) -> Kernel | None:
+    """The kernel an op runs, None for elementwise work."""
+    itemsize = 2 if shapes.dtype in ("fp16", "bf16") else 4
+    if op in GEMM:
+        left, right = shapes.inputs[-2:]
+        bias = len(shapes.inputs) > 2
+        sizes = (1, left[0], right[1], left[1])
+        return Kernel("gemm", sizes, bias, primitive == "Conv1D", itemsize)
+    if op in BATCHED:
+        left, right = shapes.inputs[-2:]
+        sizes = (left[0], left[1], right[-1], left[-1])
+        return Kernel("bmm", sizes, itemsize=itemsize)
+    if op in ROWS and shapes.outputs and shapes.outputs[0]:
+        *rows, width = shapes.outputs[0]
+        return Kernel(ROWS[op], (prod(rows), width), itemsize=itemsize)
+    if flops > moved:
+        return Kernel(OTHER, (flops, moved), itemsize=itemsize)
+    return None
+
+
+def _stream(op: str, shapes: Signature) -> int:
+    if op in COPIES:
+        return STREAMS.index("copy")
+    if op in SPECIAL:
+        return STREAMS.index("special")
+    out = shapes.outputs[0] if shapes.outputs else ()
+    plain = all(shape == out for shape in shapes.inputs if shape != ())
+    return STREAMS.index("contiguous" if plain else "broadcast")
