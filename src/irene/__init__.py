@@ -1,7 +1,7 @@
 """irene: how much energy a model uses, and where inside it.
 
-`irene.trace` turns a model into a `ModelTree` with the cost of every node;
-`irene.load` reads a saved one.
+`irene.trace` turns a model into a `ModelTree` with the cost of every node,
+`irene.predict` gives every node its energy; `irene.load` reads a saved tree.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from irene.errors import IreneError
 
 if TYPE_CHECKING:
-    from irene import trace
+    from irene import predict, trace
     from irene.energy import Energy
     from irene.hardware import Hardware
     from irene.spec import RunSpec
@@ -27,6 +27,7 @@ __all__ = [
     "Node",
     "RunSpec",
     "load",
+    "predict",
     "trace",
 ]
 
@@ -44,8 +45,8 @@ def __getattr__(name: str) -> Any:
     """Import a room only when something in it is asked for."""
     from importlib import import_module
 
-    if name == "trace":
-        return import_module("irene.trace")
+    if name in ("predict", "trace"):
+        return import_module(f"irene.{name}")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROWS = (
-    ("tree", "spec", "energy", "hardware", "errors", "_callable"),
+    ("tree", "spec", "energy", "hardware", "errors", "whole_file", "_callable"),
     ("trace",),
     ("meters",),
     ("measure",),

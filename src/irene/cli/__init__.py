@@ -34,6 +34,7 @@ class Command:
 
 
 COMMANDS = {
+    "predict": Command("irene.cli.predict", "the energy of a model, node by node"),
     "trace": Command("irene.cli.trace", "a model as a tree with FLOPs and bytes"),
     "models": Command("irene.cli.models", "list and search the models we know"),
     "show": Command("irene.cli.show", "print a saved tree"),
@@ -45,6 +46,7 @@ COMMANDS = {
 
 EXAMPLES = """\
 examples:
+  irene predict bert-base-uncased -b 8 -s 128 --on pc1
   irene trace bert-base-uncased -b 8 -s 128
   irene models llama
   irene trace llama-3.1-8b --phase decode --context 2048 --dtype bf16

@@ -20,6 +20,9 @@ __all__ = ["configure", "run"]
 
 EXAMPLES = """\
 methods:
+  counters      from what each node's run measured: time, GPU energy, CPU load
+  specs         from shapes alone: nothing is run
+  partial       the model was run, the rest is split by specs
   irene         the paper's tree, learned end to end
   stepwise      the same tree, learned level by level
   sum           a parent is the sum of its children

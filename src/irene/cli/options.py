@@ -11,6 +11,7 @@ __all__ = [
     "add_output_options",
     "add_run_options",
     "add_view_options",
+    "checked_run",
     "run_arguments",
     "whole_number",
 ]
@@ -99,6 +100,21 @@ def run_arguments(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def checked_run(options: argparse.Namespace) -> dict[str, Any]:
+    """The run options as keyword arguments, after a look at sizes and name.
+
+    A wrong one is told before torch is loaded, which takes seconds.
+    """
+    from irene.spec import RunSpec
+    from irene.trace.sources import locate
+
+    arguments = run_arguments(options)
+    locate(options.model)
+    fields = ("batch_size", "seq_len", "decoder_len", "context_len", "phase")
+    RunSpec(options.model, **{name: arguments[name] for name in fields})
+    return arguments
+
+
 def add_view_options(parser: argparse.ArgumentParser) -> None:
     """What of a tree is shown."""
     group = parser.add_argument_group("the view")
@@ -106,8 +122,12 @@ def add_view_options(parser: argparse.ArgumentParser) -> None:
         "--depth", type=whole_number, metavar="N", help="levels below the model"
     )
     group.add_argument(
-        "--sort", choices=("order", "flops", "bytes", "params"), default="order",
-        help="order of siblings (default: as they ran)",
+        "--sort", choices=("order", "energy", "flops", "bytes", "params"),
+        default="order", help="order of siblings (default: as they ran)",
+    )  # fmt: skip
+    group.add_argument(
+        "--top", type=whole_number, metavar="N",
+        help="a flat list of the N most expensive nodes instead of the tree",
     )  # fmt: skip
     group.add_argument(
         "--unfold", action="store_true", help="show equal layers one by one"
@@ -130,4 +150,8 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--out", metavar="FILE",
         help="write to a file; JSON unless --csv is given or it ends in .csv",
+    )  # fmt: skip
+    group.add_argument(
+        "--html", metavar="FILE",
+        help="write a page to look at in a browser, which needs no network",
     )  # fmt: skip

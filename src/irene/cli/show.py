@@ -13,6 +13,8 @@ examples:
   irene trace gpt2 --out gpt2.json
   irene show gpt2.json --depth 3
   irene show gpt2.json --csv --level module
+  irene show gpt2.json --top 10
+  irene show gpt2.json --html gpt2.html
 """
 
 

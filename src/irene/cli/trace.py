@@ -8,7 +8,7 @@ from irene.cli.options import (
     add_output_options,
     add_run_options,
     add_view_options,
-    run_arguments,
+    checked_run,
 )
 
 __all__ = ["configure", "run"]
@@ -20,6 +20,8 @@ examples:
   irene trace llama-3.1-8b --phase decode --context 4096 --dtype bf16 --attention sdpa
   irene trace ./my-model/config.json --json > tree.json
   irene trace t5-base -s 512 --decoder-seq 64 --sort flops
+  irene trace gpt2 --top 10
+  irene trace gpt2 --html gpt2.html
 """
 
 
@@ -36,15 +38,9 @@ def run(options: argparse.Namespace) -> int:
     """Trace, then print or write."""
     from irene.cli.progress import working
     from irene.cli.tree_output import check_output, put_tree
-    from irene.spec import RunSpec
-    from irene.trace.sources import locate
 
-    arguments = run_arguments(options)
     check_output(options)
-    # A wrong size or name is told before torch is loaded, which takes seconds.
-    locate(options.model)
-    fields = ("batch_size", "seq_len", "decoder_len", "context_len", "phase")
-    RunSpec(options.model, **{name: arguments[name] for name in fields})
+    arguments = checked_run(options)
     with working(f"tracing {options.model}"):
         from irene.trace.tracer import trace
 

@@ -1,10 +1,11 @@
-"""Putting a tree on screen, or into a JSON or CSV file."""
+"""Putting a tree on screen, or into a JSON, CSV or HTML file."""
 
 from __future__ import annotations
 
 import argparse
 import csv
 import io
+import math
 import os
 import sys
 from pathlib import Path
@@ -16,42 +17,55 @@ __all__ = ["check_output", "csv_text", "put_tree"]
 
 CSV_COLUMNS = (
     "path", "kind", "op", "call", "count", "instances", "dtype", "inputs", "outputs",
-    "params", "flops", "bytes_read", "bytes_written", "energy_j", "own_j",
+    "params", "flops", "bytes_read", "bytes_written", "energy_j", "low_j",
+    "high_j", "source", "own_j", "share",
 )  # fmt: skip
 
 
 def check_output(options: argparse.Namespace) -> None:
-    """Refuse an output file that cannot be written, before the work is done."""
+    """Refuse what cannot be shown or written, before the work is done."""
     if options.depth is not None and options.depth < 0:
         raise UsageError(f"--depth must be at least 0, got {options.depth}")
-    if options.out is None:
-        return
-    folder = Path(options.out).absolute().parent
+    if options.top is not None:
+        if options.top < 1:
+            raise UsageError(f"--top must be at least 1, got {options.top}")
+        if options.sort == "params":
+            raise UsageError(
+                "--top adds up costs, and parameters may be shared between nodes: "
+                "use --sort energy, flops or bytes"
+            )
+    for file in filter(None, (options.out, options.html)):
+        _check_writable(file)
+
+
+def _check_writable(file: str) -> None:
+    folder = Path(file).absolute().parent
     if not folder.is_dir():
-        raise UsageError(f"cannot write {options.out}: no folder {folder}")
-    if Path(options.out).is_dir() or not os.access(folder, os.W_OK):
-        raise UsageError(f"cannot write {options.out}")
+        raise UsageError(f"cannot write {file}: no folder {folder}")
+    if Path(file).is_dir() or not os.access(folder, os.W_OK):
+        raise UsageError(f"cannot write {file}")
 
 
 def put_tree(tree: ModelTree, options: argparse.Namespace) -> None:
-    """Print or write a tree as the options say."""
-    as_csv = options.csv or (options.out or "").endswith(".csv")
-    if not (options.json or as_csv or options.out):
+    """Print or write a tree as the options say; a page comes beside the rest."""
+    if options.html:
+        _put_text(tree.to_html(), options.html)
+    if options.csv or (options.out or "").endswith(".csv"):
+        _put_text(csv_text(_folded(tree.at_level(options.level), options)), options.out)
+    elif options.out:
+        _folded(tree, options).save(options.out)
+        _say_written(options.out)
+    elif options.json:
+        shown = _folded(tree.at_level(options.level), options)
+        sys.stdout.write(shown.to_json() + "\n")
+    elif not options.html:
         from irene.cli.tree_screen import print_tree
 
         print_tree(tree, options)
-        return
-    shown = tree.at_level(options.level) if as_csv or not options.out else tree
-    if not options.unfold:
-        shown = shown.fold()
-    if as_csv:
-        _put_text(csv_text(shown), options.out)
-    elif options.out:
-        shown.save(options.out)
-    else:
-        sys.stdout.write(shown.to_json() + "\n")
-    if options.out:
-        print(f"wrote {options.out}", file=sys.stderr)
+
+
+def _folded(tree: ModelTree, options: argparse.Namespace) -> ModelTree:
+    return tree if options.unfold else tree.fold()
 
 
 def csv_text(tree: ModelTree) -> str:
@@ -71,8 +85,19 @@ def _csv_row(tree: ModelTree, node: Node) -> list[object]:
         int(tree.multiplicity[node.row]), node.dtype,
         _shapes(node.inputs), _shapes(node.outputs),
         node.params, node.flops, node.bytes_read, node.bytes_written,
-        "" if energy is None else energy.joules,
-        "" if energy is None else node.own_j,
+        *(_energy_cells(tree, node) if energy else [""] * 6),
+    ]  # fmt: skip
+
+
+def _energy_cells(tree: ModelTree, node: Node) -> list[object]:
+    energy, total = node.energy, tree.energy_of(0)
+    assert energy is not None
+    times = int(tree.multiplicity[node.row])
+    own = node.own_j
+    return [
+        energy.joules, energy.low, energy.high, energy.source,
+        "" if own is None or math.isnan(own) else own,
+        energy.joules * times / total.joules if total and total.joules else "",
     ]  # fmt: skip
 
 
@@ -88,3 +113,8 @@ def _put_text(text: str, out: str | None) -> None:
         Path(out).write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write {out}: {error.strerror}") from error
+    _say_written(out)
+
+
+def _say_written(out: str) -> None:
+    print(f"wrote {out}", file=sys.stderr)

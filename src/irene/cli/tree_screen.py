@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from irene.tree import ModelTree, Node, human, member_names
+from irene.cli.cells import empty_table, name_cell, op_cell, plain, share_cell
+from irene.tree import ModelTree, human
+from irene.tree.headline import model_name, run_sizes
+from irene.tree.view import View, view
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["print_tree", "show", "tree_table"]
+__all__ = ["cost_table", "print_tree", "show"]
 
-BAR_WIDTH = 10
-EIGHTHS = " ▏▎▍▌▋▊▉█"
 WIDTH_OFF_TERMINAL = 120
-KIND_STYLES = {"model": "bold", "module": "", "ml": "cyan", "math": "dim"}
+WARNING = "warning:"
+"""How a note begins that says that the numbers are to be doubted."""
 MATRIX_OPS = frozenset(
     {
         "Linear", "Conv1D", "Conv1d", "Conv2d", "Conv3d", "LSTM", "GRU", "RNN",
@@ -41,36 +42,46 @@ def print_tree(tree: ModelTree, options: argparse.Namespace) -> None:
 
 def show(tree: ModelTree, options: argparse.Namespace, console: Console) -> None:
     """Print a tree on a given console."""
+    from irene.cli.energy_screen import energy_summary
+
     shown = tree.at_level(options.level)
     if not options.unfold:
         shown = shown.fold()
+    table = _table(shown, options)
     console.print(_title(tree))
-    console.print(tree_table(shown, options))
-    _print_summary(console, tree)
+    console.print(table)
+    console.print()
+    for line in energy_summary(tree):
+        console.print(line)
+    console.print(_cost_summary(tree))
+    _print_notes(console, tree)
 
 
-def _title(tree: ModelTree) -> str:
-    spec = tree.spec
-    if spec is None:
-        return f"[bold]{tree.root.op}[/]"
-    parts = [f"batch {spec.batch_size}"]
-    if spec.phase == "decode":
-        parts.append(f"one token after {spec.context_len:,}")
-    else:
-        parts.append(f"length {spec.seq_len:,}")
-        if spec.context_len:
-            parts.append(f"after {spec.context_len:,} cached")
-    if spec.decoder_len:
-        parts.append(f"decoder length {spec.decoder_len:,}")
-    parts += [spec.dtype, f"{spec.attention} attention", spec.phase]
-    return f"[bold]{spec.model}[/] · {' · '.join(parts)}"
+def _table(tree: ModelTree, options: argparse.Namespace) -> Table:
+    if options.top is not None:
+        from irene.cli.top_screen import top_table
+
+        return top_table(tree, options)
+    chosen = view(tree, options.depth, options.sort, options.all)
+    if tree.energy is None:
+        return cost_table(tree, chosen)
+    from irene.cli.energy_screen import energy_table
+
+    return energy_table(tree, chosen)
 
 
-def tree_table(tree: ModelTree, options: argparse.Namespace) -> Table:
-    """The nodes as a table, costs of all instances with their shares."""
-    from rich.table import Table
+def _title(tree: ModelTree) -> Text:
+    from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    title = Text(plain(model_name(tree)), style="bold")
+    for part in run_sizes(tree.spec) if tree.spec else ():
+        title.append(f" · {part}", style="not bold")
+    return title
+
+
+def cost_table(tree: ModelTree, chosen: View) -> Table:
+    """Nodes with FLOPs, bytes and parameters, of all instances with their shares."""
+    table = empty_table()
     table.add_column("node", no_wrap=True, overflow="ellipsis", ratio=3)
     table.add_column("op", no_wrap=True, overflow="ellipsis", style="dim", ratio=2)
     table.add_column("FLOPs", justify="right", no_wrap=True)
@@ -79,72 +90,25 @@ def tree_table(tree: ModelTree, options: argparse.Namespace) -> Table:
     table.add_column("share of bytes", no_wrap=True)
     table.add_column("params", justify="right", no_wrap=True)
     total = tree.total()
-    hidden = 0
-    for node, guide in _visible(tree, options):
+    for line in chosen.lines:
+        node = line.node
         times = int(tree.multiplicity[node.row])
-        if not (node.flops or node.bytes or node.params or options.all or not node.row):
-            hidden += times
-            continue
         table.add_row(
-            _label(node, guide),
-            node.op + (" (no formula)" if node.unsupported else ""),
+            name_cell(node, line.depth),
+            op_cell(node),
             human(node.flops * times),
-            _share(node.flops * times, total.flops),
+            share_cell(node.flops * times, total.flops),
             human(node.bytes * times),
-            _share(node.bytes * times, total.bytes),
+            share_cell(node.bytes * times, total.bytes),
             human(node.params) if node.params else "",
         )
-    if hidden:
-        table.caption = f"{hidden:,} nodes that cost nothing are not shown (--all)"
-        table.caption_justify = "left"
+    if chosen.left_out:
+        hidden = f"nodes that cost nothing, not shown: {chosen.left_out:,} (--all)"
+        table.caption, table.caption_justify = hidden, "left"
     return table
 
 
-def _visible(
-    tree: ModelTree, options: argparse.Namespace
-) -> Iterator[tuple[Node, str]]:
-    """Nodes in the order to show, with the indentation before their names."""
-    stack = [(tree.root, 0)]
-    while stack:
-        node, depth = stack.pop()
-        yield node, "  " * depth
-        if options.depth is not None and depth >= options.depth:
-            continue
-        children = _sorted(node, options.sort)
-        stack.extend((child, depth + 1) for child in reversed(children))
-
-
-def _sorted(node: Node, order: str) -> list[Node]:
-    children = list(node.children)
-    if order != "order":
-        children.sort(
-            key=lambda child: getattr(child, order) * child.count, reverse=True
-        )
-    return children
-
-
-def _label(node: Node, guide: str) -> Text:
-    from rich.text import Text
-
-    name = member_names(node) or node.op
-    text = Text(guide + name, style=KIND_STYLES[node.kind])
-    if node.count > 1:
-        text.append(f" ×{node.count}", style="bold yellow")
-    return text
-
-
-def _share(part: float, whole: float) -> Text:
-    from rich.text import Text
-
-    share = part / whole if whole else 0.0
-    eighths = round(share * BAR_WIDTH * 8)
-    bar = EIGHTHS[8] * (eighths // 8) + EIGHTHS[eighths % 8].strip()
-    text = Text(f"{share:6.1%} ")
-    text.append(f"{bar:<{BAR_WIDTH}}", style="green")
-    return text
-
-
-def _print_summary(console: Console, tree: ModelTree) -> None:
+def _cost_summary(tree: ModelTree) -> str:
     total = tree.total()
     matrix = sum(
         cost.flops
@@ -152,14 +116,21 @@ def _print_summary(console: Console, tree: ModelTree) -> None:
         if op.removesuffix(".backward") in MATRIX_OPS
     )
     intensity = total.flops / total.bytes if total.bytes else 0
-    console.print(
-        f"\n[bold]{human(total.flops, 'FLOP')}[/] "
+    return (
+        f"[bold]{human(total.flops, 'FLOP')}[/] "
         f"({human(matrix)} in matrix products) · "
         f"[bold]{human(total.bytes, 'B')}[/] moved · {intensity:.1f} FLOP per byte · "
         f"{human(tree.root.params)} parameters · {tree.node_count:,} nodes"
     )
-    for note in tree.notes:
-        console.print(f"note: {note}", markup=False)
+
+
+def _print_notes(console: Console, tree: ModelTree) -> None:
+    for note in map(plain, tree.notes):
+        if note.startswith(WARNING):
+            console.print(note, markup=False, style="yellow")
+        else:
+            console.print(f"note: {note}", markup=False)
     if tree.unsupported:
-        ops = ", ".join(f"{op} ×{n}" for op, n in tree.unsupported.items())
-        console.print(f"[yellow]FLOPs not counted (no formula):[/] {ops}")
+        ops = ", ".join(f"{plain(op)} ×{n}" for op, n in tree.unsupported.items())
+        console.print("FLOPs not counted (no formula):", style="yellow", end=" ")
+        console.print(ops, markup=False)

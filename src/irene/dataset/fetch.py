@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from irene.dataset.irene2021 import FILES
-from irene.dataset.whole_file import whole_file
+from irene.whole_file import whole_file
 from irene.errors import FormatError, IreneError, UsageError
 
 __all__ = ["PUBLIC", "FetchedFile", "PublicData", "PublicFile", "fetch"]

@@ -6,7 +6,9 @@
 - `builder`: `TreeBuilder`, how trees are made.
 - `folding`: fold, unfold, cut.
 - `document`: the JSON document, out and in.
-- `text`: the tree as plain text.
+- `text`: the tree as plain text; numbers and names for people.
+- `view`: which lines are shown and how they add up; `headline`: the words above them.
+- `html`: the tree as a page; `html_tables`, `icicle`: what is on it.
 """
 
 from irene.tree.builder import TreeBuilder

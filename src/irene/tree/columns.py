@@ -137,12 +137,17 @@ class Columns:
         return total
 
     def inclusive(self, own: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Own value plus, level by level from below, all children's."""
+        """Own value plus, level by level from below, all children's.
+
+        Args:
+            own: One value, or one row of values, per node.
+        """
         total = own.copy()
         parent = self.parents()
+        count = self.count.reshape(-1, *([1] * (own.ndim - 1)))
         for level in range(int(self.depth.max()), 0, -1):
             here = np.flatnonzero(self.depth == level)
-            np.add.at(total, parent[here], total[here] * self.count[here])
+            np.add.at(total, parent[here], total[here] * count[here])
         return total
 
     def multiplicity(self) -> Ints:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from irene.spec import RunSpec
 from irene.tree.builder import TreeBuilder
 from irene.tree.columns import KINDS, EnergyColumns, Signature
 from irene.tree.model_tree import SOURCES, ModelTree
+from irene.whole_file import whole_file
 
 __all__ = ["SCHEMA", "from_json", "load", "save", "to_dict", "to_json"]
 
@@ -105,28 +104,9 @@ def to_json(tree: ModelTree, indent: int | None = None) -> str:
 
 def save(tree: ModelTree, path: Path) -> None:
     """Write the document; the file appears whole or not at all."""
-    text = to_json(tree)
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(path)
-    except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with whole_file(path, make_folder=False) as file:
+        file.write(to_json(tree).encode())
+        file.write(b"\n")
 
 
 def load(path: str | Path) -> ModelTree:

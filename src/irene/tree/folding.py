@@ -65,15 +65,10 @@ def _subtree_classes(tree: ModelTree) -> list[int]:
     energies: list[object] = [None] * len(tree)
     if tree.energy is not None:
         e = tree.energy
-        energies = list(
-            zip(
-                e.joules.tolist(),
-                e.low.tolist(),
-                e.high.tolist(),
-                e.source.tolist(),
-                strict=True,
-            )
-        )
+        columns_of_energy = (e.joules, e.low, e.high, e.source)
+        rows = zip(*(column.tolist() for column in columns_of_energy), strict=True)
+        # Unknown equals unknown, which not-a-number does not.
+        energies = [None if np.isnan(row[0]) else row for row in rows]
     names, parents = columns.name.tolist(), tree.parents.tolist()
     below: list[list[int]] = [[] for _ in keys]
     numbers: dict[object, int] = {}

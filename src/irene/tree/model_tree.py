@@ -327,6 +327,16 @@ class ModelTree:
 
         return to_json(self, indent)
 
+    def to_html(self, title: str | None = None) -> str:
+        """One page to look at in a browser; it needs no network.
+
+        Args:
+            title: Heading of the page; the model's name if None.
+        """
+        from irene.tree.html import to_html
+
+        return to_html(self, title)
+
     @classmethod
     def from_json(cls, text: str | bytes) -> ModelTree:
         """Read what `to_json` wrote.

@@ -46,6 +46,8 @@ PRODUCTS = ("gemm", "bmm")
 FINALISTS = 40
 AVERAGED = 12
 WORST_AVERAGED = 2.0
+FEW_ROWS = 64
+"""Products of fewer rows (a pooler's) say nothing about tiles and waves."""
 LAYOUT_STEP = 0.15
 """Distance between the two layouts of a weight in the coordinates of the correction."""
 
@@ -249,14 +251,21 @@ def _by_extrapolation(
     fixed: Floats | None,
 ) -> list[_Candidate]:
     """Candidates in the order of how well they also predict the ends from the rest."""
-    size = np.array([np.prod(kernel.sizes) for kernel in data.kernels], dtype=float)
-    low, high = np.quantile(size, (0.35, 0.65))
+    rows = np.array([k.sizes[0] * k.sizes[1] for k in data.kernels], dtype=float)
+    columns = np.array([k.sizes[2] for k in data.kernels], dtype=float)
+    size = rows if data.kernels[0].group == "gemm" else rows * columns
+    usual = rows > FEW_ROWS
+    if not usual.any():
+        return candidates
+    low, high = np.quantile(size[usual], (0.35, 0.65))
     scored = []
     for candidate in candidates:
         work = roofline_work(data.kernels, candidate.tiling)
         loss = candidate.loss
-        for held_out in (size <= low, size >= high):
+        for held_out in (usual & (size <= low), usual & (size >= high)):
             rest = ~held_out
+            if not rest.any():
+                continue
             known = None if fixed is None else fixed[rest]
             fit = fit_with_floor(work[rest], data.energy_j[rest], floor_limit_j, known)
             roofline_j = work[held_out] @ fit.rates

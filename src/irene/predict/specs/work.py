@@ -47,6 +47,8 @@ ROWS = {
     "aten._log_softmax": "softmax",
     "aten.embedding": "embedding",
 }
+STREAM = "stream"
+"""Group of elementwise primitives that were run alone: they tell the host's share."""
 OTHER = "other"
 """Group of kernels with FLOPs that no machine here has measured by themselves."""
 

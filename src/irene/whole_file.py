@@ -15,17 +15,19 @@ __all__ = ["whole_file"]
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def whole_file(path: Path, make_folder: bool = True) -> Iterator[BinaryIO]:
     """Open a file for writing that takes its name when all of it is on disk.
 
     Args:
-        path: Name of the finished file; its folder is made if need be.
+        path: Name of the finished file.
+        make_folder: Make its folder if there is none.
 
     Raises:
         UsageError: The file cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if make_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,92 @@
+"""Intervals from held-out errors: grouped conformal prediction.
+
+Models are the unit that is exchangeable, not nodes: a node of an unseen model is like
+the nodes of other models when those were left out. So the width at a level is the
+largest of the held-out models' quantiles. Outside what was measured the width is that of
+harder exams: a whole family left out, small runs from large ones and the reverse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.tree import KINDS
+
+__all__ = ["LEVELS", "Widths", "log_errors", "widths_of"]
+
+Floats = npt.NDArray[np.float64]
+
+LEVELS = ("ml", "module", "model")
+COVERAGE = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """Half-widths of the intervals on the logarithm of energy, by level.
+
+    Attributes:
+        inside: Within what was measured.
+        outside: Beyond it: other sizes, widths, architectures.
+    """
+
+    inside: Mapping[str, float]
+    outside: Mapping[str, float]
+
+    def of(
+        self, kinds: npt.NDArray[np.int64], is_outside: bool, factor: float
+    ) -> Floats:
+        """Half-width of every node.
+
+        Args:
+            kinds: Index into `KINDS` of every node.
+            is_outside: Whether the run is beyond what was measured.
+            factor: Widening for things that no exam covers.
+        """
+        chosen = self.outside if is_outside else self.inside
+        by_kind = [chosen["ml" if kind == "math" else kind] for kind in KINDS]
+        return factor * np.array(by_kind)[kinds]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values."""
+        return {"inside": dict(self.inside), "outside": dict(self.outside)}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Widths:
+        """Read what `to_dict` wrote."""
+        read = [
+            {level: float(fields[where][level]) for level in LEVELS}
+            for where in ("inside", "outside")
+        ]
+        return cls(*read)
+
+
+def log_errors(predicted_j: Floats, measured_j: Floats) -> Floats:
+    """log(predicted / measured); NaN where there is no prediction."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors: Floats = np.log(predicted_j / measured_j)
+    return errors
+
+
+def widths_of(groups: Iterable[Mapping[str, Floats]]) -> dict[str, float]:
+    """Width per level that covers the nodes of every held-out group.
+
+    Args:
+        groups: For every held-out group, the errors of its nodes by level.
+    """
+    several = list(groups)
+    return {level: max(_quantile(g[level]) for g in several) for level in LEVELS}
+
+
+def _quantile(errors: Sequence[float] | Floats) -> float:
+    """The conformal quantile of one group's errors."""
+    known = np.sort(np.abs(np.asarray(errors)[np.isfinite(errors)]))
+    if not len(known):
+        return 0.0
+    rank = min(math.ceil((len(known) + 1) * COVERAGE), len(known))
+    return float(known[rank - 1])

@@ -1,0 +1,250 @@
+"""Measured nodes matched with our own trace of the same model and size.
+
+Training and prediction then see the same features, and the functional ops that nobody
+measured are real work with rates of their own. The measured runs of 2021 are traced as
+they were run: eager attention, fp32, an attention mask for encoders, and for decoders
+with a cache the copies that keeping it took.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.dataset.table import NodeTable, TreeKey
+from irene.errors import UsageError
+from irene.predict.specs.work import MIB, STREAMS, Kernel, TreeWork, work_of
+from irene.tree import KINDS, ModelTree
+
+__all__ = ["JoinedTree", "Joiner"]
+
+Ints = npt.NDArray[np.int64]
+ML = KINDS.index("ml")
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedTree:
+    """A traced tree and where the measured nodes are in it.
+
+    Attributes:
+        tree: The trace, unfolded.
+        work: The work of its nodes.
+        nodes: Row in the trace for every measured row; -1 where nothing matches.
+        measured_as: Row in the trace of the node that was really run for a measured
+            primitive; the profiler reused measurements of equal type, FLOPs and bytes.
+        unmatched: Paths of measured rows that the trace does not have.
+    """
+
+    tree: ModelTree
+    work: TreeWork
+    nodes: Ints
+    measured_as: Ints
+    unmatched: tuple[str, ...]
+
+
+@dataclass
+class Joiner:
+    """Traces models and matches them with measured trees; remembers both.
+
+    Attributes:
+        configs: Config files of models that the catalogue does not have, by name.
+        unknown: Models without a config, with the reason.
+    """
+
+    configs: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+    _traces: dict[TreeKey, tuple[ModelTree, TreeWork]] = field(default_factory=dict)
+
+    def join(self, table: NodeTable, index: int) -> JoinedTree | None:
+        """Match one measured tree; None if its model has no config.
+
+        Args:
+            table: Measured trees.
+            index: Which of them.
+        """
+        key = table.keys[index]
+        traced = self._trace(key)
+        if traced is None:
+            return None
+        tree, work = traced
+        rows = range(int(table.starts[index]), int(table.starts[index + 1]))
+        nodes, unmatched = _match(table, rows, tree)
+        work = _as_measured(table, rows, nodes, tree, work)
+        return JoinedTree(
+            tree, work, nodes, _really_run(table, rows, nodes), tuple(unmatched)
+        )
+
+    def _trace(self, key: TreeKey) -> tuple[ModelTree, TreeWork] | None:
+        if key.model in self.unknown:
+            return None
+        if key not in self._traces:
+            try:
+                self._traces[key] = _trace_as_measured(key, self.configs.get(key.model))
+            except UsageError as error:
+                self.unknown[key.model] = str(error)
+                return None
+        return self._traces[key]
+
+
+def _trace_as_measured(key: TreeKey, config: str | None) -> tuple[ModelTree, TreeWork]:
+    from irene.spec import RunSpec
+    from irene.trace.inputs import make_inputs
+    from irene.trace.limits import DEFAULT_LIMITS
+    from irene.trace.models import build, resolve
+    from irene.trace.sources import locate
+    from irene.trace.tracer import trace
+
+    source = config or key.model
+    if locate(source).origin == "Hugging Face hub":
+        raise UsageError(f"{key.model} is not in the catalogue")
+    spec = RunSpec(key.model, batch_size=key.batch_size, seq_len=key.seq_len)
+    model = build(resolve(source, DEFAULT_LIMITS, "AutoModel"), spec)
+    inputs: dict[str, Any] = dict(make_inputs(model, spec))
+    encoder = _is_encoder(model)
+    if encoder:
+        inputs["attention_mask"] = _mask((key.batch_size, 1, 1, key.seq_len))
+    tree = trace(model, inputs)
+    work = work_of(tree)
+    if not encoder and _keeps_cache(model):
+        work = _with_cache_copies(tree, work)
+    return tree, work
+
+
+def _mask(shape: tuple[int, ...]) -> Any:
+    import torch
+
+    return torch.empty(shape, device="meta")
+
+
+def _is_encoder(model: Any) -> bool:
+    """Whether the model reads in both directions, as models with masked words do."""
+    from transformers.models.auto import modeling_auto
+
+    return model.config.model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+
+def _keeps_cache(model: Any) -> bool:
+    """Whether the model can keep keys and values of the tokens it has read."""
+    import inspect
+
+    return "past_key_values" in inspect.signature(model.forward).parameters
+
+
+def _with_cache_copies(tree: ModelTree, work: TreeWork) -> TreeWork:
+    """Keys and values stacked into a cache: each is read and written once more."""
+    streams = np.zeros_like(work.stream_mib)
+    calls = np.zeros_like(work.calls)
+    for node in tree.nodes("module"):
+        products = [c for c in node.children if c.op == "matmul"]
+        if len(products) != 2:
+            continue
+        keys, values = products[0].inputs[-1], products[1].inputs[-1]
+        moved = 2 * 4 * (np.prod(keys) + np.prod(values)) / MIB
+        streams[node.row, STREAMS.index("copy")] += float(moved)
+        calls[node.row, 0] += 2
+    columns = tree.columns
+    return TreeWork(
+        work.kernels,
+        work.counts,
+        work.stream_mib + columns.inclusive(streams),
+        work.calls + columns.inclusive(calls),
+    )
+
+
+def _match(
+    table: NodeTable, rows: Iterable[int], tree: ModelTree
+) -> tuple[Ints, list[str]]:
+    """Row of the trace for every measured row: by path, functions by their order."""
+    by_path: dict[str, int] = {}
+    functions: dict[tuple[str, str], list[int]] = {}
+    for node in tree.nodes():
+        if node.kind == "math":
+            continue
+        by_path.setdefault(node.path, node.row)
+        if node.kind == "ml" and node.parent is not None:
+            functions.setdefault((node.parent.path, node.op.lower()), []).append(
+                node.row
+            )
+    used: Counter[tuple[str, str]] = Counter()
+    found, unmatched = [], []
+    for row in rows:
+        scope, _, name = table.path[row].rpartition(".")
+        function = (scope, name.lower())
+        if table.path[row] in by_path:
+            found.append(by_path[table.path[row]])
+        elif used[function] < len(functions.get(function, ())):
+            found.append(functions[function][used[function]])
+            used[function] += 1
+        else:
+            found.append(-1)
+            unmatched.append(table.path[row])
+    return np.array(found, dtype=np.int64), unmatched
+
+
+def _really_run(table: NodeTable, rows: range, nodes: Ints) -> Ints:
+    """Of primitives of equal type, FLOPs and bytes, the first to run was measured."""
+    groups: dict[tuple[str, float, float], int] = {}
+    order = sorted(range(len(nodes)), key=lambda i: nodes[i])
+    measured = nodes.copy()
+    for i in order:
+        row = rows[i]
+        if table.kind[row] != ML or nodes[i] < 0:
+            continue
+        flops, moved = table.features["flops"][row], table.features["mem_bytes"][row]
+        first = groups.setdefault((table.op[row], flops, moved), int(nodes[i]))
+        measured[i] = first
+    return measured
+
+
+def _as_measured(
+    table: NodeTable, rows: range, nodes: Ints, tree: ModelTree, work: TreeWork
+) -> TreeWork:
+    """Correct lookups that the measured software did on more rows than ours.
+
+    The data says how many MiB a lookup returned; where our trace looks up one row per
+    position and the measured software one per token, theirs is what was run.
+    """
+    kernels = list(work.kernels)
+    counts = work.counts
+    for i, row in enumerate(rows):
+        if table.op[row] != "Embedding" or nodes[i] < 0:
+            continue
+        node = int(nodes[i])
+        traced = float(
+            np.prod(tree.signatures[tree.columns.signature[node]].outputs[0])
+        )
+        measured = table.features["mem_bytes"][row] * MIB / 4
+        if not measured > 1.5 * traced:
+            continue
+        width = tree.signatures[tree.columns.signature[node]].outputs[0][-1]
+        lookups = table.keys[int(table.tree[row])]
+        kernel = Kernel("embedding", (lookups.batch_size * lookups.seq_len, int(width)))
+        counts = counts.copy() if counts is work.counts else counts
+        kernels, counts = _swap(kernels, counts, tree, node, kernel)
+    return TreeWork(tuple(kernels), counts, work.stream_mib, work.calls)
+
+
+def _swap(
+    kernels: list[Kernel],
+    counts: npt.NDArray[np.float64],
+    tree: ModelTree,
+    node: int,
+    kernel: Kernel,
+) -> tuple[list[Kernel], npt.NDArray[np.float64]]:
+    """Replace the kernel of a primitive, in it and in everything above it."""
+    if kernel not in kernels:
+        kernels = [*kernels, kernel]
+        counts = np.hstack([counts, np.zeros((len(counts), 1))])
+    old = int(np.argmax(counts[node]))
+    new = kernels.index(kernel)
+    above = node
+    while above >= 0:
+        counts[above, old] -= 1
+        counts[above, new] += 1
+        above = int(tree.parents[above])
+    return kernels, counts

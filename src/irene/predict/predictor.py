@@ -1,0 +1,151 @@
+"""Predictor: a fitted machine that can be saved, shipped and asked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from irene.errors import FormatError, UsageError
+from irene.hardware import Hardware
+from irene.predict.domain import Domain
+from irene.predict.intervals import Widths
+from irene.predict.specs.model import SpecsModel
+from irene.predict.specs.work import work_of
+from irene.tree import EnergyColumns, ModelTree
+from irene.whole_file import whole_file
+
+__all__ = ["SCHEMA", "Predictor", "load_predictor"]
+
+SCHEMA = "irene.predictor/1"
+PREDICTED = 1  # index of `predicted` among the sources of energy
+
+
+@dataclass(frozen=True, slots=True)
+class Predictor:
+    """Energy of every node of a tree on one machine, with intervals.
+
+    Attributes:
+        hardware: The machine.
+        model: Its rates.
+        widths: Widths of the intervals.
+        domain: What it was measured on.
+        provenance: Data, method, date, software, held-out errors.
+    """
+
+    hardware: Hardware
+    model: SpecsModel
+    widths: Widths
+    domain: Domain
+    provenance: Mapping[str, Any]
+
+    def predict(self, tree: ModelTree) -> ModelTree:
+        """The same tree carrying predicted energies.
+
+        Parts add up: a node's energy is what it takes inside this run. While the host
+        is slower than the GPU, the difference belongs to the nodes by the host's work.
+
+        Args:
+            tree: A traced tree with math ops, folded or not.
+        """
+        if not (tree.columns.kind == 3).any():
+            raise UsageError("prediction needs a tree with its math ops: trace it anew")
+        work = work_of(tree)
+        verdict = self.domain.judge(tree.spec, work.kernels)
+        _, gpu, host = self.model.energies(work)
+        total = max(gpu[0], host[0] + 0.5 * gpu[0])
+        waiting = (total - gpu[0]) / host[0] if host[0] > 0 else 0.0
+        joules = gpu + waiting * host
+        width = self.widths.of(tree.columns.kind, verdict.is_outside, verdict.factor)
+        energy = EnergyColumns(
+            joules,
+            joules * np.exp(-width),
+            joules * np.exp(width),
+            np.full(len(tree), PREDICTED, dtype=np.uint8),
+            f"specs, {self.hardware.predictor}",
+        )
+        predicted = tree.with_energy(energy, self.hardware)
+        notes = tuple(f"extrapolation: {reason}" for reason in verdict.reasons)
+        return predicted._derive(predicted.columns, notes=(*tree.notes, *notes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values, with a digest of the content."""
+        content = {
+            "schema": SCHEMA,
+            "hardware": self.hardware.to_dict(),
+            "model": self.model.to_dict(),
+            "widths": self.widths.to_dict(),
+            "domain": self.domain.to_dict(),
+            "provenance": dict(self.provenance),
+        }
+        return {**content, "digest": _digest(content)}
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file, whole or not at all."""
+        with whole_file(Path(path)) as file:
+            file.write(json.dumps(self.to_dict()).encode())
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Predictor:
+        """Read what `to_dict` wrote.
+
+        Raises:
+            FormatError: It is not a predictor, is damaged, or of a newer version.
+        """
+        schema = fields.get("schema")
+        if schema != SCHEMA:
+            raise FormatError(
+                f"schema is {schema!r}, this version reads {SCHEMA!r}; "
+                "a newer file needs a newer irene"
+            )
+        content = {name: value for name, value in fields.items() if name != "digest"}
+        if fields.get("digest") != _digest(content):
+            raise FormatError(
+                "damaged predictor: its content does not match its digest"
+            )
+        try:
+            hardware = Hardware.from_dict(fields["hardware"])
+            named = f"{hardware.name} {fields['digest'][:8]}"
+            return cls(
+                replace(hardware, predictor=named),
+                SpecsModel.from_dict(fields["model"]),
+                Widths.from_dict(fields["widths"]),
+                Domain.from_dict(fields["domain"]),
+                dict(fields["provenance"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FormatError(
+                f"not a predictor: {type(error).__name__}: {error}"
+            ) from error
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    hardware = {k: v for k, v in content["hardware"].items() if k != "predictor"}
+    text = json.dumps({**content, "hardware": hardware}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def load_predictor(path: str | Path) -> Predictor:
+    """Read a saved predictor.
+
+    Raises:
+        UsageError: The file cannot be opened.
+        FormatError: It is not a predictor, is damaged, or of a newer version.
+    """
+    try:
+        fields = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise FormatError(f"{path}: not a predictor: the JSON is not an object")
+    try:
+        return Predictor.from_dict(fields)
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from error

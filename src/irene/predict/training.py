@@ -1,0 +1,111 @@
+"""Training a predictor from measured trees, with exams that set its intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import irene.predict.intervals as intervals
+from irene.dataset.table import NodeTable
+from irene.hardware import Hardware
+from irene.predict.domain import domain_of
+from irene.predict.intervals import LEVELS, Widths, log_errors, widths_of
+from irene.predict.join import Joiner
+from irene.predict.method import Method
+from irene.predict.predictor import Predictor
+from irene.predict.specs.method import SHARED_JOINER, SpecsMethod, measurements
+from irene.predict.specs.model import fit_specs
+from irene.predict.splits import make_split
+
+__all__ = ["exam", "train"]
+
+Floats = npt.NDArray[np.float64]
+Progress = Callable[[int, int, str], None]
+
+INSIDE, OUTSIDE = ("model",), ("family", "small", "large")
+
+
+def train(
+    table: NodeTable,
+    hardware: Hardware,
+    provenance: Mapping[str, Any],
+    joiner: Joiner = SHARED_JOINER,
+    progress: Progress | None = None,
+) -> Predictor:
+    """Fit a machine and set its intervals by exams on held-out trees.
+
+    Args:
+        table: Measured trees.
+        hardware: The machine.
+        provenance: Where the data comes from; held-out errors are added.
+        joiner: Matches measured trees with traces.
+        progress: Told of every step.
+    """
+    measured = measurements(table, joiner)
+    model = fit_specs(measured)
+    exams = {
+        name: exam(table, lambda: SpecsMethod(joiner), name, progress)
+        for name in (*INSIDE, *OUTSIDE)
+    }
+    inside = _widths([exams[name] for name in INSIDE])
+    outside = _widths([exams[name] for name in (*INSIDE, *OUTSIDE)])
+    return Predictor(
+        hardware,
+        model,
+        Widths(inside, outside),
+        domain_of(table.keys, measured.kernels, "fp32", "eager attention"),
+        {
+            **provenance,
+            "method": "specs",
+            "models": list(table.models),
+            "trees": len(table.keys),
+            "measurements": len(measured.kernel_j) + len(measured.parent_j),
+            "unmatched": dict(joiner.unknown),
+            "coverage": intervals.COVERAGE,
+            "held_out_errors_percent": {n: _percent(e) for n, e in exams.items()},
+        },
+    )
+
+
+Exam = list[dict[str, Floats]]
+
+
+def exam(
+    table: NodeTable,
+    make: Callable[[], Method],
+    split: str,
+    progress: Progress | None = None,
+) -> Exam:
+    """log(predicted / measured) by level, for every group held out in turn.
+
+    Splits that leave nothing to learn from or to ask are passed over.
+    """
+    folds = [f for f in make_split(split)(table) if len(f.train) and len(f.test)]
+    results: Exam = []
+    for done, fold in enumerate(folds):
+        if progress is not None:
+            progress(done, len(folds), f"{split}: {fold.held_out}")
+        test = table.take(fold.test)
+        predicted = make().fit(table.take(fold.train)).predict(test)
+        errors = log_errors(predicted, test.energy_j)
+        results.append({level: errors[test.rows(level)] for level in LEVELS})
+    return results
+
+
+def _widths(exams: list[Exam]) -> dict[str, float]:
+    groups = [group for one in exams for group in one]
+    if not groups:  # a single model: nothing could be held out
+        return dict.fromkeys(LEVELS, 1.0)
+    return widths_of(groups)
+
+
+def _percent(groups: Exam) -> dict[str, float | None]:
+    """Mean error per level over the held-out groups, %."""
+    means: dict[str, float | None] = {}
+    for level in LEVELS:
+        each = [np.nanmean(abs(np.expm1(g[level]))) for g in groups if len(g[level])]
+        means[level] = round(100 * float(np.mean(each)), 3) if each else None
+    return means

@@ -1,0 +1,59 @@
+"""The words above a tree: what was run, what it used in all, where, and who says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from irene.spec import RunSpec
+    from irene.tree.model_tree import ModelTree
+
+__all__ = ["energy_per_unit", "energy_source", "model_name", "run_sizes"]
+
+
+def model_name(tree: ModelTree) -> str:
+    """Name of the model: the spec's, or the class of the root."""
+    return tree.spec.model if tree.spec else tree.root.op
+
+
+def run_sizes(spec: RunSpec) -> list[str]:
+    """Sizes and settings of a run, a few words each."""
+    parts = [f"batch {spec.batch_size}"]
+    if spec.phase == "decode":
+        parts.append(f"one token after {spec.context_len:,}")
+    else:
+        parts.append(f"length {spec.seq_len:,}")
+        if spec.context_len:
+            parts.append(f"after {spec.context_len:,} cached")
+    if spec.decoder_len:
+        parts.append(f"decoder length {spec.decoder_len:,}")
+    return [*parts, spec.dtype, f"{spec.attention} attention", spec.phase]
+
+
+def energy_per_unit(tree: ModelTree) -> list[tuple[str, float]]:
+    """Energy per sequence and per token, J; per input where the model reads no tokens.
+
+    Args:
+        tree: Any tree; the answer is empty if it carries no energy or no spec.
+    """
+    energy, spec = tree.energy_of(0), tree.spec
+    if energy is None or spec is None:
+        return []
+    each_j = energy.joules / spec.batch_size
+    tokens = (spec.batch_size, spec.tokens // spec.batch_size)
+    if tree.root.inputs[:1] != (tokens,):
+        return [("input", each_j)]
+    return [("sequence", each_j), ("token", energy.joules / spec.tokens)]
+
+
+def energy_source(tree: ModelTree) -> str:
+    """How the energy came about, on which hardware, and what of it is covered."""
+    energy, hardware = tree.energy_of(0), tree.hardware
+    if energy is None:
+        return ""
+    words: str = energy.source
+    if hardware is not None:
+        words += f" {'on' if energy.source == 'measured' else 'for'} {hardware.name}"
+        words += f" · covers {hardware.covers}"
+        words += f" · {hardware.description}" if hardware.description else ""
+    return f"{words} · by {energy.produced_by}"

@@ -1,0 +1,80 @@
+"""The picture of a tree: a row of boxes per level, as wide as their share."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+
+from irene.tree.columns import KINDS
+from irene.tree.model_tree import ModelTree
+from irene.tree.node import Node
+from irene.tree.text import member_names
+from irene.tree.view import main_key, weights
+
+__all__ = ["icicle", "shade"]
+
+LEVEL_HEIGHT = 24
+NARROWEST = 0.0015
+"""Share below which a box would be thinner than its border."""
+NARROWEST_LABEL = 0.05
+STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""Shares at which the next colour begins."""
+
+
+def shade(share: float) -> int:
+    """Number of the colour of a share, 0 to 7; one ramp for picture and tables."""
+    return int(np.searchsorted(STEPS, share, side="right"))
+
+
+def icicle(tree: ModelTree, label: str) -> str:
+    """The tree as an SVG element; space without a box is a module's own.
+
+    Boxes are placed in percent and their text in pixels, so that the picture takes any
+    width and stays readable.
+
+    Args:
+        tree: The tree, folded as it is to be shown.
+        label: What the picture shows, for those who do not see it.
+    """
+    weight = np.nan_to_num(weights(tree, main_key(tree)))
+    whole = weight[0]
+    left = np.zeros(len(tree))
+    boxes, deepest = [], 0
+    for row in range(len(tree)):
+        _place_children(tree, row, weight, left)
+        share = weight[row] / whole if whole > 0 else float(row == 0)
+        too_deep = tree.columns.kind[row] > KINDS.index("ml")
+        if share < NARROWEST or too_deep:
+            continue
+        level = int(tree.columns.depth[row])
+        deepest = max(deepest, level)
+        start = left[row] / whole if whole > 0 else 0.0
+        boxes.append(_box(Node(tree, row), level, start, share))
+    height = (deepest + 1) * LEVEL_HEIGHT
+    return (
+        f'<svg class="icicle" role="img" height="{height}" '
+        f'aria-label="{escape(label)}">{"".join(boxes)}</svg>'
+    )
+
+
+def _place_children(
+    tree: ModelTree, row: int, weight: np.ndarray, left: np.ndarray
+) -> None:
+    """Set the children of a row side by side, from where the row begins."""
+    position = left[row]
+    for child in tree.children_of(row):
+        left[child] = position
+        position += weight[child]
+
+
+def _box(node: Node, level: int, start: float, share: float) -> str:
+    times = f" ×{node.count}" if node.count > 1 else ""
+    name = escape(f"{member_names(node) or node.op}{times}")
+    text = f'<text x="5" y="16">{name}</text>' if share >= NARROWEST_LABEL else ""
+    return (
+        f'<svg data-row="n{node.row}" x="{start:.3%}" y="{level * LEVEL_HEIGHT}" '
+        f'width="{share:.3%}" height="{LEVEL_HEIGHT}">'
+        f"<title>{name} ({escape(node.op)}): {share:.1%}</title>"
+        f'<rect class="c{shade(share)}" width="100%" height="100%"/>{text}</svg>'
+    )
