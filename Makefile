@@ -39,8 +39,8 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
 
 setup: $(VENV)/.dev  ## make .venv with the development tools
 
-run: $(VENV)/.run  ## trace bert-base-uncased and show its tree
-	@$(BIN)/irene trace bert-base-uncased
+run: $(VENV)/.run  ## show where bert-base-uncased spends its energy
+	@$(BIN)/irene predict bert-base-uncased -b 8 -s 128
 
 # One torch thread per worker: JOBS workers fill JOBS cores.
 test: $(VENV)/.dev  ## run all tests (JOBS=2 workers)

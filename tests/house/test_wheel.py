@@ -85,6 +85,7 @@ def test_wheel_holds_catalogue_licence_and_nothing_else(
     assert catalogue
     assert catalogue <= names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
+    assert {"irene/tree/page.css", "irene/tree/page.js"} <= names
     assert "irene/py.typed" in names
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"irene"}

@@ -111,22 +111,27 @@ def test_the_document_is_the_promised_one(grow: Grow) -> None:
     result = crossvalidate(table, lambda _: Cheat(table), by_model)
     document = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     levels = {"ml": 0.0, "module": 0.0, "model": 0.0}
+    covered = {"coverage_percent": {"ml": 100.0, "module": 100.0, "model": 100.0}}
     assert document == {
         "schema": "irene.crossvalidation/1",
         "dataset": "grown",
         "method": "cheat",
         "features": "all",
         "split": "model",
-        "rows": [{"held_out": model, **levels} for model in table.models],
+        "rows": [{"held_out": m, **levels, **covered} for m in table.models],
         "average": levels,
         "node_weighted": levels,
     }
 
 
-def test_an_interval_method_may_add_its_coverage(grow: Grow) -> None:
+def test_coverage_is_told_per_held_out_group(grow: Grow) -> None:
     table = grow(1.0)
     row = crossvalidate(table, lambda _: Cheat(table), by_model).rows[0]
-    assert replace(row, coverage=0.9).to_dict()["coverage"] == 0.9
+    assert row.coverage is not None
+    assert row.to_dict()["coverage_percent"] == row.coverage.to_dict()
+    assert row.coverage.model == 100.0  # no error, so every interval holds
+    single = crossvalidate(table, lambda _: Cheat(table), lambda t: by_model(t)[:1])
+    assert single.rows[0].coverage is None
 
 
 def test_a_level_without_nodes_is_null() -> None:

@@ -133,12 +133,24 @@ def _print_table(result: CrossValidation) -> None:
     lines = [(row.held_out, row.errors) for row in result.rows]
     lines += [("average", result.average), ("node-weighted", result.node_weighted)]
     width = max(len("held out"), *(len(name) for name, _ in lines))
-    print(f"{'held out':{width}}  {'ml':>8}  {'module':>8}  {'model':>8}")
+    covered = {row.held_out: row.coverage for row in result.rows if row.coverage}
+    header = f"{'held out':{width}}  {'ml':>8}  {'module':>8}  {'model':>8}"
+    print(header + ("   in 90 % intervals set by the others" if covered else ""))
     for name, errors in lines:
-        print(f"{name:{width}}  {_columns(errors)}")
+        inside = covered.get(name)
+        print(
+            f"{name:{width}}  {_columns(errors)}" + (_inside(inside) if inside else "")
+        )
     unpredicted = sum(row.unpredicted for row in result.rows)
     if unpredicted:
         print(f"{unpredicted} nodes have no prediction and do not count")
+
+
+def _inside(coverage: Errors) -> str:
+    values = (coverage.ml, coverage.module, coverage.model)
+    return "  " + " ".join(
+        f"{'–' if math.isnan(v) else f'{v:.0f} %':>6}" for v in values
+    )
 
 
 def _columns(errors: Errors) -> str:

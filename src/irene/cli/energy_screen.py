@@ -70,4 +70,9 @@ def energy_summary(tree: ModelTree) -> list[Text]:
     total = Text(human_range(energy), style="bold")
     for unit, joules in energy_per_unit(tree):
         total.append(f" · {human_energy(joules)} per {unit}", style="not bold")
-    return [total, Text(plain(energy_source(tree)))]
+    lines = [total, Text(plain(energy_source(tree)))]
+    if tree.hardware and tree.hardware.description:
+        lines.append(
+            Text(f"{plain(tree.hardware.name)}: {plain(tree.hardware.description)}")
+        )
+    return lines

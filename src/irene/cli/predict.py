@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_run_options(parser)
     parser.add_argument(
         "--on", metavar="NAME", default="pc1",
-        help="hardware to predict for (default pc1)",
+        help="hardware to predict for, or the file of a predictor (default pc1)",
     )  # fmt: skip
     add_view_options(parser)
     add_output_options(parser)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from irene.cli.cells import empty_table, name_cell, op_cell, plain, share_cell
 from irene.tree import ModelTree, human
-from irene.tree.headline import model_name, run_sizes
+from irene.tree.headline import is_warning, model_name, run_sizes
 from irene.tree.view import View, view
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["cost_table", "print_tree", "show"]
 
 WIDTH_OFF_TERMINAL = 120
-WARNING = "warning:"
-"""How a note begins that says that the numbers are to be doubted."""
 MATRIX_OPS = frozenset(
     {
         "Linear", "Conv1D", "Conv1d", "Conv2d", "Conv3d", "LSTM", "GRU", "RNN",
@@ -126,7 +124,7 @@ def _cost_summary(tree: ModelTree) -> str:
 
 def _print_notes(console: Console, tree: ModelTree) -> None:
     for note in map(plain, tree.notes):
-        if note.startswith(WARNING):
+        if is_warning(note):
             console.print(note, markup=False, style="yellow")
         else:
             console.print(f"note: {note}", markup=False)

@@ -19,9 +19,9 @@ import numpy as np
 from irene.dataset.irene2021 import FILES, LevelRow, assemble
 from irene.dataset.table import FEATURES, NodeTable, TreeKey
 from irene.dataset.values import first_problem
-from irene.whole_file import whole_file
 from irene.errors import UsageError
 from irene.tree import KINDS
+from irene.whole_file import whole_file
 
 __all__ = ["FUNCTIONAL", "write_folder"]
 

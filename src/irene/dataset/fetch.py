@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO
 
 from irene.dataset.irene2021 import FILES
-from irene.whole_file import whole_file
 from irene.errors import FormatError, IreneError, UsageError
+from irene.whole_file import whole_file
 
 __all__ = ["PUBLIC", "FetchedFile", "PublicData", "PublicFile", "fetch"]
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from irene.dataset.jsonl import LONGEST_LINE_BYTES, read_documents, walk
 from irene.dataset.table import FEATURES, NodeTable, TreeKey
 from irene.dataset.values import first_problem
-from irene.whole_file import whole_file
 from irene.errors import UsageError
 from irene.tree import KINDS
+from irene.whole_file import whole_file
 
 __all__ = ["copy_with_predictions", "write_jsonl"]
 

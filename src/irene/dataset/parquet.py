@@ -19,9 +19,9 @@ import numpy as np
 from irene import __version__
 from irene.dataset.table import FEATURES, NodeTable, TreeKey
 from irene.dataset.values import first_problem
-from irene.whole_file import whole_file
 from irene.errors import FormatError, MissingExtraError, UsageError
 from irene.tree import KINDS
+from irene.whole_file import whole_file
 
 __all__ = ["SCHEMA", "Provenance", "read_parquet", "read_provenance", "write_parquet"]
 

@@ -30,6 +30,9 @@ SCHEMA = "irene.crossvalidation/1"
 LEVELS = ("ml", "module", "model")
 """Kinds of nodes whose errors are told apart."""
 
+NOMINAL = 0.9
+"""Part of the nodes that an interval is to cover."""
+
 Progress = Callable[[int, int, str], None]
 
 
@@ -66,14 +69,15 @@ class Row:
         held_out: What was predicted from the rest.
         errors: Mean over seeds.
         unpredicted: Nodes for which the method gave no number.
-        coverage: Part of the nodes whose energy lies in the predicted interval, 0 to
-            1; None where a method gives none.
+        coverage: Part of the nodes of each level, %, whose energy lies in an interval
+            as wide as 90 % of the nodes of every other round need; None where there
+            is no other round.
     """
 
     held_out: str
     errors: Errors
     unpredicted: int = 0
-    coverage: float | None = None
+    coverage: Errors | None = None
 
     def to_dict(self) -> dict[str, object]:
         """As in the JSON document."""
@@ -81,7 +85,7 @@ class Row:
         if self.unpredicted:
             row["unpredicted"] = self.unpredicted
         if self.coverage is not None:
-            row["coverage"] = self.coverage
+            row["coverage_percent"] = self.coverage.to_dict()
         return row
 
 
@@ -173,7 +177,7 @@ def crossvalidate(
         rounds.append(_hold_out(table, methods, fold))
         if progress:
             progress(i + 1, len(folds), fold.held_out)
-    rows = tuple(map(_row, folds, rounds))
+    rows = tuple(map(_row, folds, rounds, _coverages(rounds)))
     every = _Round(
         np.concatenate([each.percent for each in rounds], axis=1),
         np.concatenate([each.level for each in rounds]),
@@ -222,8 +226,40 @@ def _hold_out(table: NodeTable, methods: Sequence[Method], fold: Fold) -> _Round
     return _Round(percent_errors(predicted_j, test), test.kind, unpredicted)
 
 
-def _row(fold: Fold, held_out: _Round) -> Row:
-    return Row(fold.held_out, held_out.errors(), held_out.unpredicted)
+def _row(fold: Fold, held_out: _Round, coverage: Errors | None) -> Row:
+    return Row(fold.held_out, held_out.errors(), held_out.unpredicted, coverage)
+
+
+def _coverages(rounds: Sequence[_Round]) -> list[Errors | None]:
+    """Coverage of every round by intervals that the others set (cross-conformal)."""
+    if len(rounds) < 2:
+        return [None] * len(rounds)
+    needed = [_widths(each) for each in rounds]
+    return [
+        _covered(each, [w for j, w in enumerate(needed) if j != i])
+        for i, each in enumerate(rounds)
+    ]
+
+
+def _widths(held_out: _Round) -> Errors:
+    """Error that 90 % of the nodes of each level stay below, %."""
+    widths = []
+    for level in LEVELS:
+        errors = held_out.percent[:, held_out.level == KINDS.index(level)].ravel()
+        known = np.sort(errors[~np.isnan(errors)])
+        rank = min(math.ceil((len(known) + 1) * NOMINAL), len(known))
+        widths.append(float(known[rank - 1]) if len(known) else math.nan)
+    return Errors(*widths)
+
+
+def _covered(held_out: _Round, others: Sequence[Errors]) -> Errors:
+    """Part of the nodes of each level within the widest of the others' widths, %."""
+    parts = []
+    for level in LEVELS:
+        errors = held_out.percent[:, held_out.level == KINDS.index(level)].ravel()
+        widest = max((getattr(other, level) for other in others), default=math.nan)
+        parts.append(100.0 * _mean((errors <= widest).astype(np.float64)))
+    return Errors(*parts)
 
 
 def _mean(values: Sequence[float] | Floats) -> float:

@@ -2,8 +2,8 @@
 
 Models are the unit that is exchangeable, not nodes: a node of an unseen model is like
 the nodes of other models when those were left out. So the width at a level is the
-largest of the held-out models' quantiles. Outside what was measured the width is that of
-harder exams: a whole family left out, small runs from large ones and the reverse.
+largest of the held-out models' quantiles. Outside what was measured the width is that
+of harder exams: a whole family left out, small runs from large ones and the reverse.
 """
 
 from __future__ import annotations

@@ -21,10 +21,11 @@ def position_limit(model: nn.Module) -> int | None:
     config: Any = getattr(model, "config", None)
     if config is None or config.model_type in RELATIVE:
         return None
-    for field in FIELDS:
-        value = getattr(config, field, None)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value - _reserved(model, value)
+    for holder in (config, getattr(config, "text_config", None)):
+        for field in FIELDS:
+            value = getattr(holder, field, None)
+            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                return value - _reserved(model, value)
     return None
 
 

@@ -8,7 +8,15 @@ if TYPE_CHECKING:
     from irene.spec import RunSpec
     from irene.tree.model_tree import ModelTree
 
-__all__ = ["energy_per_unit", "energy_source", "model_name", "run_sizes"]
+__all__ = [
+    "energy_per_unit",
+    "energy_source",
+    "is_warning",
+    "model_name",
+    "run_sizes",
+]
+
+WARNINGS = ("extrapolation:", "warning:")
 
 
 def model_name(tree: ModelTree) -> str:
@@ -55,5 +63,9 @@ def energy_source(tree: ModelTree) -> str:
     if hardware is not None:
         words += f" {'on' if energy.source == 'measured' else 'for'} {hardware.name}"
         words += f" · covers {hardware.covers}"
-        words += f" · {hardware.description}" if hardware.description else ""
     return f"{words} · by {energy.produced_by}"
+
+
+def is_warning(note: str) -> bool:
+    """True for a note that says that the numbers are to be doubted."""
+    return note.startswith(WARNINGS)

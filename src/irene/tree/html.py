@@ -8,7 +8,13 @@ from html import escape
 from importlib.resources import files
 
 from irene import __version__
-from irene.tree.headline import energy_per_unit, energy_source, model_name, run_sizes
+from irene.tree.headline import (
+    energy_per_unit,
+    energy_source,
+    is_warning,
+    model_name,
+    run_sizes,
+)
 from irene.tree.html_tables import operator_section, tree_section
 from irene.tree.icicle import STEPS, icicle
 from irene.tree.model_tree import ModelTree
@@ -88,6 +94,8 @@ def _header(tree: ModelTree, heading: str) -> str:
     sizes = run_sizes(tree.spec) if tree.spec else []
     name = [] if heading == model_name(tree) else [model_name(tree)]
     where = energy_source(tree) or "costs only: this tree carries no energy"
+    if tree.hardware and tree.hardware.description:
+        where += f" · {tree.hardware.description}"
     return (
         f"<h1>{escape(heading)}</h1>\n"
         f"<p>{escape(' · '.join([*name, *sizes]))}</p>\n"
@@ -123,8 +131,7 @@ def _notes(tree: ModelTree) -> str:
         ops = ", ".join(f"{op} ×{n}" for op, n in tree.unsupported.items())
         notes.append(f"FLOPs not counted (no formula): {ops}")
     items = "".join(
-        f'<li class="{"warning" if note.startswith("warning:") else "note"}">'
-        f"{escape(note.removeprefix('warning:').strip())}</li>"
+        f'<li class="{"warning" if is_warning(note) else "note"}">{escape(note)}</li>'
         for note in notes
     )
     return f'<ul class="notes">{items}</ul>\n' if items else ""

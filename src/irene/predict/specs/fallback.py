@@ -1,7 +1,7 @@
 """Models without a config: what the features in their file alone can give.
 
-Primitives: rates per MFLOP and MiB as the file counts them, one pair per class. Parents:
-the sum of their children times the typical ratio between the two.
+Primitives: rates per MFLOP and MiB as the file counts them, one pair per class.
+Parents: the sum of their children times the typical ratio between the two.
 """
 
 from __future__ import annotations

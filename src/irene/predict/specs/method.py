@@ -16,7 +16,7 @@ from irene.predict.specs.model import MODEL_WEIGHT, Measurements, SpecsModel, fi
 from irene.predict.specs.work import MIB, STREAM, Kernel, TreeWork
 from irene.tree import KINDS
 
-__all__ = ["SHARED_JOINER", "SpecsMethod"]
+__all__ = ["SHARED_JOINER", "SpecsMethod", "measurements"]
 
 Floats = npt.NDArray[np.float64]
 ML, MODEL = KINDS.index("ml"), KINDS.index("model")

@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 BUSY_SHARE = 0.5
 """Part of a kernel's energy that remains its own while the host is the slower one."""
 
-STARTS = (0.0, 0.15, 0.5)
+STARTS = (0.0, 0.15, 0.5, 1.0)
 """Shares of the smallest rows that are first taken for held up by the host."""
 ROUNDS = 8
 
@@ -66,7 +66,7 @@ def fit_with_floor(
     known = np.zeros(len(energy_j)) if fixed is None else fixed
     best: FloorFit | None = None
     for start in STARTS:
-        free = energy_j >= np.quantile(energy_j, start)
+        free = energy_j > (np.quantile(energy_j, start) if start else 0.0)
         for _ in range(ROUNDS):
             share = np.where(free, 1.0, BUSY_SHARE)
             columns = np.column_stack([work * share[:, None], (~free).astype(float)])

@@ -13,7 +13,7 @@ from transformers import PretrainedConfig
 
 from irene.spec import RunSpec
 from irene.trace.models import TORCH_DTYPES
-from irene.trace.values import give_value, know_value
+from irene.trace.values import LARGEST, give_value, know_value
 
 __all__ = ["InputMaker", "first_int", "image_size"]
 
@@ -88,6 +88,8 @@ class InputMaker:
         """Token ids, none of which is special."""
         if vocab is None:
             vocab = self.vocab
+        if self.device == "meta" and batch * length > LARGEST:
+            return torch.empty(batch, length, dtype=torch.int64, device="meta")
         ids = torch.arange(batch * length).remainder(max(vocab // 2, 1)) + vocab // 4
         return self.whole(ids.remainder(vocab).reshape(batch, length))
 

@@ -1,0 +1,124 @@
+"""`irene predict` as a user meets it.
+
+Most tests put made-up energies in the place of `irene.predict.api.predict`: they are of
+the command, not of the numbers. Those at the end use the predictor that ships for pc1.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from irene.cli import COMMANDS, main
+from irene.predict import api
+from irene.trace.tracer import trace
+from irene.tree import ModelTree, load
+
+from ..made_up import with_made_up_energy
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the program in this process; returns exit code, output and errors."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        code = main(list(words))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Made-up energies instead of the predictor; what it was asked for is kept."""
+    calls = []
+
+    def predict(model, on="pc1", **run_options):
+        calls.append((model, on, run_options))
+        return with_made_up_energy(trace(model, **run_options))
+
+    monkeypatch.setattr(api, "predict", predict)
+    return calls
+
+
+def test_it_is_the_first_command():
+    assert next(iter(COMMANDS)) == "predict"
+
+
+def test_the_request_reaches_the_predictor(run, asked):
+    words = ("-b", "4", "-s", "32", "--on", "elsewhere", "--dtype", "bf16")
+    code, out, err = run("predict", "bert-l2-h128", *words)
+    assert (code, err) == (0, "")
+    ((model, on, options),) = asked
+    assert (model, on) == ("bert-l2-h128", "elsewhere")
+    assert (options["batch_size"], options["seq_len"]) == (4, 32)
+    assert options["dtype"] == "bf16"
+    assert "share of energy" in out
+    assert "predicted for pc1 · covers wall" in out
+
+
+def test_json_is_the_document_of_the_design(run, asked):
+    code, out, err = run("predict", "bert-l2-h128", "--json")
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert document["schema"] == "irene.tree/1"
+    assert document["source"] == "predicted"
+    assert document["hardware"]["name"] == "pc1"
+    assert document["spec"]["model"] == "bert-l2-h128"
+    assert document["low_j"] < document["energy_j"] < document["high_j"]
+    tree = document["tree"]
+    assert tree["energy_j"] == document["energy_j"]
+    assert (tree["path"], tree["kind"], tree["share"]) == ("", "model", 1.0)
+    needed = {"path", "kind", "op", "energy_j", "own_j", "share", "flops", "bytes"}
+    needed |= {"params", "count", "children"}
+    nodes = [tree]
+    for node in nodes:
+        assert needed <= set(node)
+        parts = sum(child["energy_j"] * child["count"] for child in node["children"])
+        assert parts + node["own_j"] == pytest.approx(node["energy_j"])
+        nodes += node["children"]
+    assert ModelTree.from_json(out).to_json() + "\n" == out
+
+
+def test_everything_can_be_written(run, asked, tmp_path):
+    page, file = tmp_path / "page.html", tmp_path / "tree.json"
+    words = ("--html", str(page), "--out", str(file))
+    code, out, err = run("predict", "bert-l2-h128", *words)
+    assert (code, out) == (0, "")
+    assert err == f"wrote {page}\nwrote {file}\n"
+    assert "Where the energy is" in page.read_text(encoding="utf-8")
+    assert load(file).total().energy_j > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bert-base-uncasd"], "did you mean bert-base-uncased"),
+        (["gpt2", "-b", "0"], "batch_size must be at least 1, got 0"),
+        (["gpt2", "--top", "-3"], "--top must be at least 1, got -3"),
+        (["gpt2", "--on", "pc17"], "unknown hardware 'pc17'"),
+    ],
+)
+def test_bad_requests_get_one_clear_message(run, words, said):
+    code, out, err = run("predict", *words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_model_that_was_measured(run):
+    words = ("bert-base-uncased", "-b", "8", "-s", "128", "--depth", "2")
+    code, out, err = run("predict", *words)
+    assert (code, err) == (0, "")
+    assert "layer.0…11 ×12" in out
+    assert "predicted for pc1 · covers wall" in out
+    assert "per sequence" in out
+    assert "extrapolation" not in out
+
+
+def test_a_size_that_was_not_measured_is_marked(run):
+    code, out, _ = run("predict", "gpt2", "-s", "1024", "--top", "3")
+    assert code == 0
+    assert "\nextrapolation: sequence length 1,024" in out
