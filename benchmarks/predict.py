@@ -17,16 +17,20 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
+import irene
 from irene.dataset import NodeTable, read_folder
 from irene.predict import crossvalidate, make_split
+from irene.predict.known import find_predictor
 from irene.predict.paper import Training, TreeMethod, TreeOptions, feature_set
 from irene.predict.paper.features import Standardiser, polynomial
 from irene.predict.paper.leaf import LeafRegressors
+from irene.predict.specs import SHARED_JOINER, fit_specs, measurements
 
 TAU, EPOCHS = 10.0, TreeOptions().training.epochs
 
@@ -150,7 +154,28 @@ def compare_irene(table: NodeTable, trees: int, runs: int) -> float:
     return plain_s / ours_s
 
 
-# The place for the figures of `specs`: a function like `compare_irene`, called in main.
+FIT_ALLOWED_S = 5.0
+PREDICT_ALLOWED_MS = {"bert-base-uncased": 5.0, "llama-3.1-70b": 100.0}
+
+
+def measure_specs(table: NodeTable, runs: int) -> list[str]:
+    """Fitting `specs` and asking it, against tracing the same model."""
+    measured = measurements(table, SHARED_JOINER)
+    fit_s = seconds(lambda: fit_specs(measured), runs)
+    print(f"fitting specs on {len(table.keys)} trees: {fit_s:.2f} s on one core")
+    broken = [] if fit_s < FIT_ALLOWED_S else [f"fitting takes {fit_s:.1f} s"]
+    predictor = find_predictor("pc1")
+    for name, allowed_ms in PREDICT_ALLOWED_MS.items():
+        tree = irene.trace(name, seq_len=512)
+        trace_ms = seconds(partial(irene.trace, name, seq_len=512)) * 1e3
+        ask_ms = seconds(partial(predictor.predict, tree), 5 * runs) * 1e3
+        print(
+            f"predicting {name}, {len(tree):,} nodes: {ask_ms:.1f} ms; tracing it "
+            f"{trace_ms:.0f} ms, ratio {trace_ms / ask_ms:.0f}"
+        )
+        if ask_ms > allowed_ms:
+            broken.append(f"predicting {name} takes {ask_ms:.1f} ms")
+    return broken
 
 
 def main() -> int:
@@ -166,7 +191,10 @@ def main() -> int:
     torch.set_num_threads(1)
     table, _ = read_folder(Path(folder) / "irene-pc1")
     compare_irene(table, options.trees, options.runs)
-    return 0
+    broken = measure_specs(table, options.runs)
+    for promise in broken:
+        print(f"FAILED: {promise}")
+    return bool(broken)
 
 
 if __name__ == "__main__":

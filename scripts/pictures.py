@@ -12,6 +12,7 @@ from pathlib import Path
 import irene
 from irene.cli import tree_screen
 from irene.cli.options import add_view_options
+from irene.tree import ModelTree
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 # As rich draws it, without the web font: nothing is loaded when it is shown.
@@ -37,21 +38,21 @@ SVG = """\
 """
 
 
-def draw_trace() -> None:
-    """`irene trace bert-base-uncased -b 8 -s 128` as an SVG."""
+def draw(name: str, tree: ModelTree, command: str) -> None:
+    """What a command prints, as an SVG."""
     from rich.console import Console
 
     parser = argparse.ArgumentParser()
     add_view_options(parser)
-    options = parser.parse_args([])
-    tree = irene.trace("bert-base-uncased", batch_size=8, seq_len=128)
     console = Console(record=True, width=112, highlight=False, file=io.StringIO())
-    tree_screen.show(tree, options, console)
+    tree_screen.show(tree, parser.parse_args([]), console)
     IMAGES.mkdir(exist_ok=True)
-    title = "irene trace bert-base-uncased -b 8 -s 128"
-    text = console.export_svg(title=title, code_format=SVG, unique_id="irene")
-    (IMAGES / "trace-bert.svg").write_text(text, encoding="utf-8")
+    text = console.export_svg(title=command, code_format=SVG, unique_id="irene")
+    (IMAGES / f"{name}-bert.svg").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    draw_trace()
+    traced = irene.trace("bert-base-uncased", batch_size=8, seq_len=128)
+    draw("trace", traced, "irene trace bert-base-uncased -b 8 -s 128")
+    predicted = irene.predict(traced)
+    draw("predict", predicted, "irene predict bert-base-uncased -b 8 -s 128")

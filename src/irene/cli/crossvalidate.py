@@ -6,11 +6,10 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from irene.cli.options import whole_number
+from irene.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from irene.dataset import NodeTable
@@ -79,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     split = make_split(options.split)
     make_method(options.method, features=options.features, seed=0)  # before reading
     table = _read(options.data)
-    with _progress_bar(f"{options.method}, by {options.split}") as advance:
+    with progress_bar(f"{options.method}, by {options.split}") as advance:
         result = crossvalidate(
             table,
             lambda seed: make_method(
@@ -106,22 +105,6 @@ def _read(path: str) -> NodeTable:
     for what in left_out:
         print(f"irene crossvalidate: {what}", file=sys.stderr)
     return table
-
-
-@contextmanager
-def _progress_bar(what: str) -> Iterator[Callable[[int, int, str], None] | None]:
-    """A bar on standard error, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total, held_out: bar.update(
-            task, completed=done, total=total, description=f"{what}: {held_out}"
-        )
 
 
 def _print_table(result: CrossValidation) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from irene.errors import UsageError
 from irene.tree import ModelTree, Node
 
-__all__ = ["check_output", "csv_text", "put_tree"]
+__all__ = ["check_output", "check_writable", "csv_text", "put_tree"]
 
 CSV_COLUMNS = (
     "path", "kind", "op", "call", "count", "instances", "dtype", "inputs", "outputs",
@@ -35,10 +35,11 @@ def check_output(options: argparse.Namespace) -> None:
                 "use --sort energy, flops or bytes"
             )
     for file in filter(None, (options.out, options.html)):
-        _check_writable(file)
+        check_writable(file)
 
 
-def _check_writable(file: str) -> None:
+def check_writable(file: str) -> None:
+    """Refuse a file whose folder is missing or closed, before the work is done."""
     folder = Path(file).absolute().parent
     if not folder.is_dir():
         raise UsageError(f"cannot write {file}: no folder {folder}")

@@ -33,37 +33,53 @@ class Widths:
     Attributes:
         inside: Within what was measured.
         outside: Beyond it: other sizes, widths, architectures.
+        streams: Of primitives that nobody measured alone, elementwise ones above all:
+            how much their rates differ between exams.
     """
 
     inside: Mapping[str, float]
     outside: Mapping[str, float]
+    streams: float = 0.0
 
     def of(
-        self, kinds: npt.NDArray[np.int64], is_outside: bool, factor: float
+        self,
+        kinds: npt.NDArray[np.int64],
+        is_indirect: npt.NDArray[np.bool_],
+        is_outside: bool,
+        factor: float,
     ) -> Floats:
         """Half-width of every node.
 
         Args:
             kinds: Index into `KINDS` of every node.
+            is_indirect: Whether a primitive was never measured by itself.
             is_outside: Whether the run is beyond what was measured.
             factor: Widening for things that no exam covers.
         """
         chosen = self.outside if is_outside else self.inside
         by_kind = [chosen["ml" if kind == "math" else kind] for kind in KINDS]
-        return factor * np.array(by_kind)[kinds]
+        widths = np.array(by_kind)[kinds]
+        widened: Floats = np.where(
+            is_indirect, np.maximum(widths, self.streams), widths
+        )
+        return factor * widened
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready values."""
-        return {"inside": dict(self.inside), "outside": dict(self.outside)}
+        return {
+            "inside": dict(self.inside),
+            "outside": dict(self.outside),
+            "streams": self.streams,
+        }
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Widths:
         """Read what `to_dict` wrote."""
-        read = [
+        inside, outside = (
             {level: float(fields[where][level]) for level in LEVELS}
             for where in ("inside", "outside")
-        ]
-        return cls(*read)
+        )
+        return cls(inside, outside, float(fields["streams"]))
 
 
 def log_errors(predicted_j: Floats, measured_j: Floats) -> Floats:

@@ -61,7 +61,11 @@ class Predictor:
         total = max(gpu[0], host[0] + 0.5 * gpu[0])
         waiting = (total - gpu[0]) / host[0] if host[0] > 0 else 0.0
         joules = gpu + waiting * host
-        width = self.widths.of(tree.columns.kind, verdict.is_outside, verdict.factor)
+        measured = np.array([self.model.was_measured(k) for k in work.kernels], bool)
+        is_indirect = (tree.columns.kind >= 2) & ~work.counts[:, measured].any(axis=1)
+        width = self.widths.of(
+            tree.columns.kind, is_indirect, verdict.is_outside, verdict.factor
+        )
         energy = EnergyColumns(
             joules,
             joules * np.exp(-width),
@@ -71,6 +75,7 @@ class Predictor:
         )
         predicted = tree.with_energy(energy, self.hardware)
         notes = tuple(f"extrapolation: {reason}" for reason in verdict.reasons)
+        notes += tuple(self.provenance.get("caveats", ()))
         return predicted._derive(predicted.columns, notes=(*tree.notes, *notes))
 
     def to_dict(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from irene.predict.join import Joiner
 from irene.predict.method import Method
 from irene.predict.predictor import Predictor
 from irene.predict.specs.method import SHARED_JOINER, SpecsMethod, measurements
-from irene.predict.specs.model import fit_specs
+from irene.predict.specs.model import SpecsModel, fit_specs
 from irene.predict.splits import make_split
 
 __all__ = ["exam", "train"]
@@ -25,7 +25,8 @@ __all__ = ["exam", "train"]
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int, str], None]
 
-INSIDE, OUTSIDE = ("model",), ("family", "small", "large")
+INSIDE = ("model",)
+EXAMS = (*INSIDE, "family", "small", "large")
 
 
 def train(
@@ -46,16 +47,20 @@ def train(
     """
     measured = measurements(table, joiner)
     model = fit_specs(measured)
-    exams = {
-        name: exam(table, lambda: SpecsMethod(joiner), name, progress)
-        for name in (*INSIDE, *OUTSIDE)
-    }
+    sat: list[SpecsMethod] = []
+
+    def candidate() -> SpecsMethod:
+        sat.append(SpecsMethod(joiner))
+        return sat[-1]
+
+    exams = {name: exam(table, candidate, name, progress) for name in EXAMS}
     inside = _widths([exams[name] for name in INSIDE])
-    outside = _widths([exams[name] for name in (*INSIDE, *OUTSIDE)])
+    outside = _widths(list(exams.values()))
+    streams = _spread([m.model_ for m in sat if m.model_ is not None], model)
     return Predictor(
         hardware,
         model,
-        Widths(inside, outside),
+        Widths(inside, outside, streams),
         domain_of(table.keys, measured.kernels, "fp32", "eager attention"),
         {
             **provenance,
@@ -100,6 +105,17 @@ def _widths(exams: list[Exam]) -> dict[str, float]:
     if not groups:  # a single model: nothing could be held out
         return dict.fromkeys(LEVELS, 1.0)
     return widths_of(groups)
+
+
+def _spread(others: Sequence[SpecsModel], final: SpecsModel) -> float:
+    """Largest difference between an exam's rate of a stream and the final one, log."""
+    rates = final.composition.stream_j
+    spread = 0.0
+    for other in others:
+        both = (rates > 0) & (other.composition.stream_j > 0)
+        ratio = other.composition.stream_j[both] / rates[both]
+        spread = max(spread, float(np.abs(np.log(ratio)).max(initial=0.0)))
+    return spread
 
 
 def _percent(groups: Exam) -> dict[str, float | None]:

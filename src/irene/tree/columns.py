@@ -136,14 +136,17 @@ class Columns:
             np.add.at(total, self.parents()[1:], (values * self.count)[1:])
         return total
 
-    def inclusive(self, own: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def inclusive(
+        self, own: npt.NDArray[Any], parent: Ints | None = None
+    ) -> npt.NDArray[Any]:
         """Own value plus, level by level from below, all children's.
 
         Args:
             own: One value, or one row of values, per node.
+            parent: What `parents` answers, if it is known already.
         """
         total = own.copy()
-        parent = self.parents()
+        parent = self.parents() if parent is None else parent
         count = self.count.reshape(-1, *([1] * (own.ndim - 1)))
         for level in range(int(self.depth.max()), 0, -1):
             here = np.flatnonzero(self.depth == level)

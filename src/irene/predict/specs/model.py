@@ -83,26 +83,30 @@ class SpecsModel:
 
     def energies(self, work: TreeWork) -> NodeEnergies:
         """Energy of every node whose work is given."""
-        data = self._parent_data(work)
+        each = self._kernel_energies(work.kernels)
+        data = self._parent_data(work, each)
         gpu = self.composition.gpu_j(data)
         host = self.composition.host_j(data)
         alone = with_floor(gpu, host)
         single = (work.counts.sum(axis=1) == 1) & ~work.calls[:, [0, 2]].any(axis=1)
         if single.any() and work.kernels:
-            each = self.kernels_alone_j(work.kernels)
-            alone = np.where(single, work.counts @ each, alone)
+            alone = np.where(single, work.counts @ each[0], alone)
         return NodeEnergies(alone, gpu, host)
 
     def kernels_alone_j(self, kernels: Sequence[Kernel]) -> Floats:
         """Energy of kernels run by themselves, J."""
         return self._kernel_energies(kernels)[0]
 
-    def unknown_groups(self, work: TreeWork) -> list[str]:
-        """Groups of kernels in a tree that were never measured."""
-        return sorted({k.group for k in work.kernels} - set(self.groups))
+    def was_measured(self, kernel: Kernel) -> bool:
+        """Whether kernels of this group and form were run by themselves."""
+        if kernel.group not in self.groups:
+            return False
+        return self._unmeasured_gflop(kernel) == 0.0
 
-    def _parent_data(self, work: TreeWork) -> ParentData:
-        _, gpu, host = self._kernel_energies(work.kernels)
+    def _parent_data(
+        self, work: TreeWork, each: tuple[Floats, Floats, Floats]
+    ) -> ParentData:
+        _, gpu, host = each
         extra = np.array([self._unmeasured_gflop(k) for k in work.kernels])
         nothing = np.zeros(len(work.counts))
         counts = work.counts if work.kernels else np.zeros((len(work.counts), 0))
@@ -250,7 +254,8 @@ def _stack(model: SpecsModel, measured: Measurements) -> ParentData:
     picked: list[tuple[ParentData, int]] = []
     for work, row in measured.parents:
         if id(work) not in by_tree:
-            by_tree[id(work)] = model._parent_data(work)
+            each = model._kernel_energies(work.kernels)
+            by_tree[id(work)] = model._parent_data(work, each)
         picked.append((by_tree[id(work)], row))
     return ParentData(
         measured.parent_j,

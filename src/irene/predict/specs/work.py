@@ -96,51 +96,53 @@ def work_of(tree: ModelTree) -> TreeWork:
         tree: A traced tree with math ops, folded or not.
     """
     columns = tree.columns
-    is_math = columns.kind == KINDS.index("math")
-    rows = np.flatnonzero(is_math)
-    parents = tree.parents[rows]
-    keys = np.stack(
-        [
-            columns.op[rows],
-            columns.signature[rows],
-            columns.op[parents],
-            columns.bytes_read[rows] + columns.bytes_written[rows],
-            columns.flops[rows],
-        ],
-        axis=1,
+    rows = np.flatnonzero(columns.kind == KINDS.index("math"))
+    moved = columns.bytes_read[rows] + columns.bytes_written[rows]
+    keys = zip(
+        columns.op[rows].tolist(),
+        columns.signature[rows].tolist(),
+        columns.op[tree.parents[rows]].tolist(),
+        moved.tolist(),
+        columns.flops[rows].tolist(),
+        strict=True,
     )
-    distinct, which = np.unique(keys, axis=0, return_inverse=True)
-    which = which.reshape(-1)
+    numbers: dict[tuple[int, int, int, int, int], int] = {}
+    which = np.array(
+        [numbers.setdefault(k, len(numbers)) for k in keys], dtype=np.int64
+    )
+    kernels, own = _distinct_work(tree, list(numbers))
+    total = np.zeros((len(tree), own.shape[1]))
+    total[rows] = own[which]
+    total[:, -1] = columns.kind == KINDS.index("module")
+    total = columns.inclusive(total, tree.parents)
+    ends = len(kernels), len(kernels) + len(STREAMS)
+    return TreeWork(
+        kernels, total[:, : ends[0]], total[:, ends[0] : ends[1]], total[:, ends[1] :]
+    )
+
+
+def _distinct_work(
+    tree: ModelTree, keys: list[tuple[int, int, int, int, int]]
+) -> tuple[tuple[Kernel, ...], Floats]:
+    """Work of distinct math ops: kernels, MiB of each stream, launches, views, 0."""
     kernels: dict[Kernel, int] = {}
-    kernel_of = np.full(len(distinct), -1, dtype=np.int64)
-    stream_of = np.zeros((len(distinct), len(STREAMS)))
-    call_of = np.zeros((len(distinct), 3))
-    for i, (op, signature, primitive, moved, flops) in enumerate(distinct.tolist()):
-        names = tree.strings[op], tree.strings[primitive]
-        shapes = tree.signatures[signature]
+    kernel_of = np.full(len(keys), -1, dtype=np.int64)
+    rest = np.zeros((len(keys), len(STREAMS) + 3))
+    for i, (op, signature, primitive, moved, flops) in enumerate(keys):
+        name, shapes = tree.strings[op], tree.signatures[signature]
         if not moved:
-            call_of[i, 1] = 1
+            rest[i, len(STREAMS) + 1] = 1
             continue
-        kernel = _kernel(names[0], names[1], shapes, moved, flops)
+        kernel = _kernel(name, tree.strings[primitive], shapes, moved, flops)
         if kernel is not None:
             kernel_of[i] = kernels.setdefault(kernel, len(kernels))
             continue
-        call_of[i, 0] = 1
-        stream_of[i, _stream(names[0], shapes)] = moved / MIB
-    counts = np.zeros((len(tree), len(kernels)))
-    has = kernel_of[which] >= 0
-    counts[rows[has], kernel_of[which][has]] = 1
-    streams = np.zeros((len(tree), len(STREAMS)))
-    streams[rows] = stream_of[which]
-    calls = np.zeros((len(tree), 3))
-    calls[rows] = call_of[which]
-    calls[:, 2] = columns.kind == KINDS.index("module")
-    return TreeWork(
-        tuple(kernels),
-        columns.inclusive(counts),
-        columns.inclusive(streams),
-        columns.inclusive(calls),
-    )
+        rest[i, _stream(name, shapes)] = moved / MIB
+        rest[i, len(STREAMS)] = 1
+    counts = np.zeros((len(keys), len(kernels)))
+    has = np.flatnonzero(kernel_of >= 0)
+    counts[has, kernel_of[has]] = 1
+    return tuple(kernels), np.hstack([counts, rest])
 
 
 def _kernel(
