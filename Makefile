@@ -16,7 +16,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test check format docs bench clean
+.PHONY: help setup run test check format docs paper bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' \
@@ -59,6 +59,10 @@ format: $(VENV)/.dev  ## format the code and fix what lint can fix
 
 docs: $(VENV)/.dev  ## build the documentation into site/
 	$(BIN)/python -m mkdocs build --strict
+
+# Reads IRENE_DATA_DIR or what `irene data fetch` brought; says so where neither is.
+paper: $(VENV)/.run  ## write docs/explanation/results.md from the measured data
+	@$(BIN)/python -m scripts.paper
 
 bench: $(VENV)/.run  ## run the benchmarks
 	@for benchmark in benchmarks/*.py; do \

@@ -42,7 +42,15 @@ def in_new_python(program: str, argument: list[str]) -> list:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["models"], ["models", "--json"], ["trace", "--help"]]
+    "arguments",
+    [
+        ["--help"],
+        ["models"],
+        ["models", "--json"],
+        ["trace", "--help"],
+        ["hardware"],
+        ["hardware", "--json"],
+    ],
 )
 def test_light_commands_import_no_torch(arguments: list[str]) -> None:
     code, characters, modules = in_new_python(RUN_COMMAND, arguments)

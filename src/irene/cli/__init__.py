@@ -41,6 +41,14 @@ COMMANDS = {
     "crossvalidate": Command(
         "irene.cli.crossvalidate", "how well a method predicts what it has not seen"
     ),
+    "train": Command("irene.cli.train", "learn a machine from measured trees"),
+    "evaluate": Command(
+        "irene.cli.evaluate", "a saved predictor against measured trees"
+    ),
+    "calibrate": Command(
+        "irene.cli.calibrate", "a new machine from a known one and few measured trees"
+    ),
+    "hardware": Command("irene.cli.hardware", "list the machines we know"),
     "data": Command("irene.cli.data", "look into, convert and fetch measured data"),
 }
 

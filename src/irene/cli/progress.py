@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["working"]
+__all__ = ["progress_bar", "working"]
 
 
 @contextmanager
@@ -24,3 +24,30 @@ def working(what: str) -> Iterator[None]:
 
     with Console(stderr=True).status(f"{what} …"):
         yield
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int, str], None] | None]:
+    """A bar on standard error, on a terminal only.
+
+    Args:
+        what: In words, without a full stop.
+
+    Yields:
+        To be told steps done, steps in all, and what is being done; None where there
+        is no terminal.
+    """
+    import sys
+
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total, part: bar.update(
+            task, completed=done, total=total, description=f"{what}: {escape(part)}"
+        )

@@ -7,7 +7,10 @@ The package is also the function: `irene.predict("bert-base-uncased", on="pc1")`
 - `counters`, `specs`, `partial`: from what a run measured, from shapes alone, from
   both; `join` matches measured trees with traces.
 - `predictor`: a fitted machine that can be saved; `training` fits one, `intervals` and
-  `domain` say how far it can be trusted, `known` finds it by name, `api` asks it.
+  `domain` say how far it can be trusted, `known` finds it by name, `api` asks it,
+  `assessment` compares it with measured trees.
+- `calibration`: a new machine from few trees; `candidates` are what it chooses from,
+  `scaling` the factors between two machines.
 - `splits`: what a cross-validation holds out; `families`: models that belong together.
 - `evaluation`: errors per level, cross-validation.
 """

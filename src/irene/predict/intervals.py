@@ -18,12 +18,24 @@ import numpy.typing as npt
 
 from irene.tree import KINDS
 
-__all__ = ["LEVELS", "Widths", "log_errors", "widths_of"]
+__all__ = [
+    "COVERAGE",
+    "LEVELS",
+    "HeldOut",
+    "Widths",
+    "log_errors",
+    "mean_percent",
+    "widths_of",
+]
 
 Floats = npt.NDArray[np.float64]
 
 LEVELS = ("ml", "module", "model")
 COVERAGE = 0.9
+"""Part of the nodes that an interval is to cover."""
+
+HeldOut = list[dict[str, Floats]]
+"""log(predicted / measured) by level, for each group of trees that was held out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +118,13 @@ def _quantile(errors: Sequence[float] | Floats) -> float:
         return 0.0
     rank = min(math.ceil((len(known) + 1) * COVERAGE), len(known))
     return float(known[rank - 1])
+
+
+def mean_percent(groups: HeldOut) -> dict[str, float | None]:
+    """Mean error per level over the nodes, then over the held-out groups, %."""
+    means: dict[str, float | None] = {}
+    for level in LEVELS:
+        each = [np.abs(np.expm1(group[level])) for group in groups]
+        known = [np.nanmean(some) for some in each if np.isfinite(some).any()]
+        means[level] = round(100 * float(np.mean(known)), 3) if known else None
+    return means

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from irene.errors import UsageError
 from irene.predict.predictor import Predictor, load_predictor
 
-__all__ = ["describe", "find_predictor", "known_machines"]
+__all__ = ["find_predictor", "known_machines"]
 
 
 @cache
@@ -39,9 +38,3 @@ def find_predictor(on: str) -> Predictor:
     raise UsageError(
         f"unknown hardware {on!r}; there is {names}, or give the file of a predictor"
     )
-
-
-def describe(path: Path) -> dict[str, object]:
-    """Hardware, provenance and domain of a predictor file, without its rates."""
-    fields = json.loads(path.read_bytes())
-    return {name: fields[name] for name in ("hardware", "provenance", "domain")}

@@ -8,11 +8,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import irene.predict.intervals as intervals
 from irene.dataset.table import NodeTable
+from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.predict.domain import domain_of
-from irene.predict.intervals import LEVELS, Widths, log_errors, widths_of
+from irene.predict.intervals import (
+    COVERAGE,
+    LEVELS,
+    HeldOut,
+    Widths,
+    log_errors,
+    mean_percent,
+    widths_of,
+)
 from irene.predict.join import Joiner
 from irene.predict.method import Method
 from irene.predict.predictor import Predictor
@@ -69,13 +77,10 @@ def train(
             "trees": len(table.keys),
             "measurements": len(measured.kernel_j) + len(measured.parent_j),
             "unmatched": dict(joiner.unknown),
-            "coverage": intervals.COVERAGE,
-            "held_out_errors_percent": {n: _percent(e) for n, e in exams.items()},
+            "coverage": COVERAGE,
+            "held_out_errors_percent": {n: mean_percent(e) for n, e in exams.items()},
         },
     )
-
-
-Exam = list[dict[str, Floats]]
 
 
 def exam(
@@ -83,13 +88,16 @@ def exam(
     make: Callable[[], Method],
     split: str,
     progress: Progress | None = None,
-) -> Exam:
+) -> HeldOut:
     """log(predicted / measured) by level, for every group held out in turn.
 
     Splits that leave nothing to learn from or to ask are passed over.
     """
-    folds = [f for f in make_split(split)(table) if len(f.train) and len(f.test)]
-    results: Exam = []
+    try:
+        folds = make_split(split)(table)
+    except UsageError:  # one model, one family, or no run of such a size
+        return []
+    results: HeldOut = []
     for done, fold in enumerate(folds):
         if progress is not None:
             progress(done, len(folds), f"{split}: {fold.held_out}")
@@ -100,7 +108,7 @@ def exam(
     return results
 
 
-def _widths(exams: list[Exam]) -> dict[str, float]:
+def _widths(exams: list[HeldOut]) -> dict[str, float]:
     groups = [group for one in exams for group in one]
     if not groups:  # a single model: nothing could be held out
         return dict.fromkeys(LEVELS, 1.0)
@@ -116,12 +124,3 @@ def _spread(others: Sequence[SpecsModel], final: SpecsModel) -> float:
         ratio = other.composition.stream_j[both] / rates[both]
         spread = max(spread, float(np.abs(np.log(ratio)).max(initial=0.0)))
     return spread
-
-
-def _percent(groups: Exam) -> dict[str, float | None]:
-    """Mean error per level over the held-out groups, %."""
-    means: dict[str, float | None] = {}
-    for level in LEVELS:
-        each = [np.nanmean(abs(np.expm1(g[level]))) for g in groups if len(g[level])]
-        means[level] = round(100 * float(np.mean(each)), 3) if each else None
-    return means

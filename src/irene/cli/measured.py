@@ -1,0 +1,156 @@
+"""Measured trees and their models' configs, as several commands read them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from irene.cli.progress import progress_bar, working
+from irene.errors import UsageError
+
+if TYPE_CHECKING:
+    from irene.dataset import NodeTable
+    from irene.hardware import Hardware
+    from irene.predict.join import Joiner
+
+__all__ = [
+    "DATA",
+    "Measured",
+    "add_config_option",
+    "add_machine_options",
+    "data_provenance",
+    "machine",
+    "read_measured",
+]
+
+DATA = "folder of 2021 CSV files, JSONL or Parquet file, or a name such as irene-pc1"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Measured trees, matched with traces.
+
+    Attributes:
+        table: The trees.
+        joiner: Has traced every tree.
+        unmatched: Paths that no trace has, by model.
+        left_out: In words, what of the data was left out.
+    """
+
+    table: NodeTable
+    joiner: Joiner
+    unmatched: dict[str, tuple[str, ...]]
+    left_out: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What did not match, as in a JSON document."""
+        return {
+            "unknown_models": dict(self.joiner.unknown),
+            "unmatched_paths": {m: list(paths) for m, paths in self.unmatched.items()},
+            "left_out": self.left_out,
+        }
+
+
+def add_config_option(parser: argparse.ArgumentParser) -> None:
+    """Configs of models that the catalogue does not have."""
+    parser.add_argument(
+        "--configs", nargs="+", default=[], metavar="NAME=FILE",
+        help="config.json of models that are not in the catalogue; configs/NAME.json "
+        "in or next to the data is found by itself",
+    )  # fmt: skip
+
+
+def add_machine_options(parser: argparse.ArgumentParser) -> None:
+    """What the machine is called, and what its energy covers."""
+    group = parser.add_argument_group("the machine")
+    group.add_argument("--name", help="short name (default: that of the data)")
+    group.add_argument(
+        "--covers", metavar="WHAT",
+        help="what the energy covers: wall (default), gpu-board, cpu-package, …",
+    )  # fmt: skip
+    group.add_argument(
+        "--description", metavar="TEXT", help="processor, accelerator, memory, software"
+    )
+
+
+def machine(options: argparse.Namespace, name: str, covers: str) -> Hardware:
+    """The machine that the options describe.
+
+    Args:
+        options: Of `add_machine_options`.
+        name: Its name if none is given.
+        covers: What its energy covers if nothing is said.
+    """
+    from irene.hardware import Hardware
+
+    return Hardware(
+        options.name or name, options.covers or covers, options.description or ""
+    )
+
+
+def data_provenance(table: NodeTable | None) -> dict[str, Any]:
+    """Where a predictor's data is from: name, date, version of this program."""
+    from datetime import UTC, datetime
+
+    from irene import __version__
+
+    return {
+        "data": None if table is None else table.name,
+        "date": datetime.now(UTC).date().isoformat(),
+        "software": f"irene {__version__}",
+    }
+
+
+def read_measured(data: str, configs: Sequence[str], command: str) -> Measured:
+    """Read measured trees and trace their models, with progress on standard error.
+
+    Args:
+        data: Path or name.
+        configs: Words of `--configs`.
+        command: Name of the command, for what is said on standard error.
+
+    Raises:
+        UsageError: There is no such data, or a word is not NAME=FILE.
+    """
+    from irene.dataset import read_data
+    from irene.dataset.configs import configs_beside
+    from irene.dataset.formats import data_path
+
+    given = _configs(configs)
+    with working(f"reading {data}"):
+        table, left_out = read_data(data)
+    _check_names(given, table.models, data)
+    for line in left_out:
+        print(f"irene {command}: left out: {line}", file=sys.stderr)
+    from irene.predict.assessment import unmatched_paths
+    from irene.predict.join import Joiner
+
+    joiner = Joiner(configs=configs_beside(data_path(data), table.models) | given)
+    with progress_bar("tracing") as progress:
+        unmatched = unmatched_paths(table, joiner, progress)
+    return Measured(table, joiner, unmatched, left_out)
+
+
+def _configs(words: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for word in words:
+        name, is_pair, file = word.partition("=")
+        if not (name and is_pair and file):
+            raise UsageError(f"--configs takes NAME=FILE, got {word!r}")
+        if not Path(file).exists():
+            raise UsageError(f"--configs {word}: there is no file {file}")
+        found[name] = file
+    return found
+
+
+def _check_names(given: Iterable[str], models: Sequence[str], data: str) -> None:
+    strange = [name for name in given if name not in models]
+    if strange:
+        raise UsageError(
+            f"--configs: {data} has no model {strange[0]!r}; "
+            f"there are {', '.join(models)}"
+        )

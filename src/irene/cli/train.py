@@ -1,0 +1,116 @@
+"""`irene train`: learn a machine from measured trees."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from irene.cli.measured import (
+    DATA,
+    Measured,
+    add_config_option,
+    add_machine_options,
+    data_provenance,
+    machine,
+    read_measured,
+)
+from irene.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from irene.predict.predictor import Predictor
+
+__all__ = ["configure", "put_predictor", "run"]
+
+EXAMPLES = """\
+examples:
+  irene train irene-pc1 --out pc1.json --name pc1
+  irene train lab.parquet --out lab.json --description "Xeon 6338, A100 40 GB"
+  irene train lab.jsonl --out lab.json --configs mine=./mine/config.json
+  irene predict bert-base-uncased -b 8 -s 128 --on lab.json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.usage = "irene train DATA --out FILE [options]"
+    parser.epilog = EXAMPLES
+    parser.add_argument("data", metavar="DATA", help=DATA)
+    parser.add_argument(
+        "--out", metavar="FILE", required=True, help="file of the predictor (JSON)"
+    )
+    add_config_option(parser)
+    add_machine_options(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, learn, write and say what was learned."""
+    from irene.cli.tree_output import check_writable
+
+    check_writable(options.out)
+    measured = read_measured(options.data, options.configs, "train")
+    from irene.predict.training import train
+
+    table = measured.table
+    with progress_bar("holding out") as progress:
+        predictor = train(
+            table,
+            machine(options, table.name, "wall"),
+            data_provenance(table),
+            measured.joiner,
+            progress,
+        )
+    put_predictor(predictor, options, measured, "irene.training/1")
+    return 0
+
+
+def put_predictor(
+    predictor: Predictor,
+    options: argparse.Namespace,
+    measured: Measured | None,
+    schema: str,
+) -> None:
+    """Write a predictor to `--out` and print what was learned.
+
+    Args:
+        predictor: What was learned.
+        options: With `out` and `json`.
+        measured: What it was learned from, if anything.
+        schema: Of the JSON document.
+    """
+    predictor.save(options.out)
+    fields = predictor.to_dict()
+    size_bytes = Path(options.out).stat().st_size
+    if options.json:
+        file = {"out": options.out, "bytes": size_bytes, "digest": fields["digest"]}
+        shown = ("hardware", "widths", "domain", "provenance")
+        document = {
+            "schema": schema,
+            **file,
+            **{name: fields[name] for name in shown},
+            **({} if measured is None else measured.to_dict()),
+        }
+        json.dump(document, sys.stdout, indent=2, allow_nan=False)
+        print()
+    else:
+        _print_learned(fields, measured, options.out, size_bytes)
+
+
+def _print_learned(
+    fields: dict[str, Any], measured: Measured | None, out: str, size_bytes: int
+) -> None:
+    from irene.cli import machine_text as text
+
+    told = fields["provenance"]
+    tables = (
+        text.error_lines(told),
+        text.width_lines(fields["widths"], told.get("coverage")),
+        [] if measured is None else list(text.unmatched_lines(measured)),
+    )
+    print("\n".join(text.machine_lines(fields)))
+    for lines in filter(None, tables):
+        print("", *lines, sep="\n")
+    print("", text.file_line(out, size_bytes, fields["digest"]), sep="\n")

@@ -1,0 +1,256 @@
+"""A saved predictor against measured trees: errors, and how often intervals hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.dataset.table import NodeTable
+from irene.predict.evaluation import LEVELS, Errors, percent_errors
+from irene.predict.join import Joiner
+from irene.predict.predictor import Predictor
+from irene.predict.specs.model import SpecsModel
+from irene.spec import RunSpec
+from irene.tree import KINDS
+
+__all__ = [
+    "SCHEMA",
+    "Evaluation",
+    "ModelRow",
+    "evaluate",
+    "measured_rows_j",
+    "unmatched_paths",
+]
+
+SCHEMA = "irene.evaluation/1"
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """How well one model's trees were predicted.
+
+    Attributes:
+        model: Its name.
+        trees: How many there are.
+        outside: Trees that go beyond what the predictor was measured on.
+        errors: Mean over the nodes of each level, %.
+        coverage: Part of each level's nodes inside their interval, 0 to 1; NaN where
+            there is none.
+        unpredicted: Nodes without a prediction.
+    """
+
+    model: str
+    trees: int
+    outside: int
+    errors: Errors
+    coverage: Errors
+    unpredicted: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in the JSON document."""
+        return {
+            "name": self.model,
+            "trees": self.trees,
+            "outside_domain": self.outside,
+            **self.errors.to_dict(),
+            "coverage": self.coverage.to_dict(),
+            "unpredicted": self.unpredicted,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What came out.
+
+    Attributes:
+        dataset: Name of the data.
+        predictor: Name of the machine, and its predictor's version.
+        predicted_j: Prediction of every row of the data, J; NaN where there is none.
+        rows: One per model.
+        average: Mean over the models.
+        node_weighted: Mean over all nodes.
+        coverage: Part of all nodes of each level inside their interval.
+        promised: Part that the predictor promises.
+        unknown: Models without a config, with the reason.
+    """
+
+    dataset: str
+    predictor: str
+    predicted_j: Floats
+    rows: tuple[ModelRow, ...]
+    average: Errors
+    node_weighted: Errors
+    coverage: Errors
+    promised: float | None
+    unknown: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document."""
+        return {
+            "schema": SCHEMA,
+            "dataset": self.dataset,
+            "predictor": self.predictor,
+            "rows": [row.to_dict() for row in self.rows],
+            "average": self.average.to_dict(),
+            "node_weighted": self.node_weighted.to_dict(),
+            "coverage": self.coverage.to_dict(),
+            "promised_coverage": self.promised,
+            "unknown": dict(self.unknown),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Every measured row against its prediction."""
+
+    table: NodeTable
+    percent: Floats
+    inside: Floats
+    outside: Bools
+
+    def errors(self, rows: Bools) -> Errors:
+        return Errors(*(_mean(self.percent[rows & at]) for at in self._levels()))
+
+    def coverage(self, rows: Bools) -> Errors:
+        return Errors(*(_mean(self.inside[rows & at]) for at in self._levels()))
+
+    def _levels(self) -> list[Bools]:
+        return [self.table.kind == KINDS.index(level) for level in LEVELS]
+
+    def row(self, model: str) -> ModelRow:
+        trees = np.array([key.model == model for key in self.table.keys])
+        rows = trees[self.table.tree]
+        return ModelRow(
+            model,
+            int(trees.sum()),
+            int((trees & self.outside).sum()),
+            self.errors(rows),
+            self.coverage(rows),
+            int(np.isnan(self.percent[rows]).sum()),
+        )
+
+
+def evaluate(
+    predictor: Predictor,
+    table: NodeTable,
+    joiner: Joiner,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Compare a predictor with measured trees.
+
+    A measured row is compared with what its node takes when it is run alone, as it was
+    measured, not with its part of a larger run.
+
+    Args:
+        predictor: What is examined.
+        table: Measured trees.
+        joiner: Matches them with traces.
+        progress: Told of every tree.
+    """
+    predicted_j = measured_rows_j(predictor.model, table, joiner, progress)
+    width, outside = _widths(predictor, table, joiner)
+    off = np.abs(np.log(predicted_j / table.energy_j))
+    inside = np.where(np.isnan(off), np.nan, off <= width)
+    compared = _Compared(table, percent_errors(predicted_j, table), inside, outside)
+    rows = tuple(compared.row(model) for model in table.models)
+    every = np.ones(len(table), dtype=np.bool_)
+    return Evaluation(
+        table.name,
+        predictor.hardware.predictor or predictor.hardware.name,
+        predicted_j,
+        rows,
+        Errors.mean([row.errors for row in rows]),
+        compared.errors(every),
+        compared.coverage(every),
+        predictor.provenance.get("coverage"),
+        dict(joiner.unknown),
+    )
+
+
+def measured_rows_j(
+    model: SpecsModel,
+    table: NodeTable,
+    joiner: Joiner,
+    progress: Progress | None = None,
+) -> Floats:
+    """What a machine takes for every measured row run alone, J.
+
+    Args:
+        model: The machine.
+        table: Measured trees.
+        joiner: Matches them with traces.
+        progress: Told of every tree.
+
+    Returns:
+        Energy of every row; NaN where no trace has the node.
+    """
+    result = np.full(len(table), np.nan)
+    for index, (key, rows) in enumerate(table.trees()):
+        if progress is not None:
+            progress(index, len(table.keys), f"{key.model} {key[1]} × {key[2]}")
+        joined = joiner.join(table, index)
+        if joined is None:
+            continue
+        places = joined.measured_as
+        alone_j = model.energies(joined.work).alone[np.maximum(places, 0)]
+        result[rows] = np.where(places >= 0, alone_j, np.nan)
+    return result
+
+
+def unmatched_paths(
+    table: NodeTable, joiner: Joiner, progress: Progress | None = None
+) -> dict[str, tuple[str, ...]]:
+    """Paths of measured nodes that no trace has, by model.
+
+    Models without a config are in `joiner.unknown` afterwards, and not here.
+
+    Args:
+        table: Measured trees.
+        joiner: Matches them with traces, and remembers the traces.
+        progress: Told of every tree.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for index, key in enumerate(table.keys):
+        if progress is not None:
+            progress(index, len(table.keys), f"{key.model} {key[1]} × {key[2]}")
+        joined = joiner.join(table, index)
+        if joined is not None and joined.unmatched:
+            found.setdefault(key.model, {}).update(dict.fromkeys(joined.unmatched))
+    return {model: tuple(paths) for model, paths in found.items()}
+
+
+def _widths(
+    predictor: Predictor, table: NodeTable, joiner: Joiner
+) -> tuple[Floats, Bools]:
+    """Half-width of every row's interval, and which trees go beyond the domain."""
+    width = np.full(len(table), np.nan)
+    outside = np.zeros(len(table.keys), dtype=np.bool_)
+    for index, (key, rows) in enumerate(table.trees()):
+        joined = joiner.join(table, index)
+        if joined is None:
+            continue
+        spec = RunSpec(key.model, batch_size=key.batch_size, seq_len=key.seq_len)
+        verdict = predictor.domain.judge(spec, joined.work.kernels)
+        outside[index] = verdict.is_outside
+        counts = joined.work.counts[np.maximum(joined.nodes, 0)]
+        is_stream = np.asarray(counts.sum(axis=1) == 0)
+        width[rows] = predictor.widths.of(
+            table.kind[rows], is_stream, verdict.is_outside, verdict.factor
+        )
+    return width, outside
+
+
+def _mean(values: Sequence[float] | Floats) -> float:
+    """Mean of what is known; NaN where nothing is."""
+    known = np.asarray(values, dtype=np.float64)
+    known = known[~np.isnan(known)]
+    return float(known.mean()) if len(known) else math.nan

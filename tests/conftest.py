@@ -1,0 +1,77 @@
+"""Machines that are made up, and trees "measured" on them: no data is needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from irene.dataset import MeasuredNode, NodeTable, TreeKey
+from irene.predict.assessment import measured_rows_j
+from irene.predict.join import Joiner
+from irene.predict.specs.model import SpecsModel
+
+Measure = Callable[[SpecsModel, Sequence[TreeKey]], NodeTable]
+
+DECODER = "two-layer-gpt"
+NOISE = 0.01
+
+
+@pytest.fixture(scope="session")
+def decoder_config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Config of a model that the catalogue does not have."""
+    path = tmp_path_factory.mktemp("made-up") / f"{DECODER}.json"
+    fields = {"model_type": "gpt2", "n_layer": 2, "architectures": ["GPT2Model"]}
+    path.write_text(json.dumps(fields))
+    return path
+
+
+@pytest.fixture(scope="session")
+def made_up_joiner(decoder_config: Path) -> Joiner:
+    """Remembers the traces of all tests of a worker."""
+    return Joiner(configs={DECODER: str(decoder_config)})
+
+
+@pytest.fixture(scope="session")
+def made_up_keys() -> list[TreeKey]:
+    """An encoder and a decoder of two layers at six sizes, 256 to 4,096 tokens."""
+    sizes = ((4, 64), (8, 64), (8, 128), (12, 160), (16, 192), (16, 256))
+    models = ("bert-l2-h768", DECODER)
+    return [TreeKey(model, *size) for size in sizes for model in models]
+
+
+@pytest.fixture(scope="session")
+def measure(made_up_joiner: Joiner) -> Measure:
+    """Trees as a machine of known rates would be measured, with 1 % noise."""
+
+    def measured(model: SpecsModel, keys: Sequence[TreeKey]) -> NodeTable:
+        trees = [(key, _nodes(made_up_joiner, key)) for key in keys]
+        table = NodeTable.from_trees("made-up", trees)
+        energy_j = measured_rows_j(model, table, made_up_joiner)
+        # Equal nodes are measured once.
+        distinct, which = np.unique(energy_j.round(12), return_inverse=True)
+        noise = np.random.default_rng(0).normal(0, NOISE, len(distinct))
+        return replace(table, energy_j=energy_j * np.exp(noise[which]))
+
+    return measured
+
+
+def _nodes(joiner: Joiner, key: TreeKey) -> list[MeasuredNode]:
+    """The nodes of a trace that do something, as a profiler would name them."""
+    traced = joiner._trace(key)
+    assert traced is not None, joiner.unknown
+    tree, work = traced
+    rows: dict[int, int] = {}
+    nodes: list[MeasuredNode] = []
+    for node in tree.nodes():
+        is_kernel = node.kind == "ml" and work.counts[node.row].sum() == 1
+        if not (node.kind in ("model", "module") or is_kernel):
+            continue
+        parent = -1 if node.parent is None else rows[node.parent.row]
+        rows[node.row] = len(nodes)
+        nodes.append(MeasuredNode(node.path, node.kind, node.op, 1.0, {}, parent))
+    return nodes
