@@ -44,6 +44,7 @@ run: $(VENV)/.run  ## show where bert-base-uncased spends its energy
 
 # One torch thread per worker: JOBS workers fill JOBS cores.
 test: $(VENV)/.dev  ## run all tests (JOBS=2 workers)
+	@sh scripts/ensure-browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 # Not --quiet: it would hide the warnings from --strict.

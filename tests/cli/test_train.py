@@ -196,6 +196,58 @@ def test_configs_can_be_named(run, data, decoder_config, tmp_path) -> None:
     assert "not used" not in out
 
 
+def test_a_method_of_the_paper_is_trained_and_evaluated(run, data, tmp_path) -> None:
+    file, out = tmp_path / "paper.json", tmp_path / "predicted.jsonl"
+    words = ("--method", "irene", "--features", "model", "--option", "degree=1")
+    code, shown, _ = run("train", data, "--out", file, *words, "--seed", "3", "--json")
+    assert code == 0
+    document = json.loads(shown)
+    assert document["options"] == {"features": "model", "degree": 1, "seed": 3}
+    assert document["bytes"] == file.stat().st_size < 1_000_000
+    assert set(document["provenance"]["held_out_errors_percent"]) == {"model"}
+    evaluate = ("evaluate", data, "--predictor", file)
+    code, shown, err = run(*evaluate, "--out", out, "--json")
+    assert (code, f"wrote {out}" in err) == (0, True)
+    document = json.loads(shown)
+    assert [row["name"] for row in document["rows"]] == ["bert-l2-h768", DECODER]
+    assert set(document["average"]) == {"ml", "module", "model"}
+    assert not {"coverage", "promised_coverage"} & {*document, *document["rows"][0]}
+    assert json.loads(out.read_text().splitlines()[0])["frontend_tree"][
+        "predicted_energy"
+    ]
+    code, shown, _ = run(*evaluate)
+    assert code == 0
+    assert "no intervals" in shown
+    code, shown, _ = run("train", data, "--out", file, "--method", "sum")
+    assert code == 0
+    assert "method sum, features all, seed 0" in shown
+
+
+def test_methods_are_asked_for_what_they_can_do(run, data, tmp_path) -> None:
+    file, out = tmp_path / "paper.json", tmp_path / "x.json"
+    assert run("train", data, "--out", file, "--method", "sum")[0] == 0
+    train = ("train", data, "--out", out, "--option")
+    across = ("crossvalidate", data, "--option")
+    for words, said in (
+        (("predict", "bert-l2-h768", "--on", file), "needs measured features"),
+        (("calibrate", "--from", file, data, "--out", out), "irene evaluate"),
+        ((*across, "depth=2"), "no option 'depth'; there are weighting, stepwise"),
+        ((*across, "degree=two"), "degree takes a whole number"),
+        ((*across, "standardise=1"), "standardise takes True or False"),
+        ((*across, "weighting=half"), "there are near-one, one, free"),
+        ((*across, "tau=0"), "tau must be above zero"),
+        ((*across, "degree"), "takes NAME=VALUE"),
+        ((*across, "seed=1"), "an option of its own"),
+        ((*train, "tau=1"), "specs has no option 'tau'; it has none"),
+        ((*train, "pue=-1", "--method", "utilisation"), "not negative"),
+    ):
+        code, shown, err = run(*words)
+        assert (code, shown) == (2, ""), words
+        assert said in err
+    assert not out.exists()
+    assert run(*across, "degree=1", "--option", "epochs=1")[0] == 0
+
+
 def test_bad_requests_get_one_clear_message(run, data, tmp_path) -> None:
     out, nowhere = tmp_path / "x.json", tmp_path / "none" / "x.json"
     foreign = tmp_path / "foreign.json"

@@ -303,4 +303,4 @@ def test_without_the_tree_measured_features_suffice(pc1: NodeTable) -> None:
 
 def test_the_software_estimate_is_as_far_off_as_in_table_5(pc1: NodeTable) -> None:
     assert score(pc1, "utilisation").model == pytest.approx(57.8, abs=10)
-    assert score(pc1, "utilisation", power=DesktopPower(pue=1)).model < 6
+    assert score(pc1, "utilisation", pue=1).model < 6

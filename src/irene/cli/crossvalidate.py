@@ -8,6 +8,7 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
+from irene.cli.method_options import METHODS, add_method_options, chosen_options
 from irene.cli.options import whole_number
 from irene.cli.progress import progress_bar
 
@@ -17,17 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
-EXAMPLES = """\
-methods:
-  counters      from what each node's run measured: time, GPU energy, CPU load
-  specs         from shapes alone: nothing is run
-  partial       the model was run, the rest is split by specs
-  irene         the paper's tree, learned end to end
-  stepwise      the same tree, learned level by level
-  sum           a parent is the sum of its children
-  unstructured  one regressor for nodes of all types
-  utilisation   the software estimate: time × (CPU + memory) + GPU, times PUE
-
+EXAMPLES = f"""\
+{METHODS}
 splits:
   model         each model from the others
   family        each family of like models from the others
@@ -37,6 +29,7 @@ splits:
 examples:
   irene crossvalidate irene-pc1 --method irene
   irene crossvalidate irene-pc1 --method irene --features model --seeds 3
+  irene crossvalidate irene-pc1 --option degree=2 --option tau=5
   irene crossvalidate irene-pc1 --method sum --split family --json
 """
 
@@ -50,13 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="folder of 2021 CSV files, JSONL or Parquet file, or a name such as "
         "irene-pc1",
     )  # fmt: skip
-    parser.add_argument(
-        "--method", default="irene", metavar="M", help="see below (default irene)"
-    )
-    parser.add_argument(
-        "--features", default="all", metavar="F",
-        help="what the method sees of a node: all (default), model, resource",
-    )  # fmt: skip
+    add_method_options(parser, "irene")
     parser.add_argument(
         "--split", default="model", metavar="S",
         help="what is held out, see below (default model)",
@@ -76,20 +63,20 @@ def run(options: argparse.Namespace) -> int:
     if options.seeds < 1:
         raise UsageError(f"--seeds must be at least 1, got {options.seeds}")
     split = make_split(options.split)
-    make_method(options.method, features=options.features, seed=0)  # before reading
+    chosen = chosen_options(options)
+    make_method(options.method, **chosen, seed=0)  # before reading
     table = _read(options.data)
     with progress_bar(f"{options.method}, by {options.split}") as advance:
         result = crossvalidate(
             table,
-            lambda seed: make_method(
-                options.method, features=options.features, seed=seed
-            ),
+            lambda seed: make_method(options.method, **chosen, seed=seed),
             split,
             range(options.seeds),
             features=options.features,
             split_name=options.split,
             progress=advance,
         )
+    _say_unknown(table)
     if options.json:
         json.dump(result.to_dict(), sys.stdout, indent=2, allow_nan=False)
         print()
@@ -105,6 +92,18 @@ def _read(path: str) -> NodeTable:
     for what in left_out:
         print(f"irene crossvalidate: {what}", file=sys.stderr)
     return table
+
+
+def _say_unknown(table: NodeTable) -> None:
+    """Say which models were predicted from their file's features alone."""
+    from irene.predict.specs import SHARED_JOINER
+
+    for model, why in SHARED_JOINER.unknown.items():
+        if model in table.models:
+            print(
+                f"irene crossvalidate: {model}: features of its file alone ({why})",
+                file=sys.stderr,
+            )
 
 
 def _print_table(result: CrossValidation) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irene.cli.measured import DATA, Measured, add_config_option, read_measured
-from irene.cli.progress import progress_bar
+from irene.cli.progress import progress_bar, working
 
 if TYPE_CHECKING:
     from irene.predict.assessment import Evaluation
@@ -44,15 +44,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read, compare and print."""
     from irene.cli.tree_output import check_writable
-    from irene.predict.assessment import evaluate
-    from irene.predict.known import find_predictor
 
     if options.out:
         check_writable(options.out)
-    predictor = find_predictor(options.predictor)
-    measured = read_measured(options.data, options.configs, "evaluate")
-    with progress_bar("comparing") as progress:
-        result = evaluate(predictor, measured.table, measured.joiner, progress)
+    measured, result = _compare(options)
     if options.out:
         _write(options.data, options.out, measured, result)
     if options.json:
@@ -62,6 +57,25 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print_tables(result, measured)
     return 0
+
+
+def _compare(options: argparse.Namespace) -> tuple[Measured, Evaluation]:
+    from irene.predict.assessment import evaluate, evaluate_method
+    from irene.predict.known import find_predictor, known_machines
+    from irene.predict.saved_methods import is_saved_method, load_method
+
+    named, data, configs = options.predictor, options.data, options.configs
+    if named not in known_machines() and is_saved_method(named):
+        saved = load_method(named)
+        measured = read_measured(data, configs, "evaluate", saved.needs_traces)
+        saved.use(measured.joiner)
+        with working("comparing"):
+            return measured, evaluate_method(saved, measured.table)
+    predictor = find_predictor(named)
+    measured = read_measured(data, configs, "evaluate")
+    with progress_bar("comparing") as progress:
+        result = evaluate(predictor, measured.table, measured.joiner, progress)
+    return measured, result
 
 
 def _write(data: str, out: str, measured: Measured, result: Evaluation) -> None:
@@ -78,16 +92,28 @@ def _write(data: str, out: str, measured: Measured, result: Evaluation) -> None:
 
 
 def _print_tables(result: Evaluation, measured: Measured) -> None:
+    from irene.cli.cells import plain
     from irene.cli.machine_text import level_table, unmatched_lines
 
-    print(f"{result.dataset}, predicted by {result.predictor}\n")
+    print(plain(f"{result.dataset}, predicted by {result.predictor}") + "\n")
     errors = {row.model: row.errors.to_dict() for row in result.rows}
     errors |= {
         "average": result.average.to_dict(),
         "node-weighted": result.node_weighted.to_dict(),
     }
     print(*level_table("error in %", errors), "", sep="\n")
-    inside = {row.model: row.coverage for row in result.rows}
+    _print_coverage(result)
+    for line in (*_remarks(result), *unmatched_lines(measured)):
+        print(line)
+
+
+def _print_coverage(result: Evaluation) -> None:
+    from irene.cli.machine_text import level_table
+
+    if result.coverage is None:
+        print("this method has no intervals")
+        return
+    inside = {row.model: row.coverage for row in result.rows if row.coverage}
     inside["all nodes"] = result.coverage
     percent = {
         name: {k: None if v is None else 100 * v for k, v in row.to_dict().items()}
@@ -95,14 +121,10 @@ def _print_tables(result: Evaluation, measured: Measured) -> None:
     }
     promised = f", {result.promised:.0%} promised" if result.promised else ""
     print(*level_table(f"% inside the interval{promised}", percent), sep="\n")
-    for line in _remarks(result):
-        print(line)
-    for line in unmatched_lines(measured):
-        print(line)
 
 
 def _remarks(result: Evaluation) -> list[str]:
-    outside = sum(row.outside for row in result.rows)
+    outside = sum(row.outside or 0 for row in result.rows)
     trees = sum(row.trees for row in result.rows)
     unpredicted = sum(row.unpredicted for row in result.rows)
     lines = []

@@ -105,13 +105,16 @@ def data_provenance(table: NodeTable | None) -> dict[str, Any]:
     }
 
 
-def read_measured(data: str, configs: Sequence[str], command: str) -> Measured:
+def read_measured(
+    data: str, configs: Sequence[str], command: str, needs_traces: bool = True
+) -> Measured:
     """Read measured trees and trace their models, with progress on standard error.
 
     Args:
         data: Path or name.
         configs: Words of `--configs`.
         command: Name of the command, for what is said on standard error.
+        needs_traces: False for methods that look at measured features alone.
 
     Raises:
         UsageError: There is no such data, or a word is not NAME=FILE.
@@ -130,6 +133,8 @@ def read_measured(data: str, configs: Sequence[str], command: str) -> Measured:
     from irene.predict.join import Joiner
 
     joiner = Joiner(configs=configs_beside(data_path(data), table.models) | given)
+    if not needs_traces:
+        return Measured(table, joiner, {}, left_out)
     with progress_bar("tracing") as progress:
         unmatched = unmatched_paths(table, joiner, progress)
     return Measured(table, joiner, unmatched, left_out)

@@ -17,18 +17,26 @@ from irene.cli.measured import (
     machine,
     read_measured,
 )
+from irene.cli.method_options import METHODS, add_method_options, chosen_options
+from irene.cli.options import whole_number
 from irene.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from irene.predict.predictor import Predictor
+    from irene.predict.saved_methods import SavedMethod
 
 __all__ = ["configure", "put_predictor", "run"]
 
-EXAMPLES = """\
+EXAMPLES = f"""\
+{METHODS}
+A predictor of specs is for `irene predict` and `irene evaluate`; the other methods
+need measured features and are for `irene evaluate`.
+
 examples:
   irene train irene-pc1 --out pc1.json --name pc1
   irene train lab.parquet --out lab.json --description "Xeon 6338, A100 40 GB"
   irene train lab.jsonl --out lab.json --configs mine=./mine/config.json
+  irene train irene-pc1 --method irene --features model --out paper.json
   irene predict bert-base-uncased -b 8 -s 128 --on lab.json
 """
 
@@ -41,6 +49,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="FILE", required=True, help="file of the predictor (JSON)"
     )
+    add_method_options(parser, "specs")
+    parser.add_argument(
+        "--seed", type=whole_number, default=0, metavar="N",
+        help="random start of the methods that have one (default 0)",
+    )  # fmt: skip
     add_config_option(parser)
     add_machine_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
@@ -51,6 +64,12 @@ def run(options: argparse.Namespace) -> int:
     from irene.cli.tree_output import check_writable
 
     check_writable(options.out)
+    from irene.predict import make_method
+
+    chosen = {**chosen_options(options), "seed": options.seed}
+    make_method(options.method, **chosen)  # before reading
+    if options.method != "specs":
+        return _train_method(options, chosen)
     measured = read_measured(options.data, options.configs, "train")
     from irene.predict.training import train
 
@@ -67,8 +86,28 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _train_method(options: argparse.Namespace, chosen: dict[str, Any]) -> int:
+    from irene.predict.saved_methods import train_method
+
+    needs_traces = options.method == "partial"
+    measured = read_measured(options.data, options.configs, "train", needs_traces)
+    table = measured.table
+    with progress_bar("holding out") as progress:
+        saved = train_method(
+            table,
+            options.method,
+            chosen,
+            machine(options, table.name, "wall"),
+            data_provenance(table),
+            measured.joiner,
+            progress,
+        )
+    put_predictor(saved, options, measured, "irene.training/1")
+    return 0
+
+
 def put_predictor(
-    predictor: Predictor,
+    predictor: Predictor | SavedMethod,
     options: argparse.Namespace,
     measured: Measured | None,
     schema: str,
@@ -86,11 +125,11 @@ def put_predictor(
     size_bytes = Path(options.out).stat().st_size
     if options.json:
         file = {"out": options.out, "bytes": size_bytes, "digest": fields["digest"]}
-        shown = ("hardware", "widths", "domain", "provenance")
+        shown = ("method", "options", "hardware", "widths", "domain", "provenance")
         document = {
             "schema": schema,
             **file,
-            **{name: fields[name] for name in shown},
+            **{name: fields[name] for name in shown if name in fields},
             **({} if measured is None else measured.to_dict()),
         }
         json.dump(document, sys.stdout, indent=2, allow_nan=False)
@@ -107,10 +146,17 @@ def _print_learned(
     told = fields["provenance"]
     tables = (
         text.error_lines(told),
-        text.width_lines(fields["widths"], told.get("coverage")),
+        text.width_lines(fields["widths"], told.get("coverage"))
+        if "widths" in fields
+        else [],
         [] if measured is None else list(text.unmatched_lines(measured)),
     )
     print("\n".join(text.machine_lines(fields)))
+    if "options" in fields:
+        chosen = ", ".join(
+            f"{name} {value}" for name, value in fields["options"].items()
+        )
+        print(f"method {fields['method']}, {chosen}")
     for lines in filter(None, tables):
         print("", *lines, sep="\n")
     print("", text.file_line(out, size_bytes, fields["digest"]), sep="\n")

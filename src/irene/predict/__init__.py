@@ -11,6 +11,8 @@ The package is also the function: `irene.predict("bert-base-uncased", on="pc1")`
   `assessment` compares it with measured trees.
 - `calibration`: a new machine from few trees; `candidates` are what it chooses from,
   `scaling` the factors between two machines.
+- `saved_methods`: any method in a file; `learned_state` takes it apart, `json_file`
+  is what all files share.
 - `splits`: what a cross-validation holds out; `families`: models that belong together.
 - `evaluation`: errors per level, cross-validation.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from irene.dataset.table import NodeTable
 from irene.predict.evaluation import LEVELS, Errors, percent_errors
 from irene.predict.join import Joiner
 from irene.predict.predictor import Predictor
+from irene.predict.saved_methods import SavedMethod
 from irene.predict.specs.model import SpecsModel
 from irene.spec import RunSpec
 from irene.tree import KINDS
@@ -23,6 +24,7 @@ __all__ = [
     "Evaluation",
     "ModelRow",
     "evaluate",
+    "evaluate_method",
     "measured_rows_j",
     "unmatched_paths",
 ]
@@ -41,30 +43,30 @@ class ModelRow:
     Attributes:
         model: Its name.
         trees: How many there are.
-        outside: Trees that go beyond what the predictor was measured on.
+        outside: Trees that go beyond what the predictor was measured on; None where
+            it does not say what that is.
         errors: Mean over the nodes of each level, %.
         coverage: Part of each level's nodes inside their interval, 0 to 1; NaN where
-            there is none.
+            there is none; None without intervals.
         unpredicted: Nodes without a prediction.
     """
 
     model: str
     trees: int
-    outside: int
+    outside: int | None
     errors: Errors
-    coverage: Errors
+    coverage: Errors | None
     unpredicted: int
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON document."""
-        return {
-            "name": self.model,
-            "trees": self.trees,
-            "outside_domain": self.outside,
-            **self.errors.to_dict(),
-            "coverage": self.coverage.to_dict(),
-            "unpredicted": self.unpredicted,
-        }
+        fields: dict[str, Any] = {"name": self.model, "trees": self.trees}
+        if self.outside is not None:
+            fields["outside_domain"] = self.outside
+        fields |= self.errors.to_dict()
+        if self.coverage is not None:
+            fields["coverage"] = self.coverage.to_dict()
+        return {**fields, "unpredicted": self.unpredicted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,8 @@ class Evaluation:
         rows: One per model.
         average: Mean over the models.
         node_weighted: Mean over all nodes.
-        coverage: Part of all nodes of each level inside their interval.
+        coverage: Part of all nodes of each level inside their interval; None without
+            intervals.
         promised: Part that the predictor promises.
         unknown: Models without a config, with the reason.
     """
@@ -89,12 +92,16 @@ class Evaluation:
     rows: tuple[ModelRow, ...]
     average: Errors
     node_weighted: Errors
-    coverage: Errors
+    coverage: Errors | None
     promised: float | None
     unknown: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document."""
+        coverage: dict[str, Any] = {}
+        if self.coverage is not None:
+            coverage["coverage"] = self.coverage.to_dict()
+            coverage["promised_coverage"] = self.promised
         return {
             "schema": SCHEMA,
             "dataset": self.dataset,
@@ -102,8 +109,7 @@ class Evaluation:
             "rows": [row.to_dict() for row in self.rows],
             "average": self.average.to_dict(),
             "node_weighted": self.node_weighted.to_dict(),
-            "coverage": self.coverage.to_dict(),
-            "promised_coverage": self.promised,
+            **coverage,
             "unknown": dict(self.unknown),
         }
 
@@ -114,13 +120,15 @@ class _Compared:
 
     table: NodeTable
     percent: Floats
-    inside: Floats
-    outside: Bools
+    inside: Floats | None = None
+    outside: Bools | None = None
 
     def errors(self, rows: Bools) -> Errors:
         return Errors(*(_mean(self.percent[rows & at]) for at in self._levels()))
 
-    def coverage(self, rows: Bools) -> Errors:
+    def coverage(self, rows: Bools) -> Errors | None:
+        if self.inside is None:
+            return None
         return Errors(*(_mean(self.inside[rows & at]) for at in self._levels()))
 
     def _levels(self) -> list[Bools]:
@@ -132,10 +140,31 @@ class _Compared:
         return ModelRow(
             model,
             int(trees.sum()),
-            int((trees & self.outside).sum()),
+            None if self.outside is None else int((trees & self.outside).sum()),
             self.errors(rows),
             self.coverage(rows),
             int(np.isnan(self.percent[rows]).sum()),
+        )
+
+    def evaluation(
+        self,
+        predictor: str,
+        predicted_j: Floats,
+        promised: float | None,
+        unknown: Mapping[str, str],
+    ) -> Evaluation:
+        rows = tuple(self.row(model) for model in self.table.models)
+        every = np.ones(len(self.table), dtype=np.bool_)
+        return Evaluation(
+            self.table.name,
+            predictor,
+            predicted_j,
+            rows,
+            Errors.mean([row.errors for row in rows]),
+            self.errors(every),
+            self.coverage(every),
+            promised,
+            unknown,
         )
 
 
@@ -160,20 +189,30 @@ def evaluate(
     width, outside = _widths(predictor, table, joiner)
     off = np.abs(np.log(predicted_j / table.energy_j))
     inside = np.where(np.isnan(off), np.nan, off <= width)
-    compared = _Compared(table, percent_errors(predicted_j, table), inside, outside)
-    rows = tuple(compared.row(model) for model in table.models)
-    every = np.ones(len(table), dtype=np.bool_)
-    return Evaluation(
-        table.name,
+    return _Compared(
+        table, percent_errors(predicted_j, table), inside, outside
+    ).evaluation(
         predictor.hardware.predictor or predictor.hardware.name,
         predicted_j,
-        rows,
-        Errors.mean([row.errors for row in rows]),
-        compared.errors(every),
-        compared.coverage(every),
         predictor.provenance.get("coverage"),
         dict(joiner.unknown),
     )
+
+
+def evaluate_method(saved: SavedMethod, table: NodeTable) -> Evaluation:
+    """Compare a saved method with measured trees; it has no intervals.
+
+    The method does not see the energy of what it predicts.
+
+    Args:
+        saved: What is examined.
+        table: Measured trees, with the features that the method needs.
+    """
+    blind = replace(table, energy_j=np.full(len(table), np.nan))
+    predicted_j = saved.method.predict(blind)
+    name = f"{saved.hardware.name} {saved.method.name} {saved.to_dict()['digest'][:8]}"
+    compared = _Compared(table, percent_errors(predicted_j, table))
+    return compared.evaluation(name, predicted_j, None, {})
 
 
 def measured_rows_j(

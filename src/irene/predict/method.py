@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+import math
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -59,11 +61,45 @@ def make_method(name: str, **options: object) -> Method:
         **options: Passed on: `features`, `seed`, and options of the method's own.
 
     Raises:
-        UsageError: No such method.
+        UsageError: No such method or option, or an impossible value.
     """
     if name not in METHODS:
         raise UsageError(f"no method {name!r}; there are {', '.join(METHODS)}")
+    _check_options(name, options)
     return METHODS[name](**options)
+
+
+def _check_options(name: str, options: Mapping[str, object]) -> None:
+    parameters = inspect.signature(METHODS[name]).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    own = [option for option in parameters if option not in ("features", "seed")]
+    for option, value in options.items():
+        if option not in parameters:
+            there = f"there are {', '.join(own)}" if own else "it has none"
+            raise UsageError(f"{name} has no option {option!r}; {there}")
+        if option != "features":
+            _check_value(option, value, parameters[option].default)
+
+
+def _check_value(option: str, value: object, default: object) -> None:
+    """A value is of its default's kind; numbers are finite and not negative."""
+    if isinstance(default, bool):
+        wanted, is_good = "True or False", isinstance(value, bool)
+    elif isinstance(default, int):
+        wanted = "a whole number, not negative"
+        is_good = type(value) is int and value >= 0
+    elif isinstance(default, float):
+        wanted = "a number, not negative"
+        is_good = (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and 0 <= value < math.inf
+        )
+    else:
+        return
+    if not is_good:
+        raise UsageError(f"{option} takes {wanted}, got {value!r}")
 
 
 def fitted(learned: Learned | None, name: str) -> Learned:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,14 +14,17 @@ from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from irene.predict.domain import Domain
 from irene.predict.intervals import Widths
+from irene.predict.json_file import check_schema, digest_of, read_fields
 from irene.predict.specs.model import SpecsModel
 from irene.predict.specs.work import work_of
 from irene.tree import EnergyColumns, ModelTree
 from irene.whole_file import whole_file
 
-__all__ = ["SCHEMA", "Predictor", "load_predictor"]
+__all__ = ["METHOD_SCHEMA", "SCHEMA", "Predictor", "load_predictor"]
 
 SCHEMA = "irene.predictor/1"
+METHOD_SCHEMA = "irene.method/"
+"""How the schemas of `irene.predict.saved_methods` begin."""
 PREDICTED = 1  # index of `predicted` among the sources of energy
 
 
@@ -102,12 +104,12 @@ class Predictor:
         Raises:
             FormatError: It is not a predictor, is damaged, or of a newer version.
         """
-        schema = fields.get("schema")
-        if schema != SCHEMA:
+        if str(fields.get("schema")).startswith(METHOD_SCHEMA):
             raise FormatError(
-                f"schema is {schema!r}, this version reads {SCHEMA!r}; "
-                "a newer file needs a newer irene"
+                f"the method {fields.get('method')!r} needs measured features: use "
+                "`irene evaluate DATA --predictor FILE`; only `specs` can do without"
             )
+        check_schema(fields.get("schema"), SCHEMA)
         content = {name: value for name, value in fields.items() if name != "digest"}
         if fields.get("digest") != _digest(content):
             raise FormatError(
@@ -131,8 +133,7 @@ class Predictor:
 
 def _digest(content: Mapping[str, Any]) -> str:
     hardware = {k: v for k, v in content["hardware"].items() if k != "predictor"}
-    text = json.dumps({**content, "hardware": hardware}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest_of({**content, "hardware": hardware})
 
 
 def load_predictor(path: str | Path) -> Predictor:
@@ -142,14 +143,7 @@ def load_predictor(path: str | Path) -> Predictor:
         UsageError: The file cannot be opened.
         FormatError: It is not a predictor, is damaged, or of a newer version.
     """
-    try:
-        fields = json.loads(Path(path).read_bytes())
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: not JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise FormatError(f"{path}: not a predictor: the JSON is not an object")
+    fields = read_fields(path)
     try:
         return Predictor.from_dict(fields)
     except FormatError as error:

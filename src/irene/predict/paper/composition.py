@@ -9,10 +9,11 @@ weight is the bias of the paper.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
+from irene.errors import UsageError
 from irene.predict.method import Floats
 from irene.predict.paper.folding import FoldedTree
 
@@ -55,6 +56,14 @@ class Composition:
     weighting: Weighting = "near-one"
     tau: float = 10.0
     stepwise: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what α cannot be made of."""
+        if self.weighting not in get_args(Weighting):
+            known = ", ".join(get_args(Weighting))
+            raise UsageError(f"no weighting {self.weighting!r}; there are {known}")
+        if not self.tau > 0:
+            raise UsageError(f"tau must be above zero, got {self.tau}")
 
     def alpha(self, weights: Floats, features: Floats) -> tuple[Floats, Floats]:
         """α of every node, and its derivative by w·feat."""

@@ -20,7 +20,7 @@ from irene.predict.paper.folding import FoldedTrees
 from irene.predict.paper.leaf import LeafRegressors
 from irene.predict.paper.training import Training, train
 
-__all__ = ["TreeMethod", "TreeOptions"]
+__all__ = ["Learned", "TreeMethod", "TreeOptions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class TreeOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Learned:
+class Learned:
     """What `fit` found.
 
     Attributes:
@@ -76,7 +76,7 @@ class TreeMethod:
         self.name = name
         self.features = feature_set(features)
         self.options = options or TreeOptions()
-        self.learned_: _Learned | None = None
+        self.learned_: Learned | None = None
 
     def fit(self, table: NodeTable) -> TreeMethod:
         """Learn leaves, then how they add up.
@@ -101,7 +101,7 @@ class TreeMethod:
             table, folded, self._columns(standardiser, values), leaf_j
         )
         weights = train(self.options.composition, examples, self.options.training)
-        self.learned_ = _Learned(leaves, standardiser, weights)
+        self.learned_ = Learned(leaves, standardiser, weights)
         return self
 
     def predict(self, table: NodeTable) -> Floats:

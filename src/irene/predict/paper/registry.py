@@ -15,6 +15,8 @@ from irene.predict.paper.training import Training
 
 __all__ = ["PAPER_METHODS"]
 
+DEFAULT_POWER = DesktopPower()
+
 
 def _tree(
     name: str,
@@ -56,10 +58,13 @@ def _utilisation(
     features: str | FeatureSet = "all",
     seed: int = 0,
     *,
-    power: DesktopPower | None = None,
+    cpu_w: float = DEFAULT_POWER.cpu_w,
+    idle_share: float = DEFAULT_POWER.idle_share,
+    memory_w: float = DEFAULT_POWER.memory_w,
+    pue: float = DEFAULT_POWER.pue,
 ) -> Utilisation:
     del features, seed  # nothing is learned
-    return Utilisation(power)
+    return Utilisation(DesktopPower(cpu_w, idle_share, memory_w, pue))
 
 
 PAPER_METHODS: Mapping[str, Factory] = MappingProxyType(
