@@ -46,6 +46,15 @@ def test_equal_layers_fold():
     assert tree.unfold() == irene.trace(BERT)
 
 
+def test_a_config_is_not_changed_and_gives_the_same_spec_again():
+    config = BertConfig(num_hidden_layers=1, hidden_size=32, num_attention_heads=4)
+    before = config.to_dict()
+    first = irene.trace(config, seq_len=8)
+    irene.trace(config, seq_len=8, dtype="bf16", attention="sdpa")
+    assert config.to_dict() == before
+    assert irene.trace(config, seq_len=8).spec == first.spec
+
+
 def test_a_shared_layer_is_one_node_per_call():
     tree = irene.trace("albert-base-v2", seq_len=8)
     path = "encoder.albert_layer_groups.0.albert_layers.0"

@@ -16,8 +16,10 @@ from irene.predict.domain import Domain
 from irene.predict.intervals import Widths
 from irene.predict.json_file import check_schema, digest_of, read_fields
 from irene.predict.specs.model import SpecsModel
+from irene.predict.specs.rates import with_floor
 from irene.predict.specs.work import work_of
-from irene.tree import EnergyColumns, ModelTree
+from irene.tree import KINDS, EnergyColumns, ModelTree
+from irene.tree.model_tree import SOURCES
 from irene.whole_file import whole_file
 
 __all__ = ["METHOD_SCHEMA", "SCHEMA", "Predictor", "load_predictor"]
@@ -25,7 +27,8 @@ __all__ = ["METHOD_SCHEMA", "SCHEMA", "Predictor", "load_predictor"]
 SCHEMA = "irene.predictor/1"
 METHOD_SCHEMA = "irene.method/"
 """How the schemas of `irene.predict.saved_methods` begin."""
-PREDICTED = 1  # index of `predicted` among the sources of energy
+ML, MATH = KINDS.index("ml"), KINDS.index("math")
+PREDICTED = SOURCES.index("predicted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +58,16 @@ class Predictor:
         Args:
             tree: A traced tree with math ops, folded or not.
         """
-        if not (tree.columns.kind == 3).any():
+        if not (tree.columns.kind == MATH).any():
             raise UsageError("prediction needs a tree with its math ops: trace it anew")
         work = work_of(tree)
         verdict = self.domain.judge(tree.spec, work.kernels)
         _, gpu, host = self.model.energies(work)
-        total = max(gpu[0], host[0] + 0.5 * gpu[0])
+        total = float(with_floor(gpu[:1], host[:1])[0])
         waiting = (total - gpu[0]) / host[0] if host[0] > 0 else 0.0
         joules = gpu + waiting * host
         measured = np.array([self.model.was_measured(k) for k in work.kernels], bool)
-        is_indirect = (tree.columns.kind >= 2) & ~work.counts[:, measured].any(axis=1)
+        is_indirect = (tree.columns.kind >= ML) & ~work.counts[:, measured].any(axis=1)
         width = self.widths.of(
             tree.columns.kind, is_indirect, verdict.is_outside, verdict.factor
         )

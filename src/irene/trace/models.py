@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,7 @@ def resolve(
         LimitError: The config asks for absurd sizes.
     """
     if isinstance(model, PretrainedConfig):
+        model = deepcopy(model)  # building writes dtype and attention into it
         limits.check_config(model.to_dict())
         name = getattr(model, "_name_or_path", "") or model.model_type
         return Resolved(name, model, _class_of(model, model_class), "a config object")

@@ -93,10 +93,6 @@ class SpecsModel:
             alone = np.where(single, work.counts @ each[0], alone)
         return NodeEnergies(alone, gpu, host)
 
-    def kernels_alone_j(self, kernels: Sequence[Kernel]) -> Floats:
-        """Energy of kernels run by themselves, J."""
-        return self._kernel_energies(kernels)[0]
-
     def was_measured(self, kernel: Kernel) -> bool:
         """Whether kernels of this group and form were run by themselves."""
         if kernel.group not in self.groups:

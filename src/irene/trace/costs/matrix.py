@@ -14,12 +14,7 @@ from irene.trace.costs.call import Call, Formula, OpCost
 __all__ = ["MATRIX"]
 
 
-def _mm(call: Call) -> OpCost:
-    left, right = call.inputs[-2:]
-    return call.streamed(2 * prod(left.shape) * right.shape[-1])
-
-
-def _bmm(call: Call) -> OpCost:
+def _product(call: Call) -> OpCost:
     left, right = call.inputs[-2:]
     return call.streamed(2 * prod(left.shape) * right.shape[-1])
 
@@ -121,12 +116,12 @@ ATTENTION_KERNELS = (
 )
 
 MATRIX: dict[str, Formula] = {
-    "aten.mm": _mm,
-    "aten.addmm": _mm,
-    "aten._int_mm": _mm,
-    "aten.bmm": _bmm,
-    "aten.baddbmm": _bmm,
-    "aten.addbmm": _bmm,
+    "aten.mm": _product,
+    "aten.addmm": _product,
+    "aten._int_mm": _product,
+    "aten.bmm": _product,
+    "aten.baddbmm": _product,
+    "aten.addbmm": _product,
     "aten.mv": _mv,
     "aten.addmv": _mv,
     "aten.dot": _dot,
