@@ -8,6 +8,7 @@
     │   ├── LimitError             larger than the limits allow
     │   └── TraceError             the model's own forward or backward failed
     ├── FormatError                a file is corrupt, foreign or of a newer version
+    ├── MeterError                 a meter cannot be opened, or does not answer any more
     └── MissingExtraError          an optional dependency is not installed
 
 A message says what happened, with the value, and what to do about it.
@@ -20,6 +21,7 @@ __all__ = [
     "FormatError",
     "IreneError",
     "LimitError",
+    "MeterError",
     "MissingExtraError",
     "SpecError",
     "TraceError",
@@ -72,6 +74,20 @@ class FormatError(IreneError):
     """A file is corrupt, not ours, or written by a newer version."""
 
     exit_code = 2
+
+
+class MeterError(IreneError):
+    """A meter cannot be opened or has failed; the message says what would help.
+
+    Attributes:
+        detail: What happened.
+        remedy: Command or step that would help, "" if there is none.
+    """
+
+    def __init__(self, detail: str, remedy: str = "") -> None:
+        super().__init__(f"{detail}: {remedy}" if remedy else detail)
+        self.detail = detail
+        self.remedy = remedy
 
 
 class MissingExtraError(IreneError):

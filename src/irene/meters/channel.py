@@ -1,0 +1,107 @@
+"""Meter and Channel: the one small shape behind which all sensors stand.
+
+Nothing here imports numpy: a sampler in a process of its own must stay small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+from irene.energy import Source
+
+__all__ = ["NO_VALUE", "Channel", "Finding", "Meter", "Quantity", "SensorLostError"]
+
+Quantity = Literal["energy_j", "power_w", "percent", "mhz", "bytes", "celsius"]
+NO_VALUE = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One value that a meter gives with every sample.
+
+    Attributes:
+        name: Unique on this machine: `rapl:package-0`, `nvml:0:power`, `proc:cpu`.
+        quantity: `energy_j` is a counter that only grows, from any start, J; the
+            others are what holds at the moment of the sample.
+        covers: What its energy covers: `cpu-package`, `dram`, `gpu-board`, `wall`, …;
+            "" for a channel that is no energy.
+        source: `measured` or `estimated`.
+        counted: Whether it is part of the machine's total. A nested or repeated zone
+            is not, nor is the power of a device whose energy counter is there.
+        device: Device it belongs to as torch names it (`cpu`, `cuda:0`), or "".
+        resolution_s: How often the sensor itself has something new, s; 0 unknown.
+        relative_error: Half the width of its 90 % interval as a share of the value.
+        note: What a reader should know, in words.
+    """
+
+    name: str
+    quantity: Quantity
+    covers: str = ""
+    source: Source = "measured"
+    counted: bool = True
+    device: str = ""
+    resolution_s: float = 0.0
+    relative_error: float = 0.0
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what no reader could interpret."""
+        if self.quantity not in get_args(Quantity):
+            raise ValueError(f"no quantity {self.quantity!r}")
+        if not self.name or set(self.name) & set(',"\n\r#'):
+            raise ValueError(f"not a channel name: {self.name!r}")
+
+    @property
+    def is_energy(self) -> bool:
+        """Whether joules can be had from it."""
+        return self.quantity in ("energy_j", "power_w")
+
+
+class SensorLostError(Exception):
+    """A sensor that worked does not any more; the message says which and why.
+
+    Never seen by a user: the sampler records it and goes on with the others.
+    """
+
+
+class Meter(Protocol):
+    """Something that can be asked for values, again and again, from one thread."""
+
+    @property
+    def name(self) -> str:
+        """Short name, as `irene doctor` prints it (`rapl`, `nvml`, `estimate`)."""
+
+    @property
+    def channels(self) -> Sequence[Channel]:
+        """What it gives; fixed once it is open."""
+
+    def read(self) -> Sequence[float]:
+        """One value for each channel, now; `NO_VALUE` where one gave none.
+
+        Raises:
+            SensorLostError: Nothing can be read any more.
+        """
+
+    def close(self) -> None:
+        """Let go of files and handles; closing twice is fine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What `irene doctor` finds about one meter.
+
+    Attributes:
+        meter: Its name.
+        works: Whether it gives values here.
+        detail: What is there, or what is missing, in words.
+        remedy: Command or step that would make it work, or "" if there is none.
+        channels: What it gives, if it works.
+    """
+
+    meter: str
+    works: bool
+    detail: str
+    remedy: str = ""
+    channels: tuple[Channel, ...] = ()

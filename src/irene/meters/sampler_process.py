@@ -1,0 +1,159 @@
+"""SamplerProcess: the same as Sampler, with the sampling in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from irene.errors import MeterError
+from irene.meters.channel import Channel
+from irene.meters.totals import RunningTotals, Snapshot, Window
+
+__all__ = ["SamplerProcess"]
+
+PATIENCE_S = 10.0
+
+
+class SamplerProcess:
+    """Samples meters, given by name, in another process, from `start` to `stop`.
+
+    Attributes:
+        path: The file the samples are streamed to; without one given, a temporary one
+            that is gone after `stop`.
+        counts: Samples taken, begun late and missed, once it has stopped.
+        problems: What went wrong, in words.
+    """
+
+    def __init__(
+        self,
+        meters: Sequence[str] = ("auto",),
+        period_s: float = 0.05,
+        path: Path | None = None,
+        pid: int | None = None,
+    ) -> None:
+        self._folder = None if path else tempfile.TemporaryDirectory(prefix="irene-")
+        self.path = path or Path(self._folder.name, "samples.csv")  # type: ignore[union-attr]
+        self.counts: dict[str, int] = {}
+        self.problems: tuple[str, ...] = ()
+        self._command = [
+            *(sys.executable, "-m", "irene.meters.sampling_process"),
+            *("--period-s", str(period_s), "--out", str(self.path)),
+            *(word for meter in meters for word in ("--meter", meter)),
+            *(("--pid", str(pid)) if pid is not None else ()),
+        ]
+        self._period_s = period_s
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._totals: RunningTotals | None = None
+
+    def start(self) -> Self:
+        """Begin.
+
+        Raises:
+            MeterError: No meter could be opened, or the process did not come up.
+        """
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        first = self._hear()
+        if "error" in first:
+            self._end()
+            self._forget_folder()
+            raise MeterError(str(first["error"]))
+        channels = [Channel(**fields) for fields in first["channels"]]
+        self._totals = RunningTotals(channels, self._period_s)
+        return self
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """Channels of all meters."""
+        return self._totals.channels if self._totals else ()
+
+    def sample_now(self) -> Snapshot:
+        """Have a sample taken at this moment and return the totals."""
+        with self._lock:
+            if self._process is None or self._process.stdin is None:
+                raise MeterError("the sampler is not running")
+            try:
+                self._process.stdin.write("\n")
+                self._process.stdin.flush()
+            except OSError as error:
+                raise MeterError(f"the sampler has died: {error}") from error
+            answer = self._hear()
+        return Snapshot(
+            answer["time_ns"], tuple(answer["integral"]), tuple(answer["known_s"])
+        )
+
+    def between(self, begin: Snapshot, end: Snapshot) -> tuple[Window, ...]:
+        """What every channel gave from one snapshot to a later one."""
+        return self._totals.between(begin, end) if self._totals else ()
+
+    def stop(self) -> None:
+        """Have the last sample taken and everything closed; twice is fine."""
+        with self._lock:
+            if self._process is None or self._process.stdin is None:
+                return
+            try:
+                self._process.stdin.close()
+                last = self._hear()
+                self.problems = tuple(last.pop("problems"))
+                self.counts = last
+            except (MeterError, OSError) as error:
+                self.problems = (*self.problems, str(error))
+            self._end()
+        self._forget_folder()
+
+    def _forget_folder(self) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _hear(self) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.endswith("\n"):
+            raise MeterError(
+                "the sampler has died; what it had sampled is in " + str(self.path)
+            )
+        answer: dict[str, Any] = json.loads(
+            line, parse_constant=lambda word: math.nan if word == "NaN" else math.inf
+        )
+        return answer
+
+    def _end(self) -> None:
+        if self._process is None:
+            return
+        try:
+            self._process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None and not pipe.closed:
+                pipe.close()
+        self._process = None
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop, whatever happened."""
+        self.stop()

@@ -1,0 +1,100 @@
+"""A sampler in a process of its own: a busy program does not hold it up.
+
+`python -m irene.meters.sampling_process` samples until its standard input ends, so it
+does not outlive its parent. A line on standard input asks for a sample at once; the
+answer is one line of JSON with the totals. It imports neither numpy nor torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from irene.errors import IreneError
+from irene.meters.sampler import SamplingLoop
+from irene.meters.totals import Snapshot
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Sample until standard input ends.
+
+    Args:
+        arguments: Words of the command line; None for those of this process.
+    """
+    parser = argparse.ArgumentParser(prog="irene.meters.sampling_process")
+    parser.add_argument("--meter", action="append", default=[], dest="meters")
+    parser.add_argument("--period-s", type=float, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--pid", type=int, default=None)
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    try:
+        loop = _open(options)
+    except IreneError as error:
+        _answer({"error": str(error)})
+        return error.exit_code
+    _answer({"channels": [asdict(channel) for channel in loop.channels]})
+    _drive(loop)
+    loop.finish()
+    _answer(
+        {
+            "samples": loop.samples,
+            "late": loop.late,
+            "missed": loop.missed,
+            "problems": loop.problems,
+        }
+    )
+    return 0
+
+
+def _open(options: argparse.Namespace) -> SamplingLoop:
+    from irene.meters.known import open_meters
+
+    meters = open_meters(options.meters or ["auto"], pid=options.pid)
+    return SamplingLoop(meters, options.period_s, options.out)
+
+
+def _drive(loop: SamplingLoop) -> None:
+    questions = sys.stdin.fileno()
+    loop.sample()
+    while True:
+        wait_s = max(0.0, (loop.next_ns - time.monotonic_ns()) * 1e-9)
+        ready, _, _ = select.select([questions], [], [], wait_s)
+        if not ready:
+            loop.sample(on_time=True)
+            continue
+        words = os.read(questions, 64)
+        if not words:
+            return
+        for _ in range(words.count(b"\n")):
+            _answer(_as_json(loop.sample()))
+
+
+def _as_json(snapshot: Snapshot) -> dict[str, object]:
+    return {
+        "time_ns": snapshot.time_ns,
+        "integral": snapshot.integral,
+        "known_s": snapshot.known_s,
+    }
+
+
+def _answer(document: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # the parent is gone; standard input ends too
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+
+
+if __name__ == "__main__":
+    sys.exit(main())
