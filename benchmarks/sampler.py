@@ -1,8 +1,8 @@
 """What sampling costs: irene's sampler beside CodeCarbon at the same periods.
 
-Each runs in a process of its own and samples what it finds on this machine; CPU time and
-memory (proportional set size, the whole process) are read from /proc. Then the shortest
-period, 1 ms, and how many samples of it come late. Run it on a quiet machine.
+Each runs in a process of its own and samples what it finds on this machine. CPU time
+and memory (proportional set size, the whole process) are read from /proc. Then the
+shortest period, 1 ms, and how many samples of it come late. Needs a quiet machine.
 
     pip install codecarbon
     python benchmarks/sampler.py [--seconds 20]

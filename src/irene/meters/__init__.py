@@ -6,7 +6,8 @@
 - `totals`: the running totals that windows are cut from.
 - `sample_file`: the file samples are streamed to; `recording`: what is read from it.
 - `known`: which meters there are, and the best ones here.
-- `rapl`, `perf`: counters of the CPU; `nvml`, `zeus_devices`: of GPUs and SoCs.
+- `rapl`, `perf`: counters of the CPU (`zones`: which add up; `energy_counter`: wraps and
+  silences); `nvml`, `zeus_devices`: of GPUs and SoCs.
 - `serial_line`, `power_log`: wall meters; `replay`: samples that were recorded.
 - `estimate`: the CPU's power where nothing measures it, labelled so.
 - `procfs`: load and memory; `machine`: what this machine is, in words.

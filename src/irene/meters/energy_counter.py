@@ -1,0 +1,175 @@
+"""Energy counters: from numbers that wrap, stall and vanish to joules that only grow.
+
+RAPL through powercap and through perf is the same kind of thing: a few file
+descriptors, each with an integer that counts energy. What is true of both is here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from irene.meters.channel import NO_VALUE, Channel, SensorLostError
+
+__all__ = ["Clock", "CounterMeter", "EnergyCounter"]
+
+Clock = Callable[[], int]
+SLACK_NS = 100_000_000
+"""How far a counter may lag behind the clock, ns. RAPL writes about once in a
+millisecond; the rest is for sensors that are slower."""
+
+
+class EnergyCounter:
+    """Joules since opening, of one counter.
+
+    A difference below zero is a wrap. More than one wrap between two readings cannot be
+    seen, and a counter that was reset (suspend, a reloaded driver) looks as if it had
+    wrapped. So a stretch counts only if it is short enough for one wrap at the most,
+    and if its power is possible; otherwise there is no value once, and counting goes on
+    from the new reading with the joules it had. Nothing is ever guessed.
+
+    Attributes:
+        longest_ns: Longest silence after which a reading still means something, ns.
+    """
+
+    __slots__ = (
+        "_asked_ns",
+        "_joules_per_step",
+        "_last",
+        "_modulus",
+        "_steps",
+        "_steps_per_ns",
+        "longest_ns",
+    )
+
+    def __init__(
+        self,
+        first: int,
+        asked_ns: int,
+        *,
+        joules_per_step: float,
+        modulus: int | None,
+        most_w: float,
+        unknown_range_j: float = 0.0,
+    ) -> None:
+        """Begin at a reading.
+
+        Args:
+            first: The reading at opening.
+            asked_ns: Clock just before it was taken, ns.
+            joules_per_step: What one step of the counter is worth, J.
+            modulus: Steps after which it is at zero again; None if that is not known.
+            most_w: Power above which a stretch is not believed, W.
+            unknown_range_j: Energy after which a counter of unknown modulus may have
+                wrapped, J.
+        """
+        self._last = first
+        self._asked_ns = asked_ns
+        self._steps = 0
+        self._joules_per_step = joules_per_step
+        self._modulus = modulus
+        self._steps_per_ns = most_w * 1e-9 / joules_per_step
+        range_j = unknown_range_j if modulus is None else modulus * joules_per_step
+        self.longest_ns = max(0, int(range_j / most_w * 1e9) - SLACK_NS)
+
+    def advance(self, reading: int, asked_ns: int, answered_ns: int) -> float:
+        """Take in a reading.
+
+        Args:
+            reading: What the counter says.
+            asked_ns: Clock just before it was read, ns.
+            answered_ns: Clock just after, ns.
+
+        Returns:
+            Joules since opening, or `NO_VALUE` where the last stretch is not known.
+        """
+        modulus = self._modulus
+        if modulus is not None and reading >= modulus:
+            return NO_VALUE
+        steps = reading - self._last
+        # The longest time that can lie between the two readings.
+        elapsed_ns = answered_ns - self._asked_ns
+        self._last = reading
+        self._asked_ns = asked_ns
+        if steps < 0 and modulus is not None:
+            steps += modulus
+        most = (elapsed_ns + SLACK_NS) * self._steps_per_ns
+        if not 0 <= steps <= most or elapsed_ns > self.longest_ns:
+            return NO_VALUE
+        self._steps += steps
+        return self._steps * self._joules_per_step
+
+
+class CounterMeter(ABC):
+    """A meter made of energy counters behind file descriptors that stay open.
+
+    Attributes:
+        name: Short name.
+        channels: One for each counter.
+        longest_interval_s: How often it must be read at the least, s: after a longer
+            silence a counter may have wrapped twice, and the stretch has no value.
+        problems: Counters that are there but could not be opened, in words.
+        remedy: What would help with them, or "".
+    """
+
+    name: ClassVar[str] = "counter"
+
+    def __init__(
+        self,
+        channels: Sequence[Channel],
+        fds: Sequence[int],
+        counters: Sequence[EnergyCounter],
+        *,
+        clock: Clock = time.monotonic_ns,
+        problems: Sequence[str] = (),
+        remedy: str = "",
+    ) -> None:
+        self.channels = tuple(channels)
+        self.problems = tuple(problems)
+        self.remedy = remedy
+        self.longest_interval_s = min(c.longest_ns for c in counters) * 1e-9
+        self._pairs = list(zip(fds, counters, strict=True))
+        self._clock = clock
+
+    @staticmethod
+    @abstractmethod
+    def fetch(fd: int) -> int:
+        """Read a counter.
+
+        Raises:
+            OSError: It is gone.
+            ValueError: It says something that is no count.
+        """
+
+    def read(self) -> list[float]:
+        """Joules of each channel since opening; `NO_VALUE` where one gave none.
+
+        Raises:
+            SensorLostError: No counter can be read any more.
+        """
+        fetch, clock = self.fetch, self._clock
+        values, gone, reason = [], 0, "closed"
+        for fd, counter in self._pairs:
+            asked_ns = clock()
+            try:
+                reading = fetch(fd)
+            except ValueError:
+                values.append(NO_VALUE)
+            except OSError as error:
+                values.append(NO_VALUE)
+                gone, reason = gone + 1, error.strerror or str(error)
+            else:
+                values.append(counter.advance(reading, asked_ns, clock()))
+        if gone == len(self._pairs):
+            names = ", ".join(channel.name for channel in self.channels)
+            raise SensorLostError(f"no counter can be read ({names}): {reason}")
+        return values
+
+    def close(self) -> None:
+        """Close the files; closing twice is fine."""
+        pairs, self._pairs = self._pairs, []
+        for fd, _ in pairs:
+            os.close(fd)

@@ -1,0 +1,143 @@
+"""Power zones of a CPU: what each one covers, and which of them add up.
+
+RAPL counts the same joule in several places. The rule here: **package and dram count,
+the others are only shown.**
+
+- A package contains its cores (`core`) and its graphics or caches (`uncore`).
+- Memory (`dram`) lies outside the package and is added to it.
+- `psys` contains them all, and on a laptop the display too; what it covers is up to the
+  maker of the board, and many machines have none. There are machines on which it does
+  not follow the load at all (CodeCarbon's notes tell of an i7-7600U whose psys stays at
+  30 W while its package goes from 5 to 12 W). A total that means the same everywhere
+  cannot be made of it, so it is never counted. Zeus reports package and dram too.
+- A zone that is found twice (registers and their memory-mapped twin) counts once.
+- Dies of one package (`package-0-die-0`, `package-0-die-1`) are different zones.
+- Cores count only where the package around them cannot be read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from irene.meters.channel import Channel
+
+__all__ = ["DOMAINS", "ROOT_VARIABLE", "Domain", "Zone", "channels_of", "sysfs_root"]
+
+ROOT_VARIABLE = "IRENE_SYSFS_ROOT"
+RESOLUTION_S = 0.001
+"""Intel SDM vol. 3B, 15.10: energy status registers are updated about every 1 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """What is true of all zones of one kind.
+
+    Attributes:
+        covers: What its energy covers.
+        counted: Whether it is part of the total.
+        most_w: Power that no such zone reaches, W.
+        relative_error: Half the width of the 90 % interval as a share of the value.
+        device: Device as torch names it.
+    """
+
+    covers: str
+    counted: bool
+    most_w: float
+    relative_error: float
+    device: str = "cpu"
+
+
+# How good the counters are. No paper gives one 90 % interval for all CPUs; these are
+# our own bounds, meant to be wide:
+# - Package: measured at the voltage regulator since Haswell, with one curve against the
+#   wall for all loads (Hackenberg et al., IPDPSW 2015, doi 10.1109/IPDPSW.2015.70), and
+#   following plug power closely on later ones (Khan et al., TOMPECS 3(2) 2018, doi
+#   10.1145/3177754). AMD's is a model with limits of its own (Schöne et al., CLUSTER
+#   2021, arXiv 2108.00808). 10 % is for both.
+# - Memory: off by a constant that differs from board to board and matters most at idle
+#   (Desrochers et al., MEMSYS 2016, doi 10.1145/2989081.2989088; Alt et al., ICPE 2024,
+#   doi 10.1145/3629526.3645052, who find more on mixed memory). 20 %.
+# - Parts of a package and the platform: not validated anywhere we know of. 20 %.
+# Most power: the largest packages are sold with 500 W; a platform may hold eight GPUs.
+DOMAINS = {
+    "package": Domain("cpu-package", True, 2_000.0, 0.10),
+    "dram": Domain("dram", True, 2_000.0, 0.20),
+    "core": Domain("cpu-cores", False, 2_000.0, 0.20),
+    "uncore": Domain("cpu-uncore", False, 2_000.0, 0.20),
+    "psys": Domain("platform", False, 20_000.0, 0.20, ""),
+}
+OTHER = Domain("cpu-other", False, 20_000.0, 0.20)
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """One counter.
+
+    Attributes:
+        path: Its folder or event file; the last part names it where two are the same.
+        name: `package-0`, `package-0:dram`, `psys`.
+        range_known: Whether it is known where the counter wraps.
+    """
+
+    path: Path
+    name: str
+    range_known: bool = True
+
+    @property
+    def kind(self) -> str:
+        """`package`, `dram`, `core`, `uncore`, `psys`, or whatever it is called."""
+        return self.name.rpartition(":")[2].partition("-")[0]
+
+    @property
+    def domain(self) -> Domain:
+        """What is true of its kind."""
+        return DOMAINS.get(self.kind, OTHER)
+
+
+def sysfs_root(root: Path | str | None = None) -> Path:
+    """Where sysfs is: the argument, `IRENE_SYSFS_ROOT`, or `/sys`."""
+    return Path(root or os.environ.get(ROOT_VARIABLE) or "/sys")
+
+
+def channels_of(meter: str, zones: Sequence[Zone]) -> tuple[Channel, ...]:
+    """One channel for each zone, each joule counted once.
+
+    Args:
+        meter: Begins the names of the channels.
+        zones: Zones that can be read; of two with one name the first counts.
+    """
+    first: dict[str, Zone] = {}
+    for zone in zones:
+        first.setdefault(zone.name, zone)
+    return tuple(_channel(meter, zone, first) for zone in zones)
+
+
+def _channel(meter: str, zone: Zone, first: dict[str, Zone]) -> Channel:
+    domain = zone.domain
+    name, notes = f"{meter}:{zone.name}", []
+    around = zone.name.rpartition(":")[0]
+    counted = domain.counted or (
+        zone.kind in ("core", "uncore") and around not in first
+    )
+    if first[zone.name] is not zone:
+        notes.append(f"the same as {name}, found a second time")
+        name, counted = f"{name}@{zone.path.name}", False
+    elif zone.kind in ("core", "uncore"):
+        notes.append("part of the package" if not counted else "package not readable")
+    elif zone.kind == "psys":
+        notes.append("contains package and memory; what else is up to the board")
+    if not zone.range_known:
+        notes.append("range not readable: a wrap of the counter is a gap")
+    return Channel(
+        name,
+        "energy_j",
+        domain.covers,
+        counted=counted,
+        device=domain.device,
+        resolution_s=RESOLUTION_S,
+        relative_error=domain.relative_error,
+        note="; ".join(notes),
+    )
