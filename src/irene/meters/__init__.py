@@ -14,3 +14,5 @@
 
 Nothing is imported here: a sampler in a process of its own must stay small.
 """
+
+__all__: list[str] = []

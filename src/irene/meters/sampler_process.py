@@ -90,7 +90,7 @@ class SamplerProcess:
                 self._process.stdin.write("\n")
                 self._process.stdin.flush()
             except OSError as error:
-                raise MeterError(f"the sampler has died: {error}") from error
+                raise MeterError(self._death()) from error
             answer = self._hear()
         return Snapshot(
             answer["time_ns"], tuple(answer["integral"]), tuple(answer["known_s"])
@@ -110,8 +110,10 @@ class SamplerProcess:
                 last = self._hear()
                 self.problems = tuple(last.pop("problems"))
                 self.counts = last
-            except (MeterError, OSError) as error:
+            except MeterError as error:
                 self.problems = (*self.problems, str(error))
+            except OSError:  # it died with a question still in the pipe
+                self.problems = (*self.problems, self._death())
             self._end()
         self._forget_folder()
 
@@ -124,13 +126,14 @@ class SamplerProcess:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.endswith("\n"):
-            raise MeterError(
-                "the sampler has died; what it had sampled is in " + str(self.path)
-            )
+            raise MeterError(self._death())
         answer: dict[str, Any] = json.loads(
             line, parse_constant=lambda word: math.nan if word == "NaN" else math.inf
         )
         return answer
+
+    def _death(self) -> str:
+        return f"the sampler has died; what it had sampled is in {self.path}"
 
     def _end(self) -> None:
         if self._process is None:
