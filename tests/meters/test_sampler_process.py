@@ -15,7 +15,6 @@ from irene.meters.recording import read_recording
 from irene.meters.sampler_process import SamplerProcess
 
 
-
 def test_it_samples_and_answers(tmp_path: Path) -> None:
     with SamplerProcess(["proc"], 0.005, tmp_path / "s.csv") as process:
         names = [channel.name for channel in process.channels]

@@ -82,6 +82,13 @@ def test_a_slow_counter_is_not_taken_for_a_stopped_one() -> None:
     assert window.half_width_j == pytest.approx(200 * 0.1, rel=0.01)
 
 
+def test_a_wall_meter_that_counts_every_five_seconds_is_believed() -> None:
+    wall = Channel("serial:energy", "energy_j", "wall", resolution_s=5.0)
+    samples = [(t * 0.5, 500.0 * math.floor(t / 10)) for t in range(121)]
+    window = window_of(wall, samples, period_s=0.5)
+    assert window.energy_j == pytest.approx(6000.0)
+
+
 def test_an_idle_nested_zone_may_stand_still() -> None:
     uncore = Channel("rapl:uncore", "energy_j", "uncore", counted=False)
     window = window_of(uncore, [(float(t), 7.0) for t in range(10)])

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from irene.errors import FormatError, UsageError
 from irene.meters.channel import Channel
 from irene.meters.sample_file import SCHEMA
-from irene.meters.totals import FROZEN_S, GAP_PERIODS, SHORTEST_GAP_S, Window
+from irene.meters.totals import GAP_PERIODS, SHORTEST_GAP_S, Window, frozen_s
 
 __all__ = ["Recording", "read_recording"]
 
@@ -127,7 +127,7 @@ class Recording:
             steps = np.diff(values)
             known = np.isfinite(steps) & (steps >= 0)
             if channel.counted and channel.source == "measured":
-                known &= ~_frozen(steps, seconds)
+                known &= ~_frozen(steps, seconds, frozen_s(channel))
         else:
             steps = 0.5 * (values[1:] + values[:-1]) * seconds
             longest_s = max(SHORTEST_GAP_S, GAP_PERIODS * self.period_s)
@@ -138,14 +138,16 @@ class Recording:
         )
 
 
-def _frozen(steps: Floats, seconds: Floats) -> npt.NDArray[np.bool_]:
+def _frozen(
+    steps: Floats, seconds: Floats, longest_s: float
+) -> npt.NDArray[np.bool_]:
     """Steps of a counter that stood still too long, and the jump that ends each."""
     frozen = np.zeros(len(steps), dtype=np.bool_)
     still = np.concatenate(([0], (steps == 0).astype(np.int8), [0]))
     edges = np.diff(still)
     begins, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     for begin, end in zip(begins, ends, strict=True):
-        if seconds[begin:end].sum() > FROZEN_S:
+        if seconds[begin:end].sum() > longest_s:
             frozen[begin : end + 1] = True
     return frozen
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from irene.meters.channel import Channel
 
-__all__ = ["FROZEN_S", "RunningTotals", "Snapshot", "Window"]
+__all__ = ["FROZEN_S", "RunningTotals", "Snapshot", "Window", "frozen_s"]
 
 FROZEN_S = 2.0
 """A counted energy counter that stands still this long has stopped, s: an idle package
-takes watts, and the slowest counter we know moves ten times a second."""
+takes watts. For a meter that is slower than that, `FROZEN_STEPS` of its steps."""
+FROZEN_STEPS = 3
 GAP_PERIODS = 5.0
 """Power is not bridged over a silence longer than this many periods."""
 SHORTEST_GAP_S = 1.0
@@ -79,6 +80,11 @@ class Window:
         return abs(self.integral) * self.channel.relative_error + edges_j
 
 
+def frozen_s(channel: Channel) -> float:
+    """How long a counter may stand still before it has stopped, s."""
+    return max(FROZEN_S, FROZEN_STEPS * channel.resolution_s)
+
+
 class RunningTotals:
     """Adds samples up, channel by channel."""
 
@@ -125,7 +131,7 @@ class RunningTotals:
     def _settle(self, index: int) -> bool:
         """Believe the seconds a counter stood still, unless they are too many."""
         still_s, self._still_s[index] = self._still_s[index], 0.0
-        if still_s > FROZEN_S:
+        if still_s > frozen_s(self.channels[index]):
             return False
         self._known_s[index] += still_s
         return True
