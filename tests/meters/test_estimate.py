@@ -12,19 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irene.errors import UsageError
+from irene.errors import MeterError, UsageError
+from irene.meters.channel import SensorLostError
+from irene.meters.clock_share import CLOCK_STEP_S, open_clock_share
 from irene.meters.estimate import (
     EstimateMeter,
     assumptions,
     open_estimate,
     probe,
 )
-from irene.meters.estimate_model import FILE, TDP_VARIABLE, basis_of, load_model
+from irene.meters.estimate_model import FILE, TDP_VARIABLE, basis_of, load_models
 from irene.meters.processor import Processor, read_processor
 from irene.meters.processor_table import find_known, known_processors, usual_power
 from tests.meters.made_up_proc import FakeProc
 
-MODEL = load_model()
+MODEL = load_models().without_clock
+WITH_CLOCK = load_models().with_clock
 XEON = "Intel(R) Xeon(R) CPU E3-1240 V2 @ 3.40GHz"
 DATA = Path(os.environ.get("IRENE_DATA_DIR", ".")) / "cpu-load"
 
@@ -35,24 +38,68 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeProc:
     return FakeProc(tmp_path)
 
 
+def cpufreq(
+    fake: FakeProc,
+    khz: list[object],
+    governor: str = "schedutil",
+    least: int = 1_600_000,
+    most: int = 3_800_000,
+) -> None:
+    """CPUs with these clocks."""
+    for index, value in enumerate(khz):
+        folder = f"devices/system/cpu/cpu{index}/cpufreq"
+        fake.sysfs_file(f"{folder}/scaling_cur_freq", f"{value}\n")
+        fake.sysfs_file(f"{folder}/scaling_governor", f"{governor}\n")
+        for whose in ("cpuinfo", "scaling"):
+            fake.sysfs_file(f"{folder}/{whose}_min_freq", f"{least}\n")
+            fake.sysfs_file(f"{folder}/{whose}_max_freq", f"{most}\n")
+
+
+def model_line(fake: FakeProc) -> str:
+    lines = assumptions(fake.root, fake.sysfs)
+    return next(line for line in lines if line.startswith("model "))
+
+
 loads = st.floats(0, 1)
+clocks = st.floats(0.05, 1)
+models = st.sampled_from([MODEL, WITH_CLOCK])
 densities = st.floats(1, 40)
 cores = st.floats(0.5, 256)
 
 
-@given(cores, densities, loads, loads)
-def test_more_load_never_takes_less(cores, density, one, other):
+@given(models, cores, densities, clocks, loads, loads)
+def test_more_load_never_takes_less(model, cores, density, clock, one, other):
     low, high = sorted((one, other))
-    at_low = MODEL.power_w(cores, density, low)
-    assert at_low <= MODEL.power_w(cores, density, high) * (1 + 1e-12)
+    at_low, at_high = (model.power_w(cores, density, x, clock) for x in (low, high))
+    assert at_low <= at_high * (1 + 1e-12)
 
 
-@given(cores, densities, loads)
-def test_power_is_between_idle_and_the_design_power(cores, density, load):
-    idle_w = MODEL.power_w(cores, density, 0.0)
-    power_w = MODEL.power_w(cores, density, load)
+@given(models, cores, densities, clocks, loads)
+def test_power_is_between_idle_and_the_design_power(model, cores, density, clock, load):
+    idle_w = model.power_w(cores, density, 0.0, clock)
+    power_w = model.power_w(cores, density, load, clock)
     assert 0 < idle_w <= power_w * (1 + 1e-12)
     assert power_w <= cores * density
+
+
+@given(cores, st.floats(9, 40), loads, clocks, clocks)
+def test_a_lower_clock_takes_less(cores, density, load, one, other):
+    low, high = sorted((one, other))
+    at_low, at_high = (
+        WITH_CLOCK.power_w(cores, density, load, clock) for clock in (low, high)
+    )
+    assert at_low <= at_high
+    if high > 1.01 * low:
+        assert at_low < at_high
+
+
+@given(models, cores, densities, loads, clocks, st.floats(1, 64))
+def test_a_part_of_a_processor_takes_that_part(
+    model, cores, density, load, clock, parts
+):
+    whole_w = model.power_w(cores, density, load, clock)
+    part_w = model.power_w(cores / parts, density, load, clock)
+    assert part_w * parts == pytest.approx(whole_w)
 
 
 @given(cores, densities, st.floats(0.01, 0.5))
@@ -169,6 +216,130 @@ def _ticks(fake: FakeProc) -> list[str]:
     return (fake.root / "stat").read_text().split()[1:5]
 
 
+def test_the_clock_is_used_where_it_varies(fake):
+    fake.cpuinfo(XEON, "GenuineIntel", cores=4, threads=8)
+    cpufreq(fake, [1_600_000] * 8)
+    assert model_line(fake).startswith("model with the clock")
+    meter = open_estimate(fake.root, fake.sysfs)
+    (channel,) = meter.channels
+    assert channel.relative_error == WITH_CLOCK.relative_error
+    assert "clock" in channel.note
+    meter.close()
+    meter.close()
+    assert probe(fake.root, fake.sysfs).channels == meter.channels
+
+
+def test_the_meter_follows_the_clock(fake):
+    fake.cpuinfo(XEON, "GenuineIntel", cores=4, threads=8)
+    cpufreq(fake, [1_600_000] * 8)
+    basis = basis_of(read_processor(fake.root, fake.sysfs), WITH_CLOCK)
+    share, _ = open_clock_share(fake.sysfs, fake.clock)
+    meter = EstimateMeter(fake.root, basis, WITH_CLOCK, fake.clock, share)
+    powers = []
+    for khz in (1_600_000, 2_700_000, 3_800_000):
+        fake.now_s += 1
+        cpufreq(fake, [khz] * 8)
+        fake.stat(*[int(ticks) + 50 for ticks in _ticks(fake)])
+        powers.append(meter.read()[0])
+    low_w, middle_w, high_w = powers
+    assert low_w < middle_w < high_w
+    # At the same load all of the rise is the base, with the clock squared.
+    rise = (2.7**2 - 1.6**2) / (3.8**2 - 1.6**2)
+    assert (middle_w - low_w) / (high_w - low_w) == pytest.approx(rise)
+    meter.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda fake: None, "no clock is told"),
+        (lambda fake: cpufreq(fake, [2_000_000] * 8, least=3_800_000), "a constant"),
+        (lambda fake: cpufreq(fake, [2_000_000] * 8, "performance"), "performance"),
+        (lambda fake: cpufreq(fake, [2_000_000] * 8, "userspace"), "userspace"),
+        (lambda fake: cpufreq(fake, ["<unknown>"] * 8), "no clock is told"),
+        (lambda fake: cpufreq(fake, [2_000_000] * 8, most=0), "not told"),
+    ],
+)
+def test_without_a_clock_that_varies_the_other_model_is_used(fake, change, why):
+    fake.cpuinfo(XEON, "GenuineIntel", cores=4, threads=8)
+    change(fake)
+    line = model_line(fake)
+    assert line.startswith("model without the clock")
+    assert why in line
+    (channel,) = probe(fake.root, fake.sysfs).channels
+    assert channel.relative_error == MODEL.relative_error
+
+
+def test_the_clock_of_a_virtual_machine_is_not_used(fake):
+    fake.cpuinfo(XEON, "GenuineIntel", cores=4, threads=8, virtual=True)
+    cpufreq(fake, [2_000_000] * 8)
+    assert "virtual machine tells no clock" in model_line(fake)
+
+
+def test_the_mean_clock_is_read_now_and_then(fake):
+    cpufreq(fake, [1_900_000, 3_800_000, "<unknown>"])
+    share, why_not = open_clock_share(fake.sysfs, fake.clock)
+    assert share is not None
+    assert (share.count, why_not) == (2, "")
+    assert share.share() == pytest.approx(0.75)
+    cpufreq(fake, [1_900_000, 1_900_000])
+    fake.now_s += CLOCK_STEP_S / 2
+    assert share.share() == pytest.approx(0.75)  # not read again
+    fake.now_s += CLOCK_STEP_S
+    assert share.share() == pytest.approx(0.5)
+    share.close()
+
+
+def test_each_cpu_has_its_own_highest_clock(fake):
+    cpufreq(fake, [3_800_000, 2_000_000])
+    fake.sysfs_file("devices/system/cpu/cpu1/cpufreq/cpuinfo_max_freq", "2000000\n")
+    share, _ = open_clock_share(fake.sysfs, fake.clock)
+    assert share is not None
+    assert share.share() == 1.0
+    share.close()
+
+
+def test_a_boost_that_the_driver_hides_counts_as_the_highest_clock(fake):
+    cpufreq(fake, [4_200_000, 1_900_000])
+    share, _ = open_clock_share(fake.sysfs, fake.clock)
+    assert share is not None
+    assert share.share() == pytest.approx(0.75)
+    share.close()
+
+
+def test_of_many_cpus_some_are_asked(fake):
+    cpufreq(fake, [1_900_000] * 50)
+    share, _ = open_clock_share(fake.sysfs, fake.clock)
+    assert share is not None
+    assert share.count <= 16
+    assert share.share() == pytest.approx(0.5)
+    share.close()
+
+
+def test_a_clock_that_is_lost_is_said_and_not_made_up(fake):
+    cpufreq(fake, [1_900_000] * 2)
+    share, _ = open_clock_share(fake.sysfs, fake.clock)
+    assert share is not None
+    cpufreq(fake, ["<unknown>"] * 2)
+    with pytest.raises(SensorLostError, match="clock"):
+        share.share()
+    share.close()
+
+
+def test_a_meter_that_cannot_open_leaves_no_file_open(fake, monkeypatch):
+    cpufreq(fake, [1_900_000] * 8)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setenv(TDP_VARIABLE, "much")
+    with pytest.raises(UsageError):
+        open_estimate(fake.root, fake.sysfs)
+    monkeypatch.delenv(TDP_VARIABLE)
+    (fake.root / "stat").unlink()
+    with pytest.raises(MeterError):
+        open_estimate(fake.root, fake.sysfs)
+    assumptions(fake.root, fake.sysfs)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 def test_an_interval_never_goes_below_nothing(fake):
     fake.cpuinfo("AMD EPYC", virtual=True)
     meter = open_estimate(fake.root, fake.sysfs)
@@ -250,22 +421,33 @@ def test_arm_has_no_model_name(fake):
     assert not read_processor(fake.root, fake.sysfs).virtual
 
 
-def test_the_shipped_numbers_say_where_they_are_from():
+@pytest.mark.parametrize("name", ["with_clock", "without_clock"])
+def test_the_shipped_numbers_say_where_they_are_from(name):
     document = json.loads(FILE.read_text(encoding="utf-8"))
-    told = document["provenance"]
-    assert "cpu_load_profiling" in told["data"]
+    assert "cpu_load_profiling" in document["provenance"]["data"]
+    told = document["models"][name]
     errors = told["left_out_mean_error_percent"].values()
     ours, theirs = (
-        sum(error[name] for error in errors) / 3
-        for name in ("ours", "codecarbon_formula")
+        sum(error[who] for error in errors) / 3
+        for who in ("ours", "codecarbon_formula")
     )
     assert ours < theirs
     widest = max(error["width_90"] for error in errors)
-    assert document["model"]["relative_error"] == widest
+    assert told["numbers"]["relative_error"] == widest
+
+
+def test_with_the_clock_every_processor_left_out_is_better_than_codecarbon():
+    document = json.loads(FILE.read_text(encoding="utf-8"))
+    told = document["models"]["with_clock"]["left_out_mean_error_percent"]
+    assert len(told) == 3
+    for error in told.values():
+        assert error["ours"] < error["codecarbon_formula"]
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no {DATA}: set IRENE_DATA_DIR")
-def test_most_measurements_lie_in_the_interval():
+@pytest.mark.parametrize("model", [MODEL, WITH_CLOCK])
+def test_most_measurements_lie_in_the_interval(model):
+    boost_mhz = {"EPYC 8024P": 3000, "Xeon E3-1240 v2": 3800}
     inside = count = 0
     for path in sorted(DATA.glob("*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
@@ -273,9 +455,10 @@ def test_most_measurements_lie_in_the_interval():
                 known = find_known(row["cpu_name"])
                 assert known is not None
                 load = float(row["cpu_load"]) / 100
-                said = MODEL.power_w(known.cores, known.tdp_w_per_core, load)
+                clock = float(row["cpu_freq"]) / boost_mhz.get(known.name, 4000)
+                said = model.power_w(known.cores, known.tdp_w_per_core, load, clock)
                 power_w = float(row["rapl_energy"]) * 3.6e6 / float(row["duration"])
-                inside += abs(power_w - said) <= MODEL.relative_error * said
+                inside += abs(power_w - said) <= model.relative_error * said
                 count += 1
     assert count == 64
     assert inside / count > 0.9
