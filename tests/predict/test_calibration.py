@@ -19,9 +19,9 @@ from irene.predict.join import Joiner
 from irene.predict.known import find_predictor
 from irene.predict.predictor import Predictor
 from irene.predict.scaling import GROUPINGS, PARTS, fit_factors, parts_of, scaled
-from irene.predict.specs.kernels import Tiling
 from irene.predict.specs.method import measurements
 from irene.predict.specs.model import SpecsModel, fit_specs
+from irene.predict.specs.tilings import Tiling
 
 LAB = Hardware("lab", "wall")
 FASTER_OR_SLOWER = {

@@ -17,12 +17,18 @@ from irene.predict.specs import SHARED_JOINER, SpecsMethod, work_of
 from irene.predict.specs.kernels import (
     KernelData,
     KernelModel,
-    Tiling,
     bias_mib,
     fit_kernels,
+)
+from irene.predict.specs.rates import BUSY_SHARE, fit_with_floor, with_floor
+from irene.predict.specs.residual import fit_residual
+from irene.predict.specs.tilings import (
+    Tiling,
+    all_tilings,
+    best_together,
+    explain,
     roofline_work,
 )
-from irene.predict.specs.rates import fit_with_floor, with_floor
 from irene.predict.specs.work import MIB, STREAMS, Kernel
 
 
@@ -88,6 +94,66 @@ def test_a_made_up_machine_is_found_again():
     )
     again = KernelModel.from_dict(fitted.to_dict())
     np.testing.assert_allclose(again.predict(unseen)[0], fitted.predict(unseen)[0])
+
+
+def test_products_smaller_than_measured_follow_from_the_larger():
+    machine = made_up_machine()
+    shapes = ((768, 768), (3072, 768), (768, 3072))
+    large = [
+        Kernel("gemm", (1, m, n, k)) for m in range(1280, 5000, 256) for n, k in shapes
+    ]
+    small = [Kernel("gemm", (1, m, n, k)) for m in (256, 512, 768) for n, k in shapes]
+    noise = np.random.default_rng(0).normal(1.0, 0.005, len(large))
+    data = KernelData.of(large, machine.predict(large)[0] * noise)
+    fitted, _ = fit_kernels(data, floor_limit_j=0.006)
+    predicted, true = fitted.predict(small)[0], machine.predict(small)[0]
+    assert np.abs(predicted / true - 1).mean() < 0.05
+
+
+def test_an_empty_place_in_a_wave_costs_at_least_what_waiting_does():
+    kernels = products()
+    free_places = KernelModel(
+        (Tiling(64, 64, 28),), (np.array([0.06, 0.0, 0.0008]),), 0.0, 0.003, None
+    )
+    data = KernelData.of(kernels, free_places.predict(kernels)[0])
+    fitted, _ = fit_kernels(data, floor_limit_j=0.006)
+    for tile_j, wave_j, _ in fitted.rates:
+        assert wave_j >= (1 - BUSY_SHARE) * (tile_j + wave_j) - 1e-12
+
+
+def test_tilings_that_the_measured_products_cannot_tell_apart_count_once():
+    kernels = [Kernel("gemm", (1, m, 768, 768)) for m in range(256, 2049, 256)]
+    energy_j, _ = made_up_machine().predict(kernels)
+    found = explain(kernels, energy_j, 0.006, np.zeros(len(kernels)), all_tilings())
+    together = [e.tilings for e in found if Tiling(64, 64, 28) in e.tilings]
+    assert len(together) == 1
+    assert Tiling(64, 32, 56) in together[0]
+    assert sorted(t for e in found for t in e.tilings) == sorted(all_tilings())
+
+
+def test_an_average_does_at_least_as_well_as_the_best_alone():
+    machine, kernels = made_up_machine(), products()
+    noise = np.random.default_rng(1).normal(1.0, 0.05, len(kernels))
+    energy_j = machine.predict(kernels)[0] * noise
+    known = machine.bias_j_per_mib * bias_mib(kernels)
+    found = explain(kernels, energy_j, 0.006, known, all_tilings())
+    kept = best_together(found)
+    mean = np.mean([e.errors for e in kept], axis=0)
+    assert mean @ mean <= found[0].loss
+    assert list(kept) == found[: len(kept)]
+
+
+def test_one_layout_of_a_weight_tells_about_the_other():
+    sizes = np.log([256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0])
+    bend = 0.1 * np.sin(2 * sizes)
+    shapes = np.vstack([np.column_stack([sizes, np.full(6, x)]) for x in (0.0, 0.15)])
+    left_out = 8
+    kept = np.delete(np.arange(12), left_out)
+    logs = np.concatenate([bend, bend])
+    residual = fit_residual(shapes[kept], logs[kept], np.full(11, 6.0))
+    assert residual is not None
+    predicted = float(residual.predict(shapes[[left_out]])[0])
+    assert abs(predicted - logs[left_out]) < 0.5 * abs(logs[left_out])
 
 
 def test_a_bias_costs_only_where_there_is_one():

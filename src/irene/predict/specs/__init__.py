@@ -1,7 +1,8 @@
 """`specs`: energy from shapes alone; nothing is run.
 
 - `work`: what a tree makes a machine do: kernels, bytes, calls.
-- `kernels`: energy of single kernels; `rates`, `residual`: how they are fitted.
+- `kernels`: energy of single kernels; `tilings`, `rates`, `residual`: how they are
+  fitted.
 - `composition`: from kernels to modules.
 - `model`: `SpecsModel`, a machine; `method`: the same as a method of `METHODS`.
 - `fallback`: models without a config.

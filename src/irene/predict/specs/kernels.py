@@ -1,86 +1,40 @@
-"""Energy of single kernels: a roofline on tiles and waves, a floor, a correction.
-
-A GPU works on tiles of the result, as many at a time as it has room for. A product
-whose result does not fill the last tile or the last wave costs as if it did. Which
-tiles and how many at a time is not known: the combinations that explain the measured
-kernels best, also when the smallest or largest are left out, are averaged.
-"""
+"""Energy of single kernels: a roofline, a floor that the host sets, a correction."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.specs.rates import FloorFit, fit_with_floor, with_floor
+from irene.predict.specs.rates import with_floor
 from irene.predict.specs.residual import Residual, fit_residual
+from irene.predict.specs.tilings import (
+    NO_TILING,
+    PRODUCTS,
+    Tiling,
+    all_tilings,
+    best_together,
+    explain,
+    roofline_work,
+)
 from irene.predict.specs.work import MIB, Kernel
 
 __all__ = [
     "KernelData",
     "KernelModel",
-    "Tiling",
     "bias_mib",
     "coordinates",
     "fit_kernels",
-    "roofline_work",
     "with_residual",
 ]
 
 Floats = npt.NDArray[np.float64]
 
-TILES = (
-    (32, 32), (64, 32), (32, 64), (64, 64),
-    (128, 32), (128, 64), (64, 128), (128, 128),
-)  # fmt: skip
-WAVES = (
-    0, 10, 12, 14, 15, 16, 20, 24, 28, 30, 32, 36, 40, 42, 45, 48, 56, 60, 64, 72,
-    80, 84, 96, 108, 112, 120, 132,
-)  # fmt: skip
-"""Tiles that may run at a time; 0 for any number."""
-PRODUCTS = ("gemm", "bmm")
-FINALISTS = 40
-AVERAGED = 12
-WORST_AVERAGED = 2.0
-FEW_ROWS = 64
-"""Products of fewer rows (a pooler's) say nothing about tiles and waves."""
 LAYOUT_STEP = 0.15
 """Distance between the two layouts of a weight in the coordinates of the correction."""
-
-
-class Tiling(NamedTuple):
-    """Size of a tile of the result, and how many run at a time."""
-
-    rows: int
-    columns: int
-    waves: int
-
-
-NO_TILING = Tiling(1, 1, 0)
-
-
-def roofline_work(kernels: Sequence[Kernel], tiling: Tiling) -> Floats:
-    """Work of kernels of one group, a column for each rate.
-
-    Products: GFLOP of whole tiles, GFLOP of whole waves, MiB of both factors and the
-    result. Other kernels: MiB read and written.
-    """
-    if kernels[0].group not in PRODUCTS:
-        sizes = np.array([k.sizes for k in kernels], dtype=float)
-        itemsize = np.array([k.itemsize for k in kernels], dtype=float)
-        moved: Floats = 2 * sizes.prod(axis=1) * itemsize / MIB
-        return moved[:, None]
-    batch, m, n, k = np.array([kernel.sizes for kernel in kernels], dtype=float).T
-    itemsize = np.array([kernel.itemsize for kernel in kernels], dtype=float)
-    tiles = batch * np.ceil(m / tiling.rows) * np.ceil(n / tiling.columns)
-    per_tile = 2.0 * tiling.rows * tiling.columns * k / 1e9
-    whole = np.ceil(tiles / tiling.waves) * tiling.waves if tiling.waves else tiles
-    factors = itemsize * batch * (m * k + n * k + m * n) / MIB
-    return np.column_stack([tiles * per_tile, whole * per_tile, factors])
 
 
 def bias_mib(kernels: Sequence[Kernel]) -> Floats:
@@ -160,12 +114,6 @@ class KernelModel:
         )
 
 
-class _Candidate(NamedTuple):
-    loss: float
-    fit: FloorFit
-    tiling: Tiling
-
-
 @dataclass(frozen=True, slots=True)
 class KernelData:
     """Distinct kernels of one group with their mean measured energy."""
@@ -206,27 +154,20 @@ def fit_kernels(
     """
     group = data.kernels[0].group
     if tilings is None:
-        grid = [Tiling(*tile, waves) for tile, waves in product(TILES, WAVES)]
-        tilings = grid if group in PRODUCTS else [NO_TILING]
-    fixed = bias_j_per_mib * bias_mib(data.kernels) if group == "gemm" else None
-    found = [
-        _Candidate(fit.loss, fit, tiling)
-        for tiling in tilings
-        for fit in [_fit(data, tiling, floor_limit_j, fixed)]
-    ]
-    found.sort(key=lambda candidate: candidate.loss)
-    if len(found) > 1:
-        found = _by_extrapolation(data, found[:FINALISTS], floor_limit_j, fixed)
-    best = found[0]
-    kept = [c for c in found[:AVERAGED] if c.loss <= WORST_AVERAGED * best.loss]
+        tilings = all_tilings() if group in PRODUCTS else [NO_TILING]
+    fixed = np.zeros(len(data.kernels))
+    if group == "gemm":
+        fixed = bias_j_per_mib * bias_mib(data.kernels)
+    found = explain(data.kernels, data.energy_j, floor_limit_j, fixed, tilings)
+    kept = [(t, e.fit.rates) for e in best_together(found) for t in e.tilings]
     model = KernelModel(
-        tuple(c.tiling for c in kept),
-        tuple(c.fit.rates for c in kept),
+        tuple(tiling for tiling, _ in kept),
+        tuple(rates for _, rates in kept),
         bias_j_per_mib,
-        best.fit.floor_j,
+        found[0].fit.floor_j,
         None,
     )
-    return with_residual(model, data), best.fit.loss
+    return with_residual(model, data), found[0].fit.loss
 
 
 def with_residual(model: KernelModel, data: KernelData) -> KernelModel:
@@ -235,43 +176,3 @@ def with_residual(model: KernelModel, data: KernelData) -> KernelModel:
     logs = np.log(data.energy_j / np.maximum(base, 1e-12))
     residual = fit_residual(coordinates(data.kernels), logs, data.repeats)
     return replace(model, residual=residual)
-
-
-def _fit(
-    data: KernelData, tiling: Tiling, floor_limit_j: float, fixed: Floats | None
-) -> FloorFit:
-    work = roofline_work(data.kernels, tiling)
-    return fit_with_floor(work, data.energy_j, floor_limit_j, fixed)
-
-
-def _by_extrapolation(
-    data: KernelData,
-    candidates: list[_Candidate],
-    floor_limit_j: float,
-    fixed: Floats | None,
-) -> list[_Candidate]:
-    """Candidates in the order of how well they also predict the ends from the rest."""
-    rows = np.array([k.sizes[0] * k.sizes[1] for k in data.kernels], dtype=float)
-    columns = np.array([k.sizes[2] for k in data.kernels], dtype=float)
-    size = rows if data.kernels[0].group == "gemm" else rows * columns
-    usual = rows > FEW_ROWS
-    if not usual.any():
-        return candidates
-    low, high = np.quantile(size[usual], (0.35, 0.65))
-    scored = []
-    for candidate in candidates:
-        work = roofline_work(data.kernels, candidate.tiling)
-        loss = candidate.loss
-        for held_out in (usual & (size <= low), usual & (size >= high)):
-            rest = ~held_out
-            if not rest.any():
-                continue
-            known = None if fixed is None else fixed[rest]
-            fit = fit_with_floor(work[rest], data.energy_j[rest], floor_limit_j, known)
-            roofline_j = work[held_out] @ fit.rates
-            if fixed is not None:
-                roofline_j = roofline_j + fixed[held_out]
-            predicted = with_floor(roofline_j, fit.floor_j)
-            loss += float(np.mean((predicted / data.energy_j[held_out] - 1.0) ** 2))
-        scored.append(candidate._replace(loss=loss))
-    return sorted(scored, key=lambda candidate: candidate.loss)

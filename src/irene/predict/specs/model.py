@@ -12,15 +12,13 @@ import numpy.typing as npt
 from irene.errors import UsageError
 from irene.predict.specs.composition import Composition, ParentData, fit_composition
 from irene.predict.specs.kernels import (
-    TILES,
     KernelData,
     KernelModel,
-    Tiling,
     fit_kernels,
-    roofline_work,
     with_residual,
 )
 from irene.predict.specs.rates import with_floor
+from irene.predict.specs.tilings import TILES, Tiling, roofline_work
 from irene.predict.specs.work import MIB, OTHER, Kernel, TreeWork
 
 __all__ = ["Measurements", "NodeEnergies", "SpecsModel", "fit_specs"]
@@ -28,9 +26,17 @@ __all__ = ["Measurements", "NodeEnergies", "SpecsModel", "fit_specs"]
 Floats = npt.NDArray[np.float64]
 
 MODEL_WEIGHT = 20.0
-"""Weight of a whole model's measurement against that of one module."""
+"""Weight of a whole model's measurement against that of one module.
+
+Models have tens of modules, and both levels matter. Between 5 and 60 no error on PC1
+changes by more than a tenth of a point where a model is left out.
+"""
 FLOOR_LIMIT = 2.0
-"""Largest floor that is believed, as a multiple of the least energy of any kernel."""
+"""Largest floor that is believed, as a multiple of the least energy of any kernel.
+
+A call takes the host about as long whatever it starts: on PC1 15 to 28 µs for all
+primitives but linear layers. A much larger floor is a roofline that fits badly.
+"""
 SAME_LOSS = 1.3
 
 

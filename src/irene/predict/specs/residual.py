@@ -18,6 +18,9 @@ AMPLITUDES = (0.01, 0.02, 0.04, 0.08, 0.16)
 NOISE = 0.008
 """Relative noise of one measurement: the meter repeats to 0.6 to 1.3 %."""
 SMALLEST_SPREAD = 0.3
+LAYOUT_SPREADS = (0.9, 0.5, 0.3)
+"""Spreads of the last coordinate, a weight's layout, which has no scale of its own:
+the larger, the more one layout says about the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +87,30 @@ def fit_residual(coordinates: Floats, logs: Floats, repeats: Floats) -> Residual
         return None
     centre = coordinates.mean(axis=0)
     spread = np.maximum(coordinates.std(axis=0), SMALLEST_SPREAD)
-    points = np.round((coordinates - centre) / spread, 6)
     noise = np.diag(NOISE**2 / np.minimum(repeats, 6.0) + 1e-6)
-    best: tuple[float, float, float, Floats] | None = None
-    for length in LENGTHS:
-        correlation = _correlation(points, points, length)
-        for amplitude in AMPLITUDES:
-            factor = np.linalg.cholesky(amplitude**2 * correlation + noise)
-            half = np.linalg.solve(factor, logs)
-            evidence = float(-0.5 * half @ half - np.log(np.diag(factor)).sum())
-            if best is None or evidence > best[0]:
-                weights = np.linalg.solve(factor.T, half)
-                best = (evidence, length, amplitude, weights)
+    best: tuple[float, Residual] | None = None
+    both_layouts = bool(np.ptp(coordinates[:, -1]) > 0)
+    for layout in LAYOUT_SPREADS if both_layouts else LAYOUT_SPREADS[:1]:
+        scale = np.append(spread[:-1], layout)
+        points = np.round((coordinates - centre) / scale, 6)
+        for length in LENGTHS:
+            correlation = _correlation(points, points, length)
+            for amplitude in AMPLITUDES:
+                prior = amplitude**2 * correlation
+                evidence, weights = _condition(prior + noise, logs)
+                if best is None or evidence > best[0]:
+                    found = Residual(centre, scale, points, weights, length, amplitude)
+                    best = (evidence, found)
     assert best is not None
-    _, length, amplitude, weights = best
-    return Residual(centre, spread, points, weights, length, amplitude)
+    return best[1]
+
+
+def _condition(covariance: Floats, logs: Floats) -> tuple[float, Floats]:
+    """Log marginal likelihood up to a constant, and the weight of every point."""
+    factor = np.linalg.cholesky(covariance)
+    half = np.linalg.solve(factor, logs)
+    evidence = float(-0.5 * half @ half - np.log(np.diag(factor)).sum())
+    return evidence, np.linalg.solve(factor.T, half)
 
 
 def _correlation(a: Floats, b: Floats, length: float) -> Floats:
