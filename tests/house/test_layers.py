@@ -14,7 +14,16 @@ from pathlib import Path
 import pytest
 
 ROWS = (
-    ("tree", "spec", "energy", "hardware", "errors", "whole_file", "_callable"),
+    (
+        "tree",
+        "spec",
+        "energy",
+        "hardware",
+        "errors",
+        "picture",
+        "whole_file",
+        "_callable",
+    ),
     ("trace",),
     ("meters",),
     ("measure",),
@@ -29,6 +38,7 @@ ROWS = (
 ROW_OF = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
 WORDS = frozenset(ROWS[0])
 WORDS_MAY_IMPORT = frozenset({*sys.stdlib_module_names, "numpy"})
+EXTRAS = {"picture": frozenset({"resvg_py"})}  # optional, imported where it is used
 FACADE = "irene"  # irene/__init__.py: may reach everything, so only cli may use it
 
 
@@ -54,7 +64,7 @@ def judge(room: str, target: str) -> str | None:
     """Why a module of `room` may not import `target`, or None if it may."""
     top, _, rest = target.partition(".")
     if top != "irene":
-        if room in WORDS and top not in WORDS_MAY_IMPORT:
+        if room in WORDS and top not in WORDS_MAY_IMPORT | EXTRAS.get(room, set()):
             return f"the words may not import {top}"
         return None
     other = rest.partition(".")[0]

@@ -18,6 +18,7 @@ from irene.meters.known import (
     open_meters,
 )
 from irene.meters.machine import describe_machine
+from irene.meters.sampler import check_period
 from tests.meters.made_up import ListMeter
 from tests.meters.made_up_proc import FakeProc
 
@@ -207,3 +208,15 @@ def test_the_machine_in_words(fake):
 def test_intel_says_turbo_the_other_way_round(fake):
     fake.sysfs_file("devices/system/cpu/intel_pstate/no_turbo", "0\n")
     assert describe_machine(fake.root, fake.sysfs)["turbo"] == "on"
+
+
+def test_a_meter_that_is_not_counted_must_still_be_read_in_time() -> None:
+    class Wrapping(ListMeter):
+        longest_interval_s = 30.0
+
+    wall = ListMeter([WALL], [[100.0]], name="wall")
+    wrapping = Wrapping([PACKAGE], [[1.0]], name="rapl")
+    _, shown = count_once([wall, wrapping])
+    assert not shown.channels[0].counted
+    with pytest.raises(UsageError, match="every 30 s"):
+        check_period([shown], 31.0)

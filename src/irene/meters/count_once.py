@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -24,6 +25,11 @@ class _Relabelled:
     def name(self) -> str:
         """Name of the meter inside."""
         return self._meter.name
+
+    @property
+    def longest_interval_s(self) -> float:
+        """How often the meter inside must be read at least, s."""
+        return float(getattr(self._meter, "longest_interval_s", math.inf))
 
     def read(self) -> Sequence[float]:
         """Values of the meter inside."""

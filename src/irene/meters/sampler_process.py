@@ -67,7 +67,12 @@ class SamplerProcess:
             text=True,
             bufsize=1,
         )
-        first = self._hear()
+        try:
+            first = self._hear()
+        except BaseException:
+            self._end()
+            self._forget_folder()
+            raise
         if "error" in first:
             self._end()
             self._forget_folder()

@@ -2,7 +2,7 @@
 
 - `model_tree`: `ModelTree`, what everybody passes around.
 - `node`: `Node`, a view of one row.
-- `columns`: the arrays inside.
+- `columns`: the arrays inside; `features`: measured values beside the energy.
 - `builder`: `TreeBuilder`, how trees are made.
 - `folding`: fold, unfold, cut.
 - `document`: the JSON document, out and in.

@@ -14,6 +14,7 @@ from irene.hardware import Hardware
 from irene.spec import RunSpec
 from irene.tree.builder import TreeBuilder
 from irene.tree.columns import KINDS, EnergyColumns, Signature
+from irene.tree.features import from_rows, of_row
 from irene.tree.model_tree import SOURCES, ModelTree
 from irene.whole_file import whole_file
 
@@ -68,6 +69,9 @@ def _nodes(tree: ModelTree) -> dict[str, Any]:
             node["members"] = [
                 {"name": name, "place": place} for name, place in tree.members[row]
             ]
+        known = of_row(tree.features, row)
+        if known:
+            node["features"] = known
         node["children"] = []
         nodes.append(node)
         if row:
@@ -146,13 +150,14 @@ def from_json(text: str | bytes) -> ModelTree:
         )
     try:
         return _read(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
         raise FormatError(f"corrupt tree: {type(error).__name__}: {error}") from error
 
 
 def _read(document: Mapping[str, Any]) -> ModelTree:
     builder = TreeBuilder()
     energies: list[tuple[float, float, float, int]] = []
+    features: list[dict[str, float]] = []
     stack: list[tuple[int, str, Mapping[str, Any]]] = [(-1, "", document["tree"])]
     while stack:
         parent, above, node = stack.pop()
@@ -169,6 +174,7 @@ def _read(document: Mapping[str, Any]) -> ModelTree:
         if node["kind"] not in KINDS:
             raise ValueError(f"unknown kind {node['kind']!r}")
         energies.append(_energy(node))
+        features.append({k: float(v) for k, v in node.get("features", {}).items()})
         children = reversed(node["children"])
         stack.extend((handle, node["path"], child) for child in children)
     tree = builder.build(
@@ -177,7 +183,7 @@ def _read(document: Mapping[str, Any]) -> ModelTree:
         provenance=document["provenance"],
         notes=document["notes"],
         unsupported=document["unsupported"],
-    )
+    ).with_features(from_rows(features))
     if document["produced_by"] is None:
         return tree
     joules, low, high, source = (

@@ -9,6 +9,7 @@ import numpy as np
 
 from irene.errors import UsageError
 from irene.tree.columns import KINDS, Ints
+from irene.tree.features import of_row, selected
 
 if TYPE_CHECKING:
     from irene.tree.model_tree import ModelTree
@@ -22,7 +23,8 @@ def fold(tree: ModelTree) -> ModelTree:
     """Equal siblings that differ only by a number in their name, or by call, as one.
 
     Two siblings are equal when their whole subtrees are: names below, ops, shapes,
-    dtypes, costs and energies. Which sibling stood where is kept for `unfold`.
+    dtypes, costs, energies and measured values. Which sibling stood where is kept for
+    `unfold`.
 
     Args:
         tree: Any tree; an already folded one is unfolded first.
@@ -53,6 +55,7 @@ def fold(tree: ModelTree) -> ModelTree:
         tree.columns.select(rows, count=np.array(count, dtype=np.int64)),
         members=members,
         energy=tree.energy and tree.energy.select(rows),
+        features=selected(tree.features, rows),
     )
 
 
@@ -69,6 +72,11 @@ def _subtree_classes(tree: ModelTree) -> list[int]:
         rows = zip(*(column.tolist() for column in columns_of_energy), strict=True)
         # Unknown equals unknown, which not-a-number does not.
         energies = [None if np.isnan(row[0]) else row for row in rows]
+    if tree.features:
+        measured = (
+            tuple(of_row(tree.features, row).items()) for row in range(len(tree))
+        )
+        energies = list(zip(energies, measured, strict=True))
     names, parents = columns.name.tolist(), tree.parents.tolist()
     below: list[list[int]] = [[] for _ in keys]
     numbers: dict[object, int] = {}
@@ -123,6 +131,7 @@ def unfold(tree: ModelTree) -> ModelTree:
         strings=tuple(strings),
         members={},
         energy=tree.energy and tree.energy.select(rows),
+        features=selected(tree.features, rows),
     )
 
 
@@ -163,5 +172,7 @@ def cut(tree: ModelTree, level: str) -> ModelTree:
     deepest = KINDS.index(level)
     keep = np.flatnonzero(tree.columns.kind <= deepest)
     return tree._derive(
-        tree.columns.select(keep), energy=tree.energy and tree.energy.select(keep)
+        tree.columns.select(keep),
+        energy=tree.energy and tree.energy.select(keep),
+        features=selected(tree.features, keep),
     )

@@ -23,6 +23,17 @@ __all__ = ["operator_section", "tree_section"]
 
 OPEN_SHARE = 0.02
 """Modules with this share are open when the page is."""
+MEASURED = {
+    "times_mean": (1e3, "ms"),
+    "times_spread": (100, "%"),
+    "cpu": (1, "%"),
+    "gpu": (1, "%"),
+    "mem": (1, "%"),
+    "gpu_mem": (1, "%"),
+    "gpu_clk": (1, "MHz"),
+    "gpu_mem_clk": (1, "MHz"),
+}
+"""Measured values that are told of a node, how they are scaled, and their units."""
 ROUNDING = 1e-9
 """Own energy below this part of a node's is what adding up has left."""
 
@@ -162,7 +173,7 @@ def _tooltip(tree: ModelTree, line: Line) -> str:
     facts = [f"{ranged_path(node) or node.op} · {node.op}"]
     if times > 1:
         facts.append(f"{times:,} equal nodes; one of them:")
-    facts += _energy_facts(node)
+    facts += [*_energy_facts(node), *_measured_facts(node)]
     facts.append(
         f"{human(node.flops, 'FLOP')}{' (no formula)' if node.unsupported else ''} · "
         f"{human(node.bytes_read, 'B')} read · {human(node.bytes_written, 'B')} written"
@@ -180,6 +191,16 @@ def _energy_facts(node: Node) -> list[str]:
     if own is not None and node.children and abs(own) > ROUNDING * energy.joules:
         fact += f" · own {human_energy(own)}"
     return [fact]
+
+
+def _measured_facts(node: Node) -> list[str]:
+    known = node.features
+    facts = [
+        f"{name.removesuffix('_mean')} {known[name] * scale:.4g} {unit}"
+        for name, (scale, unit) in MEASURED.items()
+        if name in known
+    ]
+    return [" · ".join(facts)] if facts else []
 
 
 def _shapes(shapes: tuple[Shape, ...]) -> str:

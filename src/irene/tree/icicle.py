@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 
 import numpy as np
@@ -12,7 +13,7 @@ from irene.tree.node import Node
 from irene.tree.text import member_names
 from irene.tree.view import main_key, weights
 
-__all__ = ["icicle", "shade"]
+__all__ = ["PlacedBox", "icicle", "placed_boxes", "shade"]
 
 LEVEL_HEIGHT = 24
 NARROWEST = 0.0015
@@ -27,6 +28,50 @@ def shade(share: float) -> int:
     return int(np.searchsorted(STEPS, share, side="right"))
 
 
+@dataclass(frozen=True, slots=True)
+class PlacedBox:
+    """The box of one node.
+
+    Attributes:
+        row: The node's row in its tree.
+        name: Of the node, with the number of equal ones it stands for.
+        level: Below the model.
+        start: Where it begins, as a part of the whole width.
+        share: How wide it is, as a part of the whole width.
+    """
+
+    row: int
+    name: str
+    level: int
+    start: float
+    share: float
+
+
+def placed_boxes(tree: ModelTree) -> list[PlacedBox]:
+    """A box for every node wide enough to be seen; space without one is a module's own.
+
+    Args:
+        tree: The tree, folded as it is to be shown.
+    """
+    weight = np.nan_to_num(weights(tree, main_key(tree)))
+    whole = weight[0]
+    left = np.zeros(len(tree))
+    boxes = []
+    for row in range(len(tree)):
+        _place_children(tree, row, weight, left)
+        share = weight[row] / whole if whole > 0 else float(row == 0)
+        too_deep = tree.columns.kind[row] > KINDS.index("ml")
+        if share < NARROWEST or too_deep:
+            continue
+        node = Node(tree, row)
+        times = f" ×{node.count}" if node.count > 1 else ""
+        name = f"{member_names(node) or node.op}{times}"
+        start = left[row] / whole if whole > 0 else 0.0
+        level = int(tree.columns.depth[row])
+        boxes.append(PlacedBox(row, name, level, float(start), float(share)))
+    return boxes
+
+
 def icicle(tree: ModelTree, label: str) -> str:
     """The tree as an SVG element; space without a box is a module's own.
 
@@ -37,24 +82,12 @@ def icicle(tree: ModelTree, label: str) -> str:
         tree: The tree, folded as it is to be shown.
         label: What the picture shows, for those who do not see it.
     """
-    weight = np.nan_to_num(weights(tree, main_key(tree)))
-    whole = weight[0]
-    left = np.zeros(len(tree))
-    boxes, deepest = [], 0
-    for row in range(len(tree)):
-        _place_children(tree, row, weight, left)
-        share = weight[row] / whole if whole > 0 else float(row == 0)
-        too_deep = tree.columns.kind[row] > KINDS.index("ml")
-        if share < NARROWEST or too_deep:
-            continue
-        level = int(tree.columns.depth[row])
-        deepest = max(deepest, level)
-        start = left[row] / whole if whole > 0 else 0.0
-        boxes.append(_box(Node(tree, row), level, start, share))
-    height = (deepest + 1) * LEVEL_HEIGHT
+    boxes = placed_boxes(tree)
+    height = (max((box.level for box in boxes), default=0) + 1) * LEVEL_HEIGHT
+    drawn = "".join(_box(tree, box) for box in boxes)
     return (
         f'<svg class="icicle" role="img" height="{height}" '
-        f'aria-label="{escape(label)}">{"".join(boxes)}</svg>'
+        f'aria-label="{escape(label)}">{drawn}</svg>'
     )
 
 
@@ -68,13 +101,14 @@ def _place_children(
         position += weight[child]
 
 
-def _box(node: Node, level: int, start: float, share: float) -> str:
-    times = f" ×{node.count}" if node.count > 1 else ""
-    name = escape(f"{member_names(node) or node.op}{times}")
-    text = f'<text x="5" y="16">{name}</text>' if share >= NARROWEST_LABEL else ""
+def _box(tree: ModelTree, box: PlacedBox) -> str:
+    name, op = escape(box.name), escape(Node(tree, box.row).op)
+    label = box.share >= NARROWEST_LABEL
+    text = f'<text x="5" y="16">{name}</text>' if label else ""
     return (
-        f'<svg data-row="n{node.row}" x="{start:.3%}" y="{level * LEVEL_HEIGHT}" '
-        f'width="{share:.3%}" height="{LEVEL_HEIGHT}">'
-        f"<title>{name} ({escape(node.op)}): {share:.1%}</title>"
-        f'<rect class="c{shade(share)}" width="100%" height="100%"/>{text}</svg>'
+        f'<svg data-row="n{box.row}" x="{box.start:.3%}" '
+        f'y="{box.level * LEVEL_HEIGHT}" '
+        f'width="{box.share:.3%}" height="{LEVEL_HEIGHT}">'
+        f"<title>{name} ({op}): {box.share:.1%}</title>"
+        f'<rect class="c{shade(box.share)}" width="100%" height="100%"/>{text}</svg>'
     )

@@ -15,6 +15,7 @@ from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.spec import RunSpec
 from irene.tree.columns import KINDS, Columns, EnergyColumns, Floats, Ints, Signature
+from irene.tree.features import checked
 from irene.tree.node import Node
 
 __all__ = ["OWN", "Cost", "ModelTree"]
@@ -65,6 +66,8 @@ class ModelTree:
         notes: Assumptions a reader should know, in words.
         unsupported: Ops that ran without a FLOP formula, and how often each did.
         energy: Energy of every row, or None.
+        features: What else was measured of every row, by name, for one instance; NaN
+            where unknown.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class ModelTree:
         notes: Sequence[str] = (),
         unsupported: Mapping[str, int] | None = None,
         energy: EnergyColumns | None = None,
+        features: Mapping[str, Floats] | None = None,
     ) -> None:
         self.columns = columns
         self.strings = tuple(strings)
@@ -91,6 +95,7 @@ class ModelTree:
         self.notes = tuple(notes)
         self.unsupported = dict(unsupported or {})
         self.energy = energy
+        self.features = dict(features or {})
 
     # Structure ----------------------------------------------------------------
 
@@ -279,6 +284,10 @@ class ModelTree:
             )
         return self._derive(self.columns, energy=energy, hardware=hardware)
 
+    def with_features(self, features: Mapping[str, Floats]) -> ModelTree:
+        """The same tree carrying these measured values, by name, one per row."""
+        return self._derive(self.columns, features=checked(features, len(self)))
+
     # Shapes of the same tree --------------------------------------------------
 
     def fold(self) -> ModelTree:
@@ -310,6 +319,7 @@ class ModelTree:
             "notes": self.notes,
             "unsupported": self.unsupported,
             "energy": self.energy,
+            "features": self.features,
         }
         return ModelTree(columns, **{**keep, **changed})
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from irene.energy import Energy
 from irene.tree.columns import KINDS, Shape, Signature
+from irene.tree.features import of_row
 
 if TYPE_CHECKING:
     from irene.tree.model_tree import ModelTree
@@ -119,6 +120,11 @@ class Node:
     def energy(self) -> Energy | None:
         """Energy of one instance, or None where nothing is known."""
         return self.tree.energy_of(self.row)
+
+    @property
+    def features(self) -> dict[str, float]:
+        """What else was measured of one instance, by name; only what is known."""
+        return of_row(self.tree.features, self.row)
 
     @property
     def own_j(self) -> float | None:
