@@ -36,8 +36,19 @@ def whole_number(text: str) -> int:
     return whole
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Which model is run, at which size, and how."""
+DEVICE = "meta (default): shapes alone; cpu, cuda: run the model for real"
+
+
+def add_run_options(
+    parser: argparse.ArgumentParser, device: str = "meta", device_help: str = DEVICE
+) -> None:
+    """Which model is run, at which size, and how.
+
+    Args:
+        parser: Gets the options.
+        device: Where it is run unless the user says otherwise.
+        device_help: What the user is told about that.
+    """
     parser.add_argument(
         "model",
         metavar="MODEL",
@@ -72,10 +83,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "--model-class", metavar="NAME",
         help="class of transformers to build, e.g. BertForSequenceClassification",
     )  # fmt: skip
-    group.add_argument(
-        "--device", default="meta",
-        help="meta (default): shapes alone; cpu, cuda: run the model for real",
-    )  # fmt: skip
+    group.add_argument("--device", default=device, help=device_help)
     group.add_argument(
         "--no-limits", action="store_true",
         help="accept configs and sizes past the limits",

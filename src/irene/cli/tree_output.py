@@ -73,9 +73,11 @@ def csv_text(tree: ModelTree) -> str:
     """One row per node; costs are of one instance."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
+    writer.writerow((*CSV_COLUMNS, *tree.features))
     for node in tree.nodes():
-        writer.writerow(_csv_row(tree, node))
+        known = node.features
+        measured = [known.get(name, "") for name in tree.features]
+        writer.writerow([*_csv_row(tree, node), *measured])
     return text.getvalue()
 
 

@@ -6,12 +6,14 @@
 - `jsonl`, `jsonl_writer`: the JSONL files of the 2021 data.
 - `parquet`: our own format, `irene.nodes/1`.
 - `values`: what a measured node can hold; `lines`, `whole_file`: files, safely.
+- `from_trees`: from measured trees to a table, and into a file.
 - `summary`: what is in a table, in numbers.
 - `fetch`: downloads the public data.
 """
 
 from irene.dataset.csv_writer import write_folder
 from irene.dataset.formats import read_data, write_data
+from irene.dataset.from_trees import add_to_file, table_of
 from irene.dataset.irene2021 import read_folder
 from irene.dataset.jsonl import read_jsonl
 from irene.dataset.jsonl_writer import copy_with_predictions, write_jsonl
@@ -29,12 +31,14 @@ __all__ = [
     "NodeTable",
     "Provenance",
     "TreeKey",
+    "add_to_file",
     "copy_with_predictions",
     "read_data",
     "read_folder",
     "read_jsonl",
     "read_parquet",
     "read_provenance",
+    "table_of",
     "write_data",
     "write_folder",
     "write_jsonl",

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from irene.trace.captor import Captor, Nobody, composite_call
 from irene.trace.costs.call import Call, TensorSpec, dtype_name, tensors_in
 from irene.trace.costs.table import COSTS, math_cost, math_name
 from irene.trace.gradients import Gradients, Leaf
@@ -90,6 +91,7 @@ class Recorder:
 
     Args:
         model: The model.
+        captor: Is handed the call behind every node, if anybody wants them.
 
     Attributes:
         builder: The nodes so far.
@@ -97,8 +99,9 @@ class Recorder:
         gradients: Where backward ops belong, when recording a training step.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, captor: Captor | None = None) -> None:
         self.model = model
+        self._captor = captor or Nobody()
         self.names = ModuleNames(model)
         self.builder = TreeBuilder()
         self.unsupported: dict[str, int] = {}
@@ -154,6 +157,7 @@ class Recorder:
         self.gradients.modules.setdefault(path, handle)
         atomic = primitive and op in COSTS
         self._stack.append(_Scope(handle, path, primitive, atomic, module))
+        self._captor.enter(handle, module, args, kwargs)
 
     def _leave_module(
         self, module: nn.Module, args: Any, kwargs: Any, out: Any
@@ -171,6 +175,7 @@ class Recorder:
         row.params = self.names.params(module)
         if scope.is_atomic:
             self._add_atomic(scope, row.op, args, kwargs, inputs, outputs, module)
+        self._captor.leave(scope.handle, self.builder)
 
     # Functions ----------------------------------------------------------------
 
@@ -186,6 +191,7 @@ class Recorder:
             return self._call_in_composite(composite, func, args, kwargs)
         self._close_composite()
         scope = self._open_function(name)
+        self._captor.enter(scope.handle, func, args, kwargs)
         out = run_on_meta(func, args, kwargs)
         self._stack.pop()
         self._close_function(scope, name, args, kwargs, out)
@@ -217,6 +223,7 @@ class Recorder:
         self._name(scope, name)
         if name in MATRIX_FUNCTIONS:
             self._move_out_copies(scope)
+        self._captor.leave(scope.handle, self.builder)
 
     def _name(self, scope: _Scope, name: str) -> None:
         """Give a function node a name that is unique below its parent."""
@@ -235,6 +242,7 @@ class Recorder:
         row = self.builder.rows.pop()
         assert scope.handle == len(self.builder.rows)
         self.builder.rows[row.parent].children.pop()
+        self._captor.drop(scope.handle)
 
     def _move_out_copies(self, scope: _Scope) -> None:
         """Show the copies that a product makes first as a primitive of their own."""
@@ -258,6 +266,8 @@ class Recorder:
         for child in copies:
             rows[child].parent = handle
         self._name(_Scope(handle, ""), "copy")
+        self._captor.split(scope.handle, handle)
+        self._captor.leave(handle, self.builder)
 
     # Composite functions ------------------------------------------------------
 
@@ -278,6 +288,8 @@ class Recorder:
             names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
             arguments = tensors_in(given[n] for n in names if n in given)
             row.signature = signature_of(arguments, [])
+            handle = self._composite.scope.handle
+            self._captor.enter(handle, *composite_call(frame))
         composite = self._composite
         self._stack.append(composite.scope)
         out = func(*args, **kwargs)
@@ -301,6 +313,7 @@ class Recorder:
         dtype = dtype_name(outputs[0].dtype) if outputs else row.signature.dtype
         row.signature = Signature(row.signature.inputs, shapes, dtype)
         self._name(composite.scope, row.op)
+        self._captor.leave(composite.scope.handle, self.builder)
 
     # Math ---------------------------------------------------------------------
 
@@ -315,7 +328,8 @@ class Recorder:
         if not self._stack:
             return run_with_values(func, args, kwargs)
         scope = self._stack[-1]
-        if not scope.is_primitive:
+        stands_alone = not scope.is_primitive
+        if stands_alone:
             scope = self._open_function(func._opname)
             self._stack.pop()
             self._name(scope, func._opname)
@@ -327,7 +341,17 @@ class Recorder:
             row = self.builder.rows[scope.handle]
             if not row.signature.outputs:
                 row.signature = leaf.signature
+        self._hand_out_math(scope, stands_alone, func, args, kwargs)
         return out
+
+    def _hand_out_math(
+        self, scope: _Scope, stands_alone: bool, func: Any, args: Any, kwargs: Any
+    ) -> None:
+        if not scope.is_atomic:
+            self._captor.math(len(self.builder.rows) - 1, func, args, kwargs)
+        if stands_alone:
+            self._captor.enter(scope.handle, func, args, kwargs)
+            self._captor.leave(scope.handle, self.builder)
 
     def _leaf(
         self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any

@@ -15,6 +15,7 @@ from transformers import PretrainedConfig
 
 from irene.errors import IreneError, SpecError, TraceError
 from irene.spec import Attention, DType, Phase, RunSpec
+from irene.trace.captor import Captor
 from irene.trace.costs.call import dtype_name, tensors_in
 from irene.trace.inputs import make_inputs
 from irene.trace.limits import Limits, limits_from_environment
@@ -27,7 +28,7 @@ from irene.trace.sources import short
 from irene.trace.values import DataDependentError, give_value
 from irene.tree import ModelTree
 
-__all__ = ["trace", "trace_spec"]
+__all__ = ["run_recorded", "spec_of_module", "trace", "trace_spec"]
 
 SMALL_ENOUGH_TO_RUN = 500_000_000
 """Parameters up to which a model that looks at its data is run for real instead."""
@@ -146,7 +147,7 @@ def _build_and_trace(
     check_positions(model, spec)
     provenance = {"config": resolved.origin, "device": device}
     inputs = make_inputs(model, spec, device)
-    return _run(model, inputs, spec, provenance, notes + inputs.notes, device)
+    return run_recorded(model, inputs, spec, provenance, notes + inputs.notes, device)
 
 
 def _trace_module(
@@ -157,7 +158,7 @@ def _trace_module(
     limits: Limits,
 ) -> ModelTree:
     """Trace a model that is there, on meta copies of its weights or as it is."""
-    spec = _spec_of_module(model, inputs, sizes)
+    spec = spec_of_module(model, inputs, sizes)
     limits.check_spec(spec)
     notes: tuple[str, ...] = ()
     home = next((p.device.type for p in model.parameters()), "cpu")
@@ -172,17 +173,18 @@ def _trace_module(
     was_training = model.training
     model.train(spec.phase == "train")
     try:
-        return _run(model, inputs, spec, {"device": device}, notes, device)
+        return run_recorded(model, inputs, spec, {"device": device}, notes, device)
     except _NeedsDataError as error:
         if home == "meta":
             raise TraceError(str(error), error.path) from error
         note = f"run for real on its own device, as it looks at its data: {error}"
-        return _run(model, inputs, spec, {"device": home}, (note, *notes), home)
+        notes = (note, *notes)
+        return run_recorded(model, inputs, spec, {"device": home}, notes, home)
     finally:
         model.train(was_training)
 
 
-def _spec_of_module(model: nn.Module, inputs: Any, sizes: dict[str, Any]) -> RunSpec:
+def spec_of_module(model: nn.Module, inputs: Any, sizes: dict[str, Any]) -> RunSpec:
     """The run of a model that is there: its own dtype, the sizes of its inputs."""
     sizes = dict(sizes)
     dtypes = [dtype_name(p.dtype) for p in model.parameters()]
@@ -203,19 +205,37 @@ def _flat(inputs: Any) -> tuple[Any, ...]:
     return (*args, *kwargs.values())
 
 
-def _run(
+def run_recorded(
     model: nn.Module,
     inputs: Any,
     spec: RunSpec,
     provenance: dict[str, str],
     notes: tuple[str, ...],
     device: str,
+    captor: Captor | None = None,
 ) -> ModelTree:
-    """Run one phase of a model under a recorder."""
+    """Run one phase of a model under a recorder.
+
+    Args:
+        model: The model.
+        inputs: Its inputs, as keyword arguments, a tuple or a single tensor.
+        spec: The phase and sizes.
+        provenance: How the tree comes about; versions are added.
+        notes: What a reader should know.
+        device: `meta` to run on meta copies of the weights.
+        captor: Is handed the call behind every node.
+
+    Returns:
+        The tree, unfolded. Its rows are in the order of the builder that the captor
+        has seen.
+
+    Raises:
+        TraceError: The model's own code failed.
+    """
     args, kwargs = _arguments(inputs)
     if device == "meta":
         args, kwargs = tree_map_only(torch.Tensor, give_value, (args, kwargs))
-    recorder = Recorder(model)
+    recorder = Recorder(model, captor)
     runner = ModelRunner(model, on_meta=device == "meta")
     try:
         PHASES[spec.phase](Run(runner, recorder, args, kwargs, spec))

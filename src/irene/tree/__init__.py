@@ -9,6 +9,8 @@
 - `text`: the tree as plain text; numbers and names for people.
 - `view`: which lines are shown and how they add up; `headline`: the words above them.
 - `html`: the tree as a page; `html_tables`, `icicle`: what is on it.
+- `notebook`: the tree as notebooks show it; `data_frame`: for pandas; `drawing`: as a
+  picture.
 """
 
 from irene.tree.builder import TreeBuilder

@@ -21,7 +21,15 @@ from irene.tree.model_tree import ModelTree
 from irene.tree.text import human, human_energy, human_range
 from irene.tree.view import MEASURES, main_key
 
-__all__ = ["to_html"]
+__all__ = [
+    "card_items",
+    "icicle_section",
+    "notes_list",
+    "page_part",
+    "provenance_details",
+    "shown_tree",
+    "to_html",
+]
 
 MOST_ROWS = 4000
 """A tree with more rows is cut to a higher level, so that a browser stays quick."""
@@ -34,13 +42,13 @@ def to_html(tree: ModelTree, title: str | None = None) -> str:
         tree: Any tree; shares are of energy, or of FLOPs if it carries none.
         title: Heading of the page; the model's name if None.
     """
-    style, script = _part("page.css"), _part("page.js")
-    shown, level = _folded(tree)
+    style, script = page_part("page.css"), page_part("page.js")
+    shown, level = shown_tree(tree)
     heading = title or model_name(tree)
     page = (
         f"<!DOCTYPE html>\n{_head(tree, heading, style, script)}<body>\n"
         f"<header>\n{_header(tree, heading)}</header>\n<main>\n"
-        f"{_picture(shown)}{tree_section(shown, level)}{operator_section(tree)}"
+        f"{icicle_section(shown)}{tree_section(shown, level)}{operator_section(tree)}"
         '</main>\n<div id="details" role="status" hidden></div>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
@@ -61,7 +69,8 @@ def _head(tree: ModelTree, heading: str, style: str, script: str) -> str:
     )
 
 
-def _part(name: str) -> str:
+def page_part(name: str) -> str:
+    """The style (`page.css`) or script (`page.js`) of the page."""
     return files("irene.tree").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -78,7 +87,7 @@ def _policy(style: str, script: str) -> str:
     )
 
 
-def _folded(tree: ModelTree) -> tuple[ModelTree, str]:
+def shown_tree(tree: ModelTree) -> tuple[ModelTree, str]:
     """The tree as it is shown, and the deepest kind in it."""
     for level in ("math", "ml", "module"):
         shown = tree.at_level(level).fold()
@@ -100,11 +109,13 @@ def _header(tree: ModelTree, heading: str) -> str:
         f"<h1>{escape(heading)}</h1>\n"
         f"<p>{escape(' · '.join([*name, *sizes]))}</p>\n"
         f'<p class="soft">{escape(where)}</p>\n'
-        f'<ul class="cards">{_cards(tree)}</ul>\n{_notes(tree)}{_provenance(tree)}'
+        f'<ul class="cards">{card_items(tree)}</ul>\n'
+        f"{notes_list(tree)}{provenance_details(tree)}"
     )
 
 
-def _cards(tree: ModelTree) -> str:
+def card_items(tree: ModelTree) -> str:
+    """What the whole costs, as items of a list."""
     total, energy = tree.total(), tree.energy_of(0)
     cards = [
         (human(total.flops, "FLOP"), "computed"),
@@ -125,7 +136,8 @@ def _cards(tree: ModelTree) -> str:
     )
 
 
-def _notes(tree: ModelTree) -> str:
+def notes_list(tree: ModelTree) -> str:
+    """What a reader should know, warnings marked."""
     notes = [*tree.notes]
     if tree.unsupported:
         ops = ", ".join(f"{op} ×{n}" for op, n in tree.unsupported.items())
@@ -137,7 +149,8 @@ def _notes(tree: ModelTree) -> str:
     return f'<ul class="notes">{items}</ul>\n' if items else ""
 
 
-def _provenance(tree: ModelTree) -> str:
+def provenance_details(tree: ModelTree) -> str:
+    """Where everything comes from, folded."""
     hardware = tree.hardware.to_dict() if tree.hardware else {}
     facts = {
         "produced by": tree.energy.produced_by if tree.energy else None,
@@ -160,7 +173,8 @@ def _provenance(tree: ModelTree) -> str:
 # The picture ------------------------------------------------------------------
 
 
-def _picture(tree: ModelTree) -> str:
+def icicle_section(tree: ModelTree) -> str:
+    """The picture with its heading and legend."""
     measure = MEASURES[main_key(tree)]
     label = f"Levels of the model from top to bottom, each box as wide as its {measure}"
     return (

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -18,11 +18,19 @@ from irene.tree.columns import KINDS, Columns, EnergyColumns, Floats, Ints, Sign
 from irene.tree.features import checked
 from irene.tree.node import Node
 
+if TYPE_CHECKING:
+    from irene.picture import Picture
+
 __all__ = ["OWN", "Cost", "ModelTree"]
 
 SOURCES: tuple[Source, ...] = get_args(Source)
 OWN = "(own)"
 """Key of `by_operator` for energy that belongs to no primitive."""
+KEPT = (
+    "strings", "signatures", "members", "spec", "hardware", "provenance", "notes",
+    "unsupported", "energy", "features",
+)  # fmt: skip
+"""What trees of other rows have in common with the tree they are made from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,18 +317,7 @@ class ModelTree:
         return cut(self, level)
 
     def _derive(self, columns: Columns, **changed: Any) -> ModelTree:
-        keep: dict[str, Any] = {
-            "strings": self.strings,
-            "signatures": self.signatures,
-            "members": self.members,
-            "spec": self.spec,
-            "hardware": self.hardware,
-            "provenance": self.provenance,
-            "notes": self.notes,
-            "unsupported": self.unsupported,
-            "energy": self.energy,
-            "features": self.features,
-        }
+        keep = {name: getattr(self, name) for name in KEPT}
         return ModelTree(columns, **{**keep, **changed})
 
     # Documents ----------------------------------------------------------------
@@ -346,6 +343,23 @@ class ModelTree:
         from irene.tree.html import to_html
 
         return to_html(self, title)
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with a row per node; costs are of one instance."""
+        from irene.tree.data_frame import tree_frame
+
+        return tree_frame(self)
+
+    def picture(self, kind: str = "icicle", depth: int | None = None) -> Picture:
+        """An `icicle`, or `annotated` as Figure 5 of the paper; see `draw_tree`."""
+        from irene.tree.drawing import draw_tree
+
+        return draw_tree(self, kind, depth)
+
+    def _repr_html_(self) -> str:
+        from irene.tree.notebook import tree_html
+
+        return tree_html(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ModelTree:

@@ -1,0 +1,164 @@
+"""From measured trees to the table that predictors learn from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+from irene.dataset.parquet import (
+    Provenance,
+    read_parquet,
+    read_provenance,
+    write_parquet,
+)
+from irene.dataset.table import FEATURES, MeasuredNode, NodeTable, TreeKey
+from irene.errors import UsageError
+from irene.tree import KINDS, ModelTree, Node
+
+__all__ = ["add_to_file", "check_file", "provenance_of", "table_of"]
+
+MEGA = 1e6
+MIB = 2**20
+
+
+def table_of(trees: Iterable[ModelTree], name: str = "measured") -> NodeTable:
+    """Measured trees as one table, in the units of the 2021 data.
+
+    Args:
+        trees: With energy, of forward passes; of two of the same model and size, the
+            later one counts.
+        name: What the data is called.
+
+    Raises:
+        UsageError: A tree carries no energy, or is not a run that the table can hold.
+    """
+    nodes: dict[TreeKey, list[MeasuredNode]] = {}
+    for tree in trees:
+        key = _key(tree)
+        nodes.pop(key, None)
+        nodes[key] = _nodes(tree.unfold().at_level("ml"))
+    return NodeTable.from_trees(name, nodes.items())
+
+
+def _key(tree: ModelTree) -> TreeKey:
+    spec = tree.spec
+    if spec is None or tree.energy is None:
+        raise UsageError("data is made of trees that name their run and carry energy")
+    if spec.phase != "forward":
+        raise UsageError(
+            f"data holds forward passes, and this tree is of phase {spec.phase}: keep "
+            "it with --out"
+        )
+    return TreeKey(spec.model, spec.batch_size, spec.seq_len)
+
+
+def _nodes(tree: ModelTree) -> list[MeasuredNode]:
+    return [
+        MeasuredNode(
+            node.path,
+            node.kind,
+            node.op,
+            _energy_j(node),
+            _features(node),
+            int(tree.parents[node.row]),
+        )
+        for node in tree.nodes()
+    ]
+
+
+def _energy_j(node: Node) -> float:
+    """Energy, J; unknown where nothing was measured or the meter did not move."""
+    energy = node.energy
+    return energy.joules if energy and energy.joules > 0 else math.nan
+
+
+def _features(node: Node) -> dict[str, float]:
+    counted = {
+        "num_parameters": float(node.params),
+        "flops": node.flops / MEGA,
+        "mem_bytes": node.bytes / MIB,
+    }
+    measured = {name: v for name, v in node.features.items() if name in FEATURES}
+    return {**counted, **{name: max(0.0, v) for name, v in measured.items()}}
+
+
+def provenance_of(tree: ModelTree) -> Provenance:
+    """Where a measured tree is from: machine, how it was run, when."""
+    spec, hardware = tree.spec, tree.hardware
+    if spec is None or hardware is None:
+        raise UsageError("this tree does not say which run it is of, or where")
+    run = f"{spec.dtype}, {spec.attention} attention"
+    return Provenance(
+        hardware=f"{hardware.name}: {hardware.description}",
+        source=f"irene measure, {run}, covers {hardware.covers}",
+        date=tree.provenance.get("measured", "")[:10],
+    )
+
+
+def check_file(path: Path, tree: ModelTree) -> None:
+    """Refuse a file that a tree cannot be added to.
+
+    Args:
+        path: A Parquet file of ours, or none yet.
+        tree: Has spec and hardware.
+
+    Raises:
+        UsageError: It is of another machine, dtype or attention.
+        FormatError: It is damaged or not ours.
+    """
+    if not path.exists():
+        return
+    there, new = read_provenance(path), provenance_of(tree)
+    for what in ("hardware", "source"):
+        old, now = getattr(there, what), getattr(new, what)
+        if old != now:
+            raise UsageError(
+                f"{path} is of {old or 'something else'}, this run of {now}: trees "
+                "that differ in that do not belong into one file; choose another"
+            )
+
+
+def add_to_file(tree: ModelTree, path: Path) -> int:
+    """Put a measured tree into a Parquet file, beside those that are there.
+
+    A tree of the same model and size is replaced. The file changes as a whole or not
+    at all.
+
+    Args:
+        tree: The tree.
+        path: The file; made if there is none.
+
+    Returns:
+        How many trees the file holds now.
+
+    Raises:
+        UsageError: The file is of another machine or kind of run, or cannot be written.
+    """
+    new, provenance = table_of([tree], path.stem), provenance_of(tree)
+    if path.exists():
+        check_file(path, tree)
+        new = _joined(read_parquet(path), new)
+    write_parquet(new, path, provenance)
+    return len(new.keys)
+
+
+def _joined(old: NodeTable, new: NodeTable) -> NodeTable:
+    keep = [place for place, key in enumerate(old.keys) if key not in new.keys]
+    parts = [old.take(keep), new]
+    trees = [(key, _rows(part, rows)) for part in parts for key, rows in part.trees()]
+    return NodeTable.from_trees(old.name, trees)
+
+
+def _rows(table: NodeTable, rows: slice) -> list[MeasuredNode]:
+    return [
+        MeasuredNode(
+            table.path[row],
+            KINDS[table.kind[row]],
+            table.op[row],
+            float(table.energy_j[row]),
+            {name: float(table.features[name][row]) for name in FEATURES},
+            int(table.parent[row]) - rows.start if table.parent[row] >= 0 else -1,
+        )
+        for row in range(rows.start, rows.stop)
+    ]

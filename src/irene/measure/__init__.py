@@ -1,0 +1,46 @@
+"""The protocol that makes a measured tree: every distinct node is run under meters.
+
+The package is also the function: `irene.measure("bert-base-uncased", batch_size=8)`.
+
+- `api`: `measure`, and `plan_measurement`, which runs nothing.
+- `protocol`: how long, how often and how strictly.
+- `target`: the model with its inputs; `device`: where it is.
+- `capture`: the call behind every distinct node; `distinct` says which are the same,
+  `alone` runs one again and again.
+- `bench`: rounds under the meters; `readings` picks channels, `isolation` finds rounds
+  that were disturbed, `exclusive` keeps others out.
+- `session`: all nodes, one after the other; `journal` keeps those that are finished,
+  `plan` guesses how long the rest takes.
+- `node_result`: from rounds to figures; `result`: the measured tree.
+- `window`: what any stretch of a program of yours uses; `window_session` samples
+  meanwhile, `window_energy` adds channels up.
+- `monitoring`: a whole program under meters; `monitored`: what it used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from irene._callable import make_callable
+
+__all__ = ["DEFAULT", "PAPER", "QUICK", "MeasureProtocol", "measure"]
+
+_HOMES = {
+    "DEFAULT": "irene.measure.protocol",
+    "PAPER": "irene.measure.protocol",
+    "QUICK": "irene.measure.protocol",
+    "MeasureProtocol": "irene.measure.protocol",
+    "measure": "irene.measure.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import torch only when something that needs it is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+make_callable(__name__, "measure")

@@ -1,0 +1,251 @@
+"""`irene.measure(model)`: a model in, a tree with measured energy out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import transformers
+from torch import nn
+
+from irene.errors import UsageError
+from irene.measure.bench import Bench, PowerSampler
+from irene.measure.device import choose_device, synchroniser, using_threads
+from irene.measure.exclusive import check_exclusive
+from irene.measure.journal import Journal, journal_path
+from irene.measure.plan import Plan, make_plan
+from irene.measure.protocol import DEFAULT, PAPER, QUICK, MeasureProtocol
+from irene.measure.result import measured_tree
+from irene.measure.session import Listener, measure_nodes
+from irene.measure.target import Model, Target, named_target, own_target
+from irene.meters.channel import Meter
+from irene.meters.machine import describe_machine
+from irene.meters.sampler import Sampler
+from irene.meters.sampler_process import SamplerProcess
+from irene.spec import Attention, DType, Phase, RunSpec
+from irene.trace.limits import Limits, limits_from_environment
+from irene.tree import ModelTree
+
+__all__ = ["PROTOCOLS", "measure", "plan_measurement"]
+
+PROTOCOLS = {"default": DEFAULT, "quick": QUICK, "paper": PAPER}
+"""Protocols by name."""
+
+
+def measure(
+    model: Model,
+    inputs: Mapping[str, Any] | tuple[Any, ...] | torch.Tensor | None = None,
+    *,
+    batch_size: int = 1,
+    seq_len: int = 128,
+    decoder_len: int | None = None,
+    context_len: int | None = None,
+    dtype: DType = "fp32",
+    attention: Attention = "eager",
+    phase: Phase = "forward",
+    model_class: str | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    exclusive: bool = False,
+    protocol: str | MeasureProtocol = "default",
+    rounds: int | None = None,
+    round_s: float | None = None,
+    meters: Sequence[Meter] | Sequence[str] | None = None,
+    name: str = "this-machine",
+    journal: Path | Literal["auto"] | None = None,
+    fresh: bool = False,
+    progress: Listener | None = None,
+    limits: Limits | None = None,
+) -> ModelTree:
+    """Run every distinct node of a model alone, under power meters.
+
+    Args:
+        model: Catalogue name, Hugging Face id, path of a config.json, transformers
+            config (all with random weights), or any nn.Module, as it is.
+        inputs: For an nn.Module: its inputs, as keyword arguments, a tuple or a single
+            tensor. A transformers model may do without.
+        batch_size: Sequences (images, clips) per run.
+        seq_len: Tokens per sequence.
+        decoder_len: Tokens of the decoder of an encoder-decoder model.
+        context_len: Tokens already in the KV cache (`prefill`, `decode`).
+        dtype: Floating-point type of weights and activations.
+        attention: Attention implementation.
+        phase: `forward`, `prefill` or `decode`.
+        model_class: A class of transformers to build instead of the usual one.
+        device: `cpu`, `cuda`, `cuda:1`, `mps`, …; `auto` for the fastest there is, or
+            where an nn.Module is.
+        threads: Threads of torch on the CPU; None for as many as it uses.
+        exclusive: Whether to keep other processes off the CPUs during rounds, which
+            needs root and Linux.
+        protocol: `default`, `quick`, `paper`, or one of your own.
+        rounds: Rounds that count, instead of the protocol's.
+        round_s: Least length of a round, s, instead of the protocol's.
+        meters: Open meters, or names of meters; None for the best here.
+        name: What to call this machine in the result.
+        journal: File that keeps every finished node; `auto` for one in the user's cache
+            that is named by run, machine and protocol; None for none.
+        fresh: Whether to forget what the journal has.
+        progress: Is told of every step.
+        limits: What is refused; by default `DEFAULT_LIMITS`.
+
+    Returns:
+        The tree, unfolded, down to ML primitives. Its energies are gross; the features
+        of its nodes hold latencies, spreads, loads and net energies.
+
+    Raises:
+        UsageError: The model is unknown, a size is impossible, the model's own code
+            fails, or it does not fit.
+        MeterError: No meter here counts energy.
+    """
+    request = _Request(
+        model, inputs, model_class, device, limits or limits_from_environment(),
+        {
+            "batch_size": batch_size, "seq_len": seq_len, "decoder_len": decoder_len,
+            "context_len": context_len, "dtype": dtype, "attention": attention,
+            "phase": phase,
+        },
+    )  # fmt: skip
+    chosen = _choose_protocol(protocol, rounds, round_s)
+    if exclusive:
+        check_exclusive()
+    with ExitStack() as stack:
+        used_threads = stack.enter_context(using_threads(threads))
+        sampler = _open_sampler(meters, chosen.period_s)
+        stack.enter_context(sampler)
+        where = choose_device(device) if not isinstance(model, nn.Module) else device
+        target = request.target(where)
+        wait = synchroniser(target.device)
+        bench = Bench(sampler, chosen, target.device, wait, exclusive)
+        machine = _environment(target, used_threads, exclusive)
+        diary = _journal(target, machine, bench, journal, fresh)
+        book = stack.enter_context(diary) if diary is not None else None
+        tree, nodes = target.capture()
+        plan = make_plan(nodes, chosen, target.device, used_threads)
+        bench.watch_idle()
+        results = measure_nodes(nodes, bench, plan, book, progress)
+        return measured_tree(tree, nodes, results, bench, machine, name)
+
+
+def plan_measurement(
+    model: Model,
+    inputs: Any = None,
+    *,
+    model_class: str | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    protocol: str | MeasureProtocol = "default",
+    rounds: int | None = None,
+    round_s: float | None = None,
+    limits: Limits | None = None,
+    **sizes: Any,
+) -> Plan:
+    """What `measure` would run and about how long it would take; nothing is run.
+
+    Args:
+        model: As for `measure`.
+        inputs: As for `measure`.
+        model_class: As for `measure`.
+        device: As for `measure`.
+        threads: As for `measure`.
+        protocol: As for `measure`.
+        rounds: As for `measure`.
+        round_s: As for `measure`.
+        limits: As for `measure`.
+        **sizes: batch_size, seq_len and the others of `measure`.
+    """
+    checked = limits or limits_from_environment()
+    defaults = {"phase": "forward"}
+    request = _Request(model, inputs, model_class, device, checked, defaults | sizes)
+    chosen = _choose_protocol(protocol, rounds, round_s)
+    with using_threads(threads) as used_threads:
+        where = choose_device(device)
+        target = request.target(device if isinstance(model, nn.Module) else "meta")
+        _, nodes = target.capture()
+        return make_plan(nodes, chosen, where, used_threads)
+
+
+def _choose_protocol(
+    protocol: str | MeasureProtocol,
+    rounds: int | None = None,
+    round_s: float | None = None,
+) -> MeasureProtocol:
+    """A protocol by name or as it is, with some values changed.
+
+    Raises:
+        UsageError: There is none of that name, or a value is impossible.
+    """
+    if isinstance(protocol, str):
+        if protocol not in PROTOCOLS:
+            raise UsageError(f"no protocol {protocol!r}; there are {[*PROTOCOLS]}")
+        protocol = PROTOCOLS[protocol]
+    return protocol.changed(rounds=rounds, round_s=round_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The model that was asked for."""
+
+    model: Model
+    inputs: Any
+    model_class: str | None
+    device: str
+    limits: Limits
+    sizes: dict[str, Any]
+
+    def target(self, device: str) -> Target:
+        """The model on a device, with inputs."""
+        if isinstance(self.model, nn.Module):
+            return own_target(self.model, self.inputs, self.sizes, device, self.limits)
+        spec = RunSpec(str(getattr(self.model, "model_type", self.model)), **self.sizes)
+        return named_target(self.model, spec, self.model_class, device, self.limits)
+
+
+def _open_sampler(
+    meters: Sequence[Meter] | Sequence[str] | None, period_s: float
+) -> Sampler | SamplerProcess:
+    """A process of its own for meters by name; a thread for those that are open."""
+    given: Sequence[Meter | str] = ["auto"] if meters is None else [*meters]
+    names = [meter for meter in given if isinstance(meter, str)]
+    opened = [meter for meter in given if not isinstance(meter, str)]
+    if opened and names:
+        raise UsageError("give meters that are open, or names of meters, not both")
+    if opened:
+        return Sampler(opened, period_s)
+    return SamplerProcess(names, period_s, pid=os.getpid())
+
+
+def _environment(target: Target, threads: int, exclusive: bool) -> dict[str, str]:
+    """The machine and the software, in words."""
+    return {
+        **describe_machine(),
+        "device": target.device,
+        "threads": str(threads),
+        **({"priority": "real-time"} if exclusive else {}),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def _journal(
+    target: Target,
+    machine: Mapping[str, str],
+    bench: Bench,
+    journal: Path | Literal["auto"] | None,
+    fresh: bool,
+) -> Journal | None:
+    if journal is None:
+        return None
+    sampler: PowerSampler = bench.sampler
+    header = {
+        "spec": target.spec.to_dict(),
+        "machine": dict(machine),
+        "channels": [[c.name, c.source, c.counted] for c in sampler.channels],
+        "protocol": bench.protocol.to_dict(),
+    }
+    path = journal_path(header, target.spec.digest) if journal == "auto" else journal
+    return Journal(Path(path), header, fresh)
