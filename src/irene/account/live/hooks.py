@@ -78,7 +78,7 @@ class Hooks:
         while self._handles:
             self._handles.pop().remove()
         if self._plain_next is not None:
-            dataloader._BaseDataLoaderIter.__next__ = self._plain_next  # type: ignore[method-assign]
+            dataloader._BaseDataLoaderIter.__next__ = self._plain_next  # type: ignore[assignment, method-assign]
             self._plain_next = None
 
     def _stack(self) -> list[tuple[int, str]]:
@@ -126,7 +126,7 @@ class Hooks:
                 observer.end("DataLoader", "data")
 
         self._plain_next = plain
-        dataloader._BaseDataLoaderIter.__next__ = watched_next  # type: ignore[method-assign]
+        dataloader._BaseDataLoaderIter.__next__ = watched_next  # type: ignore[assignment, method-assign]
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:

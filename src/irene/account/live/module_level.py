@@ -100,7 +100,7 @@ class ModuleLevel:
         node = tensor.grad_fn
         if node is None:
             return
-        facts = node.metadata
+        facts: Any = node.metadata
         if MADE_IN in facts:
             return
         facts[MADE_IN] = path

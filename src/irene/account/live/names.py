@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import nn
 
-__all__ = ["ModuleNames"]
+__all__ = ["ModuleNames", "is_loss"]
 
 
 class ModuleNames:
@@ -15,6 +15,7 @@ class ModuleNames:
     The model that is accounted for is "", and its modules have the paths they have in
     its tree. A second model of a program is named by its class. A module that a forward
     makes for itself (a loss, say) is named by its class below the module that calls it.
+    A wrapper for several processes has the path of what it wraps.
     """
 
     def __init__(self, models: Mapping[str, nn.Module] | None = None) -> None:
@@ -34,6 +35,11 @@ class ModuleNames:
         known = self._paths.get(id(module))
         if known is not None:
             return known
+        inner = _unwrapped(module)
+        if inner is not module and id(inner) in self._paths:
+            self._paths[id(module)] = self._paths[id(inner)]
+            self._kept.append(module)
+            return self._paths[id(module)]
         name = type(module).__name__
         if around is not None or is_loss(module):
             name = f"{around}.{name}" if around else name
@@ -46,7 +52,8 @@ class ModuleNames:
 
     def _learn(self, root: str, model: nn.Module) -> None:
         self._roots.add(root)
-        for name, module in model.named_modules():
+        self._paths.setdefault(id(model), root)
+        for name, module in _unwrapped(model).named_modules():
             path = ".".join(filter(None, (root, name)))
             self._paths.setdefault(id(module), path)
         self._kept.append(model)
@@ -57,6 +64,14 @@ class ModuleNames:
             number += 1
             free = f"{name}-{number}"
         return free
+
+
+def _unwrapped(module: nn.Module) -> nn.Module:
+    """What is inside a wrapper for several processes or devices; else the same."""
+    if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
+        inner: nn.Module = module.module
+        return inner
+    return module
 
 
 def is_loss(module: nn.Module) -> bool:

@@ -41,9 +41,10 @@ class OpLevel:
     def begin_recording(self) -> None:
         """Start the profiler."""
         activities = [torch.profiler.ProfilerActivity.CPU]
-        if torch.cuda.is_available():
+        # Counting devices does not start CUDA: the program may yet choose or fork.
+        if torch.cuda.device_count():
             activities.append(torch.profiler.ProfilerActivity.CUDA)
-        self._profile = torch.profiler.profile(activities=activities, acc_events=True)
+        self._profile = torch.profiler.profile(activities=activities)
         self._profile.start()
 
     def end_recording(self) -> None:
@@ -55,7 +56,10 @@ class OpLevel:
         profile.stop()
         with tempfile.TemporaryDirectory(prefix="irene-") as folder:
             path = self.trace or Path(folder, "trace.json")
-            profile.export_chrome_trace(str(path))
+            path.unlink(missing_ok=True)
+            # The profiler's own results: its Python events, which nobody needs here,
+            # would take ten times as long to make as the file.
+            profile.profiler.kineto_results.save(str(path))  # type: ignore[union-attr]
             self._events = read_kineto(path).events
 
     def enter(self, path: str, module: nn.Module, inputs: Any) -> None:

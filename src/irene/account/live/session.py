@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
@@ -13,25 +13,47 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 from irene.account.attribution import Split, account
 from irene.account.events import Events
 from irene.account.ledger import Ledger
+from irene.account.live.event_file import KeptEvents, write_events
+from irene.account.live.ranks import Rank, this_rank
+from irene.account.live.sampling import SampledPower, Sampling
 from irene.account.live.schedule import Schedule, StepCounter, StepKind
 from irene.account.live.steps import StepMarks
-from irene.account.power import PowerSeries
-from irene.account.recorded_power import power_of_recording
 from irene.errors import UsageError
-from irene.meters.recording import Recording, read_recording
-from irene.meters.sampler import Sampler
-from irene.meters.sampler_process import SamplerProcess
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from irene.account.live.hooks import Hooks
     from irene.meters.channel import Meter
 
-PROCESS_CPU = "proc:process_cpu"
+    Model = nn.Module | Mapping[str, nn.Module] | None
 
-__all__ = ["Level", "LiveLedger", "record"]
+__all__ = ["Level", "LiveLedger", "Wanted", "record"]
 
 Level = Literal["op", "module"]
+TRACE, EVENTS = "trace.json", "events.npz"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be recorded, and how; `record` explains the fields."""
+
+    level: Level = "op"
+    meters: Sequence[str] | Sequence[Meter] = ("auto",)
+    period_s: float = 0.01
+    schedule: Schedule = field(default_factory=Schedule)
+    split: Split = "equal"
+    idle_w: float | None = None
+    idle_s: float = 0.0
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be recorded."""
+        if self.level not in get_args(Level):
+            levels = ", ".join(get_args(Level))
+            raise UsageError(f"level is one of {levels}, got {self.level!r}")
+        if self.idle_w is not None and self.idle_s:
+            raise UsageError("idle power is either known (idle_w) or measured (idle_s)")
 
 
 class _Collector(Protocol):
@@ -55,6 +77,7 @@ def record(
     steps: int | None = None,
     split: Split = "equal",
     idle_w: float | None = None,
+    idle_s: float = 0.0,
     folder: str | Path | None = None,
 ) -> LiveLedger:
     """Account for whatever runs in a `with` block: training, inference, a pipeline.
@@ -69,66 +92,61 @@ def record(
         steps: Steps to record; None for all.
         split: How ops that run at once share.
         idle_w: Power of the machine while nothing runs, W, if known.
-        folder: Where samples and trace are kept; None for nowhere.
+        idle_s: How long to watch the machine before the block to find that power, s.
+        folder: Where samples, trace and events are kept; None for nowhere. Processes
+            that run a program together need one, and `merge` makes their ledger.
 
     Returns:
         To be used in `with`; afterwards it answers all that a `Ledger` does.
     """
-    if level not in get_args(Level):
-        raise UsageError(f"level is one of {', '.join(get_args(Level))}, got {level!r}")
+    kept = None if folder is None else Path(folder).absolute()
+    schedule = Schedule(skip, warmup, steps)
     return LiveLedger(
         model,
-        level,
-        meters,
-        period_s,
-        Schedule(skip, warmup, steps),
-        split,
-        idle_w,
-        None if folder is None else Path(folder),
+        Wanted(level, meters, period_s, schedule, split, idle_w, idle_s, kept),
     )
 
 
 class LiveLedger:
     """Records while its block runs, and is a ledger afterwards.
 
+    `start`, `watch` and `finish` are the block in pieces, for programs that are not
+    ours to put into one.
+
     Attributes:
-        ledger: The ledger, once the block is over; None before, and where nothing was
-            recorded.
+        ledger: The ledger, once the block is over; None before, where nothing was
+            recorded, and where this process is one of several.
+        rank: Which of several processes this is, once it has started.
     """
 
-    def __init__(
-        self,
-        model: nn.Module | Mapping[str, nn.Module] | None,
-        level: Level,
-        meters: Sequence[str] | Sequence[Meter],
-        period_s: float,
-        schedule: Schedule,
-        split: Split,
-        idle_w: float | None,
-        folder: Path | None,
-    ) -> None:
-        from irene.account.live.hooks import Hooks
-        from irene.account.live.names import ModuleNames
-
+    def __init__(self, model: Model, wanted: Wanted) -> None:
         self.ledger: Ledger | None = None
-        self._schedule, self._split, self._idle_w = schedule, split, idle_w
-        self._collector = _collector(level, folder)
+        self._wanted = wanted
+        self._models = (
+            model if isinstance(model, Mapping) else {"": model} if model else {}
+        )
+        self._sampling = Sampling(wanted.meters, wanted.period_s, wanted.idle_s)
         self._marks, self._counter = StepMarks(), StepCounter()
         self._state = "before"
         self._window_ns = (0, 0)
-        models = model if isinstance(model, Mapping) else {"": model} if model else {}
-        self._hooks = Hooks(
-            self,
-            ModuleNames(models),
-            lambda _: self._stepped("optimizer"),
-            lambda _: self._stepped("forward"),
-        )
-        self._meters, self._period_s, self._folder = meters, period_s, folder
-        _check_meters(meters)
+        self.rank = Rank()
+        self._hooks: Hooks | None = None
+        self._collector: _Collector | None = None
 
     def step(self) -> None:
         """Say that a step is over."""
         self._stepped("told")
+
+    def no_step(self) -> None:
+        """Say that what ran since the last step is no step: an evaluation, say."""
+        self._marks.void_ns.append(time.time_ns())
+
+    def used_j(self) -> float:
+        """Energy of the whole machine since this was first asked, J, while it records.
+
+        NaN if it is not known, or another process reads the meters.
+        """
+        return self._sampling.used_j()
 
     def _stepped(self, kind: StepKind) -> None:
         if self._state not in ("skip", "warmup", "record"):
@@ -140,47 +158,83 @@ class LiveLedger:
         else:
             self._marks.told_ns.append(time.time_ns())
         if self._counter.happened(kind):
-            self._follow(self._schedule.state(self._counter.done))
+            self._follow(self._wanted.schedule.state(self._counter.done))
 
     def _follow(self, state: str) -> None:
         """Go to the next state of the schedule, if it is another."""
-        if state == self._state:
+        if state == self._state or self._collector is None:
             return
         if self._state == "warmup":
             self._collector.end_recording()
         if self._state == "record":
-            self._stop_recording()
+            self._window_ns = (self._window_ns[0], time.time_ns())
+            self._collector.end_recording()
         self._state = state
         if state in ("warmup", "record"):
             self._collector.begin_recording()
             self._window_ns = (time.time_ns(), 0)
         if state == "over":
+            self._unhook()
+
+    def _unhook(self) -> None:
+        if self._hooks is not None:
             self._hooks.remove()
 
-    def _stop_recording(self) -> None:
-        self._window_ns = (self._window_ns[0], time.time_ns())
-        self._collector.end_recording()
+    # The block --------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         """Start the meters and begin to watch."""
-        if self._state != "before":
-            raise UsageError("this ledger has been used; make a new one")
-        self._scratch = tempfile.TemporaryDirectory(prefix="irene-")
-        samples = Path(self._folder or self._scratch.name, "samples.csv")
+        self.start()
         try:
-            self._sampler = _sampler(self._meters, self._period_s, samples).start()
+            self.watch()
         except BaseException:
-            self._scratch.cleanup()
-            raise
-        try:
-            self._hooks.install()
-            self._follow(self._schedule.state(0))
-        except BaseException:
-            self._hooks.remove()
-            self._sampler.stop()
-            self._scratch.cleanup()
+            self._sampling.abandon()
             raise
         return self
+
+    def start(self) -> None:
+        """Start the meters.
+
+        Raises:
+            UsageError: It has been used, or several processes have no folder.
+            MeterError: There is no meter.
+        """
+        if self._state != "before":
+            raise UsageError("this ledger has been used; make a new one")
+        # Kineto reports its own doings on standard error unless told not to.
+        os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+        self.rank, folder = this_rank(), self._wanted.folder
+        if not self.rank.is_alone and folder is None:
+            raise UsageError(
+                f"this is one of {self.rank.count} processes: give all of them the "
+                "same folder, and merge it when they have ended"
+            )
+        if folder is not None:
+            # What a run before has left must not be taken for this one's.
+            self.rank.file(folder, EVENTS).unlink(missing_ok=True)
+        self._state = "started"
+        self._sampling.start(self.rank, folder)
+
+    def watch(self) -> None:
+        """Begin to watch what PyTorch does."""
+        from irene.account.live.hooks import Hooks
+        from irene.account.live.names import ModuleNames
+
+        folder = self._wanted.folder
+        trace = self.rank.file(folder, TRACE) if folder is not None else None
+        self._collector = _collector(self._wanted.level, trace)
+        self._hooks = Hooks(
+            self,
+            ModuleNames(self._models),
+            lambda _: self._stepped("optimizer"),
+            lambda _: self._stepped("forward"),
+        )
+        try:
+            self._hooks.install()
+            self._follow(self._wanted.schedule.state(0))
+        except BaseException:
+            self._hooks.remove()
+            raise
 
     def __exit__(
         self,
@@ -189,100 +243,118 @@ class LiveLedger:
         trace: TracebackType | None,
     ) -> None:
         """Stop watching, whatever happened, and make the ledger."""
-        self._hooks.remove()
+        self.finish(failed=kind is not None)
+
+    def finish(self, failed: bool = False) -> None:
+        """Stop watching and make the ledger.
+
+        Args:
+            failed: Whether the program did: that nothing was recorded is no error then.
+
+        Raises:
+            UsageError: Nothing was recorded.
+        """
+        self._unhook()
         try:
             self._follow("over")
         finally:
-            recording = self._finish_sampling()
-        if self._window_ns[1] == 0:
-            if kind is None:
-                raise UsageError(
-                    f"nothing was recorded: {self._counter.done} steps are over, and "
-                    f"recording begins after {self._schedule.skip} skipped and "
-                    f"{self._schedule.warmup} to warm up"
-                )
+            power = self._sampling.stop()
+            self._state = "over"
+        if self._window_ns[1] == 0 or self._collector is None:
+            if not failed:
+                raise UsageError(self._nothing())
             return
         events = self._marks.give(self._collector.events(), self._window_ns)
-        if not len(events) and kind is not None:
+        if len(events) or not failed:
+            self._account(events, power)
+
+    def _nothing(self) -> str:
+        if self._collector is None:
+            return "nothing was recorded: the program never used PyTorch"
+        schedule = self._wanted.schedule
+        return (
+            f"nothing was recorded: {self._counter.done} steps are over, and recording "
+            f"begins after {schedule.skip} skipped and {schedule.warmup} to warm up"
+        )
+
+    def _account(self, events: Events, power: SampledPower | None) -> None:
+        """Keep the events, and make the ledger unless other processes belong to it."""
+        wanted, rank = self._wanted, self.rank
+        if wanted.folder is not None:
+            kept = KeptEvents(events, self._window_ns, rank.number, rank.local_count)
+            if power is not None:
+                kept = replace(kept, cpus=power.cpus, idle_w=power.idle_w)
+            write_events(kept, rank.file(wanted.folder, EVENTS))
+        if power is None or not rank.is_alone:
             return
+        notes = (f"power: {note}" for note in power.recording.notes)
         self.ledger = account(
-            events.noted(*(f"power: {note}" for note in recording.notes)),
-            self._power(recording),
-            split=self._split,
+            events.noted(*notes),
+            power.series(wanted.idle_w),
+            split=wanted.split,
             window_ns=self._window_ns,
         )
 
-    def _finish_sampling(self) -> Recording:
-        try:
-            self._sampler.stop()
-            return read_recording(self._sampler.path)
-        finally:
-            self._scratch.cleanup()
-
-    def _power(self, recording: Recording) -> tuple[PowerSeries, ...]:
-        """What counts; of a CPU only this process's share, where its load is known."""
-        names = {channel.name for channel in recording.channels}
-        cpus = os.cpu_count() if PROCESS_CPU in names else None
-        return power_of_recording(recording, self._idle_w, cpus=cpus)
-
     # What happens in the program ------------------------------------------------
+
+    @property
+    def _recording(self) -> _Collector | None:
+        return self._collector if self._state in ("warmup", "record") else None
 
     def enter(self, path: str, module: nn.Module, inputs: Any) -> None:
         """A module's forward begins."""
-        if self._state in ("warmup", "record"):
-            self._collector.enter(path, module, inputs)
+        if self._recording is not None:
+            self._recording.enter(path, module, inputs)
 
     def leave(self, path: str, module: nn.Module, outputs: Any) -> None:
         """A module's forward has ended."""
-        if self._state in ("warmup", "record"):
-            self._collector.leave(path, module, outputs)
+        if self._recording is not None:
+            self._recording.leave(path, module, outputs)
 
     def begin(self, name: str, phase: str) -> None:
         """An optimizer's step or the loading of a batch begins."""
-        if self._state in ("warmup", "record"):
-            self._collector.begin(name, phase)
+        if self._recording is not None:
+            self._recording.begin(name, phase)
 
     def end(self, name: str, phase: str) -> None:
         """It has ended."""
-        if self._state in ("warmup", "record"):
-            self._collector.end(name, phase)
+        if self._recording is not None:
+            self._recording.end(name, phase)
 
     def __getattr__(self, name: str) -> Any:
         """What the ledger answers, once there is one."""
         if name.startswith("_"):
             raise AttributeError(name)
         if self.ledger is None:
-            raise UsageError(f"{name}: there is no ledger before its block has ended")
+            raise UsageError(f"{name}: {self.why_none()}")
         return getattr(self.ledger, name)
 
+    def why_none(self) -> str:
+        """Why there is no ledger, in words."""
+        if self._state != "over":
+            return "there is no ledger before its block has ended"
+        if self.rank.is_alone:
+            return "there is no ledger: nothing was recorded"
+        folder = self.rank.home(self._wanted.folder or Path())
+        return (
+            f"this was one of {self.rank.count} processes; `irene account --merge "
+            f"{folder}` makes the ledger of all of them"
+        )
 
-def _collector(level: Level, folder: Path | None) -> _Collector:
+
+def _collector(level: Level, trace: Path | None) -> _Collector:
     if level == "module":
         import torch
 
         from irene.account.live.module_level import ModuleLevel
 
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             raise UsageError(
                 "level='module' sees when the host ran, not the GPU: use level='op'"
             )
         return ModuleLevel()
     from irene.account.live.op_level import OpLevel
 
-    return OpLevel(None if folder is None else folder / "trace.json")
-
-
-def _check_meters(meters: Sequence[str] | Sequence[Meter]) -> None:
-    if len({isinstance(meter, str) for meter in meters}) != 1:
-        raise UsageError("meters are either all names or all open meters, at least one")
-
-
-def _sampler(
-    meters: Sequence[str] | Sequence[Meter], period_s: float, path: Path
-) -> Sampler | SamplerProcess:
-    """In a process of its own for meters by name, in a thread for open ones."""
-    names = [meter for meter in meters if isinstance(meter, str)]
-    if names:
-        return SamplerProcess(names, period_s, path, pid=os.getpid())
-    opened = [meter for meter in meters if not isinstance(meter, str)]
-    return Sampler(opened, period_s, path)
+    if trace is not None:
+        trace.parent.mkdir(parents=True, exist_ok=True)
+    return OpLevel(trace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -21,11 +22,13 @@ class StepMarks:
         told_ns: Ends of steps that the program told us.
         optimizer_ns: Ends of calls of an optimizer's step.
         forward_ns: Begins of calls of the whole model.
+        void_ns: Ends of what ran after a step and belongs to none.
     """
 
     told_ns: list[int] = field(default_factory=list)
     optimizer_ns: list[int] = field(default_factory=list)
     forward_ns: list[int] = field(default_factory=list)
+    void_ns: list[int] = field(default_factory=list)
 
     def bounds_ns(self, window_ns: tuple[int, int]) -> list[tuple[int, int]]:
         """Begin and end of every step: what was told, else by optimizer, else forward.
@@ -40,7 +43,12 @@ class StepMarks:
         else:
             edges = [f for f in self.forward_ns if begin_ns <= f < end_ns]
             edges += [end_ns] if edges else []
-        return list(pairwise(edges))
+        return [(self._after_void(begin, end), end) for begin, end in pairwise(edges)]
+
+    def _after_void(self, begin_ns: int, end_ns: int) -> int:
+        """Begin of a step, after what belongs to none."""
+        place = bisect_left(self.void_ns, end_ns)
+        return max(begin_ns, self.void_ns[place - 1]) if place else begin_ns
 
     def give(self, events: Events, window_ns: tuple[int, int]) -> Events:
         """The same events, each in the step in which it began."""

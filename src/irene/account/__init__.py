@@ -1,0 +1,70 @@
+"""Accounting: events of a running program × power samples → a ledger of energy.
+
+The package is also the function that records: `with irene.account(model) as ledger:`.
+
+- `live`: `record` and scripts, for programs that run; `callbacks`: for trainers.
+- `events`: `Events`, what ran, as columns; `EventsBuilder` collects them.
+- `nesting`: which event is inside which, and the time that is its own.
+- `power`: `PowerSeries`, the power of a device, piece by piece; shares of a process.
+- `alignment`: exact energy of every event from one series.
+- `attribution`: `account`, all series together, checked to the last joule.
+- `ledger`: `Ledger` and its views; `rows`, `grouping`, `scopes`, `timeline`: parts.
+- `ledger_tree`, `ledger_document`, `ledger_tables`, `ledger_page`, `ledger_pictures`,
+  `perfetto`: the ledger as tree, JSON, CSV and Parquet, page, charts and trace.
+- `inputs`: recorded traces and power; `recorded_power`: power of a recording;
+  `kineto`: traces of the PyTorch profiler.
+- `formats`: traces of TensorFlow and JAX: `tensorflow_events`, `jax_events` and
+  `tf1_timeline`, from `xplane`, `xplane_host`, `hlo`, `wire`, `trace_bytes`, with
+  `name_scopes`, `pool_threads` and `recorded_ops` to place what they find.
+- `keras_callback`: `EnergyCallback`, a ledger of a Keras run; `keras_run`: its parts.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from irene._callable import make_callable
+from irene.account.attribution import ConservationError, Split, account
+from irene.account.events import PHASES, Coded, Events, EventsBuilder
+from irene.account.ledger import Ledger
+from irene.account.power import PowerSeries, process_share
+from irene.account.rows import ChannelAccount, ModuleRow, RestRow, Row, Spread
+
+if TYPE_CHECKING:
+    from irene.account.live.merging import merge_folder
+    from irene.account.live.session import record
+
+__all__ = [
+    "PHASES",
+    "ChannelAccount",
+    "Coded",
+    "ConservationError",
+    "Events",
+    "EventsBuilder",
+    "Ledger",
+    "ModuleRow",
+    "PowerSeries",
+    "RestRow",
+    "Row",
+    "Split",
+    "Spread",
+    "account",
+    "merge_folder",
+    "process_share",
+    "record",
+]
+
+_HOMES = {
+    "merge_folder": "irene.account.live.merging",
+    "record": "irene.account.live.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what reads meters only when it is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+make_callable(__name__, "record")

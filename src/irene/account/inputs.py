@@ -1,0 +1,139 @@
+"""Inputs: a recorded trace and a recorded power log, whatever their formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from irene.account.events import Events
+from irene.account.formats import has_clock, read_events, sniff
+from irene.account.power import PowerSeries
+from irene.account.recorded_power import at_least_two, power_of_recording, with_idle
+from irene.errors import FormatError, UsageError
+
+__all__ = ["RecordedPower", "RecordedTrace", "read_power", "read_trace"]
+
+RECORDING_MAGIC = b'#{"schema"'
+JSON_MAGICS = (b"{", b"[", b"\x1f\x8b")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTrace:
+    """A trace that was read.
+
+    Attributes:
+        events: What ran.
+        has_clock: Whether its times are since 1970.
+    """
+
+    events: Events
+    has_clock: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPower:
+    """Power that was read.
+
+    Attributes:
+        series: One for each channel that counts.
+        notes: What a reader should know, in words.
+    """
+
+    series: tuple[PowerSeries, ...]
+    notes: tuple[str, ...] = ()
+
+
+def read_trace(path: str | Path, hlo: Sequence[str | Path] = ()) -> RecordedTrace:
+    """Read a trace, known by its content.
+
+    Args:
+        path: Kineto JSON, an XPlane of TensorFlow or JAX, or a TensorFlow 1 timeline;
+            each also gzipped.
+        hlo: Texts of compiled modules, for a trace of JAX that has none itself.
+
+    Raises:
+        UsageError: There is no such file.
+        FormatError: It is of no format that we read, or damaged.
+    """
+    path = Path(path)
+    begin = _first_bytes(path).lstrip()
+    if not begin:
+        raise FormatError(f"{path} is empty")
+    if sniff(path) is not None:
+        events = read_events(path, [Path(text) for text in hlo])
+        return RecordedTrace(events, has_clock(events))
+    if hlo:
+        raise UsageError(f"--hlo is for traces of JAX; {path} is another one")
+    if not begin.startswith(JSON_MAGICS):
+        raise FormatError(
+            f"{path} is no trace that we read: Kineto JSON of the PyTorch profiler, "
+            "*.xplane.pb of TensorFlow or JAX, or timeline JSON of TensorFlow 1"
+        )
+    from irene.account.kineto import read_kineto
+
+    trace = read_kineto(path)
+    return RecordedTrace(trace.events, trace.has_clock)
+
+
+def read_power(
+    path: str | Path,
+    offset_s: float = 0.0,
+    *,
+    device: str | None = None,
+    idle_w: float | None = None,
+    cpus: int | None = None,
+) -> RecordedPower:
+    """Read power: our own recording, a table of times and watts, or MLPerf's log.
+
+    Args:
+        path: The file.
+        offset_s: What is added to its times, s.
+        device: Device that a log covers, as torch names it; None for the whole machine.
+            A recording says so itself.
+        idle_w: Power while nothing runs, W, if there is one channel; None unknown.
+        cpus: CPUs of the machine; with the load of the process in the recording, only
+            the process's share of CPU energy is charged.
+
+    Raises:
+        UsageError: There is no such file, or an option does not fit it.
+        FormatError: It is of no format that we read, damaged, or its clock went back.
+    """
+    path = Path(path)
+    if _first_bytes(path).startswith(RECORDING_MAGIC):
+        if device:
+            raise UsageError(f"--device is for power logs; {path} names its devices")
+        found = _power_of_file(path, cpus)
+    else:
+        if cpus:
+            raise UsageError(f"--cpus needs a recording of irene; {path} is a log")
+        found = _power_of_log(path, device or "")
+    moved = tuple(one.moved(round(offset_s * 1e9)) for one in found.series)
+    return RecordedPower(with_idle(moved, idle_w), found.notes)
+
+
+def _first_bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(256)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _power_of_file(path: Path, cpus: int | None) -> RecordedPower:
+    from irene.meters.recording import read_recording
+
+    recording = read_recording(path)
+    notes = tuple(f"power: {note}" for note in recording.notes)
+    return RecordedPower(power_of_recording(recording, cpus=cpus), notes)
+
+
+def _power_of_log(path: Path, device: str) -> RecordedPower:
+    from irene.meters.power_log import read_power_log
+
+    log = read_power_log(path)
+    at_least_two(len(log), path.name)
+    series = PowerSeries.from_power(
+        log.name, log.time_ns, log.power_w, device=device, covers=device or "wall"
+    )
+    return RecordedPower((series,), tuple(f"power: {note}" for note in log.notes))

@@ -1,0 +1,204 @@
+"""Columns of a Kineto trace: what the reader keeps of every event."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "ANNOTATION",
+    "COPY",
+    "FILL",
+    "KERNEL",
+    "MODULE",
+    "OP",
+    "RUNTIME",
+    "Columns",
+    "collect",
+]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+OP = 0
+ANNOTATION = 1
+MODULE = 2
+RUNTIME = 3
+KERNEL = 4  # from here on, what runs on an accelerator
+COPY = 5
+FILL = 6
+KINDS = {
+    "cpu_op": OP,
+    "operator": OP,  # until 2022
+    "user_annotation": ANNOTATION,
+    "python_function": MODULE,
+    "cuda_runtime": RUNTIME,
+    "cuda_driver": RUNTIME,
+    "hip_runtime": RUNTIME,
+    "xpu_runtime": RUNTIME,
+    "privateuse1_runtime": RUNTIME,
+    "runtime": RUNTIME,
+    "kernel": KERNEL,
+    "gpu_memcpy": COPY,
+    "memcpy": COPY,
+    "gpu_memset": FILL,
+    "memset": FILL,
+}
+MODULE_PREFIX = "nn.Module: "
+NONE = -1
+ROW = struct.Struct("=8q6d")
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """One row for each event that is kept.
+
+    Attributes:
+        kind: `OP`, `ANNOTATION`, `MODULE`, `RUNTIME`, `KERNEL`, `COPY` or `FILL`.
+        name: Index into `names`.
+        lane: Index into `lanes`: process and thread, or device and stream.
+        external: `External id`, -1 for none.
+        correlation: `correlation`, -1 for none.
+        sequence: `Sequence number`, -1 for none.
+        forward_thread: `Fwd thread id`, 0 or -1 for none.
+        device: Number of the accelerator, -1 for none.
+        ts_us: Begin as in the file, µs.
+        duration_us: Length, µs.
+        threads: Threads of a kernel; NaN unknown.
+        blocks_per_sm: Blocks of a kernel per multiprocessor; NaN unknown.
+        bytes: Bytes of a copy; NaN unknown.
+        flops: FLOPs of an op; NaN unknown.
+        names: Distinct names.
+        lanes: Distinct lanes.
+        skipped: Events without a usable time.
+    """
+
+    kind: Ints
+    name: Ints
+    lane: Ints
+    external: Ints
+    correlation: Ints
+    sequence: Ints
+    forward_thread: Ints
+    device: Ints
+    ts_us: Floats
+    duration_us: Floats
+    threads: Floats
+    blocks_per_sm: Floats
+    bytes: Floats
+    flops: Floats
+    names: tuple[str, ...]
+    lanes: tuple[str, ...]
+    skipped: int = 0
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.kind)
+
+
+def collect(events: Iterable[dict[str, Any]]) -> Columns:
+    """Keep the columns of the events that matter."""
+    names: dict[str, int] = {}
+    lanes: dict[tuple[Any, Any], int] = {}
+    rows = bytearray()
+    pack, kinds = ROW.pack, KINDS
+    skipped = 0
+    for event in events:
+        if event.get("ph") != "X":
+            continue
+        kind, name = kinds.get(_category(event)), event.get("name")
+        if kind is None or not isinstance(name, str):
+            continue
+        if kind == MODULE and not name.startswith(MODULE_PREFIX):
+            continue
+        lane = lanes.setdefault((event.get("pid"), event.get("tid")), len(lanes))
+        fixed = kind, names.setdefault(name, len(names)), lane
+        values = _values(kind, event)
+        try:
+            rows += pack(*fixed, *values)
+        except struct.error:  # identifiers as text, or no usable time
+            try:
+                rows += pack(*fixed, *map(_whole, values[:5]), *values[5:])
+            except struct.error:
+                skipped += 1
+    return _columns(bytes(rows), tuple(names), lanes, skipped)
+
+
+def _category(event: dict[str, Any]) -> str:
+    category = event.get("cat")
+    if category in KINDS:
+        return str(category)
+    return str(category).lower()
+
+
+def _values(kind: int, event: dict[str, Any]) -> tuple[Any, ...]:
+    """What is kept of an event, as it stands in the file."""
+    args = event.get("args")
+    get = args.get if isinstance(args, dict) else {}.get
+    nan = math.nan
+    threads = blocks = moved = flops = nan
+    device: Any = NONE
+    if kind >= KERNEL:
+        device = get("device", event.get("pid"))
+        if kind == KERNEL:
+            threads = _product(get("grid")) * _product(get("block"))
+            blocks = _real(get("blocks per SM"))
+        else:
+            moved = _real(get("bytes"))
+    elif kind == OP:
+        flops = _real(get("flops", nan))
+    return (
+        get("External id", NONE),
+        get("correlation", NONE),
+        get("Sequence number", NONE),
+        get("Fwd thread id", 0),
+        device,
+        event.get("ts"),
+        event.get("dur"),
+        threads,
+        blocks,
+        moved,
+        flops,
+    )
+
+
+def _columns(
+    rows: bytes,
+    names: tuple[str, ...],
+    lanes: Iterable[tuple[Any, Any]],
+    skipped: int,
+) -> Columns:
+    kinds = [("whole", np.int64, (8,)), ("real", np.float64, (6,))]
+    table = np.frombuffer(rows, dtype=kinds)
+    timed = np.isfinite(table["real"][:, :2]).all(axis=1)
+    timed &= table["real"][:, 1] >= 0
+    skipped += int((~timed).sum())
+    whole, real = table["whole"][timed].T.copy(), table["real"][timed].T.copy()
+    labels = tuple(f"{process}/{thread}" for process, thread in lanes)
+    columns: list[Any] = [*whole, *real, names, labels, skipped]
+    return Columns(*columns)
+
+
+def _whole(value: object) -> int:
+    """An identifier; some traces write them as text."""
+    try:
+        number = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        return NONE
+    return int(number) if abs(number) < 2**63 else NONE
+
+
+def _product(sizes: object) -> float:
+    if isinstance(sizes, list) and all(isinstance(size, int) for size in sizes):
+        return float(math.prod(sizes))
+    return math.nan
+
+
+def _real(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else math.nan

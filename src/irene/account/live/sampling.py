@@ -1,0 +1,161 @@
+"""Sampling: the power side of a ledger that is recorded live."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irene.account.live.ranks import SAMPLES, Rank
+from irene.account.power import PowerSeries
+from irene.account.recorded_power import PROCESS_CPU, power_of_recording
+from irene.errors import UsageError
+from irene.meters.recording import Recording, read_recording
+from irene.meters.sampler import Sampler
+from irene.meters.sampler_process import SamplerProcess
+
+if TYPE_CHECKING:
+    from irene.meters.channel import Meter
+    from irene.meters.totals import Snapshot
+
+__all__ = ["SampledPower", "Sampling"]
+
+
+@dataclass(frozen=True, slots=True)
+class SampledPower:
+    """What was sampled.
+
+    Attributes:
+        recording: All samples.
+        cpus: CPUs of the machine, if the load of the program is in the samples.
+        idle_w: Idle power of each channel that counts, W; empty if not measured.
+    """
+
+    recording: Recording
+    cpus: int | None
+    idle_w: Mapping[str, float] = field(default_factory=dict)
+
+    def series(self, idle_w: float | None) -> tuple[PowerSeries, ...]:
+        """What counts; of a CPU only the program's share, where its load is known.
+
+        Args:
+            idle_w: Power while nothing runs, W; None for what was measured.
+        """
+        known = (self.idle_w or None) if idle_w is None else idle_w
+        return power_of_recording(self.recording, known, cpus=self.cpus)
+
+
+class Sampling:
+    """Samples meters from `start` to `stop`.
+
+    Args:
+        meters: Names of meters, or open ones.
+        period_s: Period of the samples, s.
+        idle_s: How long the machine is watched before anything runs, s.
+    """
+
+    def __init__(
+        self, meters: Sequence[str] | Sequence[Meter], period_s: float, idle_s: float
+    ) -> None:
+        if len({isinstance(meter, str) for meter in meters}) != 1:
+            raise UsageError(
+                "meters are either all names or all open meters, at least one"
+            )
+        if not 0 <= idle_s < math.inf:
+            raise UsageError(f"idle_s must be 0 s or more, got {idle_s}")
+        self._meters, self._period_s, self._idle_s = meters, period_s, idle_s
+        self._idle_ns = (0, 0)
+        self._sampler: Sampler | SamplerProcess | None = None
+        self._first: Snapshot | None = None
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+
+    def start(self, rank: Rank, folder: Path | None) -> None:
+        """Begin, if this is the process of its machine that does, and wait idly.
+
+        Args:
+            rank: Which process this is.
+            folder: Where the samples are kept; None for nowhere.
+        """
+        if rank.samples_power:
+            home = rank.home(folder) if folder else self._scratch_folder()
+            try:
+                home.mkdir(parents=True, exist_ok=True)
+                self._sampler = self._made(rank, home / SAMPLES).start()
+            except BaseException:
+                self._clean()
+                raise
+        self._wait_idly()
+
+    def _scratch_folder(self) -> Path:
+        self._scratch = tempfile.TemporaryDirectory(prefix="irene-")
+        return Path(self._scratch.name)
+
+    def _made(self, rank: Rank, path: Path) -> Sampler | SamplerProcess:
+        """In a process of its own for meters by name, in a thread for open ones."""
+        names = [meter for meter in self._meters if isinstance(meter, str)]
+        if names:
+            return SamplerProcess(names, self._period_s, path, pid=rank.family)
+        opened = [meter for meter in self._meters if not isinstance(meter, str)]
+        return Sampler(opened, self._period_s, path)
+
+    def _wait_idly(self) -> None:
+        """Every process waits: one that works is no idle machine."""
+        begin_ns = time.monotonic_ns()
+        if self._idle_s:
+            try:
+                time.sleep(self._idle_s)
+            except BaseException:
+                self.abandon()
+                raise
+        self._idle_ns = (begin_ns, time.monotonic_ns())
+
+    def used_j(self) -> float:
+        """Energy of the whole machine since the first call, J; NaN if not known."""
+        if self._sampler is None:
+            return math.nan
+        now = self._sampler.sample_now()
+        self._first = self._first or now
+        windows = self._sampler.between(self._first, now)
+        counted = [w for w in windows if w.channel.is_energy and w.channel.counted]
+        return sum(w.integral for w in counted) if counted else math.nan
+
+    def stop(self) -> SampledPower | None:
+        """End; None if another process samples."""
+        if self._sampler is None:
+            return None
+        sampler, self._sampler = self._sampler, None
+        try:
+            sampler.stop()
+            recording = read_recording(sampler.path)
+        finally:
+            self._clean()
+        names = {channel.name for channel in recording.channels}
+        cpus = os.cpu_count() if PROCESS_CPU in names else None
+        return SampledPower(recording, cpus, self._idle_w(recording))
+
+    def abandon(self) -> None:
+        """End, and forget what was sampled."""
+        if self._sampler is not None:
+            self._sampler.stop()
+            self._sampler = None
+        self._clean()
+
+    def _idle_w(self, recording: Recording) -> dict[str, float]:
+        if not self._idle_s:
+            return {}
+        found = {
+            channel.name: recording.window(column, *self._idle_ns).mean
+            for column, channel in enumerate(recording.channels)
+            if channel.is_energy and channel.counted
+        }
+        return {name: watts for name, watts in found.items() if math.isfinite(watts)}
+
+    def _clean(self) -> None:
+        if self._scratch is not None:
+            self._scratch.cleanup()
+            self._scratch = None

@@ -1,0 +1,154 @@
+"""Scripts: a program that knows nothing of us, run in this process and accounted for.
+
+It runs as `python script.py` or `python -m module` would run it: as `__main__`, with
+its own `sys.argv` and `sys.path[0]`. Its exceptions are shown as Python shows them, and
+what ran before is accounted for all the same.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import runpy
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from irene.account.live.after_import import after_import
+from irene.account.live.session import LiveLedger, Wanted
+from irene.errors import IreneError, UsageError
+
+__all__ = ["Program", "ProgramRun", "run_program"]
+
+FAILED, STOPPED = 1, 130
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to run.
+
+    Attributes:
+        name: Path of a script, or name of a module.
+        arguments: What it is given.
+        is_module: Whether the name is a module's, as after `python -m`.
+    """
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    is_module: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is not there."""
+        if not self.is_module and not Path(self.name).is_file():
+            raise UsageError(f"there is no script {self.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """A program that has ended.
+
+    Attributes:
+        exit_code: Its own, as a shell would see it.
+        live: Its ledger is there unless `problem` says why not.
+        problem: What kept us from a ledger.
+    """
+
+    exit_code: int
+    live: LiveLedger
+    problem: IreneError | None = None
+
+
+def run_program(program: Program, wanted: Wanted) -> ProgramRun:
+    """Run a program to its end and account for it from its import of PyTorch on.
+
+    Raises:
+        UsageError: There is no such module, or the request cannot be met.
+        MeterError: There is no meter.
+    """
+    live = LiveLedger(None, wanted)
+    with _as_main(program):
+        if program.is_module and importlib.util.find_spec(program.name) is None:
+            raise UsageError(f"there is no module {program.name}")
+        live.start()
+        with after_import("torch", live.watch):
+            exit_code = _run(program)
+    problem = None
+    try:
+        live.finish(failed=exit_code != 0)
+    except IreneError as error:
+        problem = error
+    return ProgramRun(exit_code, live, problem)
+
+
+@contextmanager
+def _as_main(program: Program) -> Iterator[None]:
+    """`sys` as the program expects it, and as it was afterwards."""
+    argv, path, main = sys.argv, sys.path[:], sys.modules["__main__"]
+    folder = Path.cwd()
+    sys.argv = [program.name, *program.arguments]
+    sys.path[0] = (
+        str(Path.cwd())
+        if program.is_module
+        else str(Path(program.name).resolve().parent)
+    )
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:] = argv, path
+        sys.modules["__main__"] = main
+        os.chdir(folder)  # files that we write are where the user said
+
+
+def _run(program: Program) -> int:
+    """Run until the program and the threads it started have ended; its exit code."""
+    before = set(threading.enumerate())
+    try:
+        if program.is_module:
+            runpy.run_module(program.name, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(program.name, run_name="__main__")
+        _join(before)
+    except SystemExit as end:
+        return _exit_code(end)
+    except KeyboardInterrupt as error:
+        _show(error)
+        return STOPPED
+    except BaseException as error:  # noqa: BLE001  it is the program's, not ours
+        _show(error)
+        return FAILED
+    return 0
+
+
+def _join(before: set[threading.Thread]) -> None:
+    """Python does not end while a thread of the program runs."""
+    for thread in set(threading.enumerate()) - before:
+        if not thread.daemon:
+            thread.join()
+
+
+def _exit_code(end: SystemExit) -> int:
+    """What a shell sees of `sys.exit(…)`."""
+    if end.code is None:
+        return 0
+    if isinstance(end.code, int):
+        return end.code & 0xFF
+    sys.stderr.write(f"{end.code}\n")
+    return FAILED
+
+
+def _show(error: BaseException) -> None:
+    """Show an exception as Python does, without the frames that are ours."""
+    trace = error.__traceback__
+    while trace is not None and _is_ours(trace):
+        trace = trace.tb_next
+    # An error before the first line of the program has no frame of its own.
+    sys.excepthook(type(error), error.with_traceback(trace), trace)
+
+
+def _is_ours(trace: TracebackType) -> bool:
+    name = trace.tb_frame.f_code.co_filename
+    return name == __file__ or name.endswith(("<frozen runpy>", f"{os.sep}runpy.py"))

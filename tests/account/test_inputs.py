@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from irene.account.inputs import read_power, read_trace
+from irene.account.recorded_power import power_of_recording
+from irene.errors import FormatError, UsageError
+from irene.meters.channel import Channel
+from irene.meters.recording import Recording
+
+S = 1_000_000_000
+EPOCH = 1_700_000_000 * S
+
+
+def recording(**changed: object) -> Recording:
+    channels = (
+        Channel("rapl:package-0", "energy_j", "cpu-package", device="cpu",
+                resolution_s=0.001, relative_error=0.1),
+        Channel("rapl:core", "energy_j", "cpu-core", device="cpu", counted=False),
+        Channel("nvml:0:power", "power_w", "gpu-board", device="cuda:0"),
+        Channel("proc:cpu", "percent"),
+        Channel("proc:process_cpu", "percent"),
+    )  # fmt: skip
+    time_ns = np.arange(11, dtype=np.int64) * S // 10
+    values = np.column_stack(
+        (
+            np.arange(11) * 5.0,
+            np.arange(11) * 4.0,
+            np.linspace(100, 200, 11),
+            np.full(11, 50.0),  # half of 8 CPUs
+            np.full(11, 100.0),  # one of them
+        )
+    )
+    fields = {
+        "channels": channels, "time_ns": time_ns, "values": values, "period_s": 0.1,
+        "clock": ((0, EPOCH),),
+    }  # fmt: skip
+    return Recording(**{**fields, **changed})  # type: ignore[arg-type]
+
+
+def test_channels_that_count_become_series_on_the_clock_of_the_world() -> None:
+    package, board = power_of_recording(recording())
+    assert package.name == "rapl:package-0"
+    assert package.span_ns == (EPOCH, EPOCH + S)
+    assert package.window_j(EPOCH, EPOCH + S) == pytest.approx(50.0)
+    assert (package.resolution_s, package.relative_error) == (0.001, 0.1)
+    assert board.device == "cuda:0"
+    assert board.window_j(EPOCH, EPOCH + S // 2) == pytest.approx(62.5)
+
+
+def test_the_share_of_a_process_from_recorded_loads() -> None:
+    package, board = power_of_recording(recording(), cpus=8)
+    assert package.share is not None
+    assert package.share.tolist() == pytest.approx([0.25] * 10)
+    assert board.share is None
+    few = recording(channels=recording().channels[:3], values=recording().values[:, :3])
+    with pytest.raises(UsageError, match="proc:process_cpu"):
+        power_of_recording(few, cpus=8)
+
+
+def test_a_clock_that_was_set_back_is_refused_with_the_number() -> None:
+    pairs = ((0, EPOCH), (S // 2, EPOCH + S // 2 - 3 * S))
+    with pytest.raises(FormatError, match=r"set back by 2\.900000 s after sample 4"):
+        power_of_recording(recording(clock=pairs))
+
+
+def test_an_idle_power_needs_one_channel() -> None:
+    with pytest.raises(UsageError, match="rapl:package-0, nvml:0:power"):
+        power_of_recording(recording(), 30.0)
+
+
+def test_a_recording_without_energy_or_samples_is_refused() -> None:
+    loads = recording(channels=recording().channels[3:], values=np.zeros((11, 2)))
+    with pytest.raises(UsageError, match="no channel of the recording gives energy"):
+        power_of_recording(loads)
+    with pytest.raises(UsageError, match="1 samples"):
+        power_of_recording(
+            recording(time_ns=np.zeros(1, np.int64), values=np.zeros((1, 5)))
+        )
+
+
+def write_recording(path: Path) -> Path:
+    one = recording()
+    header = {
+        "schema": "irene.samples/1", "period_s": 0.1,
+        "clock": {"time_ns": 0, "epoch_ns": EPOCH},
+        "channels": [{"name": "nvml:0:power", "quantity": "power_w",
+                      "covers": "gpu-board", "device": "cuda:0"}],
+    }  # fmt: skip
+    rows = zip(one.time_ns.tolist(), one.values[:, 2].tolist(), strict=True)
+    lines = [f"#{json.dumps(header)}", "time_ns,nvml:0:power"]
+    lines += [f"{time},{watts}" for time, watts in rows]
+    path.write_text("\n".join([*lines, '#{"event": "end"}']) + "\n")
+    return path
+
+
+def test_a_file_of_samples_is_known_by_its_content(tmp_path: Path) -> None:
+    path = write_recording(tmp_path / "samples.txt")
+    power = read_power(path, offset_s=2.0, idle_w=40.0)
+    (series,) = power.series
+    assert series.span_ns == (EPOCH + 2 * S, EPOCH + 3 * S)
+    assert series.idle_w == 40.0
+    with pytest.raises(UsageError, match="--device"):
+        read_power(path, device="cuda:0")
+
+
+def test_a_table_of_watts_is_a_log_of_the_whole_machine_unless_said(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "power.csv"
+    path.write_text("time_s,power_w\n1700000000,10\n1700000001,30\n1700000002,30\n")
+    (series,) = read_power(path).series
+    assert (series.device, series.covers) == ("", "wall")
+    assert series.window_j(EPOCH, EPOCH + 2 * S) == pytest.approx(50.0)
+    (series,) = read_power(path, device="cuda:1").series
+    assert (series.device, series.covers) == ("cuda:1", "cuda:1")
+    with pytest.raises(UsageError, match="--cpus"):
+        read_power(path, cpus=8)
+
+
+def test_samples_out_of_order_or_doubled_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "power.csv"
+    path.write_text(
+        "time_s,power_w\n1700000001,10\n1700000000,10\n1700000002,10\n1700000002,30\n"
+    )
+    power = read_power(path)
+    assert any("earlier than the one before" in note for note in power.notes)
+    assert any("given twice" in note for note in power.notes)
+    assert power.series[0].window_j(EPOCH, EPOCH + 2 * S) == pytest.approx(25.0)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\x01binary", b"hello"])
+def test_a_trace_of_no_known_format_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "trace.bin"
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=r"trace\.bin"):
+        read_trace(path)
+
+
+def test_files_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        read_trace(tmp_path / "no.json")
+    with pytest.raises(UsageError, match="cannot read"):
+        read_power(tmp_path / "no.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "scope"),
+    [
+        ("keras_fit.xplane.pb.gz", "layer_0"),
+        ("timeline-1.json.gz", "encoder"),
+        ("jax_step.xplane.pb.gz", "layer"),
+    ],
+)
+def test_traces_of_other_frameworks_are_known_by_their_content(
+    name: str, scope: str
+) -> None:
+    trace = read_trace(Path(__file__).parent / "recorded" / name)
+    assert trace.has_clock
+    assert any(scope in path for path in trace.events.scope.names)
+
+
+def test_hlo_is_for_jax_alone(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    trace.write_text('{"traceEvents": []}')
+    with pytest.raises(UsageError, match="JAX"):
+        read_trace(trace, [tmp_path / "step.txt"])
