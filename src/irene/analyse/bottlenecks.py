@@ -1,0 +1,223 @@
+"""What to look at first: where the energy goes, and what of it is wasted.
+
+The modules are those of Tables 10 and 12 of the IrEne paper (Cao et al., ACL 2021):
+modules that hold primitives only, and primitives that stand beside modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from irene.analyse.parts import Part, Sum, group_by, parts_of
+from irene.analyse.roofline import BestRates, best_rates, machine_rates
+from irene.energy import Energy
+from irene.tree import ModelTree
+from irene.tree.headline import model_name
+
+__all__ = ["VIEWS", "Bottleneck", "Bottlenecks", "find_bottlenecks"]
+
+SCHEMA = "irene.bottlenecks/1"
+OUTSIDE = "outside the layers"
+
+VIEWS: dict[str, Callable[[Part], str]] = {
+    "module": lambda part: part.holder or part.holder_op,
+    "class": lambda part: part.holder_op,
+    "role": lambda part: part.role,
+    "primitive": lambda part: part.op if part.kind == "ml" else f"({part.kind} itself)",
+    "layer": lambda part: OUTSIDE if part.layer is None else f"layer {part.layer}",
+    "level": lambda part: part.kind,
+}
+"""Ways to add up the parts of a tree, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """Parts of a tree that belong together.
+
+    Attributes:
+        name: What they have in common; layers are numbered from 1, and `*` in a path
+            stands for every layer.
+        op: Class of the module, "" where there are several.
+        energy_j: J.
+        share: Of the whole, 0 to 1.
+        together: Share of this and all larger ones.
+        flops: Floating-point operations.
+        bytes: Bytes read and written.
+        at_best_j: Least the machine needs for these FLOPs and bytes, J.
+        wasted_j: What is used beyond that, J.
+        bound: What decides the energy: `compute`, `memory` or `overhead`.
+    """
+
+    name: str
+    op: str
+    energy_j: float
+    share: float
+    together: float
+    flops: float
+    bytes: float
+    at_best_j: float
+    wasted_j: float
+    bound: str
+
+    @property
+    def joules_per_gflop(self) -> float | None:
+        """J per 10⁹ FLOP, None without FLOPs."""
+        return self.energy_j / self.flops * 1e9 if self.flops else None
+
+    @property
+    def joules_per_gb(self) -> float | None:
+        """J per 10⁹ bytes, None where nothing moves."""
+        return self.energy_j / self.bytes * 1e9 if self.bytes else None
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOP per byte, None where nothing moves."""
+        return self.flops / self.bytes if self.bytes else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values."""
+        return {
+            **asdict(self),
+            "joules_per_gflop": self.joules_per_gflop,
+            "joules_per_gb": self.joules_per_gb,
+            "flop_per_byte": self.intensity,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Bottlenecks:
+    """Where the energy of a tree goes.
+
+    Attributes:
+        model: Name of the model.
+        energy: Of the whole.
+        best: What the machine does at best.
+        wasted_j: What all parts use beyond that, J.
+        views: Bottlenecks by every key of `VIEWS`, the largest first; layers in order.
+        notes: Warnings and assumptions of the tree.
+    """
+
+    model: str
+    energy: Energy
+    best: BestRates
+    wasted_j: float
+    views: dict[str, tuple[Bottleneck, ...]]
+    notes: tuple[str, ...]
+
+    def top(self, share: float = 0.9, view: str = "module") -> list[Bottleneck]:
+        """The largest that together have at least a share of the energy.
+
+        Args:
+            share: 0 to 1.
+            view: A key of `VIEWS`.
+        """
+        ranked = sorted(self.views[view], key=lambda found: -found.energy_j)
+        wanted: list[Bottleneck] = []
+        reached = 0.0
+        for found in ranked:
+            if reached >= share - 1e-12:
+                break
+            wanted.append(found)
+            reached += found.share
+        return wanted
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document `irene.bottlenecks/1` as JSON-ready values."""
+        return {
+            "schema": SCHEMA,
+            "model": self.model,
+            "energy": asdict(self.energy),
+            "best": self.best.to_dict(),
+            "wasted_j": self.wasted_j,
+            "views": {
+                name: [found.to_dict() for found in rows]
+                for name, rows in self.views.items()
+            },
+            "notes": list(self.notes),
+        }
+
+
+def find_bottlenecks(tree: ModelTree, best: BestRates | None = None) -> Bottlenecks:
+    """Where the energy of a tree goes, and what of it the machine need not have used.
+
+    Args:
+        tree: Predicted, measured or accounted.
+        best: What the machine does at best; by default the best of this tree and of
+            the machine's predictor.
+
+    Raises:
+        UsageError: The tree carries no energy.
+    """
+    parts = parts_of(tree)
+    energy = tree.energy_of(0)
+    assert energy is not None
+    if best is None:
+        best = best_rates(parts, machine_rates(tree.hardware))
+    waste = {id(part): _wasted_j(part, best) for part in parts}
+    views = {
+        name: _view(parts, key, energy.joules, best, name == "layer")
+        for name, key in VIEWS.items()
+    }
+    return Bottlenecks(
+        model_name(tree), energy, best, sum(waste.values()), views, tree.notes
+    )
+
+
+def _wasted_j(part: Part, best: BestRates) -> float:
+    # A module that was measured to use less than its children has negative own energy.
+    least_j = min(part.energy_j, 0.0)
+    return max(part.energy_j - best.at_best_j(part.flops, part.bytes), least_j)
+
+
+def _view(
+    parts: Sequence[Part],
+    key: Callable[[Part], str],
+    total_j: float,
+    best: BestRates,
+    in_order: bool,
+) -> tuple[Bottleneck, ...]:
+    sums = group_by(parts, key)
+    wasted = dict.fromkeys(sums, 0.0)
+    ops: dict[str, set[str]] = {name: set() for name in sums}
+    for part in parts:
+        wasted[key(part)] += _wasted_j(part, best)
+        ops[key(part)].add(part.holder_op)
+    ranked = sorted(sums.items(), key=lambda item: -item[1].energy_j)
+    together = _running(found.energy_j / total_j for _, found in ranked)
+    by_size = {
+        name: _bottleneck(name, ops[name], found, total_j, until, wasted[name], best)
+        for (name, found), until in zip(ranked, together, strict=True)
+    }
+    return tuple(by_size[name] for name in (sums if in_order else by_size))
+
+
+def _running(values: Iterable[float]) -> list[float]:
+    sums: list[float] = []
+    for value in values:
+        sums.append((sums[-1] if sums else 0.0) + value)
+    return sums
+
+
+def _bottleneck(
+    name: str,
+    ops: set[str],
+    found: Sum,
+    total_j: float,
+    together: float,
+    wasted_j: float,
+    best: BestRates,
+) -> Bottleneck:
+    return Bottleneck(
+        name,
+        next(iter(ops)) if len(ops) == 1 else "",
+        found.energy_j,
+        found.energy_j / total_j if total_j else 0.0,
+        together,
+        found.flops,
+        found.bytes,
+        found.energy_j - wasted_j,
+        wasted_j,
+        best.bound(found.energy_j, found.flops, found.bytes),
+    )

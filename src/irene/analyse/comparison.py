@@ -1,0 +1,333 @@
+"""Two trees side by side: what differs, why, and whether it is a real difference.
+
+Parts are aligned by path where the names agree, and by role always, so that attention
+meets attention whatever it is called. Differences of all roles add up to the whole
+difference, and so do those of all paths.
+
+A difference of a role is explained by its work, FLOPs and bytes priced at the best
+rates of the machine, and by its efficiency, energy per priced work. With the mean of
+both sides as weight the three terms add up exactly, and change sign with the order of
+the two trees.
+
+Errors of one predictor are not independent: the same kernel in both trees is wrong by
+the same factor, and what both have in common cancels. So of two predictions by one
+predictor only parts without an equal in the other tree make a difference uncertain;
+within a tree their errors are added, between trees they count as independent. Measured
+trees, and trees of two predictors, have independent errors: their intervals are
+combined as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from irene.analyse.parts import Part, Sum, group_by, parts_of
+from irene.analyse.roofline import BestRates, best_rates
+from irene.errors import UsageError
+from irene.tree import ModelTree
+from irene.tree.headline import energy_source, model_name, run_sizes
+
+__all__ = ["PER", "Comparison", "Contribution", "Side", "compare"]
+
+SCHEMA = "irene.comparison/1"
+PER = ("run", "sequence", "token")
+NOTHING = 1e-9
+"""Share of the larger tree below which parts do not differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the trees that are compared.
+
+    Attributes:
+        name: Model.
+        run: Sizes and settings in words.
+        source: Where its energy comes from, in words.
+        covers: What of the machine the energy covers, "" if unsaid.
+        energy_j: Per run, sequence or token, J.
+        low_j: Lower end, J.
+        high_j: Upper end, J.
+        flops: Floating-point operations.
+        bytes: Bytes read and written.
+    """
+
+    name: str
+    run: str
+    source: str
+    covers: str
+    energy_j: float
+    low_j: float
+    high_j: float
+    flops: float
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What parts of one role, or on one path, add to the difference.
+
+    Attributes:
+        name: Role or path; `*` stands for every layer.
+        base_j: Energy in the first tree, J.
+        other_j: Energy in the second, J.
+        flops_j: Part of the difference that more or fewer FLOPs explain, J.
+        bytes_j: Part that more or fewer bytes explain, J.
+        efficiency_j: Part that energy per unit of work explains, J.
+        base_count: Parts in the first tree.
+        other_count: Parts in the second.
+    """
+
+    name: str
+    base_j: float
+    other_j: float
+    flops_j: float
+    bytes_j: float
+    efficiency_j: float
+    base_count: int
+    other_count: int
+
+    @property
+    def difference_j(self) -> float:
+        """Second minus first, J."""
+        return self.other_j - self.base_j
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values."""
+        return {**asdict(self), "difference_j": self.difference_j}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A tree compared with another.
+
+    Attributes:
+        base: The first tree.
+        other: The second.
+        per: Unit of all energies: `run`, `sequence` or `token`.
+        difference_j: Second minus first, J.
+        half_j: Half the width of the interval of the difference, J.
+        shared: Part of the energy on paths that both have, 0 to 1.
+        by_role: Contributions by role, the largest first.
+        by_path: Contributions by path, the largest first.
+        best: Rates that price the work.
+    """
+
+    base: Side
+    other: Side
+    per: str
+    difference_j: float
+    half_j: float
+    shared: float
+    by_role: tuple[Contribution, ...]
+    by_path: tuple[Contribution, ...]
+    best: BestRates
+
+    @property
+    def is_real(self) -> bool:
+        """Whether the interval of the difference leaves zero out."""
+        return abs(self.difference_j) > max(self.half_j, self._nothing_j)
+
+    @property
+    def ratio(self) -> float | None:
+        """Second by first; None if the first is zero."""
+        return self.other.energy_j / self.base.energy_j if self.base.energy_j else None
+
+    @property
+    def aligned_by(self) -> str:
+        """`path` where most energy is on paths that both have, else `role`."""
+        return "path" if self.shared >= 0.5 else "role"
+
+    @property
+    def _nothing_j(self) -> float:
+        return NOTHING * max(abs(self.base.energy_j), abs(self.other.energy_j))
+
+    def differences(self, by: str | None = None) -> list[Contribution]:
+        """Contributions that are not zero; none for a tree and itself.
+
+        Args:
+            by: `role` or `path`; by default as the trees are aligned.
+        """
+        rows = self.by_role if (by or self.aligned_by) == "role" else self.by_path
+        return [row for row in rows if _matters(row, self._nothing_j)]
+
+    def to_pandas(self, by: str | None = None) -> Any:
+        """Contributions as a pandas DataFrame, by `role` or `path`."""
+        from irene.analyse.comparison_notebook import comparison_frame
+
+        return comparison_frame(self, by)
+
+    def _repr_html_(self) -> str:
+        from irene.analyse.comparison_notebook import comparison_html
+
+        return comparison_html(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document `irene.comparison/1` as JSON-ready values."""
+        return {
+            "schema": SCHEMA,
+            "base": asdict(self.base),
+            "other": asdict(self.other),
+            "per": self.per,
+            "difference_j": self.difference_j,
+            "low_j": self.difference_j - self.half_j,
+            "high_j": self.difference_j + self.half_j,
+            "ratio": self.ratio,
+            "is_real": self.is_real,
+            "aligned_by": self.aligned_by,
+            "shared": self.shared,
+            "by_role": [row.to_dict() for row in self.by_role],
+            "by_path": [row.to_dict() for row in self.by_path],
+            "best": self.best.to_dict(),
+        }
+
+
+def _matters(row: Contribution, nothing_j: float) -> bool:
+    terms = (row.difference_j, row.flops_j, row.bytes_j, row.efficiency_j)
+    return any(abs(term) > nothing_j for term in terms)
+
+
+def compare(base: ModelTree, other: ModelTree, per: str = "run") -> Comparison:
+    """Compare a tree with another.
+
+    Args:
+        base: The first tree.
+        other: The second; differences are second minus first.
+        per: `run`, `sequence` or `token`.
+
+    Raises:
+        UsageError: A tree carries no energy, or no sizes where `per` needs them.
+    """
+    sides = [_scaled(tree, per) for tree in (base, other)]
+    parts = [found for _, found in sides]
+    best = best_rates([*parts[0], *parts[1]], name="these trees")
+    by_role = _contributions(parts, lambda part: part.role, best)
+    by_path = _contributions(parts, lambda part: part.holder or part.holder_op, best)
+    return Comparison(
+        sides[0][0],
+        sides[1][0],
+        per,
+        sides[1][0].energy_j - sides[0][0].energy_j,
+        _half_j(base, other, sides),
+        _shared(by_path),
+        by_role,
+        by_path,
+        best,
+    )
+
+
+def _scaled(tree: ModelTree, per: str) -> tuple[Side, list[Part]]:
+    factor = 1 / _units(tree, per)
+    parts = [part.scaled(factor) for part in parts_of(tree)]
+    energy, total = tree.energy_of(0), tree.total()
+    assert energy is not None
+    scaled = energy.scaled(factor)
+    side = Side(
+        model_name(tree),
+        " · ".join(run_sizes(tree.spec)) if tree.spec else "",
+        energy_source(tree),
+        tree.hardware.covers if tree.hardware else "",
+        scaled.joules,
+        scaled.low,
+        scaled.high,
+        total.flops * factor,
+        total.bytes * factor,
+    )
+    return side, parts
+
+
+def _units(tree: ModelTree, per: str) -> int:
+    if per not in PER:
+        raise UsageError(f"per must be one of {', '.join(PER)}; got {per!r}")
+    if per == "run":
+        return 1
+    if tree.spec is None:
+        raise UsageError(f"{model_name(tree)} has no sizes: it can be compared per run")
+    return tree.spec.batch_size if per == "sequence" else tree.spec.tokens
+
+
+def _contributions(
+    parts: Sequence[Sequence[Part]], key: Callable[[Part], str], best: BestRates
+) -> tuple[Contribution, ...]:
+    first, second = (group_by(some, key) for some in parts)
+    rows = [
+        _explain(name, first.get(name, Sum()), second.get(name, Sum()), best)
+        for name in dict.fromkeys([*first, *second])
+    ]
+    return tuple(sorted(rows, key=lambda row: -abs(row.difference_j)))
+
+
+def _explain(name: str, base: Sum, other: Sum, best: BestRates) -> Contribution:
+    """Split a difference into FLOPs, bytes and efficiency."""
+    work = [best.work_j(found.flops, found.bytes) for found in (base, other)]
+    difference_j = other.energy_j - base.energy_j
+    # A side without work has no efficiency of its own: that of the other counts.
+    rates = [
+        found.energy_j / priced if priced else None
+        for found, priced in zip((base, other), work, strict=True)
+    ]
+    known = [rate for rate in rates if rate is not None]
+    rate = sum(known) / len(known) if known else 0.0
+    flops_j = rate * (other.flops - base.flops) * best.joules_per_flop
+    bytes_j = rate * (other.bytes - base.bytes) * best.joules_per_byte
+    return Contribution(
+        name,
+        base.energy_j,
+        other.energy_j,
+        flops_j,
+        bytes_j,
+        difference_j - flops_j - bytes_j,
+        base.count,
+        other.count,
+    )
+
+
+def _shared(rows: Sequence[Contribution]) -> float:
+    """Part of the energy of both trees on paths that both have."""
+    whole = sum(row.base_j + row.other_j for row in rows)
+    both = sum(
+        row.base_j + row.other_j for row in rows if row.base_count and row.other_count
+    )
+    return both / whole if whole else 1.0
+
+
+def _half_j(
+    base: ModelTree, other: ModelTree, sides: Sequence[tuple[Side, list[Part]]]
+) -> float:
+    """Half the width of the interval of the difference, J."""
+    whole = [(side.high_j - side.low_j) / 2 for side, _ in sides]
+    if not _same_predictor(base, other):
+        return math.hypot(*whole)
+    counts = [_by_work(parts) for _, parts in sides]
+    alone = []
+    for mine, theirs in (counts, counts[::-1]):
+        half_j = sum(
+            half * (1 - _paired(energy, theirs.get(work)))
+            for work, (energy, half) in mine.items()
+        )
+        alone.append(half_j)
+    return math.hypot(*(min(a, w) for a, w in zip(alone, whole, strict=True)))
+
+
+def _same_predictor(base: ModelTree, other: ModelTree) -> bool:
+    energies = base.energy_of(0), other.energy_of(0)
+    makers = {e.produced_by for e in energies if e and e.source == "predicted"}
+    return len(makers) == 1 and all(e and e.source == "predicted" for e in energies)
+
+
+def _by_work(parts: Sequence[Part]) -> Mapping[object, tuple[float, float]]:
+    """Energy and half-width of all parts that do the same work."""
+    sums: dict[object, tuple[float, float]] = {}
+    for part in parts:
+        energy_j, half_j = sums.get(part.work, (0.0, 0.0))
+        sums[part.work] = (energy_j + part.energy_j, half_j + part.half_j)
+    return sums
+
+
+def _paired(energy_j: float, theirs: tuple[float, float] | None) -> float:
+    """Part of an energy that has an equal in the other tree, 0 to 1."""
+    if theirs is None or energy_j <= 0:
+        return 0.0
+    return min(max(theirs[0], 0.0) / energy_j, 1.0)

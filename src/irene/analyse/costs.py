@@ -1,0 +1,282 @@
+"""From joules to kilowatt-hours, money and CO₂e: per query, per million, per year.
+
+A query is one sequence (image, clip) of a batch. Intervals are carried through; every
+figure is a constant times the energy of a run, so that twice the queries cost twice.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from irene.energy import Energy
+from irene.errors import UsageError
+from irene.tree import ModelTree
+from irene.tree.headline import energy_source, model_name, run_sizes
+
+__all__ = [
+    "PAPER_TABLE_3",
+    "Costing",
+    "Line",
+    "Region",
+    "check_cost",
+    "cost_of",
+    "regions",
+]
+
+SCHEMA = "irene.cost/1"
+JOULES_PER_KWH = 3.6e6
+DAYS_PER_YEAR = 365.25
+
+PAPER_TABLE_3 = {
+    "kwh_per_million_questions": 161.0,
+    "joules_per_batch": 57.8,
+    "batch_size": 16,
+    "kwh_per_million_sequences": 57.8 / 16 * 1e6 / JOULES_PER_KWH,
+    "note": (
+        "Table 3 of the IrEne paper says 161 kWh per million questions. That does not "
+        "follow from its own data: 57.8 J per batch of 16 is 1.00 kWh per million "
+        "sequences."
+    ),
+}
+"""What the IrEne paper (Cao et al., ACL 2021) prints, and what its own data gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Where electricity comes from.
+
+    Attributes:
+        code: ISO 3166 code of the country, `EU` or `WORLD`.
+        name: In words.
+        gco2e_per_kwh: Mean over a year, g CO₂e per kWh.
+        year: Which year.
+        source: Where the figure is published.
+    """
+
+    code: str
+    name: str
+    gco2e_per_kwh: float
+    year: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a number of queries takes.
+
+    Attributes:
+        name: In words.
+        queries: How many.
+        kwh: At the meter of the building: with the PUE.
+        kwh_low: Lower end.
+        kwh_high: Upper end.
+        money: In the currency of the price; None without a price.
+        money_low: Lower end.
+        money_high: Upper end.
+        kg_co2e: kg.
+        kg_co2e_low: Lower end.
+        kg_co2e_high: Upper end.
+    """
+
+    name: str
+    queries: float
+    kwh: float
+    kwh_low: float
+    kwh_high: float
+    money: float | None
+    money_low: float | None
+    money_high: float | None
+    kg_co2e: float
+    kg_co2e_low: float
+    kg_co2e_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Costing:
+    """What a model costs to run.
+
+    Attributes:
+        model: Its name.
+        run: Sizes and settings in words.
+        energy_source: Where the energy comes from, in words.
+        per_query: Energy of one query, J, without the PUE.
+        lines: Per query, for the queries asked for, per million, per year.
+        price_per_kwh: Money per kWh, if anybody said so.
+        region: Whose electricity.
+        pue: Power usage effectiveness: energy of the building by that of the machine.
+        notes: Warnings and assumptions of the tree.
+    """
+
+    model: str
+    run: str
+    energy_source: str
+    per_query: Energy
+    lines: tuple[Line, ...]
+    price_per_kwh: float | None
+    region: Region
+    pue: float
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document `irene.cost/1` as JSON-ready values."""
+        return {
+            "schema": SCHEMA,
+            **asdict(self),
+            "lines": [asdict(line) for line in self.lines],
+            "notes": list(self.notes),
+            "paper_table_3": PAPER_TABLE_3,
+        }
+
+
+@cache
+def regions() -> dict[str, Region]:
+    """Regions whose yearly intensity is known, by code."""
+    file = resources.files("irene.analyse").joinpath("tables", "grid_intensity.csv")
+    rows = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8")))
+    return {
+        row["region"]: Region(
+            row["region"],
+            row["name"],
+            float(row["gco2e_per_kwh"]),
+            int(row["year"]),
+            row["source"],
+        )
+        for row in rows
+    }
+
+
+def _region(code: str) -> Region:
+    known = regions()
+    if code.upper() in known:
+        return known[code.upper()]
+    by_name = {region.name.lower(): region for region in known.values()}
+    if code.lower() in by_name:
+        return by_name[code.lower()]
+    near = difflib.get_close_matches(code.lower(), by_name, n=1)
+    hint = f"did you mean {by_name[near[0]].code}? " if near else ""
+    raise UsageError(
+        f"no region {code!r}; {hint}There are {', '.join(known)}; for any other give "
+        "its grams of CO₂e per kWh (--intensity)"
+    )
+
+
+def cost_of(
+    tree: ModelTree,
+    *,
+    queries: float = 1e6,
+    per_day: float | None = None,
+    price_per_kwh: float | None = None,
+    region: str = "WORLD",
+    gco2e_per_kwh: float | None = None,
+    pue: float = 1.0,
+) -> Costing:
+    """What it costs to answer queries with a model.
+
+    Args:
+        tree: Predicted, measured or accounted.
+        queries: How many to answer.
+        per_day: Queries per day, for a figure per year.
+        price_per_kwh: Money per kWh.
+        region: Code or name of a region, for CO₂e.
+        gco2e_per_kwh: g CO₂e per kWh, instead of a region's.
+        pue: Power usage effectiveness, at least 1.
+
+    Raises:
+        UsageError: A number is impossible, the region unknown, or the tree carries no
+            energy.
+    """
+    energy = tree.energy_of(0)
+    if energy is None:
+        from irene.analyse.parts import NO_ENERGY
+
+        raise UsageError(NO_ENERGY)
+    place = check_cost(
+        queries=queries,
+        per_day=per_day,
+        price_per_kwh=price_per_kwh,
+        region=region,
+        gco2e_per_kwh=gco2e_per_kwh,
+        pue=pue,
+    )
+    per_query = energy.scaled(1 / (tree.spec.batch_size if tree.spec else 1))
+    amounts = {"query": 1.0, "million queries": 1e6}
+    if queries not in amounts.values():
+        amounts[f"{queries:,.0f} queries"] = queries
+    if per_day is not None:
+        amounts["day"] = per_day
+        amounts["year"] = per_day * DAYS_PER_YEAR
+    return Costing(
+        model_name(tree),
+        " · ".join(run_sizes(tree.spec)) if tree.spec else "",
+        energy_source(tree),
+        per_query,
+        tuple(
+            _line(name, count, per_query, price_per_kwh, place, pue)
+            for name, count in amounts.items()
+        ),
+        price_per_kwh,
+        place,
+        pue,
+        tree.notes,
+    )
+
+
+def check_cost(
+    *,
+    queries: float = 1e6,
+    per_day: float | None = None,
+    price_per_kwh: float | None = None,
+    region: str = "WORLD",
+    gco2e_per_kwh: float | None = None,
+    pue: float = 1.0,
+) -> Region:
+    """Refuse numbers that cannot be, and find the region.
+
+    Args:
+        queries: As for `cost_of`.
+        per_day: As for `cost_of`.
+        price_per_kwh: As for `cost_of`.
+        region: As for `cost_of`.
+        gco2e_per_kwh: As for `cost_of`.
+        pue: As for `cost_of`.
+
+    Raises:
+        UsageError: A number is impossible, or the region unknown.
+    """
+    for name, value in (
+        ("queries", queries),
+        ("queries per day", per_day),
+        ("the price", price_per_kwh),
+        ("the intensity", gco2e_per_kwh),
+    ):
+        if value is not None and not 0 <= value < float("inf"):
+            raise UsageError(f"{name} must be a number from 0 up, got {value:g}")
+    if not 1 <= pue < float("inf"):
+        raise UsageError(
+            f"a PUE is the building's energy by the machine's, at least 1; got {pue:g}"
+        )
+    place = _region(region)
+    if gco2e_per_kwh is None:
+        return place
+    return Region("", "given", gco2e_per_kwh, 0, "given")
+
+
+def _line(
+    name: str,
+    queries: float,
+    per_query: Energy,
+    price: float | None,
+    region: Region,
+    pue: float,
+) -> Line:
+    factor = queries * pue / JOULES_PER_KWH
+    kwh = [per_query.joules * factor, per_query.low * factor, per_query.high * factor]
+    money = [None if price is None else each * price for each in kwh]
+    carbon = [each * region.gco2e_per_kwh / 1000 for each in kwh]
+    return Line(name, queries, *kwh, *money, *carbon)

@@ -1,0 +1,82 @@
+"""Energies that were predicted before, on disk, so that asking again costs nothing.
+
+An entry is named by everything that decides it: the config and run, the predictor's
+digest, the versions of torch and transformers, and this program's own code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any
+
+from irene.dataset.places import data_folders
+from irene.whole_file import whole_file
+
+__all__ = ["EnergyCache", "default_cache"]
+
+DECIDING = ("trace", "predict", "tree")
+"""Rooms whose code decides a prediction."""
+
+
+class EnergyCache:
+    """JSON values in files that are named by a digest.
+
+    Args:
+        folder: Where; None keeps nothing.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """What was put under a key; None if nothing readable is there."""
+        if self.folder is None:
+            return None
+        try:
+            value = json.loads(self._path(key).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return value if isinstance(value, dict) else None
+
+    def put(self, key: str, value: Mapping[str, Any]) -> None:
+        """Keep a value; a folder that cannot be written is no reason to stop."""
+        if self.folder is None:
+            return
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with whole_file(path) as file:
+                file.write(json.dumps(dict(value)).encode())
+        except OSError:
+            self.folder = None
+
+    def _path(self, key: str) -> Path:
+        assert self.folder is not None
+        return self.folder / key[:2] / f"{key}.json"
+
+    def key(self, *parts: Any) -> str:
+        """The digest that names what these values decide."""
+        text = json.dumps([_program(), *parts], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def default_cache() -> EnergyCache:
+    """In the cache folder of this user (`XDG_CACHE_HOME`)."""
+    return EnergyCache(data_folders()[-1].parent / "energies")
+
+
+@cache
+def _program() -> list[str]:
+    """Versions below us, and a digest of the code that decides a prediction."""
+    digest = hashlib.sha256()
+    root = Path(str(resources.files("irene")))
+    for room in DECIDING:
+        for file in sorted((root / room).rglob("*.py")):
+            digest.update(file.read_bytes())
+    versions = [metadata.version(name) for name in ("torch", "transformers")]
+    return [*versions, digest.hexdigest()]

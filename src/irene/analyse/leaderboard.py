@@ -1,0 +1,239 @@
+"""All models of the catalogue by their energy at one size on one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from irene.analyse.energy_cache import EnergyCache
+from irene.analyse.grid import Progress
+from irene.energy import Energy
+from irene.errors import UsageError
+
+if TYPE_CHECKING:
+    from irene.trace.catalogue import Entry
+
+__all__ = ["Leaderboard", "Ranked", "choose_entries", "rank_models"]
+
+SCHEMA = "irene.leaderboard/1"
+WORTH_PROCESSES = 4
+"""Models per process below which starting processes takes longer than it saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A model in its place.
+
+    Attributes:
+        model: Its name.
+        family: Models that share an architecture.
+        kind: `encoder`, `decoder`, ….
+        params: Published number of parameters.
+        energy: Of a run; None where it was left out.
+        per_sequence_j: J per sequence (image, clip).
+        per_token_j: J per token; None where the model reads no tokens.
+        flops: Floating-point operations of a run.
+        is_extrapolated: Whether the run is outside what the machine was measured on.
+        problem: Why it was left out, "" if it was not.
+    """
+
+    model: str
+    family: str
+    kind: str
+    params: int
+    energy: Energy | None
+    per_sequence_j: float | None
+    per_token_j: float | None
+    flops: float
+    is_extrapolated: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """Models by energy per sequence, the cheapest first.
+
+    Attributes:
+        run: Arguments of `irene.trace`.
+        hardware: Name of the machine.
+        models: In their places.
+        left_out: Those that cannot run at this size, with the reason.
+    """
+
+    run: Mapping[str, Any]
+    hardware: str
+    models: tuple[Ranked, ...]
+    left_out: tuple[Ranked, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document `irene.leaderboard/1` as JSON-ready values."""
+        return {
+            "schema": SCHEMA,
+            "run": {k: v for k, v in self.run.items() if k != "limits"},
+            "hardware": self.hardware,
+            "models": [
+                {"place": place, **asdict(each)}
+                for place, each in enumerate(self.models, start=1)
+            ],
+            "left_out": [
+                {"model": each.model, "problem": each.problem} for each in self.left_out
+            ],
+        }
+
+
+def choose_entries(
+    words: str = "",
+    *,
+    family: str | None = None,
+    kind: str | None = None,
+    least_params: float | None = None,
+    most_params: float | None = None,
+) -> list[Entry]:
+    """Entries of the catalogue that pass all filters.
+
+    Args:
+        words: All must occur in a name, family or kind.
+        family: Models that share an architecture.
+        kind: `encoder`, `decoder`, `encoder-decoder`, `vision`, `audio`, `multimodal`.
+        least_params: Fewest parameters.
+        most_params: Most parameters.
+
+    Raises:
+        UsageError: There is no such family or kind, or nothing is left.
+    """
+    from irene.trace import catalogue
+
+    everything = catalogue.entries().values()
+    for name, value in (("family", family), ("kind", kind)):
+        known = sorted({getattr(entry, name) for entry in everything})
+        if value is not None and value not in known:
+            raise UsageError(f"no {name} {value!r}; there are {', '.join(known)}")
+    found = [
+        entry
+        for entry in catalogue.search(words)
+        if family in (None, entry.family)
+        and kind in (None, entry.kind)
+        and (least_params or 0) <= entry.params <= (most_params or float("inf"))
+    ]
+    if not found:
+        raise UsageError(
+            "no model passes these filters; `irene models` lists all that are known"
+        )
+    return found
+
+
+def rank_models(
+    entries: Sequence[Entry],
+    run: Mapping[str, Any],
+    on: str = "pc1",
+    *,
+    cache: EnergyCache | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> Leaderboard:
+    """Predict models at one size and put them in order.
+
+    Args:
+        entries: Models of the catalogue.
+        run: Arguments of `irene.trace`.
+        on: Machine or file of a predictor.
+        cache: Where predictions are kept; None keeps none.
+        jobs: Processes that predict at a time.
+        progress: Told what is being done.
+
+    Raises:
+        UsageError: The machine is unknown, or none of the models can run.
+    """
+    from irene.predict.known import find_predictor
+
+    predictor = find_predictor(on)
+    store = cache or EnergyCache(None)
+    sizes = {name: value for name, value in run.items() if name != "limits"}
+    keys = {
+        entry.name: store.key(asdict(entry), sizes, predictor.hardware.predictor)
+        for entry in entries
+    }
+    known = {name: store.get(key) for name, key in keys.items()}
+    missing = [entry for entry in entries if known[entry.name] is None]
+    done = len(entries) - len(missing)
+    for entry, fields in _predictions(missing, run, on, jobs):
+        if progress:
+            progress(done, len(entries), entry.name)
+        known[entry.name] = fields
+        store.put(keys[entry.name], fields)
+        done += 1
+    found = [_ranked(entry, known[entry.name] or {}) for entry in entries]
+    models = [each for each in found if each.energy is not None]
+    if not models:
+        raise UsageError(f"none of the models can run: {found[0].problem}")
+    models.sort(key=lambda each: (each.per_sequence_j or 0.0, each.model))
+    left_out = tuple(each for each in found if each.energy is None)
+    return Leaderboard(dict(run), predictor.hardware.name, tuple(models), left_out)
+
+
+def _predictions(
+    entries: Sequence[Entry], run: Mapping[str, Any], on: str, jobs: int
+) -> Iterator[tuple[Entry, dict[str, Any]]]:
+    """What predictions say of models, here or in several processes."""
+    if jobs == 1 or len(entries) < WORTH_PROCESSES * jobs:
+        for entry in entries:
+            yield entry, _predict(entry, run, on)
+        return
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from multiprocessing import get_context
+
+    # Forked processes would inherit the threads of torch in any state.
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _one_thread) as pool:
+        waiting = {pool.submit(_predict, each, dict(run), on): each for each in entries}
+        try:
+            for ready in as_completed(waiting):
+                yield waiting[ready], ready.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _predict(entry: Entry, run: Mapping[str, Any], on: str) -> dict[str, Any]:
+    """What a prediction says of a model, as JSON-ready values."""
+    from irene.predict.api import predict
+    from irene.trace.sources import quiet
+    from irene.tree.headline import energy_per_unit, is_warning
+
+    try:
+        with quiet():
+            tree = predict(entry.name, on=on, **run)
+    except UsageError as error:
+        return {"problem": str(error)}
+    energy = tree.energy_of(0)
+    assert energy is not None
+    units = dict(energy_per_unit(tree))
+    return {
+        "energy": asdict(energy),
+        "per_sequence_j": units.get("sequence", units.get("input")),
+        "per_token_j": units.get("token"),
+        "flops": float(tree.total().flops),
+        "is_extrapolated": any(is_warning(note) for note in tree.notes),
+        "problem": "",
+    }
+
+
+def _ranked(entry: Entry, fields: Mapping[str, Any]) -> Ranked:
+    energy = fields.get("energy")
+    return Ranked(
+        entry.name,
+        entry.family,
+        entry.kind,
+        entry.params,
+        Energy(**energy) if energy else None,
+        fields.get("per_sequence_j"),
+        fields.get("per_token_j"),
+        fields.get("flops", 0.0),
+        bool(fields.get("is_extrapolated")),
+        fields.get("problem", ""),
+    )

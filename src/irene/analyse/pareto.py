@@ -1,0 +1,211 @@
+"""Accuracy against energy: which models are worth a look, in the manner of Figure 4.
+
+A model is on the Pareto front if no other has at least its accuracy for less energy, or
+more accuracy for at most its energy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from irene.analyse.accuracy_table import AccuracyRow
+from irene.analyse.grid import Progress
+from irene.energy import Energy
+from irene.errors import UsageError
+
+__all__ = ["Candidate", "TradeOff", "pareto_front", "trade_off"]
+
+SCHEMA = "irene.trade_off/1"
+MOST_NAMED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model with accuracy and energy.
+
+    Attributes:
+        model: Its name.
+        accuracy: Higher is better.
+        energy: Per sequence.
+        on_front: Whether no other is better in both.
+        beaten_by: A model on the front that is, "" if none is.
+        maybe: Not on the front, but its energy interval overlaps those of all models
+            that are at least as accurate: it may be on the front.
+        split: Which data was scored.
+        source: Where the accuracy is from.
+        notes: Warnings of the prediction.
+    """
+
+    model: str
+    accuracy: float
+    energy: Energy
+    on_front: bool = False
+    beaten_by: str = ""
+    maybe: bool = False
+    split: str = ""
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values."""
+        return {**asdict(self), "notes": list(self.notes)}
+
+
+@dataclass(frozen=True, slots=True)
+class TradeOff:
+    """All candidates, the cheapest first.
+
+    Attributes:
+        candidates: With their places.
+        budget_j: Most J per sequence that may be spent, if anybody said so.
+        at_least: Least accuracy, if anybody said so.
+    """
+
+    candidates: tuple[Candidate, ...]
+    budget_j: float | None = None
+    at_least: float | None = None
+
+    @property
+    def front(self) -> tuple[Candidate, ...]:
+        """Those on the Pareto front, the cheapest first."""
+        return tuple(each for each in self.candidates if each.on_front)
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The model to take within budget and above accuracy; None if none fits.
+
+        The cheapest if an accuracy was asked for, else the most accurate.
+        """
+        fit = [each for each in self.front if self._fits(each)]
+        if not fit:
+            return None
+        return fit[0] if self.at_least is not None else fit[-1]
+
+    def _fits(self, each: Candidate) -> bool:
+        cheap = self.budget_j is None or each.energy.joules <= self.budget_j
+        return cheap and (self.at_least is None or each.accuracy >= self.at_least)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document `irene.trade_off/1` as JSON-ready values."""
+        asked = self.budget_j is not None or self.at_least is not None
+        chosen = self.chosen if asked else None
+        return {
+            "schema": SCHEMA,
+            "budget_j": self.budget_j,
+            "at_least": self.at_least,
+            "chosen": chosen.model if chosen else None,
+            "front": [each.model for each in self.front],
+            "candidates": [each.to_dict() for each in self.candidates],
+        }
+
+
+def pareto_front(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Candidates with their places filled in, the cheapest first.
+
+    Of models equal in both, all are on the front.
+    """
+    ranked = sorted(candidates, key=lambda c: (c.energy.joules, -c.accuracy, c.model))
+    placed: list[Candidate] = []
+    best: Candidate | None = None
+    for each in ranked:
+        if best is None or each.accuracy > best.accuracy or _equal(each, best):
+            best = replace(each, on_front=True, beaten_by="", maybe=False)
+            placed.append(best)
+        else:
+            maybe = _may_be_on_front(each, candidates)
+            beaten = replace(each, on_front=False, beaten_by=best.model, maybe=maybe)
+            placed.append(beaten)
+    return tuple(placed)
+
+
+def _equal(one: Candidate, other: Candidate) -> bool:
+    return (one.energy.joules, one.accuracy) == (other.energy.joules, other.accuracy)
+
+
+def _may_be_on_front(each: Candidate, candidates: Sequence[Candidate]) -> bool:
+    rivals = [c for c in candidates if c is not each and c.accuracy >= each.accuracy]
+    return all(each.energy.low < rival.energy.high for rival in rivals)
+
+
+def trade_off(
+    rows: Sequence[AccuracyRow],
+    run: Mapping[str, Any],
+    on: str = "pc1",
+    *,
+    budget_j: float | None = None,
+    at_least: float | None = None,
+    progress: Progress | None = None,
+) -> TradeOff:
+    """Predict the energy of every model of a table and find the Pareto front.
+
+    Args:
+        rows: Models with accuracies; those with an energy are not predicted.
+        run: Arguments of `irene.trace`.
+        on: Machine or file of a predictor.
+        budget_j: Most energy per sequence, J.
+        at_least: Least accuracy.
+        progress: Told what is being done.
+
+    Raises:
+        UsageError: A row matches no model.
+    """
+    _check_models([row.model for row in rows if row.energy_j is None])
+    found = []
+    for done, row in enumerate(rows):
+        if progress:
+            progress(done, len(rows), row.model)
+        found.append(_candidate(row, run, on))
+    return TradeOff(pareto_front(found), budget_j, at_least)
+
+
+def _check_models(names: Sequence[str]) -> None:
+    """Refuse all rows that match no model in one message."""
+    from irene.analyse.subjects import is_saved_tree, parse_subject
+    from irene.trace import catalogue
+
+    unknown = [
+        name
+        for name in names
+        if not is_saved_tree(name)
+        and not Path(model := parse_subject(name).model).exists()
+        and catalogue.find(model) is None
+        and model.count("/") != 1
+    ]
+    if not unknown:
+        return
+    told = ", ".join(map(repr, unknown[:MOST_NAMED]))
+    more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
+    near = [n for name in unknown[:MOST_NAMED] for n in catalogue.nearest(name, 2)]
+    hint = f"did you mean {', '.join(dict.fromkeys(near))}? " if near else ""
+    raise UsageError(
+        f"no model {told}{more}; {hint}Names are those of `irene models`, Hugging Face "
+        "ids, paths of a config.json or of a saved tree; rows with an energy_j may "
+        "have any name"
+    )
+
+
+def _candidate(row: AccuracyRow, run: Mapping[str, Any], on: str) -> Candidate:
+    from irene.analyse.subjects import parse_subject, tree_of
+    from irene.tree.headline import is_warning
+
+    if row.energy_j is not None:
+        value = row.energy_j
+        energy = Energy(value, value, value, "measured", "the file")
+        return Candidate(
+            row.model, row.accuracy, energy, split=row.split, source=row.source
+        )
+    tree = tree_of(parse_subject(row.model, on, **run))
+    whole = tree.energy_of(0)
+    assert whole is not None
+    size = tree.spec.batch_size if tree.spec else 1
+    return Candidate(
+        row.model,
+        row.accuracy,
+        whole.scaled(1 / size),
+        split=row.split,
+        source=row.source,
+        notes=tuple(note for note in tree.notes if is_warning(note)),
+    )

@@ -1,0 +1,137 @@
+"""How much the energy of a model follows each number of its config.
+
+The elasticity of a field is d ln E / d ln field, from one value below and one above:
+1 means that twice the value takes twice the energy, 0 that it does not matter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from irene.analyse.config_fields import fields_of, read_config
+from irene.analyse.grid import Progress
+from irene.analyse.variant import Variant, predict_variant
+from irene.errors import UsageError
+
+__all__ = ["Elasticity", "sensitivity"]
+
+STEP = 0.25
+SIZES = ("batch_size", "seq_len")
+NOT_A_SIZE = ("_id", "_ids", "_eps", "_epsilon", "range", "factor", "theta", "seed")
+WIDTHS = ("hidden_size", "n_embd", "dim", "d_model")
+HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+
+
+@dataclass(frozen=True, slots=True)
+class Elasticity:
+    """How energy follows one field.
+
+    Attributes:
+        field: Its name.
+        value: As it is.
+        lower: Value tried below.
+        upper: Value tried above.
+        elasticity: d ln E / d ln field; None where it could not be tried.
+        problem: Why not, "" if it could.
+    """
+
+    field: str
+    value: float
+    lower: float
+    upper: float
+    elasticity: float | None
+    problem: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values."""
+        return asdict(self)
+
+
+def sensitivity(base: Variant, progress: Progress | None = None) -> list[Elasticity]:
+    """Elasticity of a run's energy for sizes and every number of the config.
+
+    Args:
+        base: The model as it is.
+        progress: Told what is being done.
+
+    Returns:
+        The strongest first, those that could not be tried last.
+    """
+    from irene.trace.limits import limits_from_environment
+
+    limits = base.run.get("limits") or limits_from_environment()
+    found = read_config(base.model, base.run.get("model_class"), limits)
+    aliases = set(getattr(found.config, "attribute_map", None) or {})
+    known = {k: v for k, v in fields_of(found.config).items() if k not in aliases}
+    known |= dict(base.fields)
+    numbers: dict[str, int] = {
+        "batch_size": base.batch_size,
+        "seq_len": base.seq_len,
+        **{name: v for name, v in known.items() if _is_size(name, v)},
+    }
+    rows = []
+    for done, (name, value) in enumerate(numbers.items()):
+        if progress:
+            progress(done, len(numbers), name)
+        rows.append(_elasticity(base, name, value, numbers))
+    return sorted(rows, key=_strength)
+
+
+def _strength(row: Elasticity) -> tuple[bool, float]:
+    return row.elasticity is None, -abs(row.elasticity or 0.0)
+
+
+def _is_size(name: str, value: Any) -> bool:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return whole and value > 0 and not name.endswith(NOT_A_SIZE)
+
+
+def _elasticity(
+    base: Variant, name: str, value: int, numbers: Mapping[str, int]
+) -> Elasticity:
+    lower, upper = _values(name, value, numbers)
+    try:
+        ends = [_energy_j(base, name, each) for each in (lower, upper)]
+    except UsageError as error:
+        # At the end of what is possible (a position limit) one side has to do.
+        try:
+            upper = value
+            ends = [_energy_j(base, name, each) for each in (lower, value)]
+        except UsageError:
+            return Elasticity(name, value, lower, upper, None, str(error))
+    if lower == upper or min(ends) <= 0:
+        return Elasticity(name, value, lower, upper, None, "it has no other value")
+    slope = math.log(ends[1] / ends[0]) / math.log(upper / lower)
+    return Elasticity(name, value, lower, upper, slope)
+
+
+def _energy_j(base: Variant, name: str, value: int) -> float:
+    energy = predict_variant(base.changed({name: value})).energy_of(0)
+    assert energy is not None
+    return energy.joules
+
+
+def _values(name: str, value: int, numbers: Mapping[str, int]) -> tuple[int, int]:
+    """A value below and one above that the other fields allow."""
+    last = name.rpartition(".")[2]
+    if last in HEADS:
+        widths = [n for field, n in numbers.items() if field.endswith(WIDTHS)]
+        return _heads(value, widths[0] if widths else 0)
+    step = max(round(value * STEP), 1)
+    if last in WIDTHS:
+        heads = next((n for field, n in numbers.items() if field.endswith(HEADS)), 1)
+        step = max(round(step / heads), 1) * heads
+    return max(value - step, 1), value + step
+
+
+def _heads(value: int, width: int) -> tuple[int, int]:
+    return _first(range(value - 1, 0, -1), width, value), _first(
+        range(value + 1, width + 1), width, value
+    )
+
+
+def _first(values: Iterable[int], width: int, default: int) -> int:
+    return next((n for n in values if width % n == 0), default)

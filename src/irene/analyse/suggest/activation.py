@@ -1,0 +1,57 @@
+"""Activations: the same function in one kernel, or a simpler function."""
+
+from __future__ import annotations
+
+from irene.analyse.suggest.suggestion import Situation, Suggestion
+
+__all__ = ["cheaper_activation"]
+
+SAME_FUNCTION = {
+    "gelu_new": "gelu_pytorch_tanh",
+    "gelu_fast": "gelu_pytorch_tanh",
+    "gelu_accurate": "gelu_pytorch_tanh",
+    "gelu_python_tanh": "gelu_pytorch_tanh",
+    "gelu_python": "gelu",
+}
+"""Activations that transformers computes step by step, and the one-kernel function of
+the same formula."""
+SMOOTH = frozenset({"gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "swish", "mish"})
+
+
+def cheaper_activation(situation: Situation) -> list[Suggestion]:
+    """The same activation in one kernel; failing that, a ReLU."""
+    found: list[Suggestion] = []
+    aliases = getattr(situation.model.config, "attribute_map", None) or {}
+    for name, value in situation.fields.items():
+        is_activation = "act" in name.rpartition(".")[2] and isinstance(value, str)
+        if not is_activation or name in aliases:
+            continue
+        found += _same_function(situation, name, value)
+        if value in SMOOTH and value not in SAME_FUNCTION:
+            found += _simpler(situation, name, value)
+    return found
+
+
+def _same_function(situation: Situation, name: str, value: str) -> list[Suggestion]:
+    if value not in SAME_FUNCTION:
+        return []
+    fused = SAME_FUNCTION[value]
+    return situation.suggest(
+        "activation",
+        {name: fused},
+        f"set {name}={fused} instead of {value}",
+        f"{value} is computed step by step, each step through memory; {fused} is the "
+        "same formula in one kernel",
+        accuracy="none: the same function to rounding",
+    )
+
+
+def _simpler(situation: Situation, name: str, value: str) -> list[Suggestion]:
+    return situation.suggest(
+        "activation",
+        {name: "relu"},
+        f"train with {name}=relu instead of {value}",
+        f"{value} is slow to compute",
+        effort="retraining",
+        accuracy="unknown: weights have to be trained for it",
+    )

@@ -1,0 +1,109 @@
+"""All rules asked, and their suggestions in order."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from irene.analyse.grid import Progress
+from irene.analyse.suggest.activation import cheaper_activation
+from irene.analyse.suggest.attention import fused_attention
+from irene.analyse.suggest.batch_size import larger_batch
+from irene.analyse.suggest.distilled import distilled_relatives
+from irene.analyse.suggest.layers import fewer_layers
+from irene.analyse.suggest.padding import shorter_padding
+from irene.analyse.suggest.precision import half_precision
+from irene.analyse.suggest.suggestion import EFFORTS, Rule, Situation, Suggestion
+from irene.analyse.suggest.tiles import whole_tiles
+from irene.analyse.suggest.vocabulary_head import no_vocabulary_head
+from irene.analyse.variant import Variant
+from irene.energy import Energy
+from irene.tree.headline import is_warning
+
+__all__ = ["RULES", "Advice", "suggestions"]
+
+SCHEMA = "irene.suggestions/1"
+
+RULES: dict[str, Rule] = {
+    "batch size": larger_batch,
+    "padding": shorter_padding,
+    "tiles": whole_tiles,
+    "attention": fused_attention,
+    "precision": half_precision,
+    "activation": cheaper_activation,
+    "vocabulary head": no_vocabulary_head,
+    "layers": fewer_layers,
+    "distilled relative": distilled_relatives,
+}
+"""All rules by name; add your own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to change about a model.
+
+    Attributes:
+        model: Its name.
+        hardware: Name of the machine.
+        energy: Of a run as it is.
+        per_sequence_j: J per sequence as it is.
+        suggestions: The easiest to follow first, then the largest saving.
+        silent: Rules that did not apply.
+        notes: Warnings of the prediction as it is.
+    """
+
+    model: str
+    hardware: str
+    energy: Energy
+    per_sequence_j: float
+    suggestions: tuple[Suggestion, ...]
+    silent: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document `irene.suggestions/1` as JSON-ready values."""
+        return {
+            "schema": SCHEMA,
+            "model": self.model,
+            "hardware": self.hardware,
+            "energy": asdict(self.energy),
+            "per_sequence_j": self.per_sequence_j,
+            "suggestions": [each.to_dict() for each in self.suggestions],
+            "silent": list(self.silent),
+            "notes": list(self.notes),
+        }
+
+
+def suggestions(base: Variant, progress: Progress | None = None) -> Advice:
+    """Ask all rules what would save energy.
+
+    Args:
+        base: The model as it is.
+        progress: Told what is being done.
+
+    Raises:
+        UsageError: The model, a size or the machine is unknown.
+    """
+    situation = Situation(base)
+    tree = situation.tree
+    energy = tree.energy_of(0)
+    assert energy is not None
+    found: list[Suggestion] = []
+    silent = []
+    for done, (name, rule) in enumerate(RULES.items()):
+        if progress:
+            progress(done, len(RULES), name)
+        said = rule(situation)
+        found += said
+        if not said:
+            silent.append(name)
+    found.sort(key=lambda each: (EFFORTS.index(each.effort), -each.saving_j))
+    return Advice(
+        tree.spec.model if tree.spec else base.model,
+        tree.hardware.name if tree.hardware else base.on,
+        energy,
+        situation.per_sequence_j,
+        tuple(found),
+        tuple(silent),
+        tuple(note for note in tree.notes if is_warning(note)),
+    )

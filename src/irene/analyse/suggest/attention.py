@@ -1,0 +1,20 @@
+"""Fused attention: scores are not written to memory and read again."""
+
+from __future__ import annotations
+
+from irene.analyse.suggest.suggestion import Situation, Suggestion
+
+__all__ = ["fused_attention"]
+
+
+def fused_attention(situation: Situation) -> list[Suggestion]:
+    """`sdpa` instead of `eager`."""
+    if situation.setting("attention", "eager") != "eager":
+        return []
+    share = situation.role_share("attention")
+    return situation.suggest(
+        "attention",
+        {"attention": "sdpa"},
+        "use fused attention (attn_implementation='sdpa')",
+        f"attention takes {share:.0%}; fused kernels do not write the scores to memory",
+    )

@@ -1,0 +1,40 @@
+"""Larger batches: kernels that fill the machine, and fewer calls per sequence."""
+
+from __future__ import annotations
+
+from irene.analyse.suggest.suggestion import Situation, Suggestion
+
+__all__ = ["larger_batch"]
+
+LARGEST = 64
+MOST_TOKENS = 16_384
+"""Batches beyond this rarely fit into the memory of one GPU."""
+ENOUGH = 0.9
+"""Part of the largest saving that a smaller batch has to reach."""
+
+
+def larger_batch(situation: Situation) -> list[Suggestion]:
+    """The smallest batch that reaches most of what larger batches save."""
+    base = situation.base
+    if situation.setting("phase") == "train":
+        return []  # a larger batch trains another model
+    sizes, size = [], base.batch_size * 2
+    while size <= LARGEST and size * base.seq_len <= MOST_TOKENS:
+        sizes.append(size)
+        size *= 2
+    savings = {}
+    for size in sizes:
+        outcome = situation.try_out({"batch_size": size})
+        if outcome is not None:
+            savings[size] = outcome.saving_j
+    if not savings:
+        return []
+    most = max(savings.values())
+    chosen = min(size for size, saving in savings.items() if saving >= ENOUGH * most)
+    return situation.suggest(
+        "batch size",
+        {"batch_size": chosen},
+        f"run batches of {chosen} instead of {base.batch_size}",
+        "small batches do not fill the machine, and every call costs the host the same",
+        least=0.02,
+    )

@@ -1,0 +1,111 @@
+"""Every rule speaks where it applies and is silent where it does not.
+
+A saving is what `what_if` says for the same change.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from irene.analyse.grid import what_if
+from irene.analyse.suggest import EFFORTS, RULES, Situation, suggestions
+from irene.analyse.suggest.activation import SAME_FUNCTION
+from irene.analyse.suggest.distilled import RELATIVES
+from irene.analyse.variant import Variant
+from irene.trace import catalogue
+
+
+def asked(rule, model, **run):
+    situation = Situation(Variant(model, {"batch_size": 4, "seq_len": 32, **run}))
+    return list(RULES[rule](situation))
+
+
+SPEAKS = [
+    ("batch size", "bert-l2-h128", {"batch_size": 1}),
+    ("padding", "bert-l2-h128", {"seq_len": 512}),
+    ("tiles", "bert-base-uncased", {"batch_size": 8, "seq_len": 129}),
+    ("attention", "bert-l2-h128", {"seq_len": 128}),
+    ("precision", "bert-l2-h768", {"batch_size": 16, "seq_len": 128}),
+    ("activation", "distilgpt2", {"seq_len": 64}),
+    ("vocabulary head", "pythia-14m", {"batch_size": 8, "seq_len": 128}),
+    ("layers", "bert-l6-h128", {}),
+    ("distilled relative", "gpt2", {}),
+]
+SILENT = [
+    ("batch size", "bert-l2-h128", {"batch_size": 64}),
+    ("batch size", "bert-l2-h128", {"phase": "train"}),
+    ("padding", "bert-l2-h128", {"seq_len": 128}),
+    ("tiles", "bert-l2-h128", {"seq_len": 128}),
+    ("attention", "bert-l2-h128", {"attention": "sdpa"}),
+    ("precision", "bert-l2-h128", {"dtype": "bf16"}),
+    ("activation", "mobilebert-uncased", {}),
+    ("vocabulary head", "bert-l2-h128", {}),
+    ("vocabulary head", "pythia-14m", {"phase": "decode"}),
+    ("layers", "bert-l2-h128", {}),
+    ("layers", "pythia-14m", {}),
+    ("distilled relative", "bert-l2-h128", {}),
+]
+
+
+@pytest.mark.parametrize(("rule", "model", "run"), SPEAKS)
+def test_a_rule_speaks_and_its_saving_is_that_of_what_if(rule, model, run):
+    found = asked(rule, model, **run)
+    assert found
+    base = Variant(model, {"batch_size": 4, "seq_len": 32, **run})
+    for each in found:
+        assert each.rule == rule
+        assert each.effort in EFFORTS
+        assert each.saving_j > 0
+        assert 0.01 <= each.share < 1
+        assert each.title
+        assert each.why
+        assert each.accuracy
+        choices = {name: [value] for name, value in each.change.items()}
+        (row,) = what_if(base, choices).rows
+        assert each.saving_j == pytest.approx(row.saving_j)
+        assert each.half_j == pytest.approx(row.saving_half_j)
+        assert each.is_real == row.saving_is_real
+
+
+@pytest.mark.parametrize(("rule", "model", "run"), SILENT)
+def test_a_rule_that_does_not_apply_is_silent(rule, model, run):
+    assert asked(rule, model, **run) == []
+
+
+def test_every_rule_is_tested():
+    assert {rule for rule, _, _ in SPEAKS} == {rule for rule, _, _ in SILENT}
+    assert {rule for rule, _, _ in SPEAKS} == set(RULES)
+
+
+def test_advice_is_in_order_of_effort_and_saving():
+    base = Variant("distilbert-base-uncased", {"batch_size": 4, "seq_len": 32})
+    found = suggestions(base)
+    keys = [(EFFORTS.index(s.effort), -s.saving_j) for s in found.suggestions]
+    assert keys == sorted(keys)
+    said = {each.rule for each in found.suggestions}
+    assert said | set(found.silent) == set(RULES)
+    assert not said & set(found.silent)
+    document = json.loads(json.dumps(found.to_dict()))
+    assert document["schema"] == "irene.suggestions/1"
+    assert document["model"] == "distilbert-base-uncased"
+
+
+def test_relatives_are_in_the_catalogue_and_say_what_they_cost():
+    for teacher, students in RELATIVES.items():
+        assert catalogue.find(teacher) is not None, teacher
+        for student, paper in students:
+            assert catalogue.find(student) is not None, student
+            assert paper
+    (distil,) = asked("distilled relative", "roberta-base")
+    assert "SST-2 92.5 % instead of 94.8 % (-2.3 points)" in distil.accuracy
+
+
+def test_same_functions_are_the_same_to_rounding():
+    torch = pytest.importorskip("torch")
+    from transformers.activations import ACT2FN
+
+    x = torch.linspace(-6, 6, 1001)
+    for stepwise, fused in SAME_FUNCTION.items():
+        assert torch.allclose(ACT2FN[stepwise](x), ACT2FN[fused](x), atol=1e-5)
