@@ -1,0 +1,174 @@
+"""Program: what a step of pre-training, fine-tuning or prediction is.
+
+Fine-tuning and prediction run the model with a classification head, as the paper does;
+pre-training with the head for masked tokens, else for the next token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from irene.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+    from transformers import PretrainedConfig
+
+    from irene.spec import RunSpec
+
+__all__ = ["MODES", "Mode", "Program", "Subject", "make_program"]
+
+Mode = Literal["pretraining", "finetuning", "prediction"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+CLASSIFIERS = (
+    ("MODEL_FOR_SEQUENCE_CLASSIFICATION", "AutoModelForSequenceClassification"),
+    ("MODEL_FOR_IMAGE_CLASSIFICATION", "AutoModelForImageClassification"),
+    ("MODEL_FOR_AUDIO_CLASSIFICATION", "AutoModelForAudioClassification"),
+)
+LANGUAGE_MODELS = (
+    ("MODEL_FOR_MASKED_LM", "AutoModelForMaskedLM"),
+    ("MODEL_FOR_CAUSAL_LM", "AutoModelForCausalLM"),
+)
+SEED = 0
+MASKED = 0.15
+"""Part of the tokens that BERT is asked for in pre-training."""
+LEARNING_RATE = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model that is studied.
+
+    Attributes:
+        name: What to call it in tables and pictures.
+        config: Its config.
+        fields: Values that set it apart from the other models of a grid.
+    """
+
+    name: str
+    config: PretrainedConfig
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits that stand for the config."""
+        values = self.config.to_dict()
+        for volatile in ("transformers_version", "_name_or_path"):
+            values.pop(volatile, None)
+        text = repr(sorted((name, repr(value)) for name, value in values.items()))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(slots=True)
+class Program:
+    """A model with all that a step needs.
+
+    Attributes:
+        model: In the mode in which it runs.
+        inputs: Of one batch, with labels where it is trained.
+        optimizer: None for prediction.
+        notes: What a reader should know.
+    """
+
+    model: nn.Module
+    inputs: Mapping[str, Any]
+    optimizer: torch.optim.Optimizer | None
+    notes: tuple[str, ...] = ()
+
+    def step(self) -> None:
+        """Run one batch."""
+        import torch
+
+        if self.optimizer is None:
+            with torch.no_grad():
+                self.model(**self.inputs)
+            return
+        self.optimizer.zero_grad()
+        self.model(**self.inputs).loss.backward()
+        self.optimizer.step()
+
+
+def make_program(subject: Subject, mode: Mode, spec: RunSpec, device: str) -> Program:
+    """Build a model with random weights, and what it needs to run in a mode.
+
+    Args:
+        subject: The model.
+        mode: One of `MODES`.
+        spec: Batch size, length, dtype and attention.
+        device: Where to run.
+
+    Raises:
+        UsageError: The model has no head for the mode, or does not fit.
+    """
+    import torch
+
+    from irene.measure.device import check_memory
+    from irene.measure.target import make_sane
+    from irene.trace.inputs import make_inputs
+    from irene.trace.limits import limits_from_environment
+    from irene.trace.models import build, resolve
+    from irene.trace.positions import check_positions
+
+    head = _head(subject, mode)
+    resolved = resolve(subject.config, limits_from_environment(), head)
+    _choose_padding(resolved.config)
+    check_memory(build(resolved, spec), subject.name, device)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        model = build(resolved, spec, device).train(mode != "prediction")
+        make_sane(model)
+        check_positions(model, spec)
+        made = make_inputs(model, spec, device)
+        inputs = dict(made)
+        if mode == "prediction":
+            return Program(model, inputs, None, tuple(made.notes))
+        inputs["labels"] = _labels(model, inputs, head, spec.batch_size)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
+    return Program(model, inputs, optimizer, tuple(made.notes))
+
+
+def _head(subject: Subject, mode: Mode) -> str:
+    """Class of transformers with the head of a mode."""
+    from transformers.models.auto import modeling_auto
+
+    heads = LANGUAGE_MODELS if mode == "pretraining" else CLASSIFIERS
+    for table, name in heads:
+        known = getattr(modeling_auto, f"{table}_MAPPING_NAMES")
+        if subject.config.model_type in known:
+            return name
+    if mode == "prediction":
+        return "AutoModel"
+    what = "language-model" if mode == "pretraining" else "classification"
+    raise UsageError(
+        f"{subject.name}: transformers has no {what} head for model type "
+        f"{subject.config.model_type!r}, which {mode} needs"
+    )
+
+
+def _choose_padding(config: PretrainedConfig) -> None:
+    """Classifiers of decoders look for the last token that is no padding."""
+    if getattr(config, "pad_token_id", 0) is None:
+        config.pad_token_id = 0
+
+
+def _labels(
+    model: nn.Module, inputs: Mapping[str, Any], head: str, batch_size: int
+) -> torch.Tensor:
+    """What the model is to say: a class for each sequence, or tokens."""
+    import torch
+
+    home = next(model.parameters()).device
+    if "LM" not in head:
+        classes = int(getattr(model.config, "num_labels", 2))
+        return torch.arange(batch_size, device=home) % max(classes, 1)
+    tokens: torch.Tensor = inputs["input_ids"].to(home).clone()
+    if "Masked" in head:
+        # The loss leaves out -100; the first token is always asked for.
+        is_asked = torch.rand(tokens.shape) < MASKED
+        is_asked[:, 0] = True
+        tokens[~is_asked.to(home)] = -100
+    return tokens
