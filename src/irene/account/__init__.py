@@ -16,6 +16,7 @@ The package is also the function that records: `with irene.account(model) as led
 - `formats`: traces of TensorFlow and JAX: `tensorflow_events`, `jax_events` and
   `tf1_timeline`, from `xplane`, `xplane_host`, `hlo`, `wire`, `trace_bytes`, with
   `name_scopes`, `pool_threads` and `recorded_ops` to place what they find.
+- `studies`: questions that take many ledgers; `irene study`.
 - `keras_callback`: `EnergyCallback`, a ledger of a Keras run; `keras_run`: its parts.
 """
 

@@ -21,7 +21,7 @@ from irene.account.kineto.columns import (
     collect,
 )
 from irene.account.kineto.links import KernelLinks, link_kernels
-from irene.account.kineto.places import BACKWARD, STEP, Places, place
+from irene.account.kineto.places import BACKWARD, MARK, STEP, Places, place
 from irene.account.kineto.stream import TraceFile
 from irene.account.nesting import Nesting, nest
 from irene.errors import FormatError
@@ -234,7 +234,10 @@ def _events(
 
 
 def _is_mark(columns: Columns, rows: Ints) -> npt.NDArray[np.bool_]:
-    return np.isin(columns.kind[rows], (ANNOTATION, MODULE))
+    """Annotations, and our own marks of modules, which the profiler takes for ops."""
+    named = np.array([name.startswith(MARK) for name in columns.names], np.bool_)
+    marks: npt.NDArray[np.bool_] = np.isin(columns.kind[rows], (ANNOTATION, MODULE))
+    return marks | named[columns.name[rows]]
 
 
 def _ops(columns: Columns, host: Ints, links: KernelLinks) -> Coded:

@@ -128,6 +128,7 @@ class LiveLedger:
         self._sampling = Sampling(wanted.meters, wanted.period_s, wanted.idle_s)
         self._marks, self._counter = StepMarks(), StepCounter()
         self._state = "before"
+        self._due: tuple[str, int] | None = None
         self._window_ns = (0, 0)
         self.rank = Rank()
         self._hooks: Hooks | None = None
@@ -157,17 +158,36 @@ class LiveLedger:
             self._marks.optimizer_ns.append(time.time_ns())
         else:
             self._marks.told_ns.append(time.time_ns())
-        if self._counter.happened(kind):
-            self._follow(self._wanted.schedule.state(self._counter.done))
+        if kind != "optimizer":
+            self._settle()
+        if not self._counter.happened(kind):
+            return
+        # PyTorch's own mark of an optimizer's step is still open when its hook is
+        # called, and a profiler that is stopped or started inside a mark crashes.
+        self._due = (self._wanted.schedule.state(self._counter.done), time.time_ns())
+        if kind != "optimizer":
+            self._settle()
 
-    def _follow(self, state: str) -> None:
-        """Go to the next state of the schedule, if it is another."""
+    def _settle(self) -> None:
+        """Go to the state that is due, now that no mark of PyTorch is open."""
+        if self._due is not None:
+            state, since_ns = self._due
+            self._due = None
+            self._follow(state, since_ns)
+
+    def _follow(self, state: str, since_ns: int | None = None) -> None:
+        """Go to the next state of the schedule, if it is another.
+
+        Args:
+            state: Of the schedule.
+            since_ns: When the state before it ended; None for now.
+        """
         if state == self._state or self._collector is None:
             return
         if self._state == "warmup":
             self._collector.end_recording()
         if self._state == "record":
-            self._window_ns = (self._window_ns[0], time.time_ns())
+            self._window_ns = (self._window_ns[0], since_ns or time.time_ns())
             self._collector.end_recording()
         self._state = state
         if state in ("warmup", "record"):
@@ -256,6 +276,7 @@ class LiveLedger:
         """
         self._unhook()
         try:
+            self._settle()
             self._follow("over")
         finally:
             power = self._sampling.stop()
@@ -313,6 +334,8 @@ class LiveLedger:
 
     def begin(self, name: str, phase: str) -> None:
         """An optimizer's step or the loading of a batch begins."""
+        if phase == "data":
+            self._settle()
         if self._recording is not None:
             self._recording.begin(name, phase)
 
