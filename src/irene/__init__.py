@@ -1,7 +1,9 @@
 """irene: how much energy a model uses, and where inside it.
 
 `irene.trace` turns a model into a `ModelTree` with the cost of every node,
-`irene.predict` gives every node its energy; `irene.load` reads a saved tree.
+`irene.predict` gives every node its energy, `irene.measure` runs it here and measures
+it, `irene.account` says where a running program spends it; `irene.load` reads a saved
+tree.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from irene.errors import IreneError
 
 if TYPE_CHECKING:
-    from irene import predict, trace
+    from irene import account, measure, predict, trace
     from irene.energy import Energy
     from irene.hardware import Hardware
+    from irene.measure.window import session, window, windows
     from irene.spec import RunSpec
     from irene.tree import ModelTree, Node, load
 
@@ -26,9 +29,14 @@ __all__ = [
     "ModelTree",
     "Node",
     "RunSpec",
+    "account",
     "load",
+    "measure",
     "predict",
+    "session",
     "trace",
+    "window",
+    "windows",
 ]
 
 _HOMES = {
@@ -38,6 +46,9 @@ _HOMES = {
     "Node": "irene.tree",
     "RunSpec": "irene.spec",
     "load": "irene.tree",
+    "session": "irene.measure.window",
+    "window": "irene.measure.window",
+    "windows": "irene.measure.window",
 }
 
 
@@ -45,7 +56,7 @@ def __getattr__(name: str) -> Any:
     """Import a room only when something in it is asked for."""
     from importlib import import_module
 
-    if name in ("predict", "trace"):
+    if name in ("account", "measure", "predict", "trace"):
         return import_module(f"irene.{name}")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)

@@ -38,7 +38,10 @@ ROWS = (
 ROW_OF = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
 WORDS = frozenset(ROWS[0])
 WORDS_MAY_IMPORT = frozenset({*sys.stdlib_module_names, "numpy"})
-EXTRAS = {"picture": frozenset({"resvg_py"})}  # optional, imported where it is used
+EXTRAS = {  # optional, imported where it is used
+    "picture": frozenset({"resvg_py"}),
+    "tree": frozenset({"pandas"}),
+}
 FACADE = "irene"  # irene/__init__.py: may reach everything, so only cli may use it
 
 

@@ -106,6 +106,19 @@ def test_nodes_without_a_prediction_are_counted(grow: Grow) -> None:
     assert result.average == Errors(0, 0, 0)
 
 
+def test_errors_of_every_node_are_kept_for_the_picture(grow: Grow) -> None:
+    table = grow(1.0)
+    result = crossvalidate(
+        table, lambda _: Cheat(table, lambda energy_j: energy_j * 1.1), by_model
+    )
+    assert sum(map(len, result.node_errors.values())) == len(table)
+    for errors in result.node_errors.values():
+        assert errors == pytest.approx(10)
+    drawn = [row[1] for row in result.picture().rows]
+    assert drawn
+    assert drawn == pytest.approx([10] * len(drawn))
+
+
 def test_the_document_is_the_promised_one(grow: Grow) -> None:
     table = grow(1.0)
     result = crossvalidate(table, lambda _: Cheat(table), by_model)
@@ -259,6 +272,19 @@ def test_the_command_prints_a_table(folder: str, capsys) -> None:
     assert "sum" in out
     assert out.splitlines()[-1].split() == ["node-weighted", "0.00", "0.00", "0.00"]
     assert "a-large" in out
+
+
+def test_the_command_draws_how_errors_are_distributed(
+    folder: str, tmp_path: Path, capsys
+) -> None:
+    plot = tmp_path / "errors.svg"
+    words = ["--method", "sum", "--plot", str(plot), "--json"]
+    assert main(["crossvalidate", folder, *words]) == 0
+    assert json.loads(capsys.readouterr().out)["method"] == "sum"
+    assert "whole models" in plot.read_text(encoding="utf-8")
+    lines = (tmp_path / "errors.csv").read_text(encoding="utf-8").splitlines()
+    parts = [float(line.rpartition(",")[2]) for line in lines[1:]]
+    assert max(parts) == pytest.approx(100)
 
 
 def test_the_command_writes_one_document(folder: str, capsys) -> None:

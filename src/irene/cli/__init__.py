@@ -36,8 +36,21 @@ class Command:
 COMMANDS = {
     "predict": Command("irene.cli.predict", "the energy of a model, node by node"),
     "trace": Command("irene.cli.trace", "a model as a tree with FLOPs and bytes"),
+    "measure": Command("irene.cli.measure", "a model run here, under power meters"),
+    "bottlenecks": Command("irene.cli.bottlenecks", "what to look at first"),
+    "compare": Command("irene.cli.compare", "what differs between models or trees"),
+    "what-if": Command("irene.cli.what_if", "other sizes, settings, architectures"),
+    "trade-off": Command("irene.cli.trade_off", "accuracy against energy"),
+    "cost": Command("irene.cli.cost", "kilowatt-hours, money and CO₂e"),
+    "suggest": Command("irene.cli.suggest", "what to change, and what it saves"),
+    "leaderboard": Command("irene.cli.leaderboard", "all models by their energy"),
+    "report": Command("irene.cli.report", "everything about a model on one page"),
     "models": Command("irene.cli.models", "list and search the models we know"),
     "show": Command("irene.cli.show", "print a saved tree"),
+    "account": Command(
+        "irene.cli.account", "where a program spent its energy, op by op"
+    ),
+    "study": Command("irene.cli.study", "what decides the energy, by many runs"),
     "crossvalidate": Command(
         "irene.cli.crossvalidate", "how well a method predicts what it has not seen"
     ),
@@ -48,6 +61,8 @@ COMMANDS = {
     "calibrate": Command(
         "irene.cli.calibrate", "a new machine from a known one and few measured trees"
     ),
+    "doctor": Command("irene.cli.doctor", "which meters work here"),
+    "monitor": Command("irene.cli.monitor", "what a whole program uses"),
     "hardware": Command("irene.cli.hardware", "list the machines we know"),
     "data": Command("irene.cli.data", "look into, convert and fetch measured data"),
 }
@@ -57,8 +72,11 @@ examples:
   irene predict bert-base-uncased -b 8 -s 128 --on pc1
   irene trace bert-base-uncased -b 8 -s 128
   irene models llama
+  irene suggest gpt2 -b 8
+  irene compare bert-base-uncased distilbert-base-uncased
+  irene measure bert-base-uncased -b 8 -s 128 --quick
+  irene account --steps 20 train.py
   irene trace llama-3.1-8b --phase decode --context 2048 --dtype bf16
-  irene trace ./config.json --json --out tree.json
 """
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irene.cli.method_options import METHODS, add_method_options, chosen_options
@@ -31,6 +32,7 @@ examples:
   irene crossvalidate irene-pc1 --method irene --features model --seeds 3
   irene crossvalidate irene-pc1 --option degree=2 --option tau=5
   irene crossvalidate irene-pc1 --method sum --split family --json
+  irene crossvalidate irene-pc1 --method specs --plot errors.svg
 """
 
 
@@ -53,6 +55,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="average the errors over N random starts (default 1)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument(
+        "--plot", metavar="FILE",
+        help="also draw how the errors are distributed: .svg, .png or .html, with its "
+        "numbers beside it",
+    )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
@@ -62,6 +69,12 @@ def run(options: argparse.Namespace) -> int:
 
     if options.seeds < 1:
         raise UsageError(f"--seeds must be at least 1, got {options.seeds}")
+    if options.plot:
+        from irene.cli.tree_output import check_writable
+        from irene.picture.picture import check_drawable
+
+        check_drawable(Path(options.plot))
+        check_writable(options.plot)
     split = make_split(options.split)
     chosen = chosen_options(options)
     make_method(options.method, **chosen, seed=0)  # before reading
@@ -77,6 +90,8 @@ def run(options: argparse.Namespace) -> int:
             progress=advance,
         )
     _say_unknown(table)
+    for path in result.picture().save(options.plot) if options.plot else ():
+        print(f"wrote {path}", file=sys.stderr)
     if options.json:
         json.dump(result.to_dict(), sys.stdout, indent=2, allow_nan=False)
         print()

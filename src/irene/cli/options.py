@@ -163,3 +163,12 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         "--html", metavar="FILE",
         help="write a page to look at in a browser, which needs no network",
     )  # fmt: skip
+    group.add_argument(
+        "--plot", metavar="FILE",
+        help="also draw a picture: .svg, .png or .html, with its numbers beside it",
+    )  # fmt: skip
+    group.add_argument(
+        "--plot-as", choices=("icicle", "annotated"), default="icicle",
+        help="boxes as wide as their share (default), or boxes and lines with joules, "
+        "down to --depth",
+    )  # fmt: skip

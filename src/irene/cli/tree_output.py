@@ -34,7 +34,11 @@ def check_output(options: argparse.Namespace) -> None:
                 "--top adds up costs, and parameters may be shared between nodes: "
                 "use --sort energy, flops or bytes"
             )
-    for file in filter(None, (options.out, options.html)):
+    if options.plot:
+        from irene.picture.picture import check_drawable
+
+        check_drawable(Path(options.plot))
+    for file in filter(None, (options.out, options.html, options.plot)):
         check_writable(file)
 
 
@@ -51,6 +55,9 @@ def put_tree(tree: ModelTree, options: argparse.Namespace) -> None:
     """Print or write a tree as the options say; a page comes beside the rest."""
     if options.html:
         _put_text(tree.to_html(), options.html)
+    if options.plot:
+        for path in tree.picture(options.plot_as, options.depth).save(options.plot):
+            _say_written(str(path))
     if options.csv or (options.out or "").endswith(".csv"):
         _put_text(csv_text(_folded(tree.at_level(options.level), options)), options.out)
     elif options.out:

@@ -138,9 +138,7 @@ class Recording:
         )
 
 
-def _frozen(
-    steps: Floats, seconds: Floats, longest_s: float
-) -> npt.NDArray[np.bool_]:
+def _frozen(steps: Floats, seconds: Floats, longest_s: float) -> npt.NDArray[np.bool_]:
     """Steps of a counter that stood still too long, and the jump that ends each."""
     frozen = np.zeros(len(steps), dtype=np.bool_)
     still = np.concatenate(([0], (steps == 0).astype(np.int8), [0]))

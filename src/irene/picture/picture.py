@@ -77,6 +77,10 @@ class Picture:
         ]
         return "\n".join(filter(None, lines)) + "\n"
 
+    def _repr_svg_(self) -> str:
+        """What a notebook shows."""
+        return self.svg()
+
     def csv(self) -> str:
         """The table that was drawn, as CSV; numbers in full."""
         text = io.StringIO()

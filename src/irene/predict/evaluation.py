@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,9 @@ from irene.errors import UsageError
 from irene.predict.method import Floats, Method
 from irene.predict.splits import Fold, Split
 from irene.tree import KINDS
+
+if TYPE_CHECKING:
+    from irene.picture import Picture
 
 __all__ = [
     "LEVELS",
@@ -29,6 +33,9 @@ SCHEMA = "irene.crossvalidation/1"
 
 LEVELS = ("ml", "module", "model")
 """Kinds of nodes whose errors are told apart."""
+
+LEVEL_NAMES = {"ml": "ML primitives", "module": "modules", "model": "whole models"}
+MOST_DRAWN = 1000
 
 NOMINAL = 0.9
 """Part of the nodes that an interval is to cover."""
@@ -102,6 +109,7 @@ class CrossValidation:
         average: Mean over the rounds.
         node_weighted: Mean over all nodes of all rounds.
         seeds: Seeds whose errors were averaged.
+        node_errors: Errors of all nodes with every seed by level, %, sorted.
     """
 
     dataset: str
@@ -112,6 +120,24 @@ class CrossValidation:
     average: Errors
     node_weighted: Errors
     seeds: tuple[int, ...] = (0,)
+    node_errors: Mapping[str, Floats] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def picture(self) -> Picture:
+        """Which part of the nodes is off by at most a value: the paper's Figure 3.
+
+        Of many nodes, evenly spaced ones are drawn.
+        """
+        from irene.picture import AxisSpec, distribution
+
+        samples = {
+            f"{LEVEL_NAMES[level]} ({len(errors):,})": _thinned(errors)
+            for level, errors in self.node_errors.items()
+            if len(errors)
+        }
+        title = f"Errors of {self.method} on {self.dataset}, held out: {self.split}"
+        return distribution(samples, title, AxisSpec("error", "%", log=True), "nodes")
 
     def to_dict(self) -> dict[str, object]:
         """The JSON document."""
@@ -192,6 +218,7 @@ def crossvalidate(
         Errors.mean([row.errors for row in rows]),
         every.errors(),
         tuple(seeds),
+        {level: every.of_level(level) for level in LEVELS},
     )
 
 
@@ -216,6 +243,20 @@ class _Round:
             of_level = self.percent[:, self.level == KINDS.index(level)]
             means.append(_mean([_mean(of_seed) for of_seed in of_level]))
         return Errors(*means)
+
+    def of_level(self, level: str) -> Floats:
+        """Known errors of all nodes of a level with every seed, %, sorted."""
+        errors = self.percent[:, self.level == KINDS.index(level)].ravel()
+        found: Floats = np.sort(errors[~np.isnan(errors)])
+        return found
+
+
+def _thinned(errors: Floats) -> list[float]:
+    """At most so many of sorted values as a picture can show, the ends among them."""
+    if len(errors) <= MOST_DRAWN:
+        return [float(error) for error in errors]
+    chosen = np.linspace(0, len(errors) - 1, MOST_DRAWN).round().astype(np.int64)
+    return [float(error) for error in errors[chosen]]
 
 
 def _hold_out(table: NodeTable, methods: Sequence[Method], fold: Fold) -> _Round:

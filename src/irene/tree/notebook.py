@@ -34,7 +34,9 @@ EIGHTHS = " ▏▎▍▌▋▊▉█"
 OUTSIDE = "font:13px/1.6 system-ui,sans-serif;max-width:62em;text-align:left"
 LIST = "list-style:none;margin:0;padding:0 0 0 1.1em"
 TOP_LIST = "list-style:none;margin:.4em 0;padding:0"
-LINE = "display:inline-flex;width:calc(100% - 1.6em);gap:1em;vertical-align:top"
+LINE = "display:inline-flex;gap:1em;vertical-align:top;width:calc(100% - {less}em)"
+BESIDE_MARKER, BESIDE_NOTHING = 1.6, 0.5
+"""What a line leaves free, so that numbers of all lines end at one place."""
 NAME = "flex:1 1 auto;overflow-wrap:anywhere"
 NUMBER = "flex:none;width:6em;text-align:right;font-variant-numeric:tabular-nums"
 BAR = "flex:none;width:6.5em;background:none;color:#c8622d;white-space:pre"
@@ -136,7 +138,7 @@ def tree_list(tree: ModelTree) -> str:
     following = [line.depth for line in lines[1:]] + [0]
     for line, after in zip(lines, following, strict=True):
         below = after > line.depth
-        told = _line(tree, line, whole)
+        told = _line(tree, line, whole, BESIDE_MARKER if below else BESIDE_NOTHING)
         if below:
             is_open = " open" if _is_open(line, whole) else ""
             pieces.append(
@@ -170,13 +172,14 @@ def _left_out(count: int) -> str:
     return f"{count:,} lines more than fit here: to_html() makes a page of them all"
 
 
-def _line(tree: ModelTree, line: Line, whole: float) -> str:
+def _line(tree: ModelTree, line: Line, whole: float, less: float) -> str:
     is_energy = main_key(tree) == "energy"
     amount = human_energy(line.weight) if is_energy else human(line.weight)
     share = line.weight / whole if whole > 0 else 0.0
     percent = "" if math.isnan(share) else f"{share:.1%}"
     return (
-        f'<span style="{LINE}"><span style="{NAME}">{_name(line)}</span> '
+        f'<span style="{LINE.format(less=less)}">'
+        f'<span style="{NAME}">{_name(line)}</span> '
         f'<span style="{NUMBER}">{amount}</span> '
         f'<span style="{NUMBER}">{percent}</span> '
         f'<code style="{BAR}">{bar(share)}</code></span>'
