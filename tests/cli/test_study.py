@@ -71,7 +71,7 @@ def test_a_grid_from_the_command_line(
     assert {Path(file) for file in document["files"]} <= set(out.iterdir())
     assert len(list((out / "runs").iterdir())) == 2
     assert main(words) == 0
-    told = capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
     assert "0 runs were made" in told
     assert "ESTIMATED" in told
 

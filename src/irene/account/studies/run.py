@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from irene.account.events import PYTHON
 from irene.account.grouping import grouped
-from irene.account.kineto.places import MARK
 from irene.account.live.session import Level, record
 from irene.account.scopes import merged
 from irene.account.studies.program import MODES, Mode, Program, Subject, make_program
@@ -302,8 +302,8 @@ def _operations(ledger: Ledger, body: str) -> tuple[Operation, ...]:
     number: dict[tuple[str, str, str], int] = {}
     codes = np.empty(len(events), np.int64)
     scopes = [merged(name) for name in events.scope.names]
-    # What a module does between its ops has the name of the module.
-    ops = [OWN if name.startswith(MARK) else name for name in events.op.names]
+    # What a module does between its ops.
+    ops = [OWN if name == PYTHON else name for name in events.op.names]
     columns = (events.scope.codes, events.op.codes, events.phase.codes)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     for row, (scope, op, phase) in enumerate(rows):
