@@ -52,7 +52,7 @@ def ramp(clock: Any) -> CurveMeter:
 def run(loop: SamplingLoop, clock: Clock, seconds: float) -> None:
     for _ in range(round(seconds / (loop.period_ns * 1e-9))):
         clock.forward(loop.period_ns * 1e-9)
-        loop.sample(on_time=True)
+        loop.tick()
 
 
 def test_counter_and_power_of_a_curve_agree(tmp_path: Path, clock: Clock) -> None:
@@ -110,6 +110,22 @@ def test_a_lost_sensor_is_recorded_and_the_others_go_on(
     words = [event["event"] for event in recording.events]
     assert words == ["sensor-lost", "sensor-back", "end"]
     assert any("pulled out" in note for note in recording.notes)
+
+
+def test_a_meter_whose_readings_hold_is_asked_no_oftener(
+    tmp_path: Path, clock: Clock
+) -> None:
+    class Holding(ListMeter):
+        holds_s = 0.05
+
+    slow, quick = Holding([LOAD], [[50.0]]), ListMeter([POWER], [[1.0]])
+    loop = SamplingLoop([slow, quick], 0.01, tmp_path / "s.csv")
+    begin = loop.sample()
+    run(loop, clock, 1)
+    load, power = loop.totals.between(begin, loop.sample())
+    assert quick.asked == 102
+    assert slow.asked == 21
+    assert load.known_s == power.known_s == pytest.approx(1.0)
 
 
 def test_a_library_that_raises_anything_does_not_stop_the_sampler(

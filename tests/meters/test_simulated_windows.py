@@ -66,7 +66,7 @@ def watch(
         begin = loop.sample()
         for _ in range(math.ceil(length_s / period_s)):
             machine.advance(period_s)
-            loop.sample(on_time=True)
+            loop.tick()
         end = loop.sample()
         (live,) = loop.totals.between(begin, end)
         loop.finish()
@@ -127,7 +127,7 @@ def test_a_frozen_counter_gives_no_number(
     for _ in range(50):
         machine.advance(0.1)
         machine.garble(PACKAGE, b"%d\n" % frozen)
-        loop.sample(on_time=True)
+        loop.tick()
     windows = {w.channel.name: w for w in loop.totals.between(begin, loop.sample())}
     loop.finish()
     machine.close()

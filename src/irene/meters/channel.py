@@ -67,7 +67,11 @@ class SensorLostError(Exception):
 
 
 class Meter(Protocol):
-    """Something that can be asked for values, again and again, from one thread."""
+    """Something that can be asked for values, again and again, from one thread.
+
+    A meter may also have `longest_interval_s`, how often it must be read at least, and
+    `holds_s`, how long a reading is good for: it is not asked again before.
+    """
 
     @property
     def name(self) -> str:

@@ -31,6 +31,11 @@ class _Relabelled:
         """How often the meter inside must be read at least, s."""
         return float(getattr(self._meter, "longest_interval_s", math.inf))
 
+    @property
+    def holds_s(self) -> float:
+        """How long a reading of the meter inside is good for, s."""
+        return float(getattr(self._meter, "holds_s", 0.0))
+
     def read(self) -> Sequence[float]:
         """Values of the meter inside."""
         return self._meter.read()

@@ -25,7 +25,7 @@ __all__ = ["LOAD_STEP_S", "PROC_VARIABLE", "CpuLoad", "KeptFile", "proc_root"]
 
 PROC_VARIABLE = "IRENE_PROC_ROOT"
 TICK_S = 1.0 / (os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100)
-LOAD_STEP_S = 2 * TICK_S
+LOAD_STEP_S = 5 * TICK_S
 """Shortest stretch a load is told for, s: within a tick a CPU is busy or it is not."""
 MOST_BYTES = 512  # the first line of /proc/stat is shorter
 BUSY = (0, 1, 2, 5, 6)

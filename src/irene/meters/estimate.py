@@ -49,6 +49,7 @@ class EstimateMeter:
     """
 
     name = "estimate"
+    holds_s = LOAD_STEP_S
 
     def __init__(
         self,

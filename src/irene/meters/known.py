@@ -40,6 +40,7 @@ __all__ = [
     "choose",
     "findings",
     "open_meters",
+    "resolved",
 ]
 
 AUTO = "auto"
@@ -206,13 +207,27 @@ def open_meters(
     return _open_all(specs, Places(sysfs, proc, pid))
 
 
-def _open_all(specs: Sequence[str], places: Places) -> list[Meter]:
+def resolved(specs: Sequence[str], places: Places | None = None) -> list[str]:
+    """Names of meters with `auto` replaced by the best here, each once.
+
+    Args:
+        specs: As for `open_meters`.
+        places: Where to look; this machine if None.
+
+    Raises:
+        UsageError: There is no meter of that name.
+    """
     names: list[str] = []
     for spec in specs:
-        names += choose(findings(places)) if _checked(spec) == AUTO else [spec]
+        best = _checked(spec) == AUTO
+        names += choose(findings(places)) if best else [spec]
+    return list(dict.fromkeys(names))
+
+
+def _open_all(specs: Sequence[str], places: Places) -> list[Meter]:
     with ExitStack() as opened:
         meters = []
-        for name in dict.fromkeys(names):
+        for name in resolved(specs, places):
             meters.append(_open(name, places))
             opened.callback(meters[-1].close)
         opened.pop_all()  # all went well: they stay open

@@ -2,10 +2,10 @@
 
 | channel | what | new every |
 |---|---|---|
-| `proc:cpu` | busy share of all CPUs, 0 to 100 % | 20 ms |
+| `proc:cpu` | busy share of all CPUs, 0 to 100 % | 50 ms |
 | `proc:mem` | share of memory that is in use (all less available), % | 100 ms |
-| `proc:process_cpu` | CPU of the process and its descendants, % of one core | 20 ms |
-| `proc:process_mem` | resident memory of the same, bytes | 20 ms |
+| `proc:process_cpu` | CPU of the process and its descendants, % of one core | 50 ms |
+| `proc:process_mem` | resident memory of the same, bytes | 50 ms |
 | `proc:cpu_clock` | mean clock of the CPUs, MHz | 100 ms; 5 s without cpufreq |
 | `proc:cpu_temperature` | the hottest sensor of the CPU, °C | 100 ms |
 
@@ -47,6 +47,7 @@ class ProcMeter:
     """
 
     name = "proc"
+    holds_s = LOAD_STEP_S
 
     def __init__(
         self,

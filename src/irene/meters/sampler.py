@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -28,8 +27,8 @@ CLOCK_STEP_NS = 1_000_000
 class SamplingLoop:
     """Takes samples of some meters, adds them up and streams them to a file.
 
-    It has no thread of its own: whoever drives it calls `sample` when `next_ns` has
-    come, and may call it in between.
+    It has no thread of its own: whoever drives it calls `tick` when `next_ns` has come,
+    and may call `sample` in between.
 
     Attributes:
         channels: Channels of all meters, in order.
@@ -54,6 +53,10 @@ class SamplingLoop:
         self._silent_until_ns = [0] * len(self.meters)
         self._lost = [False] * len(self.meters)
         self._nothing = [[NO_VALUE] * len(meter.channels) for meter in meters]
+        # A reading of some meters is good for a while: they are not asked again before.
+        self._holds_ns = [round(getattr(m, "holds_s", 0.0) * 1e9) for m in meters]
+        self._held: list[Sequence[float]] = [*self._nothing]
+        self._held_until_ns = [0] * len(self.meters)
         self._offset_ns = _clock_offset_ns()
         self.next_ns = self._flush_ns = time.monotonic_ns()
         self.next_ns += self.period_ns
@@ -64,29 +67,33 @@ class SamplingLoop:
         if twins:
             raise UsageError(f"two meters give the same: {', '.join(sorted(twins))}")
 
-    def sample(self, on_time: bool = False) -> Snapshot:
-        """Take one sample now.
+    def sample(self) -> Snapshot:
+        """Take one sample now, out of turn."""
+        self._take(time.monotonic_ns())
+        return self.totals.snapshot()
 
-        Args:
-            on_time: Whether it is the one that was due at `next_ns`.
-        """
-        values: list[float] = []
+    def tick(self) -> None:
+        """Take the sample that was due at `next_ns`."""
         now_ns = time.monotonic_ns()
+        self._take(now_ns)
+        self._schedule(now_ns)
+
+    def _take(self, now_ns: int) -> None:
+        values: list[float] = []
         for index, meter in enumerate(self.meters):
-            if now_ns < self._silent_until_ns[index]:
+            if now_ns < self._held_until_ns[index]:
+                values += self._held[index]
+            elif now_ns < self._silent_until_ns[index]:
                 values += self._nothing[index]
             else:
                 values += self._ask(index, meter, now_ns)
         self.totals.add(now_ns, values)
         self.file.add(now_ns, values)
         self.samples += 1
-        if on_time:
-            self._schedule(now_ns)
         if now_ns >= self._flush_ns:
             self._watch_clock()
             self.file.flush()
             self._flush_ns = now_ns + round(FLUSH_S * 1e9)
-        return self.totals.snapshot()
 
     def _ask(self, index: int, meter: Meter, now_ns: int) -> Sequence[float]:
         try:
@@ -101,6 +108,9 @@ class SamplingLoop:
         if self._lost[index]:
             self._lost[index] = False
             self.file.event("sensor-back", meter=meter.name)
+        if self._holds_ns[index]:
+            self._held[index] = values
+            self._held_until_ns[index] = now_ns + self._holds_ns[index]
         return values
 
     def _schedule(self, now_ns: int) -> None:
@@ -143,7 +153,9 @@ class Sampler:
         period_s: float = 0.05,
         path: Path | None = None,
     ) -> None:
-        self._folder = None if path else tempfile.TemporaryDirectory(prefix="irene-")
+        from tempfile import TemporaryDirectory  # a process of its own needs none
+
+        self._folder = None if path else TemporaryDirectory(prefix="irene-")
         self.path = path or Path(self._folder.name, "samples.csv")  # type: ignore[union-attr]
         self._loop = SamplingLoop(meters, period_s, self.path)
         self._lock = threading.Lock()
@@ -181,7 +193,7 @@ class Sampler:
             if self._stop.wait(max(0.0, wait_s)):
                 return
             with self._lock:
-                loop.sample(on_time=True)
+                loop.tick()
 
     def sample_now(self) -> Snapshot:
         """Take a sample at this moment and return the totals."""

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from irene.errors import MeterError
+from irene.errors import IreneError, MeterError
 from irene.meters.channel import Channel
+from irene.meters.known import resolved
 from irene.meters.totals import RunningTotals, Snapshot, Window
 
 __all__ = ["SamplerProcess"]
@@ -43,13 +44,7 @@ class SamplerProcess:
         self.path = path or Path(self._folder.name, "samples.csv")  # type: ignore[union-attr]
         self.counts: dict[str, int] = {}
         self.problems: tuple[str, ...] = ()
-        self._command = [
-            *(sys.executable, "-m", "irene.meters.sampling_process"),
-            *("--period-s", str(period_s), "--out", str(self.path)),
-            *(word for meter in meters for word in ("--meter", meter)),
-            *(("--pid", str(pid)) if pid is not None else ()),
-        ]
-        self._period_s = period_s
+        self._meters, self._period_s, self._pid = tuple(meters), period_s, pid
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._totals: RunningTotals | None = None
@@ -61,7 +56,7 @@ class SamplerProcess:
             MeterError: No meter could be opened, or the process did not come up.
         """
         self._process = subprocess.Popen(
-            self._command,
+            self._command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -80,6 +75,21 @@ class SamplerProcess:
         channels = [Channel(**fields) for fields in first["channels"]]
         self._totals = RunningTotals(channels, self._period_s)
         return self
+
+    def _command(self) -> list[str]:
+        # The best meters are looked for here, so that the small process has to import
+        # nothing of those it does not use.
+        try:
+            names = resolved(self._meters)
+        except IreneError as error:
+            self._forget_folder()
+            raise MeterError(str(error)) from error
+        return [
+            *(sys.executable, "-m", "irene.meters.sampling_process"),
+            *("--period-s", str(self._period_s), "--out", str(self.path)),
+            *(word for name in names for word in ("--meter", name)),
+            *(("--pid", str(self._pid)) if self._pid is not None else ()),
+        ]
 
     @property
     def channels(self) -> tuple[Channel, ...]:
