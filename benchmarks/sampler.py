@@ -38,6 +38,18 @@ sys.stdin.read()
 """
 
 
+BARE = """
+import sys, time
+late, due = 0, time.monotonic_ns() + 10**6
+for _ in range({samples}):
+    time.sleep(max(0.0, (due - time.monotonic_ns()) * 1e-9))
+    behind = time.monotonic_ns() - due
+    late += behind > 500_000
+    due += (max(0, behind) // 10**6 + 1) * 10**6
+print(100 * late / {samples})
+"""
+
+
 class Load(NamedTuple):
     """What a process takes."""
 
@@ -96,6 +108,12 @@ def codecarbon(period_s: float, seconds: float) -> Load:
     return load
 
 
+def bare_late_percent(seconds: float) -> float:
+    """Late wake-ups of a loop that does nothing but sleep 1 ms, %."""
+    code = BARE.format(samples=round(seconds * 1000))
+    return float(subprocess.check_output([sys.executable, "-c", code]))
+
+
 def verdict(held: bool) -> str:
     """In a word."""
     return "held" if held else "MISSED"
@@ -129,14 +147,17 @@ def main() -> None:
                 line += f"  (under {CPU_LIMIT} % and {MEMORY_LIMIT_MB:.0f} MB: "
                 line += f"{verdict(fine and small)})"
             print(line, flush=True)
+        before = bare_late_percent(seconds)
         mine, counts = ours(0.001, seconds, folder)
+        bare = (before + bare_late_percent(seconds)) / 2
         late = 100 * counts["late"] / counts["samples"]
         times_ns = read_recording(folder / "samples.csv").time_ns
+        longest_ms = (times_ns[1:] - times_ns[:-1]).max() * 1e-6
         print(
-            f"{1:6.0f} ms  {cell(mine)}  {late:.2f} % of {counts['samples']:,} "
-            f"samples late, {counts['missed']} missed, longest spacing "
-            f"{(times_ns[1:] - times_ns[:-1]).max() * 1e-6:.2f} ms "
-            f"(under {LATE_LIMIT:.0f} % late: {verdict(late < LATE_LIMIT)})"
+            f"{1:6.0f} ms  {cell(mine)}  {late:.2f} % of {counts['samples']:,} samples "
+            f"late, {counts['missed']} missed, longest spacing {longest_ms:.2f} ms\n"
+            f"{'':11}a loop that only sleeps is late {bare:.2f} % of the time here\n"
+            f"{'':11}(under {LATE_LIMIT:.0f} % late: {verdict(late < LATE_LIMIT)})"
         )
 
 

@@ -56,8 +56,9 @@ def add_program_options(parser: argparse.ArgumentParser) -> None:
         help="meters, separated by commas, as irene doctor lists them (default auto)",
     )  # fmt: skip
     group.add_argument(
-        "--period", type=float, default=0.01, metavar="S",
-        help="seconds between two power samples (default 0.01)",
+        "--period", type=float, metavar="S",
+        help="seconds between two power samples (default 0.01, or as often as the "
+        "meters have something new if that is less)",
     )  # fmt: skip
     group.add_argument(
         "--idle-s", type=float, default=0.0, metavar="S",

@@ -26,6 +26,13 @@ PATIENCE_S = 10.0
 class SamplerProcess:
     """Samples meters, given by name, in another process, from `start` to `stop`.
 
+    Args:
+        meters: Names of meters; see `irene.meters.known`.
+        period_s: Period of the samples, s.
+        path: File the samples are streamed to.
+        pid: Process whose load is watched.
+        no_finer: Sample no oftener than the finest counted sensor has something new.
+
     Attributes:
         path: The file the samples are streamed to; without one given, a temporary one
             that is gone after `stop`.
@@ -39,12 +46,14 @@ class SamplerProcess:
         period_s: float = 0.05,
         path: Path | None = None,
         pid: int | None = None,
+        no_finer: bool = False,
     ) -> None:
         self._folder = None if path else tempfile.TemporaryDirectory(prefix="irene-")
         self.path = path or Path(self._folder.name, "samples.csv")  # type: ignore[union-attr]
         self.counts: dict[str, int] = {}
         self.problems: tuple[str, ...] = ()
         self._meters, self._period_s, self._pid = tuple(meters), period_s, pid
+        self._no_finer = no_finer
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._totals: RunningTotals | None = None
@@ -73,7 +82,7 @@ class SamplerProcess:
             self._forget_folder()
             raise MeterError(str(first["error"]))
         channels = [Channel(**fields) for fields in first["channels"]]
-        self._totals = RunningTotals(channels, self._period_s)
+        self._totals = RunningTotals(channels, first["period_s"])
         return self
 
     def _command(self) -> list[str]:
@@ -89,6 +98,7 @@ class SamplerProcess:
             *("--period-s", str(self._period_s), "--out", str(self.path)),
             *(word for name in names for word in ("--meter", name)),
             *(("--pid", str(self._pid)) if self._pid is not None else ()),
+            *(("--no-finer",) if self._no_finer else ()),
         ]
 
     @property

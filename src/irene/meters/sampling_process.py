@@ -20,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from irene.errors import IreneError
+from irene.meters.channel import Channel
 from irene.meters.sampler import SamplingLoop
 from irene.meters.totals import Snapshot
 
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="irene.meters.sampling_process")
     parser.add_argument("--meter", action="append", default=[], dest="meters")
     parser.add_argument("--period-s", type=float, required=True)
+    parser.add_argument("--no-finer", action="store_true")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--pid", type=int, default=None)
     options = parser.parse_args(arguments)
@@ -47,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except IreneError as error:
         _answer({"error": str(error)})
         return error.exit_code
-    _answer({"channels": [asdict(channel) for channel in loop.channels]})
+    channels = [asdict(channel) for channel in loop.channels]
+    _answer({"channels": channels, "period_s": loop.period_ns * 1e-9})
     _drive(loop)
     loop.finish()
     _answer(
@@ -65,7 +68,15 @@ def _open(options: argparse.Namespace) -> SamplingLoop:
     from irene.meters.known import open_meters
 
     meters = open_meters(options.meters or ["auto"], pid=options.pid)
-    return SamplingLoop(meters, options.period_s, options.out)
+    period_s = options.period_s
+    if options.no_finer:
+        steps = [c.resolution_s for m in meters for c in m.channels if _counts(c)]
+        period_s = max(period_s, min(steps, default=0.0))
+    return SamplingLoop(meters, period_s, options.out)
+
+
+def _counts(channel: Channel) -> bool:
+    return channel.is_energy and channel.counted and channel.resolution_s > 0
 
 
 def _drive(loop: SamplingLoop) -> None:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from irene.meters.channel import Meter
     from irene.meters.totals import Snapshot
 
-__all__ = ["SampledPower", "Sampling"]
+__all__ = ["USUAL_PERIOD_S", "SampledPower", "Sampling"]
+
+USUAL_PERIOD_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,16 @@ class Sampling:
 
     Args:
         meters: Names of meters, or open ones.
-        period_s: Period of the samples, s.
+        period_s: Period of the samples, s; None for `USUAL_PERIOD_S`, or as often as
+            the meters have something new if that is less.
         idle_s: How long the machine is watched before anything runs, s.
     """
 
     def __init__(
-        self, meters: Sequence[str] | Sequence[Meter], period_s: float, idle_s: float
+        self,
+        meters: Sequence[str] | Sequence[Meter],
+        period_s: float | None,
+        idle_s: float,
     ) -> None:
         if len({isinstance(meter, str) for meter in meters}) != 1:
             raise UsageError(
@@ -68,7 +74,8 @@ class Sampling:
             )
         if not 0 <= idle_s < math.inf:
             raise UsageError(f"idle_s must be 0 s or more, got {idle_s}")
-        self._meters, self._period_s, self._idle_s = meters, period_s, idle_s
+        self._meters, self._idle_s = meters, idle_s
+        self._period_s, self._no_finer = period_s or USUAL_PERIOD_S, period_s is None
         self._idle_ns = (0, 0)
         self._sampler: Sampler | SamplerProcess | None = None
         self._first: Snapshot | None = None
@@ -99,7 +106,9 @@ class Sampling:
         """In a process of its own for meters by name, in a thread for open ones."""
         names = [meter for meter in self._meters if isinstance(meter, str)]
         if names:
-            return SamplerProcess(names, self._period_s, path, pid=rank.family)
+            return SamplerProcess(
+                names, self._period_s, path, rank.family, self._no_finer
+            )
         opened = [meter for meter in self._meters if not isinstance(meter, str)]
         return Sampler(opened, self._period_s, path)
 

@@ -40,7 +40,7 @@ class Wanted:
 
     level: Level = "op"
     meters: Sequence[str] | Sequence[Meter] = ("auto",)
-    period_s: float = 0.01
+    period_s: float | None = None
     schedule: Schedule = field(default_factory=Schedule)
     split: Split = "equal"
     idle_w: float | None = None
@@ -71,7 +71,7 @@ def record(
     *,
     level: Level = "op",
     meters: Sequence[str] | Sequence[Meter] = ("auto",),
-    period_s: float = 0.01,
+    period_s: float | None = None,
     skip: int = 0,
     warmup: int = 0,
     steps: int | None = None,
@@ -86,7 +86,8 @@ def record(
         model: The model, or models by name; None for whichever is called first.
         level: `op` for every op (PyTorch's profiler), `module` for modules alone.
         meters: Names of meters as in `irene doctor`, or open ones.
-        period_s: Period of the power samples, s.
+        period_s: Period of the power samples, s; None for 0.01 s, or as often as the
+            meters have something new if that is less.
         skip: Steps at the start that are not recorded.
         warmup: Steps after these that are recorded and thrown away.
         steps: Steps to record; None for all.
