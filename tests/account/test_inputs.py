@@ -169,3 +169,16 @@ def test_hlo_is_for_jax_alone(tmp_path: Path) -> None:
     trace.write_text('{"traceEvents": []}')
     with pytest.raises(UsageError, match="JAX"):
         read_trace(trace, [tmp_path / "step.txt"])
+
+
+def test_the_error_of_a_log_s_meter_is_stated_or_said_to_be_unknown(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "power.csv"
+    log.write_text("timestamp,watts\n1700000000,100\n1700000001,100\n")
+    assert any("how exact" in note for note in read_power(log).notes)
+    stated = read_power(log, error_percent=3.0)
+    assert stated.series[0].relative_error == pytest.approx(0.03)
+    assert not any("how exact" in note for note in stated.notes)
+    with pytest.raises(UsageError, match="0 to 100"):
+        read_power(log, error_percent=300.0)

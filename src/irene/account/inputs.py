@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from irene.account.events import Events
@@ -15,6 +15,10 @@ from irene.errors import FormatError, UsageError
 __all__ = ["RecordedPower", "RecordedTrace", "read_power", "read_trace"]
 
 RECORDING_MAGIC = b'#{"schema"'
+UNKNOWN_ERROR = (
+    "warning: the log does not say how exact its meter is, and intervals are without "
+    "that error (--error-percent states it)"
+)
 JSON_MAGICS = (b"{", b"[", b"\x1f\x8b")
 
 
@@ -83,6 +87,7 @@ def read_power(
     device: str | None = None,
     idle_w: float | None = None,
     cpus: int | None = None,
+    error_percent: float | None = None,
 ) -> RecordedPower:
     """Read power: our own recording, a table of times and watts, or MLPerf's log.
 
@@ -94,6 +99,8 @@ def read_power(
         idle_w: Power while nothing runs, W, if there is one channel; None unknown.
         cpus: CPUs of the machine; with the load of the process in the recording, only
             the process's share of CPU energy is charged.
+        error_percent: Half the width of the 90 % interval of the meter behind a log, %;
+            None unknown.
 
     Raises:
         UsageError: There is no such file, or an option does not fit it.
@@ -103,11 +110,13 @@ def read_power(
     if _first_bytes(path).startswith(RECORDING_MAGIC):
         if device:
             raise UsageError(f"--device is for power logs; {path} names its devices")
+        if error_percent is not None:
+            raise UsageError(f"--error-percent is for power logs; {path} says its own")
         found = _power_of_file(path, cpus)
     else:
         if cpus:
             raise UsageError(f"--cpus needs a recording of irene; {path} is a log")
-        found = _power_of_log(path, device or "")
+        found = _power_of_log(path, device or "", error_percent)
     moved = tuple(one.moved(round(offset_s * 1e9)) for one in found.series)
     return RecordedPower(with_idle(moved, idle_w), found.notes)
 
@@ -128,12 +137,23 @@ def _power_of_file(path: Path, cpus: int | None) -> RecordedPower:
     return RecordedPower(power_of_recording(recording, cpus=cpus), notes)
 
 
-def _power_of_log(path: Path, device: str) -> RecordedPower:
+def _power_of_log(
+    path: Path, device: str, error_percent: float | None
+) -> RecordedPower:
     from irene.meters.power_log import read_power_log
 
+    if error_percent is not None and not 0 <= error_percent <= 100:
+        raise UsageError(f"--error-percent must be 0 to 100, got {error_percent}")
     log = read_power_log(path)
     at_least_two(len(log), path.name)
     series = PowerSeries.from_power(
-        log.name, log.time_ns, log.power_w, device=device, covers=device or "wall"
+        log.name,
+        log.time_ns,
+        log.power_w,
+        device=device,
+        covers=device or "wall",
+        relative_error=(error_percent or 0.0) / 100,
     )
+    if error_percent is None:
+        log = replace(log, notes=(*log.notes, UNKNOWN_ERROR))
     return RecordedPower((series,), tuple(f"power: {note}" for note in log.notes))

@@ -68,6 +68,11 @@ def add_recorded_options(parser: argparse.ArgumentParser) -> None:
         "machine); a recording says so itself",
     )  # fmt: skip
     group.add_argument(
+        "--error-percent", type=float, metavar="P",
+        help="how exact the meter behind a power log is: half its 90 %% interval; a "
+        "recording says so itself",
+    )  # fmt: skip
+    group.add_argument(
         "--cpus", type=int, metavar="N",
         help="CPUs of the machine: charge only the process's share of CPU energy, from "
         "the loads in the recording",
@@ -145,6 +150,7 @@ def _recorded_ledger(options: argparse.Namespace) -> Ledger:
             device=options.device,
             idle_w=options.idle_w,
             cpus=options.cpus,
+            error_percent=options.error_percent,
         )
     with working(f"reading {options.trace}"):
         trace = read_trace(options.trace, options.hlo)
