@@ -149,9 +149,11 @@ def test_a_program_is_told_of_a_broken_pipe(meter):
     assert held.wait() == 128 + signal.SIGPIPE
 
 
+# A test that runs in the background is started with Ctrl-C ignored.
 MONITOR = """
-import sys
+import signal
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from irene.measure.monitoring import monitor
 found = monitor({command!r}, meters=[{meter!r}], period_s=0.02, path=Path({out!r}))
 print("code", found.exit_code, found.energy is not None)

@@ -32,6 +32,13 @@ def test_it_samples_and_answers(tmp_path: Path) -> None:
     process.stop()
 
 
+def test_what_runs_right_after_the_start_is_covered(tmp_path: Path) -> None:
+    with SamplerProcess(["proc"], 1.0, tmp_path / "s.csv"):
+        began_ns = time.monotonic_ns()
+    recording = read_recording(tmp_path / "s.csv")
+    assert recording.time_ns[0] <= began_ns <= recording.time_ns[-1]
+
+
 def test_a_meter_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(MeterError, match="nonsense"):
         SamplerProcess(["nonsense"], 0.01, tmp_path / "s.csv").start()

@@ -49,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except IreneError as error:
         _answer({"error": str(error)})
         return error.exit_code
+    loop.sample()  # whoever hears the answer is covered from then on
     channels = [asdict(channel) for channel in loop.channels]
     _answer({"channels": channels, "period_s": loop.period_ns * 1e-9})
     _drive(loop)
@@ -82,7 +83,6 @@ def _counts(channel: Channel) -> bool:
 def _drive(loop: SamplingLoop) -> None:
     """Sample on time; a thread waits for questions, which costs nothing meanwhile."""
     lock, over = threading.Lock(), threading.Event()
-    loop.sample()
     loop.next_ns = time.monotonic_ns() + loop.period_ns
     thread = threading.Thread(target=_listen, args=(loop, lock, over), daemon=True)
     thread.start()
