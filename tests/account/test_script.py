@@ -130,6 +130,7 @@ def test_a_script_that_does_not_compile(
     [
         ("raise KeyboardInterrupt", 130, "KeyboardInterrupt"),
         ("import sys; sys.exit('so long')", 1, "so long"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", 143, ""),
         ("import sys; sys.exit()", 0, ""),
         ("", 0, ""),
     ],

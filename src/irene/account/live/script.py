@@ -10,13 +10,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import runpy
+import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from irene.account.live.after_import import after_import
 from irene.account.live.session import LiveLedger, Wanted
@@ -24,7 +25,7 @@ from irene.errors import IreneError, UsageError
 
 __all__ = ["Program", "ProgramRun", "run_program"]
 
-FAILED, STOPPED = 1, 130
+FAILED, STOPPED, TERMINATED = 1, 130, 143
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def run_program(program: Program, wanted: Wanted) -> ProgramRun:
         if program.is_module and importlib.util.find_spec(program.name) is None:
             raise UsageError(f"there is no module {program.name}")
         live.start()
-        with after_import("torch", live.watch):
+        with after_import("torch", live.watch), _terminated_as_exit():
             exit_code = _run(program)
     problem = None
     try:
@@ -101,6 +102,28 @@ def _as_main(program: Program) -> Iterator[None]:
         sys.argv, sys.path[:] = argv, path
         sys.modules["__main__"] = main
         os.chdir(folder)  # files that we write are where the user said
+
+
+@contextmanager
+def _terminated_as_exit() -> Iterator[None]:
+    """A scheduler that ends a program (SIGTERM) leaves us time for its ledger.
+
+    A handler that the program sets for itself takes the place of ours.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is _end:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(TERMINATED)
 
 
 def _run(program: Program) -> int:
