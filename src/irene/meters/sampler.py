@@ -59,6 +59,8 @@ class SamplingLoop:
         self._holds_ns = [round(getattr(m, "holds_s", 0.0) * 1e9) for m in meters]
         self._held: list[Sequence[float]] = [*self._nothing]
         self._held_until_ns = [0] * len(self.meters)
+        self._all_hold_until_ns = 0
+        self._values: list[float] = []
         self._taken: list[tuple[int, list[float]]] = []
         self._offset_ns = _clock_offset_ns()
         self.next_ns = self._flush_ns = time.monotonic_ns()
@@ -83,6 +85,18 @@ class SamplingLoop:
         self._schedule(now_ns)
 
     def _take(self, now_ns: int) -> None:
+        if now_ns >= self._all_hold_until_ns:
+            self._values = self._read(now_ns)
+            self._all_hold_until_ns = min(self._held_until_ns, default=0)
+        self._taken.append((now_ns, self._values))
+        self.samples += 1
+        if len(self._taken) >= MOST_TAKEN:
+            self._digest()
+        if now_ns >= self._flush_ns:
+            self.flush()
+            self._flush_ns = now_ns + round(FLUSH_S * 1e9)
+
+    def _read(self, now_ns: int) -> list[float]:
         values: list[float] = []
         for index, meter in enumerate(self.meters):
             if now_ns < self._held_until_ns[index]:
@@ -91,13 +105,7 @@ class SamplingLoop:
                 values += self._nothing[index]
             else:
                 values += self._ask(index, meter, now_ns)
-        self._taken.append((now_ns, values))
-        self.samples += 1
-        if len(self._taken) >= MOST_TAKEN:
-            self._digest()
-        if now_ns >= self._flush_ns:
-            self.flush()
-            self._flush_ns = now_ns + round(FLUSH_S * 1e9)
+        return values
 
     def flush(self) -> None:
         """Hand everything to the file."""
