@@ -17,8 +17,7 @@ from irene.account.live.schedule import Schedule
 from irene.account.recorded_power import PROCESS_CPU, power_of_recording
 from irene.errors import FormatError, UsageError
 from irene.meters.recording import read_recording
-from irene.meters.sampler import Sampler
-from irene.meters.sampler_process import SamplerProcess
+from irene.meters.sampler_process import open_sampler
 
 if TYPE_CHECKING:
     from irene.meters.channel import Meter
@@ -62,7 +61,7 @@ class KerasRun:
         self._mark: Any = None
         try:
             samples = self._folder / "samples.csv"
-            self._sampler = _sampler(meters, period_s, samples).start()
+            self._sampler = open_sampler(meters, period_s, samples, os.getpid()).start()
         except BaseException:
             self._scratch.cleanup()
             raise
@@ -168,19 +167,6 @@ class _Profile:
         tf: Any = import_module("tensorflow")
         if tf.config.list_logical_devices("GPU"):
             tf.test.experimental.sync_devices()
-
-
-def _sampler(
-    meters: Sequence[str] | Sequence[Meter], period_s: float, path: Path
-) -> Sampler | SamplerProcess:
-    """In a process of its own for meters by name, in a thread for open ones."""
-    names = [meter for meter in meters if isinstance(meter, str)]
-    opened = [meter for meter in meters if not isinstance(meter, str)]
-    if bool(names) == bool(opened):
-        raise UsageError("meters are all names or all open meters, at least one")
-    if names:
-        return SamplerProcess(names, period_s, path, pid=os.getpid())
-    return Sampler(opened, period_s, path)
 
 
 def _trace_in(folder: Path) -> Path:

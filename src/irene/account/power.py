@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from irene.energy import Source
 from irene.errors import FormatError, UsageError
+from irene.meters.totals import GAP_PERIODS, SHORTEST_GAP_S
 
 __all__ = ["Between", "PowerSeries", "checked_times", "process_share"]
 
@@ -23,10 +24,6 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 Between = Literal["linear", "step"]
-GAP_PERIODS = 5.0
-"""Power is not bridged over a silence longer than this many usual periods …"""
-SHORTEST_GAP_S = 1.0
-"""… nor is a shorter silence than this a gap, s."""
 FEWEST_TICKS = 10.0
 """A share of CPU time is told for at least this many ticks of the kernel's clock."""
 

@@ -25,8 +25,7 @@ from irene.measure.session import Listener, measure_nodes
 from irene.measure.target import Model, Target, named_target, own_target
 from irene.meters.channel import Meter
 from irene.meters.machine import describe_machine
-from irene.meters.sampler import Sampler
-from irene.meters.sampler_process import SamplerProcess
+from irene.meters.sampler_process import open_sampler
 from irene.spec import Attention, DType, Phase, RunSpec
 from irene.trace.limits import Limits, limits_from_environment
 from irene.tree import ModelTree
@@ -115,7 +114,9 @@ def measure(
         check_exclusive()
     with ExitStack() as stack:
         used_threads = stack.enter_context(using_threads(threads))
-        sampler = _open_sampler(meters, chosen.period_s)
+        sampler = open_sampler(
+            ["auto"] if meters is None else meters, chosen.period_s, pid=os.getpid()
+        )
         stack.enter_context(sampler)
         where = choose_device(device) if not isinstance(model, nn.Module) else device
         target = request.target(where)
@@ -203,20 +204,6 @@ class _Request:
             return own_target(self.model, self.inputs, self.sizes, device, self.limits)
         spec = RunSpec(str(getattr(self.model, "model_type", self.model)), **self.sizes)
         return named_target(self.model, spec, self.model_class, device, self.limits)
-
-
-def _open_sampler(
-    meters: Sequence[Meter] | Sequence[str] | None, period_s: float
-) -> Sampler | SamplerProcess:
-    """A process of its own for meters by name; a thread for those that are open."""
-    given: Sequence[Meter | str] = ["auto"] if meters is None else [*meters]
-    names = [meter for meter in given if isinstance(meter, str)]
-    opened = [meter for meter in given if not isinstance(meter, str)]
-    if opened and names:
-        raise UsageError("give meters that are open, or names of meters, not both")
-    if opened:
-        return Sampler(opened, period_s)
-    return SamplerProcess(names, period_s, pid=os.getpid())
 
 
 def _environment(target: Target, threads: int, exclusive: bool) -> dict[str, str]:

@@ -13,14 +13,43 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from irene.errors import IreneError, MeterError
-from irene.meters.channel import Channel
+from irene.errors import IreneError, MeterError, UsageError
+from irene.meters.channel import Channel, Meter
 from irene.meters.known import resolved
+from irene.meters.sampler import Sampler
 from irene.meters.totals import RunningTotals, Snapshot, Window
 
-__all__ = ["SamplerProcess"]
+__all__ = ["SamplerProcess", "open_sampler"]
 
 PATIENCE_S = 10.0
+
+
+def open_sampler(
+    meters: Sequence[str] | Sequence[Meter],
+    period_s: float,
+    path: Path | None = None,
+    pid: int | None = None,
+    no_finer: bool = False,
+) -> Sampler | SamplerProcess:
+    """A sampler, not started: a process of its own for names, a thread for open meters.
+
+    Args:
+        meters: Names of meters, or open ones.
+        period_s: Period of the samples, s.
+        path: File the samples are streamed to.
+        pid: Process whose load is watched; open meters know their own.
+        no_finer: Sample no oftener than named meters have something new.
+
+    Raises:
+        UsageError: There are none, or names and open ones are mixed.
+    """
+    names = [meter for meter in meters if isinstance(meter, str)]
+    opened = [meter for meter in meters if not isinstance(meter, str)]
+    if bool(names) == bool(opened):
+        raise UsageError("meters are either all names or all open meters, at least one")
+    if names:
+        return SamplerProcess(names, period_s, path, pid, no_finer)
+    return Sampler(opened, period_s, path)
 
 
 class SamplerProcess:

@@ -42,7 +42,6 @@ class ModuleLevel:
         self._done: list[_Stretch] = []
         self._open: dict[int, list[tuple[str, str, str, int]]] = {}
         self._walks: dict[int, list[tuple[str, str, int]]] = {}
-        self._known: set[str] = {""}
 
     def begin_recording(self) -> None:
         """Forget what was before."""

@@ -17,7 +17,7 @@ from irene.account.recorded_power import PROCESS_CPU, power_of_recording
 from irene.errors import UsageError
 from irene.meters.recording import Recording, read_recording
 from irene.meters.sampler import Sampler
-from irene.meters.sampler_process import SamplerProcess
+from irene.meters.sampler_process import SamplerProcess, open_sampler
 
 if TYPE_CHECKING:
     from irene.meters.channel import Meter
@@ -92,7 +92,13 @@ class Sampling:
             home = rank.home(folder) if folder else self._scratch_folder()
             try:
                 home.mkdir(parents=True, exist_ok=True)
-                self._sampler = self._made(rank, home / SAMPLES).start()
+                self._sampler = open_sampler(
+                    self._meters,
+                    self._period_s,
+                    home / SAMPLES,
+                    rank.family,
+                    self._no_finer,
+                ).start()
             except BaseException:
                 self._clean()
                 raise
@@ -101,16 +107,6 @@ class Sampling:
     def _scratch_folder(self) -> Path:
         self._scratch = tempfile.TemporaryDirectory(prefix="irene-")
         return Path(self._scratch.name)
-
-    def _made(self, rank: Rank, path: Path) -> Sampler | SamplerProcess:
-        """In a process of its own for meters by name, in a thread for open ones."""
-        names = [meter for meter in self._meters if isinstance(meter, str)]
-        if names:
-            return SamplerProcess(
-                names, self._period_s, path, rank.family, self._no_finer
-            )
-        opened = [meter for meter in self._meters if not isinstance(meter, str)]
-        return Sampler(opened, self._period_s, path)
 
     def _wait_idly(self) -> None:
         """Every process waits: one that works is no idle machine."""
