@@ -12,9 +12,11 @@ import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
 from irene.predict.evaluation import LEVELS, Errors, percent_errors
-from irene.predict.join import Joiner
+from irene.predict.join import JoinedTree, Joiner
 from irene.predict.predictor import Predictor
 from irene.predict.saved_methods import SavedMethod
+from irene.predict.serial.model import SerialModel
+from irene.predict.specs.method import rows_alone_j
 from irene.predict.specs.model import SpecsModel
 from irene.spec import RunSpec
 from irene.tree import KINDS
@@ -216,7 +218,7 @@ def evaluate_method(saved: SavedMethod, table: NodeTable) -> Evaluation:
 
 
 def measured_rows_j(
-    model: SpecsModel,
+    model: SpecsModel | SerialModel,
     table: NodeTable,
     joiner: Joiner,
     progress: Progress | None = None,
@@ -239,9 +241,7 @@ def measured_rows_j(
         joined = joiner.join(table, index)
         if joined is None:
             continue
-        places = joined.measured_as
-        alone_j = model.energies(joined.work).alone[np.maximum(places, 0)]
-        result[rows] = np.where(places >= 0, alone_j, np.nan)
+        result[rows] = rows_alone_j(model, joined)
     return result
 
 
@@ -280,12 +280,21 @@ def _widths(
         spec = RunSpec(key.model, batch_size=key.batch_size, seq_len=key.seq_len)
         verdict = predictor.domain.judge(spec, joined.work.kernels)
         outside[index] = verdict.is_outside
-        counts = joined.work.counts[np.maximum(joined.nodes, 0)]
-        is_stream = np.asarray(counts.sum(axis=1) == 0)
         width[rows] = predictor.widths.of(
-            table.kind[rows], is_stream, verdict.is_outside, verdict.factor
+            table.kind[rows],
+            _is_indirect(predictor.model, joined),
+            verdict.is_outside,
+            verdict.factor,
         )
     return width, outside
+
+
+def _is_indirect(model: SpecsModel | SerialModel, joined: JoinedTree) -> Bools:
+    """Which measured rows are of work that a machine was not measured on alone."""
+    places = np.maximum(joined.nodes, 0)
+    if isinstance(model, SerialModel):
+        return model.tree_energies(joined.tree, joined.work)[1][places]
+    return np.asarray(joined.work.counts[places].sum(axis=1) == 0)
 
 
 def _mean(values: Sequence[float] | Floats) -> float:

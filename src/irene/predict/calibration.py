@@ -17,6 +17,7 @@ import numpy as np
 from scipy.stats import norm, t
 
 from irene.dataset.table import NodeTable
+from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.predict.candidates import ALONE, Target, rounds
 from irene.predict.domain import Domain, domain_of
@@ -65,10 +66,16 @@ def calibrate(
         progress: Told of every step.
 
     Raises:
-        UsageError: Trees were given and none could be matched with a trace.
+        UsageError: Trees were given and none could be matched with a trace, or the
+            known machine is a CPU.
     """
     if table is None or not len(table.keys):
         return _uncalibrated(source, hardware, provenance)
+    if not isinstance(source.model, SpecsModel):
+        raise UsageError(
+            f"{source.hardware.name} runs one op after the other and is no start for "
+            "another machine: train one from the trees"
+        )
     target = Target.of(source.model, table, joiner)
     split, groups = rounds(table.keys, target.trees)
     exams = target.exams(groups, progress)

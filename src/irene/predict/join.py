@@ -1,9 +1,7 @@
 """Measured nodes matched with our own trace of the same model and size.
 
 Training and prediction then see the same features, and the functional ops that nobody
-measured are real work with rates of their own. The measured runs of 2021 are traced as
-they were run: eager attention, fp32, an attention mask for encoders, and for decoders
-with a cache the copies that keeping it took.
+measured are real work with rates of their own. `as_run` traces models as they were run.
 """
 
 from __future__ import annotations
@@ -11,14 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from irene.dataset.table import NodeTable, TreeKey
 from irene.errors import UsageError
-from irene.predict.specs.work import MIB, STREAMS, Kernel, TreeWork, work_of
+from irene.predict.as_run import OwnRun, trace_as_in_2021, trace_own
+from irene.predict.serial.leaves import SerialWork, serial_work
+from irene.predict.specs.work import MIB, Kernel, TreeWork
 from irene.tree import KINDS, ModelTree
 
 __all__ = ["JoinedTree", "Joiner"]
@@ -38,6 +37,7 @@ class JoinedTree:
         measured_as: Row in the trace of the node that was really run for a measured
             primitive; the profiler reused measurements of equal type, FLOPs and bytes.
         unmatched: Paths of measured rows that the trace does not have.
+        serial: The work of its nodes, if ops ran one after the other.
     """
 
     tree: ModelTree
@@ -45,6 +45,7 @@ class JoinedTree:
     nodes: Ints
     measured_as: Ints
     unmatched: tuple[str, ...]
+    serial: SerialWork | None = None
 
 
 @dataclass
@@ -54,11 +55,19 @@ class Joiner:
     Attributes:
         configs: Config files of models that the catalogue does not have, by name.
         unknown: Models without a config, with the reason.
+        own: How this program ran the models; None for the data of 2021.
     """
 
     configs: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
+    own: OwnRun | None = None
     _traces: dict[TreeKey, tuple[ModelTree, TreeWork]] = field(default_factory=dict)
+    _serial: dict[TreeKey, SerialWork] = field(default_factory=dict)
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether the models ran one op after the other, as on a CPU."""
+        return self.own is not None and self.own.is_serial
 
     def join(self, table: NodeTable, index: int) -> JoinedTree | None:
         """Match one measured tree; None if its model has no config.
@@ -74,86 +83,32 @@ class Joiner:
         tree, work = traced
         rows = range(int(table.starts[index]), int(table.starts[index + 1]))
         nodes, unmatched = _match(table, rows, tree)
-        work = _as_measured(table, rows, nodes, tree, work)
-        return JoinedTree(
-            tree, work, nodes, _really_run(table, rows, nodes), tuple(unmatched)
-        )
+        really_run = nodes
+        if self.own is None:
+            work = _as_measured(table, rows, nodes, tree, work)
+            really_run = _really_run(table, rows, nodes)
+        if self.is_serial and key not in self._serial:
+            self._serial[key] = serial_work(tree)
+        serial = self._serial.get(key)
+        return JoinedTree(tree, work, nodes, really_run, tuple(unmatched), serial)
 
     def _trace(self, key: TreeKey) -> tuple[ModelTree, TreeWork] | None:
         if key.model in self.unknown:
             return None
         if key not in self._traces:
             try:
-                self._traces[key] = _trace_as_measured(key, self.configs.get(key.model))
+                self._traces[key] = self._trace_anew(key, self.configs.get(key.model))
             except UsageError as error:
                 self.unknown[key.model] = str(error)
                 return None
         return self._traces[key]
 
-
-def _trace_as_measured(key: TreeKey, config: str | None) -> tuple[ModelTree, TreeWork]:
-    from irene.spec import RunSpec
-    from irene.trace.inputs import make_inputs
-    from irene.trace.limits import DEFAULT_LIMITS
-    from irene.trace.models import build, resolve
-    from irene.trace.sources import locate
-    from irene.trace.tracer import trace
-
-    source = config or key.model
-    if locate(source).origin == "Hugging Face hub":
-        raise UsageError(f"{key.model} is not in the catalogue")
-    spec = RunSpec(key.model, batch_size=key.batch_size, seq_len=key.seq_len)
-    model = build(resolve(source, DEFAULT_LIMITS, "AutoModel"), spec)
-    inputs: dict[str, Any] = dict(make_inputs(model, spec))
-    encoder = _is_encoder(model)
-    if encoder:
-        inputs["attention_mask"] = _mask((key.batch_size, 1, 1, key.seq_len))
-    tree = trace(model, inputs)
-    work = work_of(tree)
-    if not encoder and _keeps_cache(model):
-        work = _with_cache_copies(tree, work)
-    return tree, work
-
-
-def _mask(shape: tuple[int, ...]) -> Any:
-    import torch
-
-    return torch.empty(shape, device="meta")
-
-
-def _is_encoder(model: Any) -> bool:
-    """Whether the model reads in both directions, as models with masked words do."""
-    from transformers.models.auto import modeling_auto
-
-    return model.config.model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-
-
-def _keeps_cache(model: Any) -> bool:
-    """Whether the model can keep keys and values of the tokens it has read."""
-    import inspect
-
-    return "past_key_values" in inspect.signature(model.forward).parameters
-
-
-def _with_cache_copies(tree: ModelTree, work: TreeWork) -> TreeWork:
-    """Keys and values stacked into a cache: each is read and written once more."""
-    streams = np.zeros_like(work.stream_mib)
-    calls = np.zeros_like(work.calls)
-    for node in tree.nodes("module"):
-        products = [c for c in node.children if c.op == "matmul"]
-        if len(products) != 2:
-            continue
-        keys, values = products[0].inputs[-1], products[1].inputs[-1]
-        moved = 2 * 4 * (np.prod(keys) + np.prod(values)) / MIB
-        streams[node.row, STREAMS.index("copy")] += float(moved)
-        calls[node.row, 0] += 2
-    columns = tree.columns
-    return TreeWork(
-        work.kernels,
-        work.counts,
-        work.stream_mib + columns.inclusive(streams),
-        work.calls + columns.inclusive(calls),
-    )
+    def _trace_anew(
+        self, key: TreeKey, config: str | None
+    ) -> tuple[ModelTree, TreeWork]:
+        if self.own is not None:
+            return trace_own(key, config, self.own)
+        return trace_as_in_2021(key, config)
 
 
 def _match(

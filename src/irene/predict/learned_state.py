@@ -16,9 +16,9 @@ from irene.predict.paper.features import Standardiser
 from irene.predict.paper.irene import Learned
 from irene.predict.paper.leaf import LeafRegressors, LinearRegressor
 from irene.predict.partial import PartialMethod
+from irene.predict.predictor import read_model
 from irene.predict.specs.fallback import FileModel
 from irene.predict.specs.method import SpecsMethod
-from irene.predict.specs.model import SpecsModel
 
 __all__ = ["restore", "state_of"]
 
@@ -65,7 +65,7 @@ def restore(method: Method, fields: Mapping[str, Any]) -> None:
     elif isinstance(method, CountersMethod):
         method.rates_ = _numbers(fields["rates"], 3)
     elif isinstance(method, SpecsMethod):
-        method.model_ = SpecsModel.from_dict(fields["model"])
+        method.model_ = read_model(fields["model"])
         method.file_model_ = _file_model(fields["file_model"])
     elif isinstance(method, PartialMethod):
         restore(method.counters, fields["counters"])
@@ -143,7 +143,7 @@ def _tree(method: TreeMethod, fields: Mapping[str, Any]) -> Learned:
 def _specs_fields(method: SpecsMethod) -> Fields:
     file_model = fitted(method.file_model_, method.name)
     return {
-        "model": fitted(method.model_, method.name).to_dict(),
+        "model": method.machine().to_dict(),
         "file_model": {
             "rates": {op: rates.tolist() for op, rates in file_model.rates.items()},
             "above_primitives": file_model.above_primitives,

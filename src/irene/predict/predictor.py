@@ -15,19 +15,19 @@ from irene.hardware import Hardware
 from irene.predict.domain import Domain
 from irene.predict.intervals import Widths
 from irene.predict.json_file import check_schema, digest_of, read_fields
+from irene.predict.serial.model import SerialModel
 from irene.predict.specs.model import SpecsModel
-from irene.predict.specs.rates import with_floor
 from irene.predict.specs.work import work_of
 from irene.tree import KINDS, EnergyColumns, ModelTree
 from irene.tree.model_tree import SOURCES
 from irene.whole_file import whole_file
 
-__all__ = ["METHOD_SCHEMA", "SCHEMA", "Predictor", "load_predictor"]
+__all__ = ["METHOD_SCHEMA", "SCHEMA", "Predictor", "load_predictor", "read_model"]
 
 SCHEMA = "irene.predictor/1"
 METHOD_SCHEMA = "irene.method/"
 """How the schemas of `irene.predict.saved_methods` begin."""
-ML, MATH = KINDS.index("ml"), KINDS.index("math")
+MATH = KINDS.index("math")
 PREDICTED = SOURCES.index("predicted")
 
 
@@ -44,7 +44,7 @@ class Predictor:
     """
 
     hardware: Hardware
-    model: SpecsModel
+    model: SpecsModel | SerialModel
     widths: Widths
     domain: Domain
     provenance: Mapping[str, Any]
@@ -52,8 +52,7 @@ class Predictor:
     def predict(self, tree: ModelTree) -> ModelTree:
         """The same tree carrying predicted energies.
 
-        Parts add up: a node's energy is what it takes inside this run. While the host
-        is slower than the GPU, the difference belongs to the nodes by the host's work.
+        Parts add up: a node's energy is what it takes inside this run.
 
         Args:
             tree: A traced tree with math ops, folded or not.
@@ -62,12 +61,7 @@ class Predictor:
             raise UsageError("prediction needs a tree with its math ops: trace it anew")
         work = work_of(tree)
         verdict = self.domain.judge(tree.spec, work.kernels)
-        _, gpu, host = self.model.energies(work)
-        total = float(with_floor(gpu[:1], host[:1])[0])
-        waiting = (total - gpu[0]) / host[0] if host[0] > 0 else 0.0
-        joules = gpu + waiting * host
-        measured = np.array([self.model.was_measured(k) for k in work.kernels], bool)
-        is_indirect = (tree.columns.kind >= ML) & ~work.counts[:, measured].any(axis=1)
+        joules, is_indirect = self.model.tree_energies(tree, work)
         width = self.widths.of(
             tree.columns.kind, is_indirect, verdict.is_outside, verdict.factor
         )
@@ -123,7 +117,7 @@ class Predictor:
             named = f"{hardware.name} {fields['digest'][:8]}"
             return cls(
                 replace(hardware, predictor=named),
-                SpecsModel.from_dict(fields["model"]),
+                read_model(fields["model"]),
                 Widths.from_dict(fields["widths"]),
                 Domain.from_dict(fields["domain"]),
                 dict(fields["provenance"]),
@@ -132,6 +126,17 @@ class Predictor:
             raise FormatError(
                 f"not a predictor: {type(error).__name__}: {error}"
             ) from error
+
+
+def read_model(fields: Mapping[str, Any]) -> SpecsModel | SerialModel:
+    """Read the rates of a machine, of either form.
+
+    Raises:
+        KeyError, TypeError, ValueError: The fields are not those of a machine.
+    """
+    if fields.get("form") == "serial":
+        return SerialModel.from_dict(fields)
+    return SpecsModel.from_dict(fields)
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
 from irene.hardware import Hardware
+from irene.predict.as_run import OwnRun
 from irene.predict.domain import domain_of
 from irene.predict.intervals import (
     COVERAGE,
@@ -24,8 +25,9 @@ from irene.predict.intervals import (
 from irene.predict.join import Joiner
 from irene.predict.method import Method
 from irene.predict.predictor import Predictor
+from irene.predict.serial.model import SerialModel
 from irene.predict.specs.method import SHARED_JOINER, SpecsMethod, measurements
-from irene.predict.specs.model import SpecsModel, fit_specs
+from irene.predict.specs.model import SpecsModel
 from irene.predict.splits import make_split
 
 __all__ = ["exam", "train"]
@@ -34,6 +36,8 @@ Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int, str], None]
 
 INSIDE = ("model",)
+SELDOM_MEASURED = 0.7
+"""Half-width, log, for ops that no exam has asked about: a factor of two."""
 EXAMS = (*INSIDE, "family", "small", "large")
 
 
@@ -54,13 +58,14 @@ def train(
         progress: Told of every step.
     """
     measured = measurements(table, joiner)
-    model = fit_specs(measured)
+    model = SpecsMethod(joiner).fit(table).machine()
     sat: list[SpecsMethod] = []
 
     def candidate() -> SpecsMethod:
         sat.append(SpecsMethod(joiner))
         return sat[-1]
 
+    run = joiner.own or OwnRun()
     exams = {name: exam(table, candidate, name, progress) for name in EXAMS}
     inside = _widths([exams[name] for name in INSIDE])
     outside = _widths(list(exams.values()))
@@ -69,7 +74,9 @@ def train(
         hardware,
         model,
         Widths(inside, outside, streams),
-        domain_of(table.keys, measured.kernels, "fp32", "eager attention"),
+        domain_of(
+            table.keys, measured.kernels, run.dtype, f"{run.attention} attention"
+        ),
         {
             **provenance,
             "method": "specs",
@@ -115,11 +122,15 @@ def _widths(exams: list[HeldOut]) -> dict[str, float]:
     return widths_of(groups)
 
 
-def _spread(others: Sequence[SpecsModel], final: SpecsModel) -> float:
+def _spread(others: Sequence[SpecsModel | SerialModel], final: object) -> float:
     """Largest difference between an exam's rate of a stream and the final one, log."""
+    if not isinstance(final, SpecsModel):
+        return SELDOM_MEASURED
     rates = final.composition.stream_j
     spread = 0.0
     for other in others:
+        if not isinstance(other, SpecsModel):
+            continue
         both = (rates > 0) & (other.composition.stream_j > 0)
         ratio = other.composition.stream_j[both] / rates[both]
         spread = max(spread, float(np.abs(np.log(ratio)).max(initial=0.0)))

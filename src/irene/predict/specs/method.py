@@ -11,12 +11,20 @@ from irene.dataset.table import NodeTable
 from irene.errors import UsageError
 from irene.predict.join import JoinedTree, Joiner
 from irene.predict.method import fitted
+from irene.predict.serial.leaves import serial_work
+from irene.predict.serial.model import MeasuredNode, SerialModel, fit_serial
 from irene.predict.specs.fallback import FileModel, fit_file_model
 from irene.predict.specs.model import MODEL_WEIGHT, Measurements, SpecsModel, fit_specs
 from irene.predict.specs.work import MIB, STREAM, Kernel, TreeWork
 from irene.tree import KINDS
 
-__all__ = ["SHARED_JOINER", "SpecsMethod", "measurements"]
+__all__ = [
+    "SHARED_JOINER",
+    "SpecsMethod",
+    "measured_nodes",
+    "measurements",
+    "rows_alone_j",
+]
 
 Floats = npt.NDArray[np.float64]
 ML, MODEL = KINDS.index("ml"), KINDS.index("model")
@@ -36,19 +44,32 @@ class SpecsMethod:
     """
 
     joiner: Joiner = field(default_factory=lambda: SHARED_JOINER)
-    model_: SpecsModel | None = None
+    model_: SpecsModel | SerialModel | None = None
     file_model_: FileModel | None = None
     name: str = "specs"
 
     def fit(self, table: NodeTable) -> SpecsMethod:
         """Learn from measured trees."""
-        self.model_ = fit_specs(measurements(table, self.joiner))
+        if self.joiner.is_serial:
+            self.model_ = fit_serial(measured_nodes(table, self.joiner))
+        else:
+            self.model_ = fit_specs(measurements(table, self.joiner))
         self.file_model_ = fit_file_model(table)
         return self
 
+    def machine(self) -> SpecsModel | SerialModel:
+        """What was learned.
+
+        Raises:
+            UsageError: Nothing was.
+        """
+        if isinstance(self.model_, SerialModel):
+            return self.model_
+        return fitted(self.model_, self.name)
+
     def predict(self, table: NodeTable) -> Floats:
         """Energy of every row run alone, J."""
-        model = fitted(self.model_, self.name)
+        model = self.machine()
         result = np.full(len(table), np.nan)
         for index, (_, rows) in enumerate(table.trees()):
             joined = self.joiner.join(table, index)
@@ -56,14 +77,52 @@ class SpecsMethod:
                 one = table.take([index])
                 result[rows] = fitted(self.file_model_, self.name).predict(one)
                 continue
-            result[rows] = _rows_of(joined, model.energies(joined.work).alone)
+            result[rows] = rows_alone_j(model, joined)
         return result
 
 
-def _rows_of(joined: JoinedTree, alone_j: Floats) -> Floats:
-    """Energies of measured rows: primitives at the shape that was really run."""
+def rows_alone_j(model: SpecsModel | SerialModel, joined: JoinedTree) -> Floats:
+    """Energies of measured rows run alone, primitives at the shape really run, J.
+
+    Args:
+        model: A machine of the form that the tree was joined for.
+        joined: A measured tree and its trace.
+
+    Returns:
+        Energy of every row; NaN where the trace does not have the node.
+    """
+    if isinstance(model, SerialModel):
+        alone_j = model.alone_j(joined.serial or serial_work(joined.tree))
+    else:
+        alone_j = model.energies(joined.work).alone
     places = joined.measured_as
     return np.where(places >= 0, alone_j[np.maximum(places, 0)], np.nan)
+
+
+def measured_nodes(table: NodeTable, joiner: Joiner) -> list[MeasuredNode]:
+    """Nodes that were run one op after the other, matched with traces.
+
+    Raises:
+        UsageError: No model of the table has a config.
+    """
+    found: dict[tuple[str, float], MeasuredNode] = {}
+    for index, (_, rows) in enumerate(table.trees()):
+        joined = joiner.join(table, index)
+        if joined is None or joined.serial is None:
+            continue
+        for node, row in zip(joined.nodes, range(rows.start, rows.stop), strict=True):
+            joules, kind = float(table.energy_j[row]), int(table.kind[row])
+            if node >= 0 and joules > 0:
+                one = MeasuredNode(joined.serial, int(node), kind, joules)
+                found.setdefault((table.op[row], joules), one)
+    if not found:
+        raise UsageError(_without_configs(table, joiner))
+    return list(found.values())
+
+
+def _without_configs(table: NodeTable, joiner: Joiner) -> str:
+    known = ", ".join(f"{m} ({why})" for m, why in joiner.unknown.items())
+    return f"no model of {table.name} has a config: {known}"
 
 
 def measurements(table: NodeTable, joiner: Joiner) -> Measurements:
@@ -92,8 +151,7 @@ def measurements(table: NodeTable, joiner: Joiner) -> Measurements:
             weight = MODEL_WEIGHT if table.kind[row] == MODEL else 1.0
             weights[joules] = weights.get(joules, 0.0) + weight
     if not parents:
-        known = ", ".join(f"{m} ({why})" for m, why in joiner.unknown.items())
-        raise UsageError(f"no model of {table.name} has a config: {known}")
+        raise UsageError(_without_configs(table, joiner))
     return Measurements(
         [kernel for kernel, _ in kernels],
         np.array([joules for _, joules in kernels]),

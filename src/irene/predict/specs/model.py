@@ -20,11 +20,13 @@ from irene.predict.specs.kernels import (
 from irene.predict.specs.rates import with_floor
 from irene.predict.specs.tilings import TILES, Tiling, roofline_work
 from irene.predict.specs.work import MIB, OTHER, Kernel, TreeWork
+from irene.tree import KINDS, ModelTree
 
 __all__ = ["Measurements", "NodeEnergies", "SpecsModel", "fit_specs"]
 
 Floats = npt.NDArray[np.float64]
 
+ML = KINDS.index("ml")
 MODEL_WEIGHT = 20.0
 """Weight of a whole model's measurement against that of one module.
 
@@ -98,6 +100,25 @@ class SpecsModel:
         if single.any() and work.kernels:
             alone = np.where(single, work.counts @ each[0], alone)
         return NodeEnergies(alone, gpu, host)
+
+    def tree_energies(
+        self, tree: ModelTree, work: TreeWork
+    ) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Energy of every node as part of the run, J, and which are of unknown work.
+
+        While the host is slower than the GPU, the difference belongs to the nodes by
+        the host's work.
+
+        Args:
+            tree: A traced tree.
+            work: Its work.
+        """
+        _, gpu, host = self.energies(work)
+        total = float(with_floor(gpu[:1], host[:1])[0])
+        waiting = (total - gpu[0]) / host[0] if host[0] > 0 else 0.0
+        measured = np.array([self.was_measured(k) for k in work.kernels], bool)
+        is_indirect = (tree.columns.kind >= ML) & ~work.counts[:, measured].any(axis=1)
+        return gpu + waiting * host, is_indirect
 
     def was_measured(self, kernel: Kernel) -> bool:
         """Whether kernels of this group and form were run by themselves."""

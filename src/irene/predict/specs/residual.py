@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -75,19 +76,27 @@ class Residual:
         )
 
 
-def fit_residual(coordinates: Floats, logs: Floats, repeats: Floats) -> Residual | None:
+def fit_residual(
+    coordinates: Floats,
+    logs: Floats,
+    repeats: Floats,
+    noises: Sequence[float] = (NOISE,),
+    amplitudes: Sequence[float] = AMPLITUDES,
+) -> Residual | None:
     """The Gaussian process of highest marginal likelihood on a small grid.
 
     Args:
         coordinates: Distinct shapes × coordinates.
         logs: log(measured / roofline) of every shape.
         repeats: How often each shape was measured.
+        noises: Relative noises of one measurement to choose from.
+        amplitudes: Prior standard deviations to choose from.
     """
     if len(logs) < 4:
         return None
     centre = coordinates.mean(axis=0)
     spread = np.maximum(coordinates.std(axis=0), SMALLEST_SPREAD)
-    noise = np.diag(NOISE**2 / np.minimum(repeats, 6.0) + 1e-6)
+    unit = 1.0 / np.minimum(repeats, 6.0)
     best: tuple[float, Residual] | None = None
     both_layouts = bool(np.ptp(coordinates[:, -1]) > 0)
     for layout in LAYOUT_SPREADS if both_layouts else LAYOUT_SPREADS[:1]:
@@ -95,9 +104,10 @@ def fit_residual(coordinates: Floats, logs: Floats, repeats: Floats) -> Residual
         points = np.round((coordinates - centre) / scale, 6)
         for length in LENGTHS:
             correlation = _correlation(points, points, length)
-            for amplitude in AMPLITUDES:
+            for amplitude, noise in product(amplitudes, noises):
                 prior = amplitude**2 * correlation
-                evidence, weights = _condition(prior + noise, logs)
+                scatter = np.diag(noise**2 * unit + 1e-6)
+                evidence, weights = _condition(prior + scatter, logs)
                 if best is None or evidence > best[0]:
                     found = Residual(centre, scale, points, weights, length, amplitude)
                     best = (evidence, found)
