@@ -1,4 +1,4 @@
-"""`irene data`: look into measured data, convert it, fetch the public original."""
+"""`irene data`: look into measured data, convert it, merge it, fetch the original."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irene.cli.data_store import STORE_ACTIONS, show_store
 from irene.cli.progress import working
 
 if TYPE_CHECKING:
@@ -25,18 +26,27 @@ examples:
   irene data show measured.parquet --json
   irene data convert irene-pc1 --to parquet --out irene-pc1.parquet
   irene data convert trees.jsonl --to csv --out folder
+  irene data show STORE
+  irene data check STORE
+  irene data merge STORE-A STORE-B lab.parquet --out STORE
+  irene data export STORE --to jsonl --out trees.jsonl --hardware lab
 """
-DATA = "folder of 2021 CSV files, JSONL or Parquet file, or a name such as irene-pc1"
+DATA = (
+    "store, folder of 2021 CSV files, JSONL or Parquet file, or a name such as "
+    "irene-pc1"
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene data {show,convert,fetch} …"
+    parser.usage = "irene data {show,convert,fetch,check,merge,export,compact} …"
     parser.epilog = EXAMPLES
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     _configure_show(_add(actions, "show", "what is in measured data"))
     _configure_convert(_add(actions, "convert", "write it in another format"))
     _configure_fetch(_add(actions, "fetch", "download public data"))
+    for name, (summary, configure_action, _) in STORE_ACTIONS.items():
+        configure_action(_add(actions, name, summary))
 
 
 def _add(actions: Any, name: str, summary: str) -> argparse.ArgumentParser:
@@ -91,6 +101,8 @@ def _configure_fetch(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do what the action says."""
+    if options.action in STORE_ACTIONS:
+        return STORE_ACTIONS[options.action].run(options)
     actions: dict[str, Callable[[argparse.Namespace], None]] = {
         "show": _show,
         "convert": _convert,
@@ -102,8 +114,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> None:
     from irene.dataset import read_data
+    from irene.dataset.formats import data_path
+    from irene.dataset.store.layout import is_store
     from irene.dataset.summary import summarise
 
+    if is_store(data_path(options.data)):
+        show_store(data_path(options.data), options.json)
+        return
     with working(f"reading {options.data}"):
         table, left_out = read_data(options.data)
         summary = summarise(table)
@@ -119,6 +136,8 @@ def _provenance(data: str) -> Provenance | None:
     from irene.dataset.parquet import read_provenance
 
     path = data_path(data)
+    if path.is_dir():
+        return None
     return read_provenance(path) if format_of(path) == "parquet" else None
 
 

@@ -9,6 +9,7 @@
 - `from_trees`: from measured trees to a table, and into a file.
 - `summary`: what is in a table, in numbers.
 - `fetch`: downloads the public data.
+- `store`: the folder that many collectors add to.
 """
 
 from irene.dataset.csv_writer import write_folder

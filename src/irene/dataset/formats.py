@@ -25,9 +25,10 @@ def read_data(path: Path | str, name: str | None = None) -> tuple[NodeTable, lis
     """Read measured trees.
 
     Args:
-        path: A folder of 2021 CSV files, a 2021 JSONL file, a Parquet file of ours, or
-            a name such as `irene-pc1` that is looked up in the folder that the
-            environment variable IRENE_DATA_DIR names.
+        path: A folder of 2021 CSV files, a 2021 JSONL file, a Parquet file of ours, a
+            store of one machine and one software, or a name such as `irene-pc1` that
+            is looked up in the folder that the environment variable IRENE_DATA_DIR
+            names.
         name: What the data is called; None for the name it brings.
 
     Returns:
@@ -38,7 +39,13 @@ def read_data(path: Path | str, name: str | None = None) -> tuple[NodeTable, lis
         FormatError: It is damaged; with file and line.
         MissingExtraError: It is Parquet and pyarrow is not installed.
     """
+    from irene.dataset.store.layout import is_store
+
     found = data_path(path)
+    if is_store(found):
+        from irene.dataset.store import Store
+
+        return Store.open(found).table(name=name), []
     kind = format_of(found)
     if kind == "csv":
         table, left_out = read_folder(found)

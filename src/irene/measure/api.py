@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ __all__ = ["PROTOCOLS", "measure", "plan_measurement"]
 
 PROTOCOLS = {"default": DEFAULT, "quick": QUICK, "paper": PAPER}
 """Protocols by name."""
+JournalMaker = Callable[[Mapping[str, Any]], Journal]
 
 
 def measure(
@@ -56,7 +57,7 @@ def measure(
     round_s: float | None = None,
     meters: Sequence[Meter] | Sequence[str] | None = None,
     name: str = "this-machine",
-    journal: Path | Literal["auto"] | None = None,
+    journal: Path | Literal["auto"] | JournalMaker | None = None,
     fresh: bool = False,
     progress: Listener | None = None,
     limits: Limits | None = None,
@@ -87,7 +88,8 @@ def measure(
         meters: Open meters, or names of meters; None for the best here.
         name: What to call this machine in the result.
         journal: File that keeps every finished node; `auto` for one in the user's cache
-            that is named by run, machine and protocol; None for none.
+            that is named by run, machine and protocol; a function that makes one from
+            what is measured, where and how; None for none.
         fresh: Whether to forget what the journal has.
         progress: Is told of every step.
         limits: What is refused; by default `DEFAULT_LIMITS`.
@@ -222,7 +224,7 @@ def _journal(
     target: Target,
     machine: Mapping[str, str],
     bench: Bench,
-    journal: Path | Literal["auto"] | None,
+    journal: Path | Literal["auto"] | JournalMaker | None,
     fresh: bool,
 ) -> Journal | None:
     if journal is None:
@@ -234,5 +236,7 @@ def _journal(
         "channels": [[c.name, c.source, c.counted] for c in sampler.channels],
         "protocol": bench.protocol.to_dict(),
     }
+    if callable(journal):
+        return journal(header)
     path = journal_path(header, target.spec.digest) if journal == "auto" else journal
     return Journal(Path(path), header, fresh)

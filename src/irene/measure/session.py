@@ -68,7 +68,8 @@ def measure_nodes(
     Returns:
         A result for every node, by its key.
     """
-    results: dict[str, NodeResult] = dict(journal.results) if journal else {}
+    known = journal.results if journal else {}
+    results = {node.key: known[node.key] for node in nodes if node.key in known}
     clock = _TimeLeft(plan, [node.key in results for node in nodes])
     with _steady():
         for place, node in enumerate(nodes):
