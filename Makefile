@@ -22,7 +22,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test check format docs paper bench clean
+.PHONY: help setup run test check format docs paper chain bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' \
@@ -54,6 +54,7 @@ run: $(VENV)/.run  ## show where bert-base-uncased spends its energy
 # One torch thread per worker: JOBS workers fill JOBS cores.
 test: $(VENV)/.dev $(TF_VENV)/.made  ## run all tests (JOBS=2 workers)
 	@sh scripts/ensure-browser
+	@sh scripts/ensure-postgres
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 # Not --quiet: it would hide the warnings from --strict.
@@ -73,6 +74,10 @@ docs: $(VENV)/.dev  ## build the documentation into site/
 # Reads IRENE_DATA_DIR or what `irene data fetch` brought; says so where neither is.
 paper: $(VENV)/.run  ## write docs/explanation/results.md from the measured data
 	@$(BIN)/python -m scripts.paper
+
+# Needs a quiet machine; what is measured stays in build/chain, so that it can go on.
+chain: $(VENV)/.dev  ## collect, train and validate on this machine (half an hour)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m scripts.chain
 
 # Beside irene: CodeCarbon, which some benchmarks compare with.
 $(VENV)/.bench: $(VENV)/.made pyproject.toml constraints.txt

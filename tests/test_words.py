@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -95,3 +96,27 @@ def test_energy_that_says_nothing_is_refused(values, said):
 def test_negative_scaling_is_refused():
     with pytest.raises(ValueError, match="negative"):
         Energy(1.0, 1.0, 1.0, "measured", "a meter").scaled(-1)
+
+
+def test_fields_that_joined_later_leave_old_hashes_as_they_were() -> None:
+    assert RunSpec("bert-base-uncased").digest == "e5045d50d91e1e50"
+    decode = RunSpec("gpt2", 8, 64, phase="decode", dtype="bf16")
+    assert decode.digest == "20e3e94aac887170"
+    assert "tensor_parallel" not in decode.to_dict()
+
+
+def test_a_generation_fills_in_its_lengths_and_has_a_hash_of_its_own() -> None:
+    spec = RunSpec("m", 4, phase="generate", prompt_len=700, output_len=300)
+    assert (spec.seq_len, spec.tokens) == (700, 4 * 300)
+    assert RunSpec.from_dict(spec.to_dict()) == spec
+    assert RunSpec("m", 4, 700, phase="generate", output_len=300) == spec
+    assert replace(spec, tensor_parallel=2).digest != spec.digest
+    for wrong in (
+        {"prompt_len": 0, "phase": "generate"},
+        {"output_len": 5},
+        {"quantization": "fp3"},
+        {"cache_dtype": "int1"},
+        {"tensor_parallel": 0},
+    ):
+        with pytest.raises(SpecError):
+            RunSpec("m", **wrong)

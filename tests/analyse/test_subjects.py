@@ -41,7 +41,7 @@ def test_sizes_after_the_model(text, model, run, on):
     assert subject.run == run
 
 
-@pytest.mark.parametrize("text", ["gpt2@x16", "gpt2@b", "gpt2@fp8", "gpt2@b16s"])
+@pytest.mark.parametrize("text", ["gpt2@x16", "gpt2@b", "gpt2@fp7", "gpt2@b16s"])
 def test_what_is_no_size_is_refused(text):
     with pytest.raises(
         UsageError, match=r"cannot read .* after the @; write MODEL@b16"

@@ -17,9 +17,13 @@ from irene.analyse.variant import Variant
 from irene.trace import catalogue
 
 
+def variant(model, run):
+    run = {"batch_size": 4, "seq_len": 32, **run}
+    return Variant(model, run, on=run.pop("on", "pc1"))
+
+
 def asked(rule, model, **run):
-    situation = Situation(Variant(model, {"batch_size": 4, "seq_len": 32, **run}))
-    return list(RULES[rule](situation))
+    return list(RULES[rule](Situation(variant(model, run))))
 
 
 SPEAKS = [
@@ -28,6 +32,7 @@ SPEAKS = [
     ("tiles", "bert-base-uncased", {"batch_size": 8, "seq_len": 129}),
     ("attention", "bert-l2-h128", {"seq_len": 128}),
     ("precision", "bert-l2-h768", {"batch_size": 16, "seq_len": 128}),
+    ("quantization", "qwen3-8b", {"on": "h100", "phase": "decode"}),
     ("activation", "distilgpt2", {"seq_len": 64}),
     ("vocabulary head", "pythia-14m", {"batch_size": 8, "seq_len": 128}),
     ("layers", "bert-l6-h128", {}),
@@ -40,6 +45,7 @@ SILENT = [
     ("tiles", "bert-l2-h128", {"seq_len": 128}),
     ("attention", "bert-l2-h128", {"attention": "sdpa"}),
     ("precision", "bert-l2-h128", {"dtype": "bf16"}),
+    ("quantization", "bert-l2-h128", {}),
     ("activation", "mobilebert-uncased", {}),
     ("vocabulary head", "bert-l2-h128", {}),
     ("vocabulary head", "pythia-14m", {"phase": "decode"}),
@@ -53,7 +59,7 @@ SILENT = [
 def test_a_rule_speaks_and_its_saving_is_that_of_what_if(rule, model, run):
     found = asked(rule, model, **run)
     assert found
-    base = Variant(model, {"batch_size": 4, "seq_len": 32, **run})
+    base = variant(model, run)
     for each in found:
         assert each.rule == rule
         assert each.effort in EFFORTS

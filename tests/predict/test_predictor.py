@@ -11,7 +11,7 @@ import pytest
 import irene
 from irene.dataset import NodeTable, TreeKey
 from irene.errors import FormatError, UsageError
-from irene.predict.known import find_predictor, known_machines
+from irene.predict.known import find_predictor, find_trained, known_predictors
 from irene.predict.predictor import Predictor, load_predictor
 from irene.tree import ModelTree
 
@@ -20,7 +20,7 @@ MEGABYTE = 1_000_000
 
 @pytest.fixture(scope="module")
 def pc1_predictor() -> Predictor:
-    return find_predictor("pc1")
+    return find_trained("pc1")
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +46,14 @@ def test_a_saved_predictor_predicts_the_same(
     assert again.predict(bert).to_json() == predicted.to_json()
 
 
-@pytest.mark.parametrize("name", known_machines())
+@pytest.mark.parametrize("name", known_predictors())
 def test_shipped_files_are_small_and_whole(name: str) -> None:
-    assert known_machines()[name].stat().st_size < MEGABYTE
-    assert load_predictor(known_machines()[name]).hardware.name == name
+    assert known_predictors()[name].stat().st_size < MEGABYTE
+    assert load_predictor(known_predictors()[name]).hardware.name == name
 
 
 def damaged(change) -> bytes:
-    fields = json.loads(known_machines()["pc1"].read_bytes())
+    fields = json.loads(known_predictors()["pc1"].read_bytes())
     change(fields)
     return json.dumps(fields).encode()
 
@@ -65,7 +65,7 @@ def another_rate(fields: dict) -> None:
 DAMAGE = {
     "empty": (b"", "not JSON"),
     "not text": (b"\xff\xfe\x00", "not JSON"),
-    "truncated": (known_machines()["pc1"].read_bytes()[:5000], "not JSON"),
+    "truncated": (known_predictors()["pc1"].read_bytes()[:5000], "not JSON"),
     "a list": (b"[1, 2]", "not an object"),
     "nested too deeply": (b"[" * 100_000, "not JSON"),
     "foreign": (b'{"schema": "irene.tree/1"}', "schema is 'irene.tree/1'"),

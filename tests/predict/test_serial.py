@@ -1,4 +1,4 @@
-"""A machine that runs one op after the other, learned from runs whose truth is known."""
+"""A machine that runs one op after the other, learned from runs of known truth."""
 
 from __future__ import annotations
 

@@ -7,14 +7,16 @@ value that has `to_dict`. Those that change a model predict it anew.
   does at best.
 - `comparison`: `compare`, what differs between two trees, and why.
 - `grid`: `what_if`, other sizes, settings and config fields; `variant`: a model with
-  changes; `config_fields`: which fields there are; `sensitivity`: which matter.
+  changes; `choices`: what to vary, as people write it; `config_fields`: which fields
+  there are; `sensitivity`: which matter.
 - `pareto`: `trade_off`, accuracy against energy; `accuracy_table`: published scores.
 - `costs`: `cost_of`, kilowatt-hours, money, CO₂e.
 - `suggest`: `suggestions`, one rule per file.
 - `report`: `make_report`, all of it on one page; `comparison_notebook`: for notebooks.
 - `leaderboard`: `rank_models`, the whole catalogue; `energy_cache`: what was asked.
 - `parts`, `roles`: a tree as parts that do not overlap, and what they are for.
-- `subjects`: what somebody means by `gpt2@b16s256` or `tree.json`.
+- `subjects`: what somebody means by `gpt2@b16s256` or `tree.json`; `known`: models and
+  machines; `csv_rows`: tables.
 """
 
 from irene.analyse.bottlenecks import Bottleneck, Bottlenecks, find_bottlenecks

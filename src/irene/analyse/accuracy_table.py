@@ -12,7 +12,12 @@ from pathlib import Path
 
 from irene.errors import UsageError
 
-__all__ = ["AccuracyRow", "published_accuracies", "read_accuracies"]
+__all__ = [
+    "AccuracyRow",
+    "parse_accuracies",
+    "published_accuracies",
+    "read_accuracies",
+]
 
 HOW = "the first line is model,accuracy (and, if known, energy_j per sequence, source)"
 LARGEST_FILE = 10_000_000
@@ -41,7 +46,7 @@ class AccuracyRow:
 def published_accuracies() -> tuple[AccuracyRow, ...]:
     """Published accuracies on SST-2 (GLUE), %, each with its source."""
     file = resources.files("irene.analyse").joinpath("tables", "sst2.csv")
-    return tuple(_parse(file.read_text(encoding="utf-8"), "sst2.csv"))
+    return tuple(parse_accuracies(file.read_text(encoding="utf-8"), "sst2.csv"))
 
 
 def read_accuracies(path: str | Path) -> list[AccuracyRow]:
@@ -62,10 +67,19 @@ def read_accuracies(path: str | Path) -> list[AccuracyRow]:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not text in UTF-8: {HOW}") from error
-    return _parse(text, str(path))
+    return parse_accuracies(text, str(path))
 
 
-def _parse(text: str, name: str) -> list[AccuracyRow]:
+def parse_accuracies(text: str, name: str) -> list[AccuracyRow]:
+    """Read the text of such a file.
+
+    Args:
+        text: CSV.
+        name: What messages call it.
+
+    Raises:
+        UsageError: It is empty, or a row is wrong.
+    """
     reader = csv.DictReader(io.StringIO(text))
     columns = [column.strip().lower() for column in reader.fieldnames or ()]
     if not columns:

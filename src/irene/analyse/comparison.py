@@ -30,9 +30,18 @@ from irene.errors import UsageError
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_sizes
 
-__all__ = ["PER", "Comparison", "Contribution", "Side", "compare"]
+__all__ = [
+    "PER",
+    "Comparison",
+    "Contribution",
+    "Side",
+    "compare",
+    "comparisons_document",
+    "comparisons_table",
+]
 
 SCHEMA = "irene.comparison/1"
+SEVERAL_SCHEMA = "irene.comparisons/1"
 PER = ("run", "sequence", "token")
 NOTHING = 1e-9
 """Share of the larger tree below which parts do not differ."""
@@ -331,3 +340,27 @@ def _paired(energy_j: float, theirs: tuple[float, float] | None) -> float:
     if theirs is None or energy_j <= 0:
         return 0.0
     return min(max(theirs[0], 0.0) / energy_j, 1.0)
+
+
+def comparisons_document(found: Sequence[Comparison]) -> dict[str, Any]:
+    """The document `irene.comparisons/1` as JSON-ready values.
+
+    Args:
+        found: Comparisons with the same first tree, one or more.
+    """
+    return {
+        "schema": SEVERAL_SCHEMA,
+        "per": found[0].per,
+        "comparisons": [each.to_dict() for each in found],
+    }
+
+
+def comparisons_table(found: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """One row for each part of each comparison, by role and by path."""
+    return [
+        {"base": each.base.name, "other": each.other.name, "per": each.per, "by": by}
+        | row.to_dict()
+        for each in found
+        for by, rows in (("role", each.by_role), ("path", each.by_path))
+        for row in rows
+    ]

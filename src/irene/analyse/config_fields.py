@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -66,14 +67,25 @@ def read_config(model: str, model_class: str | None, limits: Limits) -> ModelCon
 
 def parse_value(text: str) -> Any:
     """A value as JSON writes it (`6`, `true`, `null`, `[1, 2]`), else the text."""
+    value: Any
     try:
-        return json.loads(text)
+        # NaN and infinities are no values that a document can show: they stay text.
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError as error:
+        raise UsageError(f"{text[:50]!r}… is nested too deep for a value") from error
     except ValueError:
-        pass
-    try:
-        return float(text) if text.lower() not in ("nan", "inf", "-inf") else text
-    except ValueError:
-        return text
+        try:
+            value = _finite(text)
+        except ValueError:
+            value = text
+    return value
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
 
 
 def fields_of(config: PretrainedConfig) -> dict[str, Any]:

@@ -17,10 +17,12 @@ from typing import Any
 from irene.dataset.places import data_folders
 from irene.whole_file import whole_file
 
-__all__ = ["EnergyCache", "default_cache"]
+__all__ = ["EnergyCache", "default_cache", "program_identity"]
 
 DECIDING = ("trace", "predict", "tree")
 """Rooms whose code decides a prediction."""
+ANALYSIS = (*DECIDING, "analyse")
+"""Rooms whose code decides the answer to a question."""
 
 
 class EnergyCache:
@@ -61,7 +63,7 @@ class EnergyCache:
 
     def key(self, *parts: Any) -> str:
         """The digest that names what these values decide."""
-        text = json.dumps([_program(), *parts], sort_keys=True, default=str)
+        text = json.dumps([_program(DECIDING), *parts], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -70,12 +72,16 @@ def default_cache() -> EnergyCache:
     return EnergyCache(data_folders()[-1].parent / "energies")
 
 
+def program_identity() -> list[str]:
+    """Versions below us, and a digest of the code that decides an answer."""
+    return _program(ANALYSIS)
+
+
 @cache
-def _program() -> list[str]:
-    """Versions below us, and a digest of the code that decides a prediction."""
+def _program(rooms: tuple[str, ...]) -> list[str]:
     digest = hashlib.sha256()
     root = Path(str(resources.files("irene")))
-    for room in DECIDING:
+    for room in rooms:
         for file in sorted((root / room).rglob("*.py")):
             digest.update(file.read_bytes())
     versions = [metadata.version(name) for name in ("torch", "transformers")]

@@ -19,7 +19,7 @@ __all__ = ["Outcome", "Progress", "WhatIf", "outcome_of", "what_if"]
 SCHEMA = "irene.what_if/1"
 MOST_ROWS = 2_000
 AS_IT_IS = "as it is"
-SIZES = ("batch_size", "seq_len")
+SIZES = ("batch_size", "seq_len", "context_len", "prompt_len", "output_len")
 
 Sizes = tuple[tuple[str, Any], ...]
 Progress = Callable[[int, int, str], None]
@@ -90,6 +90,7 @@ class WhatIf:
         base: The model as it is, at the first of all sizes.
         rows: Every combination of the choices.
         choices: What was varied, and the values.
+        phase: What was run.
     """
 
     model: str
@@ -97,6 +98,7 @@ class WhatIf:
     base: Outcome
     rows: tuple[Outcome, ...]
     choices: Mapping[str, tuple[Any, ...]]
+    phase: str = "forward"
 
     def to_dict(self) -> dict[str, Any]:
         """The document `irene.what_if/1` as JSON-ready values."""
@@ -108,6 +110,10 @@ class WhatIf:
             "base": self.base.to_dict(),
             "rows": [row.to_dict() for row in self.rows],
         }
+
+    def table(self) -> list[dict[str, Any]]:
+        """The base and every combination, one flat row each."""
+        return [_flat(row, self) for row in (self.base, *self.rows)]
 
 
 def what_if(
@@ -145,6 +151,7 @@ def what_if(
         outcome_of(_as_it_is(base, tuple(choices)), tree, tree),
         tuple(rows),
         {name: tuple(values) for name, values in choices.items()},
+        tree.spec.phase if tree.spec else "forward",
     )
 
 
@@ -226,3 +233,20 @@ def outcome_of(
         found.is_real,
         tuple(note for note in tree.notes if is_warning(note)),
     )
+
+
+def _flat(row: Outcome, found: WhatIf) -> dict[str, Any]:
+    energy = row.energy
+    return {
+        **{name: row.settings.get(name, "") for name in found.choices},
+        "energy_j": energy.joules if energy else None,
+        "low_j": energy.low if energy else None,
+        "high_j": energy.high if energy else None,
+        "per_sequence_j": row.per_sequence_j,
+        "per_token_j": row.per_token_j,
+        "before_per_sequence_j": row.before_j if energy else None,
+        "saving_per_sequence_j": row.saving_j if energy else None,
+        "flops": row.flops if energy else None,
+        "params": row.params if energy else None,
+        "problem": row.problem,
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from irene.analyse.energy_cache import EnergyCache
@@ -14,7 +14,15 @@ from irene.errors import UsageError
 if TYPE_CHECKING:
     from irene.trace.catalogue import Entry
 
-__all__ = ["Leaderboard", "Ranked", "choose_entries", "rank_models"]
+__all__ = [
+    "Leaderboard",
+    "Ranked",
+    "choose_entries",
+    "entry_keys",
+    "predict_entry",
+    "rank_known",
+    "rank_models",
+]
 
 SCHEMA = "irene.leaderboard/1"
 WORTH_PROCESSES = 4
@@ -80,6 +88,31 @@ class Leaderboard:
                 {"model": each.model, "problem": each.problem} for each in self.left_out
             ],
         }
+
+    def within(self, j_per_token: float) -> Leaderboard:
+        """Only models that take at most so much per token; others are left out.
+
+        Args:
+            j_per_token: J per token that is read, of a generation per output token.
+
+        Raises:
+            UsageError: None of them does.
+        """
+
+        def is_cheap(each: Ranked) -> bool:
+            return (each.per_token_j or float("inf")) <= j_per_token
+
+        models = tuple(each for each in self.models if is_cheap(each))
+        rest = [each for each in self.models if not is_cheap(each)]
+        if not models:
+            raise UsageError(f"no model takes {j_per_token:g} J per token or less")
+        why = f"takes more than {j_per_token:g} J per token"
+        dear = tuple(replace(each, problem=why) for each in rest)
+        return replace(self, models=models, left_out=(*self.left_out, *dear))
+
+    def table(self) -> list[dict[str, Any]]:
+        """One flat row for each model in its place."""
+        return [_flat(place, each) for place, each in enumerate(self.models, start=1)]
 
 
 def choose_entries(
@@ -149,11 +182,7 @@ def rank_models(
 
     predictor = find_predictor(on)
     store = cache or EnergyCache(None)
-    sizes = {name: value for name, value in run.items() if name != "limits"}
-    keys = {
-        entry.name: store.key(asdict(entry), sizes, predictor.hardware.predictor)
-        for entry in entries
-    }
+    keys = entry_keys(entries, run, on, store)
     known = {name: store.get(key) for name, key in keys.items()}
     missing = [entry for entry in entries if known[entry.name] is None]
     done = len(entries) - len(missing)
@@ -163,34 +192,83 @@ def rank_models(
         known[entry.name] = fields
         store.put(keys[entry.name], fields)
         done += 1
-    found = [_ranked(entry, known[entry.name] or {}) for entry in entries]
+    found = {name: fields or {} for name, fields in known.items()}
+    board = rank_known(entries, found, run, predictor.hardware.name)
+    if not board.models:
+        raise UsageError(f"none of the models can run: {board.left_out[0].problem}")
+    return board
+
+
+def entry_keys(
+    entries: Sequence[Entry], run: Mapping[str, Any], on: str, store: EnergyCache
+) -> dict[str, str]:
+    """The key of every model's energy in a cache, by name.
+
+    Args:
+        entries: Models of the catalogue.
+        run: Arguments of `irene.trace`.
+        on: Machine or file of a predictor.
+        store: The cache.
+    """
+    from irene.predict.known import find_predictor
+
+    predictor = find_predictor(on)
+    sizes = {name: value for name, value in run.items() if name != "limits"}
+    return {
+        entry.name: store.key(asdict(entry), sizes, predictor.hardware.predictor)
+        for entry in entries
+    }
+
+
+def rank_known(
+    entries: Sequence[Entry],
+    known: Mapping[str, Mapping[str, Any]],
+    run: Mapping[str, Any],
+    hardware: str,
+) -> Leaderboard:
+    """Put models in order whose energies are known.
+
+    Args:
+        entries: Models of the catalogue.
+        known: What `predict_entry` says of each, by name.
+        run: Arguments of `irene.trace`.
+        hardware: Name of the machine.
+    """
+    found = [_ranked(entry, known[entry.name]) for entry in entries]
     models = [each for each in found if each.energy is not None]
-    if not models:
-        raise UsageError(f"none of the models can run: {found[0].problem}")
     models.sort(key=lambda each: (each.per_sequence_j or 0.0, each.model))
     left_out = tuple(each for each in found if each.energy is None)
-    return Leaderboard(dict(run), predictor.hardware.name, tuple(models), left_out)
+    return Leaderboard(dict(run), hardware, tuple(models), left_out)
 
 
 def _predictions(
     entries: Sequence[Entry], run: Mapping[str, Any], on: str, jobs: int
 ) -> Iterator[tuple[Entry, dict[str, Any]]]:
     """What predictions say of models, here or in several processes."""
-    if jobs == 1 or len(entries) < WORTH_PROCESSES * jobs:
+    if jobs == 1 or len(entries) < WORTH_PROCESSES * jobs or _is_quick(run, on):
         for entry in entries:
-            yield entry, _predict(entry, run, on)
+            yield entry, predict_entry(entry, run, on)
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import get_context
 
     # Forked processes would inherit the threads of torch in any state.
     with ProcessPoolExecutor(jobs, get_context("spawn"), _one_thread) as pool:
-        waiting = {pool.submit(_predict, each, dict(run), on): each for each in entries}
+        waiting = {
+            pool.submit(predict_entry, each, dict(run), on): each for each in entries
+        }
         try:
             for ready in as_completed(waiting):
                 yield waiting[ready], ready.result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _is_quick(run: Mapping[str, Any], on: str) -> bool:
+    """Whether a prediction takes milliseconds: the serving of a decoder on a GPU."""
+    from irene.predict.known import is_gpu
+
+    return is_gpu(on) and run.get("phase") in ("prefill", "decode", "generate")
 
 
 def _one_thread() -> None:
@@ -199,8 +277,14 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _predict(entry: Entry, run: Mapping[str, Any], on: str) -> dict[str, Any]:
-    """What a prediction says of a model, as JSON-ready values."""
+def predict_entry(entry: Entry, run: Mapping[str, Any], on: str) -> dict[str, Any]:
+    """What a prediction says of a model, as JSON-ready values.
+
+    Args:
+        entry: Of the catalogue.
+        run: Arguments of `irene.trace`.
+        on: Machine or file of a predictor.
+    """
     from irene.predict.api import predict
     from irene.trace.sources import quiet
     from irene.tree.headline import energy_per_unit, is_warning
@@ -215,8 +299,10 @@ def _predict(entry: Entry, run: Mapping[str, Any], on: str) -> dict[str, Any]:
     units = dict(energy_per_unit(tree))
     return {
         "energy": asdict(energy),
-        "per_sequence_j": units.get("sequence", units.get("input")),
-        "per_token_j": units.get("token"),
+        "per_sequence_j": units.get(
+            "sequence", units.get("request", units.get("input"))
+        ),
+        "per_token_j": units.get("token", units.get("output token")),
         "flops": float(tree.total().flops),
         "is_extrapolated": any(is_warning(note) for note in tree.notes),
         "problem": "",
@@ -237,3 +323,21 @@ def _ranked(entry: Entry, fields: Mapping[str, Any]) -> Ranked:
         bool(fields.get("is_extrapolated")),
         fields.get("problem", ""),
     )
+
+
+def _flat(place: int, each: Ranked) -> dict[str, Any]:
+    assert each.energy is not None
+    return {
+        "place": place,
+        "model": each.model,
+        "family": each.family,
+        "kind": each.kind,
+        "params": each.params,
+        "energy_j": each.energy.joules,
+        "low_j": each.energy.low,
+        "high_j": each.energy.high,
+        "per_sequence_j": each.per_sequence_j,
+        "per_token_j": each.per_token_j,
+        "flops": each.flops,
+        "is_extrapolated": each.is_extrapolated,
+    }

@@ -101,6 +101,10 @@ class TradeOff:
             "candidates": [each.to_dict() for each in self.candidates],
         }
 
+    def table(self) -> list[dict[str, Any]]:
+        """One flat row for each candidate."""
+        return [_flat(each) for each in self.candidates]
+
 
 def pareto_front(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Candidates with their places filled in, the cheapest first.
@@ -169,10 +173,7 @@ def _check_models(names: Sequence[str]) -> None:
     unknown = [
         name
         for name in names
-        if not is_saved_tree(name)
-        and not Path(model := parse_subject(name).model).exists()
-        and catalogue.find(model) is None
-        and model.count("/") != 1
+        if not is_saved_tree(name) and not _is_found(parse_subject(name).model)
     ]
     if not unknown:
         return
@@ -185,6 +186,19 @@ def _check_models(names: Sequence[str]) -> None:
         "ids, paths of a config.json or of a saved tree; rows with an energy_j may "
         "have any name"
     )
+
+
+def _is_found(model: str) -> bool:
+    from irene.errors import UnknownModelError
+    from irene.trace.sources import files_count, locate
+
+    if files_count() and model.endswith(".json"):
+        return Path(model).exists()
+    try:
+        locate(model)
+    except UnknownModelError:
+        return False
+    return True
 
 
 def _candidate(row: AccuracyRow, run: Mapping[str, Any], on: str) -> Candidate:
@@ -209,3 +223,17 @@ def _candidate(row: AccuracyRow, run: Mapping[str, Any], on: str) -> Candidate:
         source=row.source,
         notes=tuple(note for note in tree.notes if is_warning(note)),
     )
+
+
+def _flat(each: Candidate) -> dict[str, Any]:
+    return {
+        "model": each.model,
+        "accuracy": each.accuracy,
+        "energy_j": each.energy.joules,
+        "low_j": each.energy.low,
+        "high_j": each.energy.high,
+        "on_front": each.on_front,
+        "beaten_by": each.beaten_by,
+        "split": each.split,
+        "source": each.source,
+    }

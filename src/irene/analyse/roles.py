@@ -47,6 +47,8 @@ HEAD = re.compile(
 PRODUCTS = frozenset({"Linear", "Conv1D", "linear", "matmul", "bmm", "addmm", "einsum"})
 ACTIVATION = re.compile(r"gelu|relu|silu|swish|tanh|sigmoid|activation", re.IGNORECASE)
 CONVOLUTION = re.compile(r"conv\dd", re.IGNORECASE)
+GAP = "host_gap"
+"""Op of a serving's idle time between kernels."""
 SUMS = frozenset({"add", "add_", "iadd", "__add__", "__iadd__"})
 
 
@@ -123,6 +125,8 @@ def _own_role(tree: ModelTree, row: int, above: _Above) -> str | None:
     name = tree.strings[int(tree.columns.name[row])].lstrip("/")
     if row == 0:
         return None
+    if op == GAP:
+        return "other"
     if above.role == "norm" or NORM.search(op) or NORM.search(name):
         return "norm"
     if above.layer is None:

@@ -99,13 +99,16 @@ def best_rates(
 
 def machine_rates(hardware: Hardware | None) -> BestRates | None:
     """Rates of the predictor that ships for a machine; None for any other machine."""
-    from irene.predict.known import find_predictor, known_machines
+    from irene.predict.known import find_trained, known_predictors
+    from irene.predict.specs.model import SpecsModel
     from irene.predict.specs.work import MIB
 
-    if hardware is None or hardware.name not in known_machines():
+    if hardware is None or hardware.name not in known_predictors():
         return None
-    predictor = find_predictor(hardware.name)
+    predictor = find_trained(hardware.name)
     if hardware.predictor != predictor.hardware.predictor:
+        return None
+    if not isinstance(predictor.model, SpecsModel):
         return None
     product = predictor.model.groups.get("gemm")
     streams = predictor.model.composition.stream_j

@@ -7,7 +7,7 @@ The elasticity of a field is d ln E / d ln field, from one value below and one a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,8 +16,9 @@ from irene.analyse.grid import Progress
 from irene.analyse.variant import Variant, predict_variant
 from irene.errors import UsageError
 
-__all__ = ["Elasticity", "sensitivity"]
+__all__ = ["Elasticity", "sensitivity", "sensitivity_document"]
 
+SCHEMA = "irene.sensitivity/1"
 STEP = 0.25
 SIZES = ("batch_size", "seq_len")
 NOT_A_SIZE = ("_id", "_ids", "_eps", "_epsilon", "range", "factor", "theta", "seed")
@@ -78,6 +79,21 @@ def sensitivity(base: Variant, progress: Progress | None = None) -> list[Elastic
             progress(done, len(numbers), name)
         rows.append(_elasticity(base, name, value, numbers))
     return sorted(rows, key=_strength)
+
+
+def sensitivity_document(base: Variant, found: Sequence[Elasticity]) -> dict[str, Any]:
+    """The document `irene.sensitivity/1` as JSON-ready values.
+
+    Args:
+        base: The model as it is.
+        found: What `sensitivity` gave for it.
+    """
+    return {
+        "schema": SCHEMA,
+        "model": base.model,
+        "hardware": base.on,
+        "fields": [row.to_dict() for row in found],
+    }
 
 
 def _strength(row: Elasticity) -> tuple[bool, float]:

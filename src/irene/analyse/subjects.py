@@ -1,7 +1,8 @@
 """What a question is asked of: a saved tree, or a model at a size on a machine.
 
 `tree.json` is a saved tree. Everything else is a model, with its own size after an `@`:
-`gpt2`, `gpt2@b16s256`, `gpt2@b16,s256,fp16,sdpa,decode,on=lab.json`.
+`gpt2`, `gpt2@b16s256`, `gpt2@b16,s256,fp16,sdpa,decode,on=lab.json`; a serving with its
+prompt and output: `qwen3-8b@b64p750o500,fp8,on=b200`.
 """
 
 from __future__ import annotations
@@ -14,21 +15,27 @@ from pathlib import Path
 from typing import Any, get_args
 
 from irene.errors import UsageError
-from irene.spec import Attention, DType, Phase
+from irene.spec import Attention, DType, Phase, Quantization
+from irene.trace.sources import files_count
 from irene.tree import ModelTree, load
 
 __all__ = ["Subject", "is_saved_tree", "parse_subject", "tree_of"]
 
-SIZES = {"b": "batch_size", "s": "seq_len", "d": "decoder_len", "c": "context_len"}
-SIZE = re.compile(r"(?:[bsdc]\d+)+")
-ONE_SIZE = re.compile(r"([bsdc])(\d+)")
+SIZES = {
+    "b": "batch_size", "s": "seq_len", "d": "decoder_len", "c": "context_len",
+    "p": "prompt_len", "o": "output_len",
+}  # fmt: skip
+SIZE = re.compile(r"(?:[bsdcpo]\d+)+")
+ONE_SIZE = re.compile(r"([bsdcpo])(\d+)")
 WORDS = {
     **dict.fromkeys(get_args(DType), "dtype"),
     **dict.fromkeys(get_args(Attention), "attention"),
     **dict.fromkeys(get_args(Phase), "phase"),
+    **dict.fromkeys([q for q in get_args(Quantization) if q != "bf16"], "quantization"),
 }
 HOW = (
-    "write MODEL@b16s256 (b batch, s length, d decoder length, c context), with "
+    "write MODEL@b16s256 (b batch, s length, d decoder length, c context, "
+    "p prompt, o output), with "
     f"{', '.join(WORDS)} or on=NAME after a comma"
 )
 TREE_SCHEMA = "irene.tree/"
@@ -68,7 +75,7 @@ def parse_subject(text: str, on: str = "pc1", **run: Any) -> Subject:
     if is_saved_tree(text):
         return Subject(text, text, True, on, {})
     model, at, sizes = text.rpartition("@")
-    if not at or Path(text).exists():
+    if not at or (files_count() and Path(text).exists()):
         return Subject(text, text, False, on, dict(run))
     found = Subject(text, model, False, on, dict(run))
     for word in filter(None, sizes.split(",")):
@@ -84,6 +91,8 @@ def _with_word(subject: Subject, word: str) -> Subject:
         run[WORDS[word]] = word
     elif SIZE.fullmatch(word):
         run |= {SIZES[letter]: int(n) for letter, n in ONE_SIZE.findall(word)}
+        if "p" in word or "o" in word:
+            run["phase"] = "generate"
     else:
         raise UsageError(f"{subject.text!r}: cannot read {word!r} after the @; {HOW}")
     return replace(subject, run=run)
@@ -93,7 +102,7 @@ def is_saved_tree(text: str) -> bool:
     """Whether a text is the path of a saved tree, and not that of a config."""
     path = Path(text)
     try:
-        if not path.is_file():
+        if not files_count() or not path.is_file():
             return False
         with path.open(encoding="utf-8") as file:
             start = file.read(LONGEST_LOOK)

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from irene.errors import UsageError
-from irene.spec import Attention, DType, Phase, RunSpec
+from irene.spec import (
+    LATER_FIELDS,
+    Attention,
+    CacheDType,
+    DType,
+    Phase,
+    Quantization,
+    RunSpec,
+)
 from irene.tree import ModelTree
 
 if TYPE_CHECKING:
@@ -20,7 +28,7 @@ __all__ = ["NORMS", "RUN_FIELDS", "Variant", "predict_variant", "variant_of_tree
 
 RUN_FIELDS = (
     "batch_size", "seq_len", "decoder_len", "context_len", "dtype", "attention",
-    "phase", "model_class",
+    "phase", "model_class", *LATER_FIELDS,
 )  # fmt: skip
 """Fields of a run that can be changed like those of a config."""
 NORMS = ("layer_norm", "rms_norm", "none")
@@ -29,6 +37,8 @@ CHOICES = {
     "dtype": get_args(DType),
     "attention": get_args(Attention),
     "phase": get_args(Phase),
+    "quantization": get_args(Quantization),
+    "cache_dtype": get_args(CacheDType),
     "norm": NORMS,
 }
 

@@ -37,6 +37,7 @@ COMMANDS = {
     "predict": Command("irene.cli.predict", "the energy of a model, node by node"),
     "trace": Command("irene.cli.trace", "a model as a tree with FLOPs and bytes"),
     "measure": Command("irene.cli.measure", "a model run here, under power meters"),
+    "collect": Command("irene.cli.collect", "many runs, measured into a store"),
     "bottlenecks": Command("irene.cli.bottlenecks", "what to look at first"),
     "compare": Command("irene.cli.compare", "what differs between models or trees"),
     "what-if": Command("irene.cli.what_if", "other sizes, settings, architectures"),
@@ -55,16 +56,23 @@ COMMANDS = {
         "irene.cli.crossvalidate", "how well a method predicts what it has not seen"
     ),
     "train": Command("irene.cli.train", "learn a machine from measured trees"),
+    "train-ops": Command(
+        "irene.cli.train_ops", "learn GPUs from tables of measured kernels"
+    ),
     "evaluate": Command(
         "irene.cli.evaluate", "a saved predictor against measured trees"
+    ),
+    "validate": Command(
+        "irene.cli.validate", "a predictor against runs it has never seen, measured"
     ),
     "calibrate": Command(
         "irene.cli.calibrate", "a new machine from a known one and few measured trees"
     ),
     "doctor": Command("irene.cli.doctor", "which meters work here"),
     "monitor": Command("irene.cli.monitor", "what a whole program uses"),
-    "hardware": Command("irene.cli.hardware", "list the machines we know"),
+    "hardware": Command("irene.cli.hardware", "list, add and remove machines"),
     "data": Command("irene.cli.data", "look into, convert and fetch measured data"),
+    "serve": Command("irene.cli.serve", "the HTTP API and the dashboard"),
 }
 
 EXAMPLES = """\

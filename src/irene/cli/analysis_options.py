@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
+import dataclasses
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from irene.analyse.csv_rows import rows_csv
 from irene.cli.options import run_arguments, whole_number
+from irene.cli.serving_options import (
+    add_serving_options,
+    chosen_phase,
+    serving_arguments,
+)
 from irene.errors import UsageError
 from irene.spec import Attention, DType, Phase
 
@@ -77,18 +82,25 @@ def add_size_options(
         "--decoder-seq", type=whole_number, metavar="N",
         help="tokens of the decoder of an encoder-decoder model (default: as --seq)",
     )  # fmt: skip
-    group.add_argument("--phase", choices=get_args(Phase), default="forward")
+    group.add_argument(
+        "--phase", choices=get_args(Phase),
+        help="default forward; generate with --prompt or --output",
+    )  # fmt: skip
     group.add_argument(
         "--context", type=whole_number, metavar="N",
-        help="tokens already in the KV cache, for prefill and decode",
+        help="tokens already in the KV cache, for prefill, decode and generate",
     )  # fmt: skip
-    group.add_argument("--dtype", choices=get_args(DType), default="fp32")
-    group.add_argument("--attention", choices=get_args(Attention), default="eager")
+    group.add_argument(
+        "--dtype", choices=get_args(DType),
+        help="default fp32; bf16 on data-centre GPUs",
+    )  # fmt: skip
+    group.add_argument("--attention", choices=get_args(Attention))
     group.add_argument(
         "--no-limits", action="store_true",
         help="accept configs and sizes past the limits",
     )  # fmt: skip
     add_on_option(group)  # type: ignore[arg-type]
+    add_serving_options(parser)
 
 
 def size_arguments(options: argparse.Namespace) -> dict[str, Any]:
@@ -96,14 +108,15 @@ def size_arguments(options: argparse.Namespace) -> dict[str, Any]:
     from irene.spec import RunSpec
     from irene.trace.limits import NO_LIMITS
 
+    words = {"dtype": options.dtype, "attention": options.attention}
     arguments = {
         "batch_size": options.batch,
         "seq_len": options.seq,
         "decoder_len": options.decoder_seq,
         "context_len": options.context,
-        "dtype": options.dtype,
-        "attention": options.attention,
-        "phase": options.phase,
+        **{name: word for name, word in words.items() if word is not None},
+        "phase": chosen_phase(options),
+        **serving_arguments(options),
     }
     RunSpec("any", **arguments)
     return {**arguments, "limits": NO_LIMITS if options.no_limits else None}
@@ -120,8 +133,9 @@ def checked_subject(text: str, on: str, run: Mapping[str, Any]) -> Subject:
     if not subject.is_tree:
         locate(subject.model)
         find_predictor(subject.on)
-        sizes = ("batch_size", "seq_len", "decoder_len", "context_len", "phase")
-        RunSpec(subject.model, **{k: subject.run[k] for k in sizes if k in subject.run})
+        known = {each.name for each in dataclasses.fields(RunSpec)}
+        sizes = {k: v for k, v in subject.run.items() if k in known}
+        RunSpec(subject.model, **sizes)
     return subject
 
 
@@ -219,7 +233,7 @@ def put_answer(
     as_csv = getattr(options, "csv", False) or (out or "").endswith(".csv")
     if not (options.json or as_csv or out):
         return True
-    text = _csv_text(rows) if as_csv else json.dumps(document, allow_nan=False) + "\n"
+    text = rows_csv(rows) if as_csv else json.dumps(document, allow_nan=False) + "\n"
     if out is None:
         sys.stdout.write(text)
         return False
@@ -229,13 +243,3 @@ def put_answer(
         raise UsageError(f"cannot write {out}: {error.strerror}") from error
     print(f"wrote {out}", file=sys.stderr)
     return False
-
-
-def _csv_text(rows: Iterable[Mapping[str, Any]]) -> str:
-    several = list(rows)
-    text = io.StringIO()
-    columns = list(several[0]) if several else []
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: "" if v is None else v for k, v in r.items()} for r in several)
-    return text.getvalue()

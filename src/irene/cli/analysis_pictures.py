@@ -25,7 +25,17 @@ __all__ = [
 
 MOST_BARS = 40
 MOST_LINES = 8
-SIZES = {"batch_size": "batch size", "seq_len": "tokens per sequence"}
+SIZES = {
+    "batch_size": "batch size",
+    "seq_len": "tokens per sequence",
+    "context_len": "tokens in the cache",
+    "prompt_len": "tokens of a prompt",
+    "output_len": "tokens of an answer",
+}
+PER_TOKEN = {"decode": "token", "generate": "output token"}
+"""Phases whose energy is drawn per token."""
+WIDE = 16
+"""Ratio of the greatest and least size from which an axis is logarithmic."""
 
 
 def bottleneck_bars(found: Bottlenecks, rows: Sequence[Bottleneck]) -> Picture:
@@ -83,16 +93,24 @@ def what_if_chart(found: WhatIf) -> Picture:
             groups.setdefault(_told(rest) or found.model, []).append(row)
     if len(groups) > MOST_LINES:
         return _what_if_bars(found)
-    lines = [_line(name, axis, rows) for name, rows in groups.items()]
+    lines = [_line(name, axis, rows, found) for name, rows in groups.items()]
     title = f"{found.model} for {found.hardware}"
-    x = AxisSpec(SIZES.get(axis, axis))
-    return line_chart(lines, title, x, _joules("energy per sequence"))
+    sizes = [value for line in lines for value in line.x]
+    is_wide = axis in SIZES and max(sizes) >= WIDE * min(sizes) > 0
+    x = AxisSpec(SIZES.get(axis, axis), log=is_wide)
+    label = f"energy per {PER_TOKEN.get(found.phase, 'sequence')}"
+    return line_chart(lines, title, x, AxisSpec(label, "J", log=is_wide))
 
 
-def _line(name: str, axis: str, rows: Sequence[Outcome]) -> Line:
+def _per_unit(row: Outcome, found: WhatIf) -> float:
+    """Runs that one sequence, or one token, is."""
+    return 1 / (row.tokens if found.phase in PER_TOKEN else row.batch_size)
+
+
+def _line(name: str, axis: str, rows: Sequence[Outcome], found: WhatIf) -> Line:
     ordered = sorted(rows, key=lambda row: float(row.settings[axis]))
     energies = [
-        row.energy.scaled(1 / row.batch_size)
+        row.energy.scaled(_per_unit(row, found))
         for row in ordered
         if row.energy is not None
     ]
@@ -109,12 +127,13 @@ def _what_if_bars(found: WhatIf) -> Picture:
     bars = []
     for row in (found.base, *found.rows)[:MOST_BARS]:
         if row.energy is not None:
-            energy = row.energy.scaled(1 / row.batch_size)
+            energy = row.energy.scaled(_per_unit(row, found))
             told = _told(row.settings)
             name = f"as it is ({told})" if row is found.base else told
             bars.append(Bar(name, energy.joules, energy.low, energy.high))
     title = f"{found.model} for {found.hardware}"
-    return bar_chart(bars, title, _joules("energy per sequence"))
+    unit = PER_TOKEN.get(found.phase, "sequence")
+    return bar_chart(bars, title, _joules(f"energy per {unit}"))
 
 
 def _told(settings: Any) -> str:

@@ -14,6 +14,7 @@ from irene.cli.analysis_options import (
     subject_tree,
 )
 from irene.cli.options import add_run_options
+from irene.cli.serving_options import add_serving_options
 from irene.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "irene bottlenecks MODEL|TREE.json [options]"
     parser.epilog = EXAMPLES
     add_run_options(parser)
+    add_serving_options(parser)
     add_on_option(parser)
     group = parser.add_argument_group("the view")
     group.add_argument(

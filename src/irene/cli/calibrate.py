@@ -6,6 +6,7 @@ import argparse
 
 from irene.cli.measured import (
     DATA,
+    add_choice_options,
     add_config_option,
     add_machine_options,
     data_provenance,
@@ -42,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="FILE", required=True, help="file of the predictor (JSON)"
     )
     add_config_option(parser)
+    add_choice_options(parser)
     add_machine_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
@@ -52,15 +54,15 @@ def run(options: argparse.Namespace) -> int:
     from irene.cli.tree_output import check_writable
     from irene.predict.calibration import calibrate
     from irene.predict.join import Joiner
-    from irene.predict.known import find_predictor
+    from irene.predict.known import find_trained
 
     check_writable(options.out)
     if options.data is None and not options.name:
         raise UsageError("without data the new machine needs a name: --name NAME")
-    source = find_predictor(options.source)
+    source = find_trained(options.source)
     measured = None
     if options.data is not None:
-        measured = read_measured(options.data, options.configs, "calibrate")
+        measured = read_measured(options, "calibrate")
     table = measured.table if measured else None
     hardware = machine(options, table.name if table else "", source.hardware.covers)
     with progress_bar("holding out") as progress:

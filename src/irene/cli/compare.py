@@ -70,20 +70,15 @@ def run(options: argparse.Namespace) -> int:
         )
     check_answer(options)
     trees = _trees(options)
-    from irene.analyse.comparison import compare
+    from irene.analyse.comparison import compare, comparisons_document
 
     found = [compare(trees[0], tree, options.per) for tree in trees[1:]]
-    document = {
-        "schema": "irene.comparisons/1",
-        "per": options.per,
-        "comparisons": [each.to_dict() for each in found],
-    }
     picture = None
     if options.plot:
         from irene.cli.analysis_pictures import comparison_bars
 
         picture = comparison_bars(found)
-    if put_answer(options, document, picture=picture):
+    if put_answer(options, comparisons_document(found), picture=picture):
         from irene.cli.analysis_screen import print_notes, screen
 
         console = screen()

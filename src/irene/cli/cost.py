@@ -14,6 +14,7 @@ from irene.cli.analysis_options import (
     subject_tree,
 )
 from irene.cli.options import add_run_options
+from irene.cli.serving_options import add_serving_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,6 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="list the regions with year and source, and exit",
     )  # fmt: skip
     add_run_options(parser)
+    add_serving_options(parser)
     add_on_option(parser)
     add_answer_options(parser, plot=False)
 

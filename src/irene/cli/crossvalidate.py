@@ -9,12 +9,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irene.cli.measured import (
+    DATA,
+    add_choice_options,
+    add_config_option,
+    read_measured,
+)
 from irene.cli.method_options import METHODS, add_method_options, chosen_options
 from irene.cli.options import whole_number
 from irene.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from irene.dataset import NodeTable
+    from irene.cli.measured import Measured
     from irene.predict import CrossValidation, Errors
 
 __all__ = ["configure", "run"]
@@ -40,11 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.usage = "irene crossvalidate DATA [options]"
     parser.epilog = EXAMPLES
-    parser.add_argument(
-        "data", metavar="DATA",
-        help="folder of 2021 CSV files, JSONL or Parquet file, or a name such as "
-        "irene-pc1",
-    )  # fmt: skip
+    parser.add_argument("data", metavar="DATA", help=DATA)
     add_method_options(parser, "irene")
     parser.add_argument(
         "--split", default="model", metavar="S",
@@ -54,6 +56,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--seeds", type=whole_number, default=1, metavar="N",
         help="average the errors over N random starts (default 1)",
     )  # fmt: skip
+    add_config_option(parser)
+    add_choice_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.add_argument(
         "--plot", metavar="FILE",
@@ -66,6 +70,7 @@ def run(options: argparse.Namespace) -> int:
     """Read, cross-validate and print."""
     from irene.errors import UsageError
     from irene.predict import crossvalidate, make_method, make_split
+    from irene.predict.saved_methods import with_joiner
 
     if options.seeds < 1:
         raise UsageError(f"--seeds must be at least 1, got {options.seeds}")
@@ -78,18 +83,21 @@ def run(options: argparse.Namespace) -> int:
     split = make_split(options.split)
     chosen = chosen_options(options)
     make_method(options.method, **chosen, seed=0)  # before reading
-    table = _read(options.data)
+    measured = read_measured(options, "crossvalidate", needs_traces=False)
+    table = measured.table
     with progress_bar(f"{options.method}, by {options.split}") as advance:
         result = crossvalidate(
             table,
-            lambda seed: make_method(options.method, **chosen, seed=seed),
+            lambda seed: with_joiner(
+                make_method(options.method, **chosen, seed=seed), measured.joiner
+            ),
             split,
             range(options.seeds),
             features=options.features,
             split_name=options.split,
             progress=advance,
         )
-    _say_unknown(table)
+    _say_unknown(measured)
     for path in result.picture().save(options.plot) if options.plot else ():
         print(f"wrote {path}", file=sys.stderr)
     if options.json:
@@ -100,25 +108,13 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read(path: str) -> NodeTable:
-    from irene.dataset import read_data
-
-    table, left_out = read_data(path)
-    for what in left_out:
-        print(f"irene crossvalidate: {what}", file=sys.stderr)
-    return table
-
-
-def _say_unknown(table: NodeTable) -> None:
+def _say_unknown(measured: Measured) -> None:
     """Say which models were predicted from their file's features alone."""
-    from irene.predict.specs import SHARED_JOINER
-
-    for model, why in SHARED_JOINER.unknown.items():
-        if model in table.models:
-            print(
-                f"irene crossvalidate: {model}: features of its file alone ({why})",
-                file=sys.stderr,
-            )
+    for model, why in measured.joiner.unknown.items():
+        print(
+            f"irene crossvalidate: {model}: features of its file alone ({why})",
+            file=sys.stderr,
+        )
 
 
 def _print_table(result: CrossValidation) -> None:

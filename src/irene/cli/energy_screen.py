@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from irene.cli.cells import empty_table, name_cell, op_cell, plain, share_cell
 from irene.tree import OWN, ModelTree, human
+from irene.tree.generation import generation_of
 from irene.tree.headline import energy_per_unit, energy_source
 from irene.tree.text import human_energy, human_range, human_spread
 from irene.tree.view import Line, View
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["energy_summary", "energy_table"]
+__all__ = ["energy_summary", "energy_table", "human_time"]
 
 
 def energy_table(tree: ModelTree, chosen: View) -> Table:
@@ -68,11 +69,51 @@ def energy_summary(tree: ModelTree) -> list[Text]:
     if energy is None:
         return []
     total = Text(human_range(energy), style="bold")
-    for unit, joules in energy_per_unit(tree):
+    generation = _generation_lines(tree)
+    for unit, joules in () if generation else energy_per_unit(tree):
         total.append(f" · {human_energy(joules)} per {unit}", style="not bold")
-    lines = [total, Text(plain(energy_source(tree)))]
+    lines = [total, *generation, Text(plain(energy_source(tree)))]
     if tree.hardware and tree.hardware.description:
         lines.append(
             Text(f"{plain(tree.hardware.name)}: {plain(tree.hardware.description)}")
         )
     return lines
+
+
+def _generation_lines(tree: ModelTree) -> list[Text]:
+    """What a generation takes per request, token and second, and where it goes."""
+    from rich.text import Text
+
+    found = generation_of(tree)
+    if found is None:
+        return []
+    per_token, watts = found.j_per_output_token, found.j_per_second
+    whole = found.j_per_request.value or 1.0
+    ends = f"{human_energy(per_token.low)} – {human_energy(per_token.high)}"
+    return [
+        Text(
+            f"{human_energy(found.j_per_request.value)} per request · "
+            f"{human_energy(per_token.value)} per output token ({ends}) · "
+            f"{watts.value:.0f} W ({watts.low:.0f} – {watts.high:.0f})",
+            style="bold",
+        ),
+        Text(
+            f"first token after {human_time(found.ttft_s.value)} · "
+            f"{human_time(found.tbt_s.value)} between tokens · "
+            f"{found.output_tokens_per_s:,.0f} tokens per second"
+        ),
+        Text(
+            f"prefill {found.prefill_j_per_request / whole:.0%}, decode "
+            f"{found.decode_j_per_request / whole:.0%} · work of kernels "
+            f"{found.op_j_per_request / whole:.0%}, idle power "
+            f"{found.static_j_per_request / whole:.0%}, of it between kernels "
+            f"{found.gap_j_per_request / whole:.0%}"
+        ),
+    ]
+
+
+def human_time(seconds: float) -> str:
+    """A time in the unit that suits it: `12.3 ms`, `1.20 s`."""
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"

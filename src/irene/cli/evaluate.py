@@ -8,7 +8,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irene.cli.measured import DATA, Measured, add_config_option, read_measured
+from irene.cli.measured import (
+    DATA,
+    Measured,
+    add_choice_options,
+    add_config_option,
+    read_measured,
+)
 from irene.cli.progress import progress_bar, working
 
 if TYPE_CHECKING:
@@ -34,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="known machine, or the file of a predictor",
     )  # fmt: skip
     add_config_option(parser)
+    add_choice_options(parser)
     parser.add_argument(
         "--out", metavar="FILE",
         help="write the trees as 2021 JSONL with predicted_energy filled in",
@@ -61,18 +68,18 @@ def run(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> tuple[Measured, Evaluation]:
     from irene.predict.assessment import evaluate, evaluate_method
-    from irene.predict.known import find_predictor, known_machines
+    from irene.predict.known import find_trained, known_machines
     from irene.predict.saved_methods import is_saved_method, load_method
 
-    named, data, configs = options.predictor, options.data, options.configs
+    named = options.predictor
     if named not in known_machines() and is_saved_method(named):
         saved = load_method(named)
-        measured = read_measured(data, configs, "evaluate", saved.needs_traces)
+        measured = read_measured(options, "evaluate", saved.needs_traces)
         saved.use(measured.joiner)
         with working("comparing"):
             return measured, evaluate_method(saved, measured.table)
-    predictor = find_predictor(named)
-    measured = read_measured(data, configs, "evaluate")
+    predictor = find_trained(named)
+    measured = read_measured(options, "evaluate")
     with progress_bar("comparing") as progress:
         result = evaluate(predictor, measured.table, measured.joiner, progress)
     return measured, result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from irene.cli.analysis_options import (
     add_answer_options,
@@ -15,12 +15,13 @@ from irene.cli.analysis_options import (
     size_arguments,
 )
 from irene.cli.options import whole_number
+from irene.cli.serving_options import chosen_phase, usual_dtype
 from irene.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from irene.analyse.leaderboard import Leaderboard, Ranked
+    from irene.analyse.leaderboard import Leaderboard
 
 __all__ = ["configure", "run"]
 
@@ -32,6 +33,8 @@ examples:
   irene leaderboard qwen --max-params 2e9
   irene leaderboard --family bert --csv > bert.csv
   irene leaderboard --kind decoder --phase decode --context 1024 --limit 20
+  irene leaderboard --kind decoder --on h200 -b 64 --prompt 750 --output 500 \\
+      --max-j-per-token 0.2
 """
 
 
@@ -48,6 +51,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--kind", help="encoder, decoder, encoder-decoder, vision, …")
     group.add_argument("--min-params", type=number, metavar="N", help="such as 1e8")
     group.add_argument("--max-params", type=number, metavar="N", help="such as 1e9")
+    group.add_argument(
+        "--max-j-per-token", type=number, metavar="J",
+        help="only models that take at most so much per token, such as 0.2; of a "
+        "generation per output token",
+    )  # fmt: skip
     group.add_argument(
         "--limit", type=whole_number, metavar="N",
         help="only the N models with the fewest parameters",
@@ -86,35 +94,27 @@ def run(options: argparse.Namespace) -> int:
             entries[: options.limit], sizes, options.on, cache=cache,
             jobs=options.jobs or os.cpu_count() or 1, progress=progress,
         )  # fmt: skip
+    if options.max_j_per_token is not None:
+        found = found.within(options.max_j_per_token)
     picture = None
     if options.plot:
         from irene.cli.analysis_pictures import leaderboard_bars
 
         picture = leaderboard_bars(found)
-    rows = [_csv_row(place, each) for place, each in enumerate(found.models, start=1)]
-    if put_answer(options, found.to_dict(), rows=rows, picture=picture):
+    if put_answer(options, found.to_dict(), rows=found.table(), picture=picture):
         from irene.cli.analysis_screen import screen
 
         _print(screen(), found, options)
     return 0
 
 
-def _csv_row(place: int, each: Ranked) -> dict[str, Any]:
-    assert each.energy is not None
-    return {
-        "place": place,
-        "model": each.model,
-        "family": each.family,
-        "kind": each.kind,
-        "params": each.params,
-        "energy_j": each.energy.joules,
-        "low_j": each.energy.low,
-        "high_j": each.energy.high,
-        "per_sequence_j": each.per_sequence_j,
-        "per_token_j": each.per_token_j,
-        "flops": each.flops,
-        "is_extrapolated": each.is_extrapolated,
-    }
+def _size(options: argparse.Namespace) -> str:
+    phase = chosen_phase(options)
+    dtype = options.dtype or usual_dtype(options.on)
+    length = f"length {options.seq}"
+    if phase == "generate":
+        length = f"prompt {options.prompt or options.seq}, output {options.output}"
+    return f"batch {options.batch}, {length}, {dtype}, {phase}"
 
 
 def _print(console: Console, found: Leaderboard, options: argparse.Namespace) -> None:
@@ -140,8 +140,7 @@ def _print(console: Console, found: Leaderboard, options: argparse.Namespace) ->
             human(each.flops),
             "*" if each.is_extrapolated else "",
         )
-    size = f"batch {options.batch}, length {options.seq}, {options.dtype}"
-    title = f"{len(found.models)} models for {found.hardware}: {size}, {options.phase}"
+    title = f"{len(found.models)} models for {found.hardware}: {_size(options)}"
     console.print(plain(title), style="bold")
     console.print(table)
     console.print(

@@ -129,7 +129,7 @@ def _check_data(options: argparse.Namespace) -> None:
     from irene.dataset import read_parquet
     from irene.errors import UsageError
 
-    if options.phase != "forward":
+    if options.phase not in (None, "forward"):
         raise UsageError(f"--data holds forward passes, not phase {options.phase}")
     if Path(options.data).is_file():
         read_parquet(Path(options.data))

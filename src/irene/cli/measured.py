@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from irene.dataset import NodeTable
     from irene.hardware import Hardware
     from irene.predict.join import Joiner
+    from irene.predict.own_data import Choice
 
 __all__ = [
     "DATA",
     "Measured",
+    "add_choice_options",
     "add_config_option",
     "add_machine_options",
     "data_provenance",
@@ -27,7 +29,10 @@ __all__ = [
     "read_measured",
 ]
 
-DATA = "folder of 2021 CSV files, JSONL or Parquet file, or a name such as irene-pc1"
+DATA = (
+    "store of `irene collect`, folder of 2021 CSV files, JSONL or Parquet file, or a "
+    "name such as irene-pc1"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +44,14 @@ class Measured:
         joiner: Has traced every tree.
         unmatched: Paths that no trace has, by model.
         left_out: In words, what of the data was left out.
+        hardware: The machine, if the data tells.
     """
 
     table: NodeTable
     joiner: Joiner
     unmatched: dict[str, tuple[str, ...]]
     left_out: list[str]
+    hardware: Hardware | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """What did not match, as in a JSON document."""
@@ -77,18 +84,56 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def machine(options: argparse.Namespace, name: str, covers: str) -> Hardware:
+def add_choice_options(parser: argparse.ArgumentParser) -> None:
+    """Which part of a store is meant."""
+    group = parser.add_argument_group("of a store")
+    group.add_argument(
+        "--hardware", metavar="NAME", help="the machine, if the store has several"
+    )
+    group.add_argument(
+        "--software", metavar="VERSIONS",
+        help="such as 'torch 2.13.0, transformers 5.22.0', if the store has several",
+    )  # fmt: skip
+    group.add_argument(
+        "--allow-mixed", action="store_true",
+        help="learn from measurements of different software together",
+    )  # fmt: skip
+    group.add_argument("--models", nargs="+", metavar="NAME", help="only these models")
+
+
+def _choice(options: argparse.Namespace) -> Choice:
+    from irene.predict.own_data import Choice
+
+    models = options.models
+    return Choice(
+        options.hardware,
+        options.software,
+        options.allow_mixed,
+        None if models is None else tuple(models),
+    )
+
+
+def machine(
+    options: argparse.Namespace,
+    name: str,
+    covers: str,
+    known: Hardware | None = None,
+) -> Hardware:
     """The machine that the options describe.
 
     Args:
         options: Of `add_machine_options`.
         name: Its name if none is given.
         covers: What its energy covers if nothing is said.
+        known: What the data says of it.
     """
     from irene.hardware import Hardware
 
+    told = known or Hardware(name, covers)
     return Hardware(
-        options.name or name, options.covers or covers, options.description or ""
+        options.name or told.name,
+        options.covers or told.covers,
+        options.description or told.description,
     )
 
 
@@ -106,38 +151,36 @@ def data_provenance(table: NodeTable | None) -> dict[str, Any]:
 
 
 def read_measured(
-    data: str, configs: Sequence[str], command: str, needs_traces: bool = True
+    options: argparse.Namespace, command: str, needs_traces: bool = True
 ) -> Measured:
     """Read measured trees and trace their models, with progress on standard error.
 
     Args:
-        data: Path or name.
-        configs: Words of `--configs`.
+        options: With `data`, and what `add_config_option` and `add_choice_options` add.
         command: Name of the command, for what is said on standard error.
         needs_traces: False for methods that look at measured features alone.
 
     Raises:
         UsageError: There is no such data, or a word is not NAME=FILE.
     """
-    from irene.dataset import read_data
-    from irene.dataset.configs import configs_beside
-    from irene.dataset.formats import data_path
+    from irene.predict.own_data import read_for_training
 
-    given = _configs(configs)
-    with working(f"reading {data}"):
-        table, left_out = read_data(data)
-    _check_names(given, table.models, data)
+    given = _configs(getattr(options, "configs", ()))
+    with working(f"reading {options.data}"):
+        read = read_for_training(options.data, _choice(options))
+    table, left_out = read.table, read.left_out
+    _check_names(given, table.models, options.data)
     for line in left_out:
         print(f"irene {command}: left out: {line}", file=sys.stderr)
     from irene.predict.assessment import unmatched_paths
-    from irene.predict.join import Joiner
 
-    joiner = Joiner(configs=configs_beside(data_path(data), table.models) | given)
-    if not needs_traces:
-        return Measured(table, joiner, {}, left_out)
-    with progress_bar("tracing") as progress:
-        unmatched = unmatched_paths(table, joiner, progress)
-    return Measured(table, joiner, unmatched, left_out)
+    joiner = read.joiner
+    joiner.configs.update(given)
+    unmatched: dict[str, tuple[str, ...]] = {}
+    if needs_traces:
+        with progress_bar("tracing") as progress:
+            unmatched = unmatched_paths(table, joiner, progress)
+    return Measured(table, joiner, unmatched, left_out, read.hardware)
 
 
 def _configs(words: Sequence[str]) -> dict[str, str]:

@@ -58,10 +58,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_json(found: Sequence[Entry]) -> None:
-    from dataclasses import asdict
+    from irene.analyse.known import models_document
 
-    document = {"schema": "irene.models/1", "models": [asdict(e) for e in found]}
-    json.dump(document, sys.stdout, indent=2)
+    json.dump(models_document(found), sys.stdout, indent=2)
     print()
 
 

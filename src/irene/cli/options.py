@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from typing import Any, get_args
 
 from irene.spec import Attention, DType, Phase
@@ -68,17 +69,23 @@ def add_run_options(
         help="tokens of the decoder of an encoder-decoder model (default: as --seq)",
     )  # fmt: skip
     group.add_argument(
-        "--phase", choices=get_args(Phase), default="forward",
-        help="forward; prefill (fills a KV cache); decode (one token against a cache); "
-        "train (forward and backward)",
+        "--phase", choices=get_args(Phase),
+        help="forward (default); prefill (fills a KV cache); decode (one token against "
+        "a cache); train (forward and backward); generate (prompts and their answers)",
     )  # fmt: skip
     group.add_argument(
         "--context", type=whole_number, metavar="N",
-        help="tokens already in the KV cache, for prefill (default 0) "
-        "and decode (default: as --seq)",
+        help="tokens already in the KV cache, for prefill (default 0), "
+        "decode (default: as --seq) and generate (on average)",
     )  # fmt: skip
-    group.add_argument("--dtype", choices=get_args(DType), default="fp32")
-    group.add_argument("--attention", choices=get_args(Attention), default="eager")
+    group.add_argument(
+        "--dtype", choices=get_args(DType),
+        help="default fp32; bf16 on data-centre GPUs",
+    )  # fmt: skip
+    group.add_argument(
+        "--attention", choices=get_args(Attention),
+        help="default eager; sdpa on data-centre GPUs",
+    )  # fmt: skip
     group.add_argument(
         "--model-class", metavar="NAME",
         help="class of transformers to build, e.g. BertForSequenceClassification",
@@ -91,20 +98,26 @@ def add_run_options(
 
 
 def run_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """The run options as keyword arguments of `irene.trace`."""
+    """The run options as keyword arguments of `irene.trace` or `irene.predict`.
+
+    Dtype, attention and what is of servings are there only if they were given: what is
+    usual depends on the machine.
+    """
+    from irene.cli.serving_options import chosen_phase, serving_arguments
     from irene.trace.limits import NO_LIMITS
 
+    words = {"dtype": options.dtype, "attention": options.attention}
     return {
         "batch_size": options.batch,
         "seq_len": options.seq,
         "decoder_len": options.decoder_seq,
         "context_len": options.context,
-        "dtype": options.dtype,
-        "attention": options.attention,
-        "phase": options.phase,
+        **{name: word for name, word in words.items() if word is not None},
+        "phase": chosen_phase(options),
         "model_class": options.model_class,
         "device": options.device,
         "limits": NO_LIMITS if options.no_limits else None,
+        **serving_arguments(options),
     }
 
 
@@ -118,8 +131,8 @@ def checked_run(options: argparse.Namespace) -> dict[str, Any]:
 
     arguments = run_arguments(options)
     locate(options.model)
-    fields = ("batch_size", "seq_len", "decoder_len", "context_len", "phase")
-    RunSpec(options.model, **{name: arguments[name] for name in fields})
+    known = {each.name for each in dataclasses.fields(RunSpec)}
+    RunSpec(options.model, **{k: v for k, v in arguments.items() if k in known})
     return arguments
 
 

@@ -10,6 +10,7 @@ from irene.cli.options import (
     add_view_options,
     checked_run,
 )
+from irene.cli.serving_options import add_serving_options
 
 __all__ = ["configure", "run"]
 
@@ -20,6 +21,9 @@ examples:
   irene predict roberta-base -b 8 -s 128 --top 10
   irene predict ./my-model/config.json --html energy.html
   irene predict bert-base-uncased -b 8 --json > energy.json
+  irene predict llama-3.1-8b --on b200 --batch 64 --prompt 750 --output 500
+  irene predict llama-3.3-70b --on h200 -b 32 --phase decode --context 4096 \\
+      --quantization fp8 --tensor-parallel 2
 """
 
 
@@ -30,8 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_run_options(parser)
     parser.add_argument(
         "--on", metavar="NAME", default="pc1",
-        help="hardware to predict for, or the file of a predictor (default pc1)",
+        help="hardware to predict for, or the file of a predictor (default pc1); "
+        "`irene hardware` lists what there is",
     )  # fmt: skip
+    add_serving_options(parser, step_time=True)
     add_view_options(parser)
     add_output_options(parser)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from irene.cli.analysis_options import checked_subject, number
 from irene.cli.options import add_run_options, run_arguments
+from irene.cli.serving_options import add_serving_options
 from irene.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     _add_cost_options(parser)
     add_run_options(parser)
+    add_serving_options(parser)
 
 
 def _add_cost_options(parser: argparse.ArgumentParser) -> None:

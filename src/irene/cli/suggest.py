@@ -14,6 +14,7 @@ from irene.cli.analysis_options import (
     put_answer,
 )
 from irene.cli.options import add_run_options, run_arguments
+from irene.cli.serving_options import add_serving_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "irene suggest MODEL|TREE.json [options]"
     parser.epilog = EXAMPLES
     add_run_options(parser)
+    add_serving_options(parser)
     add_on_option(parser)
     add_answer_options(parser, plot=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING, Any
 
 from irene.cli.options import (
     add_output_options,
@@ -10,6 +11,10 @@ from irene.cli.options import (
     add_view_options,
     checked_run,
 )
+from irene.cli.serving_options import add_serving_options, serving_arguments
+
+if TYPE_CHECKING:
+    from irene.tree import ModelTree
 
 __all__ = ["configure", "run"]
 
@@ -22,6 +27,7 @@ examples:
   irene trace t5-base -s 512 --decoder-seq 64 --sort flops
   irene trace gpt2 --top 10
   irene trace gpt2 --html gpt2.html
+  irene trace llama-3.1-8b -b 64 --prompt 750 --output 500
 """
 
 
@@ -30,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "irene trace MODEL [options]"
     parser.epilog = EXAMPLES
     add_run_options(parser)
+    add_serving_options(parser)
     add_view_options(parser)
     add_output_options(parser)
 
@@ -42,8 +49,25 @@ def run(options: argparse.Namespace) -> int:
     check_output(options)
     arguments = checked_run(options)
     with working(f"tracing {options.model}"):
-        from irene.trace.tracer import trace
-
-        tree = trace(options.model, **arguments)
+        tree = _serving(options, arguments) or _traced(options, arguments)
     put_tree(tree, options)
     return 0
+
+
+def _serving(
+    options: argparse.Namespace, arguments: dict[str, Any]
+) -> ModelTree | None:
+    """What a serving engine would run, where a serving is asked for."""
+    if arguments["phase"] != "generate" and not serving_arguments(options):
+        return None
+    from irene.trace.serving import serving_tree
+
+    of_traces = ("decoder_len", "device", "model_class", "attention")
+    run = {name: value for name, value in arguments.items() if name not in of_traces}
+    return serving_tree(options.model, **run).unfold()
+
+
+def _traced(options: argparse.Namespace, arguments: dict[str, Any]) -> ModelTree:
+    from irene.trace.tracer import trace
+
+    return trace(options.model, **arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from irene.cli.analysis_options import (
     add_answer_options,
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from irene.analyse.accuracy_table import AccuracyRow
-    from irene.analyse.pareto import Candidate, TradeOff
+    from irene.analyse.pareto import TradeOff
 
 __all__ = ["configure", "run"]
 
@@ -81,8 +81,7 @@ def run(options: argparse.Namespace) -> int:
 
         task = "accuracy" if options.accuracy else "SST-2 accuracy"
         picture = trade_off_chart(found, task, _what(options))
-    table = [_csv_row(each) for each in found.candidates]
-    if put_answer(options, found.to_dict(), rows=table, picture=picture):
+    if put_answer(options, found.to_dict(), rows=found.table(), picture=picture):
         from irene.cli.analysis_screen import screen
 
         _print(screen(), found, options)
@@ -91,20 +90,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _what(options: argparse.Namespace) -> str:
     return f"batch {options.batch}, length {options.seq}, for {options.on}"
-
-
-def _csv_row(each: Candidate) -> dict[str, Any]:
-    return {
-        "model": each.model,
-        "accuracy": each.accuracy,
-        "energy_j": each.energy.joules,
-        "low_j": each.energy.low,
-        "high_j": each.energy.high,
-        "on_front": each.on_front,
-        "beaten_by": each.beaten_by,
-        "split": each.split,
-        "source": each.source,
-    }
 
 
 def _print(console: Console, found: TradeOff, options: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from irene.cli.measured import (
     DATA,
     Measured,
+    add_choice_options,
     add_config_option,
     add_machine_options,
     data_provenance,
@@ -34,6 +35,7 @@ need measured features and are for `irene evaluate`.
 
 examples:
   irene train irene-pc1 --out pc1.json --name pc1
+  irene train lab-store --out lab.json --name lab
   irene train lab.parquet --out lab.json --description "Xeon 6338, A100 40 GB"
   irene train lab.jsonl --out lab.json --configs mine=./mine/config.json
   irene train irene-pc1 --method irene --features model --out paper.json
@@ -55,6 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="random start of the methods that have one (default 0)",
     )  # fmt: skip
     add_config_option(parser)
+    add_choice_options(parser)
     add_machine_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
@@ -70,14 +73,14 @@ def run(options: argparse.Namespace) -> int:
     make_method(options.method, **chosen)  # before reading
     if options.method != "specs":
         return _train_method(options, chosen)
-    measured = read_measured(options.data, options.configs, "train")
+    measured = read_measured(options, "train")
     from irene.predict.training import train
 
     table = measured.table
     with progress_bar("holding out") as progress:
         predictor = train(
             table,
-            machine(options, table.name, "wall"),
+            machine(options, table.name, "wall", measured.hardware),
             data_provenance(table),
             measured.joiner,
             progress,
@@ -90,14 +93,14 @@ def _train_method(options: argparse.Namespace, chosen: dict[str, Any]) -> int:
     from irene.predict.saved_methods import train_method
 
     needs_traces = options.method == "partial"
-    measured = read_measured(options.data, options.configs, "train", needs_traces)
+    measured = read_measured(options, "train", needs_traces)
     table = measured.table
     with progress_bar("holding out") as progress:
         saved = train_method(
             table,
             options.method,
             chosen,
-            machine(options, table.name, "wall"),
+            machine(options, table.name, "wall", measured.hardware),
             data_provenance(table),
             measured.joiner,
             progress,

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-import math
 import os
 import sys
 from pathlib import Path
 
 from irene.errors import UsageError
-from irene.tree import ModelTree, Node
+from irene.tree import ModelTree
+from irene.tree.csv_table import csv_text
 
-__all__ = ["check_output", "check_writable", "csv_text", "put_tree"]
-
-CSV_COLUMNS = (
-    "path", "kind", "op", "call", "count", "instances", "dtype", "inputs", "outputs",
-    "params", "flops", "bytes_read", "bytes_written", "energy_j", "low_j",
-    "high_j", "source", "own_j", "share",
-)  # fmt: skip
+__all__ = ["check_output", "check_writable", "put_tree"]
 
 
 def check_output(options: argparse.Namespace) -> None:
@@ -74,45 +66,6 @@ def put_tree(tree: ModelTree, options: argparse.Namespace) -> None:
 
 def _folded(tree: ModelTree, options: argparse.Namespace) -> ModelTree:
     return tree if options.unfold else tree.fold()
-
-
-def csv_text(tree: ModelTree) -> str:
-    """One row per node; costs are of one instance."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((*CSV_COLUMNS, *tree.features))
-    for node in tree.nodes():
-        known = node.features
-        measured = [known.get(name, "") for name in tree.features]
-        writer.writerow([*_csv_row(tree, node), *measured])
-    return text.getvalue()
-
-
-def _csv_row(tree: ModelTree, node: Node) -> list[object]:
-    energy = node.energy
-    return [
-        node.path, node.kind, node.op, node.call, node.count,
-        int(tree.multiplicity[node.row]), node.dtype,
-        _shapes(node.inputs), _shapes(node.outputs),
-        node.params, node.flops, node.bytes_read, node.bytes_written,
-        *(_energy_cells(tree, node) if energy else [""] * 6),
-    ]  # fmt: skip
-
-
-def _energy_cells(tree: ModelTree, node: Node) -> list[object]:
-    energy, total = node.energy, tree.energy_of(0)
-    assert energy is not None
-    times = int(tree.multiplicity[node.row])
-    own = node.own_j
-    return [
-        energy.joules, energy.low, energy.high, energy.source,
-        "" if own is None or math.isnan(own) else own,
-        energy.joules * times / total.joules if total and total.joules else "",
-    ]  # fmt: skip
-
-
-def _shapes(shapes: tuple[tuple[int, ...], ...]) -> str:
-    return " ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
 
 
 def _put_text(text: str, out: str | None) -> None:

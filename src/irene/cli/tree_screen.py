@@ -22,7 +22,8 @@ MATRIX_OPS = frozenset(
     {
         "Linear", "Conv1D", "Conv1d", "Conv2d", "Conv3d", "LSTM", "GRU", "RNN",
         "addmm", "baddbmm", "bmm", "conv1d", "conv2d", "conv3d", "einsum", "grouped_mm",
-        "linear", "matmul", "mm", "scaled_dot_product_attention",
+        "linear", "matmul", "mm", "scaled_dot_product_attention", "lm_head",
+        "fused_moe", "context_attention", "generation_attention", "latent_attention",
     }
 )  # fmt: skip
 """Primitives whose FLOPs are matrix products."""

@@ -14,8 +14,9 @@ from irene.cli.analysis_options import (
     put_answer,
 )
 from irene.cli.options import whole_number
+from irene.cli.serving_options import chosen_phase
 from irene.errors import UsageError
-from irene.spec import Attention, DType, Phase
+from irene.spec import Attention, CacheDType, DType, Phase, Quantization
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,9 +38,36 @@ examples:
   irene what-if gpt2 -b 8 --set activation_function=gelu_new,gelu_pytorch_tanh,relu
   irene what-if bert-base-uncased -b 8 --norm rms_norm --attention eager,sdpa
   irene what-if bert-base-uncased -b 8 --sensitivity
+  irene what-if llama-3.1-8b --on b200 --batch 1,4,16,64,256 --phase decode \\
+      --context 1024,8192 --plot batches.svg
+  irene what-if llama-3.1-8b --on b200 -b 64 --prompt 750 --output 500 \\
+      --quantization bf16,fp8
 """
+UNITS = {"generate": ("request", "output token")}
+"""What a sequence and a token are called in a phase."""
 NORMS = ("layer_norm", "rms_norm", "none")
-MOST_VALUES = 1_000
+LISTS = {
+    "norm": "norm",
+    "dtype": "dtype",
+    "attention": "attention",
+    "batch_size": "batch",
+    "seq_len": "seq",
+    "context_len": "context",
+    "prompt_len": "prompt",
+    "output_len": "output",
+    "quantization": "quantization",
+    "cache_dtype": "cache_dtype",
+    "tensor_parallel": "tensor_parallel",
+}
+"""Options that take lists, by what they vary."""
+SERVING_LISTS = {
+    "--context": "tokens in the KV cache, for prefill, decode and generate",
+    "--prompt": "tokens of a prompt, for generate",
+    "--output": "tokens of an answer, for generate",
+    "--quantization": f"weights: of {', '.join(get_args(Quantization))}",
+    "--cache-dtype": f"KV cache: of {', '.join(get_args(CacheDType))}",
+    "--tensor-parallel": "GPUs that share every layer",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -60,12 +88,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dtype",
         metavar="LIST",
-        help=f"of {', '.join(get_args(DType))} (default fp32)",
+        help=f"of {', '.join(get_args(DType))} (default fp32; bf16 on GPUs)",
     )
     group.add_argument(
         "--attention", metavar="LIST",
         help=f"of {', '.join(get_args(Attention))} (default eager)",
     )  # fmt: skip
+    for option, text in SERVING_LISTS.items():
+        group.add_argument(option, metavar="LIST", help=text)
     group.add_argument(
         "--norm", metavar="LIST", help=f"put other norms in: {', '.join(NORMS)}"
     )
@@ -79,10 +109,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _add_fixed(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the run")
-    group.add_argument("--phase", choices=get_args(Phase), default="forward")
     group.add_argument(
-        "--context", type=whole_number, metavar="N",
-        help="tokens already in the KV cache, for prefill and decode",
+        "--phase", choices=get_args(Phase),
+        help="default forward; generate with --prompt or --output",
     )  # fmt: skip
     group.add_argument(
         "--decoder-seq", type=whole_number, metavar="N",
@@ -100,16 +129,17 @@ def _add_fixed(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict every combination and print the table."""
+    from irene.analyse.choices import apply_choices, read_choices
+
     check_answer(options)
-    choices = _choices(options)
-    base = _base(options, choices)
+    texts = {name: getattr(options, option) for name, option in LISTS.items()}
+    labels = {name: f"--{o.replace('_', '-')}" for name, o in LISTS.items()}
+    choices = read_choices(options.fields, texts, {**labels, "set": "--set"})
+    base, varied = apply_choices(_base(options), choices)
     if options.sensitivity:
         if options.fields or options.plot:
             raise UsageError("--sensitivity goes without --set and --plot")
         return _run_sensitivity(base, options)
-    varied = {
-        name: values for name, values in choices.items() if _is_varied(name, values)
-    }
     if not varied:
         raise UsageError(
             "nothing to vary: give --set FIELD=VALUE, several sizes (--batch 1,8,32), "
@@ -125,104 +155,31 @@ def run(options: argparse.Namespace) -> int:
         from irene.cli.analysis_pictures import what_if_chart
 
         picture = what_if_chart(found)
-    rows = [_csv_row(row, found) for row in (found.base, *found.rows)]
-    if put_answer(options, found.to_dict(), rows=rows, picture=picture):
+    if put_answer(options, found.to_dict(), rows=found.table(), picture=picture):
         from irene.cli.analysis_screen import screen
 
         _print(screen(), found)
     return 0
 
 
-def _is_varied(name: str, values: Sequence[Any]) -> bool:
-    """Sizes and settings of one value are the base's; a field is always a change."""
-    fixed = ("batch_size", "seq_len", "dtype", "attention")
-    return len(values) > 1 or name not in fixed
-
-
-def _base(options: argparse.Namespace, choices: dict[str, list[Any]]) -> Variant:
+def _base(options: argparse.Namespace) -> Variant:
     from irene.trace.limits import NO_LIMITS
 
     run: dict[str, Any] = {
-        "batch_size": 1, "seq_len": 128, "dtype": "fp32", "attention": "eager",
-        "decoder_len": options.decoder_seq, "context_len": options.context,
-        "phase": options.phase, "model_class": options.model_class,
+        "batch_size": 1, "seq_len": 128, "decoder_len": options.decoder_seq,
+        "phase": chosen_phase(options), "model_class": options.model_class,
         "limits": NO_LIMITS if options.no_limits else None,
     }  # fmt: skip
-    base = base_variant(options.model, options.on, run)
-    given = {name: choices[name][0] for name in run if choices.get(name)}
-    for name in given:
-        if len(choices[name]) == 1:
-            del choices[name]
-    return base.changed(given)
-
-
-def _choices(options: argparse.Namespace) -> dict[str, list[Any]]:
-    """Values by name, in the order the table shows them."""
-    choices: dict[str, list[Any]] = {}
-    for text in options.fields:
-        name, is_pair, values = text.partition("=")
-        if not (name.strip() and is_pair and values.strip()):
-            raise UsageError(f"--set takes FIELD=VALUE, got {text!r}")
-        choices.setdefault(name.strip(), []).extend(_values(values))
-    words = {
-        "norm": (options.norm, NORMS),
-        "dtype": (options.dtype, get_args(DType)),
-        "attention": (options.attention, get_args(Attention)),
-    }
-    for name, (text, known) in words.items():
-        for word in text.split(",") if text else ():
-            if word not in known:
-                raise UsageError(f"--{name}: no {word!r}; there are {', '.join(known)}")
-            choices.setdefault(name, []).append(word)
-    for name, option in (("batch_size", "batch"), ("seq_len", "seq")):
-        text = getattr(options, option)
-        if text:
-            choices[name] = [_size(each, option) for each in _values(text)]
-    return choices
-
-
-def _size(value: Any, option: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise UsageError(f"--{option} takes whole numbers from 1 up, got {value!r}")
-    return value
-
-
-def _values(text: str) -> list[Any]:
-    """`1,8,32`, `64:512:64`, or one value as JSON writes it."""
-    from irene.analyse.config_fields import parse_value
-
-    if text.lstrip().startswith(("[", "{")):
-        return [parse_value(text)]
-    found: list[Any] = []
-    for piece in filter(None, (part.strip() for part in text.split(","))):
-        found += _range(piece) if piece.count(":") in (1, 2) else [parse_value(piece)]
-    if not found:
-        raise UsageError(f"{text!r} holds no value")
-    return found
-
-
-def _range(text: str) -> list[Any]:
-    try:
-        first, last, step = [*map(int, text.split(":")), 1][:3]
-    except ValueError:
-        return [text]
-    if step < 1 or last < first or (last - first) // step >= MOST_VALUES:
-        raise UsageError(f"{text!r}: write from:to:step, the step more than 0")
-    return list(range(first, last + 1, step))
+    return base_variant(options.model, options.on, run)
 
 
 def _run_sensitivity(base: Variant, options: argparse.Namespace) -> int:
-    from irene.analyse.sensitivity import sensitivity
+    from irene.analyse.sensitivity import sensitivity, sensitivity_document
     from irene.cli.progress import progress_bar
 
     with progress_bar("varying") as progress:
         found = sensitivity(base, progress)
-    document = {
-        "schema": "irene.sensitivity/1",
-        "model": base.model,
-        "hardware": base.on,
-        "fields": [row.to_dict() for row in found],
-    }
+    document = sensitivity_document(base, found)
     if put_answer(options, document, rows=[row.to_dict() for row in found]):
         from irene.cli.analysis_screen import screen
 
@@ -230,29 +187,14 @@ def _run_sensitivity(base: Variant, options: argparse.Namespace) -> int:
     return 0
 
 
-def _csv_row(row: Outcome, found: WhatIf) -> dict[str, Any]:
-    energy = row.energy
-    return {
-        **{name: row.settings.get(name, "") for name in found.choices},
-        "energy_j": energy.joules if energy else None,
-        "low_j": energy.low if energy else None,
-        "high_j": energy.high if energy else None,
-        "per_sequence_j": row.per_sequence_j,
-        "per_token_j": row.per_token_j,
-        "before_per_sequence_j": row.before_j if energy else None,
-        "saving_per_sequence_j": row.saving_j if energy else None,
-        "flops": row.flops if energy else None,
-        "params": row.params if energy else None,
-        "problem": row.problem,
-    }
-
-
 def _print(console: Console, found: WhatIf) -> None:
     from irene.cli.analysis_screen import columns, print_notes
     from irene.cli.cells import plain
 
     names = list(found.choices)
-    numbers = ["J per run", "interval", "per sequence", "per token", "before", "change"]
+    each, token = UNITS.get(found.phase, ("sequence", "token"))
+    numbers = ["J per run", "interval", f"per {each}", f"per {token}", "before"]
+    numbers.append("change")
     table = columns(*(f"<{plain(name)}" for name in names), *numbers)
     for row in (found.base, *found.rows):
         if row is not found.base and row.settings == found.base.settings:

@@ -24,7 +24,13 @@ from irene.predict.specs.method import SpecsMethod
 from irene.predict.splits import make_split
 from irene.whole_file import whole_file
 
-__all__ = ["SavedMethod", "is_saved_method", "load_method", "train_method"]
+__all__ = [
+    "SavedMethod",
+    "is_saved_method",
+    "load_method",
+    "train_method",
+    "with_joiner",
+]
 
 SCHEMA = f"{METHOD_SCHEMA}1"
 LARGEST_BYTES = 1_000_000
@@ -55,7 +61,7 @@ class SavedMethod:
 
     def use(self, joiner: Joiner) -> None:
         """Match trees with traces by this joiner, which knows the data's configs."""
-        _use(self.method, joiner)
+        with_joiner(self.method, joiner)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready values, with a digest of the content."""
@@ -167,7 +173,7 @@ def train_method(
     def make(seed: int) -> Method:
         method = make_method(name, **{**options, "seed": seed})
         if joiner is not None:
-            _use(method, joiner)
+            with_joiner(method, joiner)
         return method
 
     seed = int(options.get("seed", 0))
@@ -187,8 +193,10 @@ def train_method(
     return SavedMethod(method, dict(options), hardware, told)
 
 
-def _use(method: Method, joiner: Joiner) -> None:
+def with_joiner(method: Method, joiner: Joiner) -> Method:
+    """The same method, which matches trees with traces by this joiner if by any."""
     if isinstance(method, PartialMethod):
         method.specs.joiner = joiner
     elif isinstance(method, SpecsMethod):
         method.joiner = joiner
+    return method

@@ -9,6 +9,7 @@ The package is also the function: `irene.trace("bert-base-uncased", batch_size=8
 - `costs`: FLOPs and bytes of an op, in one open table.
 - `models`, `inputs`, `positions`, `limits`: from a name to a model and its inputs.
 - `catalogue`: configs of known models; needs no torch.
+- `serving`: what a serving engine runs for a decoder; needs no torch.
 """
 
 from __future__ import annotations

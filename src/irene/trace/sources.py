@@ -8,7 +8,8 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -17,7 +18,7 @@ from irene.errors import ConfigError, UnknownModelError
 from irene.trace import catalogue
 from irene.trace.limits import Limits
 
-__all__ = ["Source", "locate", "quiet", "short"]
+__all__ = ["Source", "files_count", "locate", "only_known", "quiet", "short"]
 
 HOW_TO_GIVE_A_CONFIG = (
     "give the path of a config.json, or see `irene models` for the names we know"
@@ -34,12 +35,14 @@ class Source:
         origin: Where the config comes from, in words.
         path: The config file, if it is one.
         entry: The catalogue entry, if it is one.
+        fields: The config itself, if it was given.
     """
 
     name: str
     origin: str
     path: Path | None = None
     entry: catalogue.Entry | None = None
+    fields: Mapping[str, Any] | None = None
 
     def read(self, limits: Limits) -> Mapping[str, Any]:
         """The fields of the config.
@@ -48,6 +51,8 @@ class Source:
             ConfigError: The file cannot be read or is not a JSON object.
             UnknownModelError: The hub has no such model, or cannot be reached.
         """
+        if self.fields is not None:
+            return self.fields
         if self.entry is not None:
             return self.entry.config
         if self.path is not None:
@@ -55,21 +60,61 @@ class Source:
         return _read_file(_download(self.name), limits)
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a name may mean while files do not count."""
+
+    configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    hub: bool = False
+
+
+_KNOWN: ContextVar[_Known | None] = ContextVar("known", default=None)
+
+
+@contextmanager
+def only_known(
+    configs: Mapping[str, Mapping[str, Any]], *, hub: bool = False
+) -> Iterator[None]:
+    """Within it a model is a name and never a file, so that strangers may ask.
+
+    Args:
+        configs: Fields of configs by the names that mean them here.
+        hub: Whether models of the hub count.
+    """
+    token = _KNOWN.set(_Known(configs, hub))
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
+
+
+def files_count() -> bool:
+    """Whether the name of a model may be the path of a file."""
+    return _KNOWN.get() is None
+
+
 def locate(model: str | Path) -> Source:
     """Find out whether a file, a catalogue entry or a hub model is meant.
 
-    A file goes before a catalogue name; the hub is asked only for `owner/name`.
+    A file goes before a catalogue name; the hub is asked only for `owner/name`. See
+    `only_known` for names of strangers.
 
     Raises:
         UnknownModelError: Nothing answers to that name; the message has the nearest.
     """
-    path = _config_path(model)
+    known, name = _KNOWN.get(), str(model)
+    path = _config_path(model) if known is None else None
     if path is not None:
-        return Source(str(model), str(path), path=path)
-    entry = catalogue.find(str(model))
+        return Source(name, str(path), path=path)
+    if known is not None and name in known.configs:
+        return Source(name, "a config that was given", fields=known.configs[name])
+    entry = catalogue.find(name)
     if entry is not None:
         return Source(entry.name, f"catalogue, from {entry.source}", entry=entry)
-    name = str(model)
+    if known is not None and not known.hub:
+        near = ", ".join(catalogue.nearest(name))
+        hint = f"; did you mean {near}?" if near else ""
+        raise UnknownModelError(f"unknown model {name[:100]!r}{hint}")
     if name.count("/") != 1 or not name.isprintable() or " " in name:
         raise UnknownModelError(f"unknown model {name!r}{_advice(name)}")
     return Source(name, "Hugging Face hub")

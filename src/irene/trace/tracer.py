@@ -86,6 +86,11 @@ def trace(
         "attention": attention,
         "phase": phase,
     }
+    if phase not in PHASES:
+        raise SpecError(
+            f"phase {phase!r} is not one run of a model that could be traced: "
+            "`irene.trace.serving` has the ops of a serving engine"
+        )
     if isinstance(model, nn.Module):
         return _trace_module(model, inputs, sizes, device, limits)
     spec = RunSpec(str(getattr(model, "model_type", model)), **sizes)

@@ -5,7 +5,8 @@
 - `columns`: the arrays inside; `features`: measured values beside the energy.
 - `builder`: `TreeBuilder`, how trees are made.
 - `folding`: fold, unfold, cut.
-- `document`: the JSON document, out and in.
+- `document`: the JSON document, out and in; `csv_table`: one row per node.
+- `generation`: what a generation takes per request, token and second.
 - `text`: the tree as plain text; numbers and names for people.
 - `view`: which lines are shown and how they add up; `headline`: the words above them.
 - `html`: the tree as a page; `html_tables`, `icicle`: what is on it.

@@ -15,6 +15,7 @@ from irene.spec import RunSpec
 from irene.tree.builder import TreeBuilder
 from irene.tree.columns import KINDS, EnergyColumns, Signature
 from irene.tree.features import from_rows, of_row
+from irene.tree.generation import generation_of
 from irene.tree.model_tree import SOURCES, ModelTree
 from irene.whole_file import whole_file
 
@@ -27,6 +28,7 @@ COSTS = ("params", "flops", "bytes_read", "bytes_written")
 def to_dict(tree: ModelTree) -> dict[str, Any]:
     """The whole document as JSON-ready values."""
     energy = tree.energy_of(0)
+    generation = generation_of(tree)
     return {
         "schema": SCHEMA,
         "spec": tree.spec and tree.spec.to_dict(),
@@ -39,6 +41,7 @@ def to_dict(tree: ModelTree) -> dict[str, Any]:
         "provenance": dict(tree.provenance),
         "notes": list(tree.notes),
         "unsupported": dict(tree.unsupported),
+        **({"generation": generation.to_dict()} if generation else {}),
         "tree": _nodes(tree),
     }
 

@@ -27,6 +27,11 @@ def model_name(tree: ModelTree) -> str:
 def run_sizes(spec: RunSpec) -> list[str]:
     """Sizes and settings of a run, a few words each."""
     parts = [f"batch {spec.batch_size}"]
+    if spec.phase == "generate":
+        parts += [f"prompt {spec.prompt_len:,}", f"output {spec.output_len:,}"]
+        if spec.context_len is not None:
+            parts.append(f"context {spec.context_len:,}")
+        return [*parts, spec.dtype, *_serving_words(spec), spec.phase]
     if spec.phase == "decode":
         parts.append(f"one token after {spec.context_len:,}")
     else:
@@ -35,7 +40,19 @@ def run_sizes(spec: RunSpec) -> list[str]:
             parts.append(f"after {spec.context_len:,} cached")
     if spec.decoder_len:
         parts.append(f"decoder length {spec.decoder_len:,}")
-    return [*parts, spec.dtype, f"{spec.attention} attention", spec.phase]
+    attention = f"{spec.attention} attention"
+    return [*parts, spec.dtype, *_serving_words(spec), attention, spec.phase]
+
+
+def _serving_words(spec: RunSpec) -> list[str]:
+    words = []
+    if spec.quantization is not None:
+        words.append(f"weights {spec.quantization}")
+    if spec.cache_dtype is not None:
+        words.append(f"cache {spec.cache_dtype}")
+    if spec.tensor_parallel > 1:
+        words.append(f"{spec.tensor_parallel} GPUs")
+    return words
 
 
 def energy_per_unit(tree: ModelTree) -> list[tuple[str, float]]:
@@ -48,6 +65,8 @@ def energy_per_unit(tree: ModelTree) -> list[tuple[str, float]]:
     if energy is None or spec is None:
         return []
     each_j = energy.joules / spec.batch_size
+    if spec.phase == "generate":
+        return [("request", each_j), ("output token", energy.joules / spec.tokens)]
     tokens = (spec.batch_size, spec.tokens // spec.batch_size)
     if tree.root.inputs[:1] != (tokens,):
         return [("input", each_j)]

@@ -185,15 +185,15 @@ def _reads_tokens(tree: ModelTree) -> bool:
 
 def _predictor_of(tree: ModelTree, base: Variant | None) -> Predictor | None:
     """The predictor that made a tree's energy, if it is one that is at hand."""
-    from irene.predict.known import find_predictor, known_machines
+    from irene.predict.known import find_trained, is_gpu, known_predictors
 
     hardware, energy = tree.hardware, tree.energy_of(0)
     if hardware is None or energy is None or energy.source != "predicted":
         return None
-    places = [base.on] if base else []
-    places += [hardware.name] if hardware.name in known_machines() else []
+    places = [base.on] if base and not is_gpu(base.on) else []
+    places += [hardware.name] if hardware.name in known_predictors() else []
     for place in places:
-        predictor = find_predictor(place)
+        predictor = find_trained(place)
         if predictor.hardware.predictor == hardware.predictor:
             return predictor
     return None

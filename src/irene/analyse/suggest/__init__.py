@@ -5,7 +5,8 @@ prediction, the same that `what_if` gives for the change.
 
 - `suggestion`: `Suggestion`, and `Situation`, what rules look at.
 - `advice`: all rules asked, and their suggestions in order.
-- `batch_size`, `padding`, `tiles`: sizes. `attention`, `precision`: settings.
+- `batch_size`, `padding`, `tiles`: sizes. `attention`, `precision`, `quantization`:
+  settings.
 - `activation`, `vocabulary_head`, `layers`: the architecture.
 - `distilled`: other models.
 """

@@ -13,6 +13,7 @@ from irene.analyse.suggest.distilled import distilled_relatives
 from irene.analyse.suggest.layers import fewer_layers
 from irene.analyse.suggest.padding import shorter_padding
 from irene.analyse.suggest.precision import half_precision
+from irene.analyse.suggest.quantization import fewer_bits
 from irene.analyse.suggest.suggestion import EFFORTS, Rule, Situation, Suggestion
 from irene.analyse.suggest.tiles import whole_tiles
 from irene.analyse.suggest.vocabulary_head import no_vocabulary_head
@@ -30,6 +31,7 @@ RULES: dict[str, Rule] = {
     "tiles": whole_tiles,
     "attention": fused_attention,
     "precision": half_precision,
+    "quantization": fewer_bits,
     "activation": cheaper_activation,
     "vocabulary head": no_vocabulary_head,
     "layers": fewer_layers,

@@ -9,7 +9,10 @@ __all__ = ["half_precision"]
 
 def half_precision(situation: Situation) -> list[Suggestion]:
     """16-bit weights and activations instead of 32-bit ones."""
-    if situation.setting("dtype", "fp32") != "fp32":
+    from irene.predict.known import is_gpu
+
+    usual = "bf16" if is_gpu(situation.base.on) else "fp32"
+    if situation.setting("dtype", usual) != "fp32":
         return []
     if situation.setting("phase") == "train":
         return []  # mixed precision keeps 32-bit weights: another run than this one

@@ -166,7 +166,7 @@ def _only_kernel(work: TreeWork, node: int) -> Kernel | None:
     places = np.flatnonzero(work.counts[node])
     if len(places) == 0 and work.calls[node, 0] == 1:
         elements = round(float(work.stream_mib[node].sum()) * MIB / 8)
-        return Kernel(STREAM, (elements, 1))
+        return Kernel(STREAM, (max(1, elements), 1))
     if len(places) != 1 or work.counts[node, places[0]] != 1:
         return None
     return work.kernels[int(places[0])]

@@ -1,0 +1,50 @@
+"""What is known: the documents of `irene models` and `irene hardware`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from irene.trace.catalogue import Entry
+
+__all__ = ["hardware_document", "machine_fields", "models_document"]
+
+
+def models_document(found: Sequence[Entry]) -> dict[str, Any]:
+    """The document `irene.models/1` as JSON-ready values.
+
+    Args:
+        found: Entries of the catalogue.
+    """
+    models = [
+        {**asdict(entry), "model_type": entry.config.get("model_type")}
+        for entry in found
+    ]
+    return {"schema": "irene.models/1", "models": models}
+
+
+def machine_fields(name: str) -> dict[str, Any]:
+    """A predictor without its rates.
+
+    Args:
+        name: Of a machine, or the file of a predictor.
+    """
+    from irene.predict.known import find_predictor
+
+    fields = find_predictor(name).to_dict()
+    return {
+        key: value for key, value in fields.items() if key not in ("model", "schema")
+    }
+
+
+def hardware_document(names: Sequence[str] = ()) -> dict[str, Any]:
+    """The document `irene.hardware/1` as JSON-ready values.
+
+    Args:
+        names: Machines, or files of predictors; all known ones if empty.
+    """
+    from irene.predict.known import known_machines
+
+    machines = [machine_fields(name) for name in names or known_machines()]
+    return {"schema": "irene.hardware/1", "hardware": machines}

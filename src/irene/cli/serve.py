@@ -1,0 +1,220 @@
+"""`irene serve`: the HTTP API and the dashboard."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from irene.cli.options import whole_number
+from irene.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from irene.serve.settings import Settings
+
+__all__ = ["configure", "run"]
+
+EXAMPLES = """\
+Without options only this machine can reach the server. Elsewhere jobs and uploads need
+a token (or IRENE_TOKEN, which does not show in the list of processes).
+
+examples:
+  irene serve
+  irene serve --port 9000 --data-dir ./irene-data
+  IRENE_TOKEN=… irene serve --host 0.0.0.0 --workers 2
+  irene serve --host 0.0.0.0 --read-only
+  irene serve --store postgresql://irene@db/irene
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.usage = "irene serve [options]"
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--port", type=whole_number, default=8000, metavar="N",
+        help="port to listen on, 0 for any free one (default 8000)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--data-dir", type=Path, metavar="FOLDER",
+        help="where answers, uploads and jobs are kept (default: in the user's data "
+        "folder)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--store", metavar="URL",
+        help="database instead of a SQLite file, as postgresql://USER@HOST/NAME",
+    )  # fmt: skip
+    parser.add_argument(
+        "--public-url", metavar="URL",
+        help="how clients reach the server, for links in messages",
+    )  # fmt: skip
+    _add_processes(parser)
+    _add_access(parser)
+    _add_limits(parser)
+    _add_messages(parser)
+
+
+def _add_processes(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("processes")
+    group.add_argument(
+        "--workers", type=whole_number, default=1, metavar="N",
+        help="HTTP processes (default 1)",
+    )  # fmt: skip
+    group.add_argument(
+        "--computing", type=whole_number, default=2, metavar="N",
+        help="processes that trace and predict, for each HTTP process (default 2)",
+    )  # fmt: skip
+
+
+def _add_access(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("who may do what")
+    group.add_argument(
+        "--token", metavar="TEXT",
+        help="what clients must show for jobs and uploads (default: IRENE_TOKEN)",
+    )  # fmt: skip
+    group.add_argument(
+        "--read-only", action="store_true", help="refuse jobs and uploads"
+    )
+    group.add_argument(
+        "--hub", action="store_true",
+        help="fetch configs of models that the catalogue does not have from the "
+        "Hugging Face hub",
+    )  # fmt: skip
+    group.add_argument(
+        "--no-measuring", action="store_true", help="refuse jobs that measure here"
+    )
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("limits")
+    group.add_argument(
+        "--rate", type=float, metavar="N",
+        help="requests per second of one client, 0 for any (default: 50, and any on a "
+        "local address)",
+    )  # fmt: skip
+    group.add_argument(
+        "--seconds", type=float, metavar="S", help="longest computation (default 60)"
+    )
+    group.add_argument(
+        "--queue", type=whole_number, metavar="N",
+        help="computations that may wait (default 64)",
+    )  # fmt: skip
+    group.add_argument(
+        "--max-upload", type=whole_number, metavar="BYTES",
+        help="largest upload (default 20,000,000)",
+    )  # fmt: skip
+    group.add_argument(
+        "--max-stored", type=whole_number, metavar="BYTES",
+        help="answers that are kept before the longest unused go (default 4e9)",
+    )  # fmt: skip
+    group.add_argument(
+        "--no-access-log", action="store_true", help="do not log every request"
+    )
+
+
+def _add_messages(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("messages when a job is ready")
+    group.add_argument(
+        "--smtp", metavar="HOST[:PORT]",
+        help="server that sends e-mail (password: IRENE_SMTP_PASSWORD)",
+    )  # fmt: skip
+    group.add_argument("--smtp-user", default="", metavar="NAME", help="to log in with")
+    group.add_argument(
+        "--mail-from", default="irene@localhost", metavar="ADDRESS",
+        help="sender of e-mail (default irene@localhost)",
+    )  # fmt: skip
+    group.add_argument(
+        "--no-webhooks", action="store_true", help="refuse to call addresses of clients"
+    )
+    group.add_argument(
+        "--private-webhooks", action="store_true",
+        help="also call addresses of private networks",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until a signal says to stop."""
+    try:
+        import fastapi  # noqa: F401
+        import sqlalchemy  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(
+            f"the server needs {error.name}: pip install 'irene-energy[serve]'"
+        ) from error
+    from irene.serve.server import listen, set_up_log
+    from irene.serve.server import run as serve
+
+    settings = _settings(options)
+    set_up_log()
+    sock = listen(settings)
+    host, port = sock.getsockname()[:2]
+    name = f"[{host}]" if ":" in host else host
+    print(f"irene serves http://{name}:{port} from {settings.data_dir}", flush=True)
+    with sock:
+        serve(settings, sock)
+    return 0
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    from irene.serve.settings import Settings
+
+    return Settings(
+        data_dir=(options.data_dir or _usual_folder()).absolute(),
+        host=options.host,
+        port=options.port,
+        workers=options.workers,
+        computing=options.computing,
+        store_url=options.store,
+        token=options.token or os.environ.get("IRENE_TOKEN") or None,
+        read_only=options.read_only,
+        hub=options.hub,
+        measuring=not options.no_measuring,
+        public_url=options.public_url,
+        mail=_mail(options),
+        webhooks=not options.no_webhooks,
+        private_webhooks=options.private_webhooks,
+        access_log=not options.no_access_log,
+        limits=_limits(options),
+    )
+
+
+def _limits(options: argparse.Namespace) -> Any:
+    from irene.serve.settings import Limits, Settings
+
+    given = {
+        "requests_per_s": options.rate,
+        "seconds": options.seconds,
+        "queue": options.queue,
+        "upload_bytes": options.max_upload,
+        "stored_bytes": options.max_stored,
+    }
+    chosen = {name: value for name, value in given.items() if value is not None}
+    is_local = Settings(Path(), options.host, read_only=True).is_local
+    chosen.setdefault("requests_per_s", 0.0 if is_local else 50.0)
+    return Limits(**chosen)
+
+
+def _mail(options: argparse.Namespace) -> Any:
+    from irene.serve.settings import Mail
+
+    if not options.smtp:
+        return None
+    host, _, port = options.smtp.partition(":")
+    return Mail(
+        host,
+        whole_number(port) if port else 25,
+        options.mail_from,
+        options.smtp_user,
+        os.environ.get("IRENE_SMTP_PASSWORD", ""),
+        starttls=bool(options.smtp_user),
+    )
+
+
+def _usual_folder() -> Path:
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(home) / "irene" / "serve"

@@ -1,0 +1,259 @@
+"""From the fields of a config to a decoder, without torch or transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from irene.errors import ConfigError
+from irene.trace.serving.decoder import (
+    Attention,
+    Decoder,
+    FeedForward,
+    Latent,
+    Layer,
+    Norms,
+)
+from irene.trace.serving.families import FAMILIES, Family
+from irene.trace.serving.pattern import sparse_layers, windows
+
+__all__ = ["read_decoder"]
+
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+NOT_ATTENTION = ("mamba", "ssm", "linear_", "rwkv", "conv_", "recurrent", "xlstm")
+"""Words in names of fields of models that are not, or not only, attention."""
+PUBLISHED_IN_FP8 = 7168
+"""Width of DeepSeek V3, R1 and Kimi K2, whose weights are published in fp8 blocks."""
+GATED_UNLESS = "gelu", "relu", "gelu_new"
+
+
+def read_decoder(config: Mapping[str, Any]) -> Decoder:
+    """Read what a serving engine would read from a config.
+
+    Args:
+        config: Fields of a config.json; of a model that also sees or hears, the text
+            part is read.
+
+    Raises:
+        ConfigError: It is not the config of a decoder whose layers are attention and
+            feed-forward.
+    """
+    if isinstance(config.get("text_config"), Mapping):
+        inner = {"model_type": _text_type(config), **config["text_config"]}
+        return read_decoder(inner)
+    family, notes = _family(config)
+    fields = _Fields(config, family)
+    layers = fields.size("num_hidden_layers")
+    hidden = fields.size("hidden_size")
+    attention, feeds = _attention(fields, hidden), _feeds(fields, hidden, layers)
+    seen = windows(fields.usual(), layers, family.slides)
+    if len(seen) != layers:
+        raise ConfigError(f"layer_types lists {len(seen)} of {layers} layers")
+    no_rope = _layers_without_rope(config, layers)
+    made = (
+        Layer(
+            replace(attention, window=seen[i], rotary=attention.rotary and not off),
+            feeds[i],
+        )
+        for i, off in enumerate(no_rope)
+    )
+    width = int(config.get("word_embed_proj_dim") or hidden)
+    return Decoder(
+        family=str(config["model_type"]),
+        class_name=family.class_name,
+        hidden=hidden,
+        vocab=fields.size("vocab_size"),
+        layers=tuple(made),
+        tied=bool(config.get("tie_word_embeddings", family.tied)),
+        norms=_norms(config, family),
+        names=family.names,
+        embedding_width=width if width != hidden else 0,
+        positions=_positions(fields),
+        head_bias=family.head_bias,
+        weight_type=_published_type(config, family, hidden),
+        quantizes_all=family.quantizes_all,
+        notes=notes,
+    )
+
+
+def _text_type(config: Mapping[str, Any]) -> str:
+    outer = str(config.get("model_type", ""))
+    return outer if outer in FAMILIES else f"{outer}_text"
+
+
+def _family(config: Mapping[str, Any]) -> tuple[Family, tuple[str, ...]]:
+    """The family of a config, and a note where Llama stands in for it."""
+    kind = config.get("model_type")
+    if kind in FAMILIES:
+        return FAMILIES[str(kind)], ()
+    if not isinstance(kind, str):
+        raise ConfigError("the config has no model_type")
+    is_other = any(word in name for name in config for word in NOT_ATTENTION)
+    types = [str(each) for each in config.get("layer_types") or ()]
+    is_other |= any(not each.endswith("attention") for each in types)
+    is_other |= any("linear" in each for each in types)
+    is_other |= bool(config.get("is_encoder_decoder"))
+    if "rms_norm_eps" not in config or "hidden_size" not in config or is_other:
+        raise ConfigError(
+            f"a model of type {kind!r} is not read as a decoder of attention and "
+            "feed-forward layers"
+        )
+    note = f"extrapolation: {kind} is unknown to serving, read as a Llama of its sizes"
+    slides = "all" if config.get("sliding_window") else "none"
+    return Family(_class_name(config), slides=slides), (note,)
+
+
+def _class_name(config: Mapping[str, Any]) -> str:
+    named = config.get("architectures") or ["DecoderForCausalLM"]
+    return str(named[0])
+
+
+class _Fields:
+    """Fields of a config under the names that most families use."""
+
+    def __init__(self, config: Mapping[str, Any], family: Family) -> None:
+        self.config = config
+        self.family = family
+
+    def get(self, name: str, default: Any = None) -> Any:
+        own = self.family.aliases.get(name, name)
+        value = self.config.get(own)
+        value = self.config.get(name) if value is None else value
+        return default if value is None else value
+
+    def size(self, name: str) -> int:
+        value = self.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            own = self.family.aliases.get(name, name)
+            raise ConfigError(f"the config's {own} is {value!r}, not a size")
+        return value
+
+    def usual(self) -> dict[str, Any]:
+        """All fields, those with names of their own also under the usual ones."""
+        renamed = {name: self.get(name) for name in self.family.aliases}
+        return {**self.config, **renamed}
+
+
+def _attention(fields: _Fields, hidden: int) -> Attention:
+    config, family = fields.config, fields.family
+    heads = fields.size("num_attention_heads")
+    head_dim = int(fields.get("head_dim") or hidden // heads)
+    bias = config.get("attention_bias", config.get("bias"))
+    qkv_bias = config.get("use_qkv_bias", config.get("qkv_bias", bias))
+    out_bias = family.out_bias if family.qkv_bias else bool(bias)
+    return Attention(
+        heads=heads,
+        kv_heads=_kv_heads(fields, heads),
+        head_dim=head_dim,
+        qkv_bias=family.qkv_bias if qkv_bias is None else bool(qkv_bias),
+        out_bias=family.out_bias if bias is None else out_bias,
+        qk_norm=_qk_norm(config, family),
+        rotary=family.rotary and not config.get("alibi", False),
+        sinks=config["model_type"] == "gpt_oss",
+        latent=_latent(config),
+    )
+
+
+def _kv_heads(fields: _Fields, heads: int) -> int:
+    config = fields.config
+    if config["model_type"] == "falcon" and not config.get("new_decoder_architecture"):
+        return 1 if config.get("multi_query", True) else heads
+    if config["model_type"] == "gpt_bigcode":
+        return 1 if config.get("multi_query", True) else heads
+    given = config.get("num_kv_heads", config.get("num_key_value_heads"))
+    return int(given or heads)
+
+
+def _qk_norm(config: Mapping[str, Any], family: Family) -> str:
+    if config.get("use_qk_norm") or config.get("qk_layernorm"):
+        return "full"
+    return family.qk_norm
+
+
+def _latent(config: Mapping[str, Any]) -> Latent | None:
+    if not config.get("kv_lora_rank"):
+        return None
+    return Latent(
+        query_rank=int(config.get("q_lora_rank") or 0),
+        rank=int(config["kv_lora_rank"]),
+        nope_dim=int(config.get("qk_nope_head_dim") or 128),
+        rope_dim=int(config.get("qk_rope_head_dim") or 64),
+        value_dim=int(config.get("v_head_dim") or 128),
+    )
+
+
+def _feeds(fields: _Fields, hidden: int, layers: int) -> list[FeedForward]:
+    config, family = fields.config, fields.family
+    act = str(fields.get("hidden_act") or config.get("hidden_activation") or "")
+    dense = FeedForward(
+        inter=_inter(fields, hidden),
+        gated=family.gated,
+        bias=bool(config.get("mlp_bias", config.get("bias", family.feed_bias))),
+        activation=act or family.activation,
+    )
+    experts = next((int(config[name]) for name in EXPERTS if config.get(name)), 0)
+    if not experts:
+        return [dense] * layers
+    inter = int(config.get("moe_intermediate_size") or dense.inter)
+    shared = int(config.get("shared_expert_intermediate_size") or 0)
+    sparse = replace(
+        dense,
+        inter=inter,
+        experts=experts,
+        topk=int(config.get("num_experts_per_tok") or config.get("moe_topk") or 1),
+        shared_inter=shared or inter * int(config.get("n_shared_experts") or 0),
+        shared_gate=bool(shared),
+        router_bias=config["model_type"] in ("gpt_oss", "deepseek_v3"),
+    )
+    return [sparse if has else dense for has in sparse_layers(config, layers)]
+
+
+def _inter(fields: _Fields, hidden: int) -> int:
+    given = fields.get("intermediate_size")
+    return int(given or hidden * int(fields.get("expansion_ratio", 4)))
+
+
+def _layers_without_rope(config: Mapping[str, Any], layers: int) -> list[bool]:
+    """SmolLM3 and others: every n-th layer has no rotary positions."""
+    every = int(config.get("no_rope_layer_interval") or 0)
+    return [bool(every) and (i + 1) % every == 0 for i in range(layers)]
+
+
+def _norms(config: Mapping[str, Any], family: Family) -> Norms:
+    """The family's norms, with what a config can change in them."""
+    norms, kind = family.norms, config["model_type"]
+    if kind == "falcon":
+        if config.get("new_decoder_architecture"):
+            return replace(norms, before_attention="ln_attn", before_feed="ln_mlp")
+        if not config.get("parallel_attn", True):
+            return replace(norms, before_feed="post_attention_layernorm")
+    if kind == "stablelm" and config.get("use_parallel_residual"):
+        return replace(norms, before_feed="")
+    if kind == "opt" and not config.get("do_layer_norm_before", True):
+        return replace(norms, final="")
+    return norms
+
+
+def _positions(fields: _Fields) -> int:
+    beyond = fields.family.learned_positions
+    if beyond is None:
+        return 0
+    return int(fields.get("max_position_embeddings", 0)) + beyond
+
+
+def _published_type(config: Mapping[str, Any], family: Family, hidden: int) -> str:
+    """How linear weights are published."""
+    given = config.get("quantization_config")
+    if not isinstance(given, Mapping):
+        is_fp8 = family.weight_type == "fp8_block" and hidden != PUBLISHED_IN_FP8
+        return "" if is_fp8 else family.weight_type
+    method = str(given.get("quant_method", "")).lower()
+    algorithm = str(given.get("quant_algo", "")).lower()
+    if method == "fp8":
+        return "fp8_block" if given.get("weight_block_size") else "fp8"
+    for word, kind in (("mxfp4", "mxfp4"), ("nvfp4", "fp4"), ("fp8", "fp8")):
+        if word in (method, algorithm):
+            return kind
+    bits = given.get("bits") or given.get("w_bit")
+    return "int4" if bits == 4 or method in ("awq", "gptq") else ""

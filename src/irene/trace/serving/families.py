@@ -1,0 +1,224 @@
+"""What the fields of a config do not say: names, norms and biases, family by family.
+
+A family that is not listed is taken for a Llama: RMS norms before attention and
+feed-forward, gated SiLU, rotary positions, no biases. `irene.trace.serving.config` says
+so where that is a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from irene.trace.serving.decoder import Names, Norms
+
+__all__ = ["FAMILIES", "Family"]
+
+LAYER_NORM = Norms("layer_norm", 2)
+FOUR_NORMS = Norms(
+    before_feed="pre_feedforward_layernorm",
+    after_attention="post_attention_layernorm",
+    after_feed="post_feedforward_layernorm",
+)
+GPT2_NAMES = Names(
+    layers="transformer.h", attention="attn", qkv="c_attn", out="c_proj",
+    up="c_fc", down="c_proj", embedding="transformer.wte", positions="transformer.wpe",
+)  # fmt: skip
+GPT2_NORMS = Norms(
+    "layer_norm", 2, before_attention="ln_1", before_feed="ln_2",
+    final="transformer.ln_f",
+)  # fmt: skip
+BLOOM_NAMES = Names(
+    layers="transformer.h", attention="self_attention", qkv="query_key_value",
+    out="dense", up="dense_h_to_4h", down="dense_4h_to_h",
+    embedding="transformer.word_embeddings",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """How models of one `model_type` differ from a Llama.
+
+    Attributes:
+        class_name: Class of the whole model.
+        names: What its parts are called.
+        norms: Its norms.
+        qkv_bias: Whether queries, keys and values have biases.
+        out_bias: Whether attention's output has one.
+        feed_bias: Whether the feed-forward matrices have biases.
+        gated: Whether the feed-forward part has a gate.
+        activation: Its activation, where the config does not say.
+        qk_norm: Norm of queries and keys, as in `Attention`.
+        rotary: Whether positions are rotated in.
+        learned_positions: Rows of the table of positions beyond those of the config;
+            None: no table.
+        head_bias: Whether the output has a bias.
+        tied: Whether output and embedding share weights, where the config is silent.
+        slides: Which layers have a window, where the config lists none: `all`, `even`
+            (the 1st, 3rd, …), `pattern` (all but every n-th), `none`.
+        weight_type: How its linear weights are published.
+        quantizes_all: Whether that is all linear layers, or only the experts.
+        aliases: Names of config fields that are its own: usual name -> its name.
+    """
+
+    class_name: str
+    names: Names = field(default_factory=Names)
+    norms: Norms = field(default_factory=Norms)
+    qkv_bias: bool = False
+    out_bias: bool = False
+    feed_bias: bool = False
+    gated: bool = True
+    activation: str = "silu"
+    qk_norm: str = ""
+    rotary: bool = True
+    learned_positions: int | None = None
+    head_bias: bool = False
+    tied: bool = False
+    slides: str = "none"
+    weight_type: str = ""
+    quantizes_all: bool = True
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+
+GPT2_FIELDS = {
+    "hidden_size": "n_embd",
+    "num_hidden_layers": "n_layer",
+    "num_attention_heads": "n_head",
+    "intermediate_size": "n_inner",
+    "max_position_embeddings": "n_positions",
+    "hidden_act": "activation_function",
+}
+
+FAMILIES: Mapping[str, Family] = {
+    "llama": Family("LlamaForCausalLM"),
+    "mistral": Family("MistralForCausalLM", slides="all"),
+    "ministral": Family("MinistralForCausalLM", slides="all"),
+    "mixtral": Family(
+        "MixtralForCausalLM", Names(feed="block_sparse_moe"), slides="all"
+    ),
+    "qwen2": Family("Qwen2ForCausalLM", qkv_bias=True),
+    "qwen2_moe": Family("Qwen2MoeForCausalLM", qkv_bias=True),
+    "qwen3": Family("Qwen3ForCausalLM", qk_norm="head"),
+    "qwen3_moe": Family("Qwen3MoeForCausalLM", qk_norm="head"),
+    "gemma": Family("GemmaForCausalLM", activation="gelu_tanh", tied=True),
+    "gemma2": Family(
+        "Gemma2ForCausalLM", norms=FOUR_NORMS, activation="gelu_tanh", tied=True,
+        slides="even",
+    ),
+    "gemma3_text": Family(
+        "Gemma3ForCausalLM", norms=FOUR_NORMS, activation="gelu_tanh", qk_norm="head",
+        tied=True, slides="pattern",
+    ),
+    "phi3": Family("Phi3ForCausalLM", slides="all"),
+    "phi": Family(
+        "PhiForCausalLM", Names(out="dense", up="fc1", down="fc2"),
+        Norms("layer_norm", 2, before_feed="", final="model.final_layernorm"),
+        qkv_bias=True, out_bias=True, feed_bias=True, gated=False, head_bias=True,
+        activation="gelu_new",
+    ),
+    "olmo": Family("OlmoForCausalLM", norms=Norms("layer_norm", 0)),
+    "olmo2": Family(
+        "Olmo2ForCausalLM",
+        norms=Norms(
+            before_attention="", after_attention="post_attention_layernorm",
+            before_feed="", after_feed="post_feedforward_layernorm",
+        ),
+        qk_norm="full",
+    ),
+    "olmoe": Family("OlmoeForCausalLM", qk_norm="full"),
+    "granite": Family("GraniteForCausalLM"),
+    "smollm3": Family("SmolLM3ForCausalLM", tied=True),
+    "glm": Family(
+        "GlmForCausalLM", qkv_bias=True,
+        aliases={"intermediate_size": "ffn_hidden_size"},
+    ),
+    "cohere": Family(
+        "CohereForCausalLM", norms=Norms("layer_norm", 1, before_feed=""), tied=True
+    ),
+    "stablelm": Family("StableLmForCausalLM", norms=LAYER_NORM),
+    "starcoder2": Family(
+        "Starcoder2ForCausalLM", Names(up="c_fc", down="c_proj"), LAYER_NORM,
+        qkv_bias=True, out_bias=True, feed_bias=True, gated=False, slides="all",
+        activation="gelu_tanh", tied=True,
+    ),
+    "gpt_oss": Family(
+        "GptOssForCausalLM", Names(router="router"), qkv_bias=True, out_bias=True,
+        feed_bias=True, slides="even", weight_type="mxfp4", quantizes_all=False,
+    ),
+    "deepseek_v2": Family("DeepseekV2ForCausalLM", Names(shared="shared_experts")),
+    "deepseek_v3": Family(
+        "DeepseekV3ForCausalLM", Names(shared="shared_experts"),
+        weight_type="fp8_block",
+    ),
+    "falcon": Family(
+        "FalconForCausalLM", BLOOM_NAMES,
+        Norms("layer_norm", 2, before_feed="", final="transformer.ln_f"),
+        gated=False, activation="gelu", tied=True,
+        aliases={"intermediate_size": "ffn_hidden_size", "hidden_act": "activation"},
+    ),
+    "bloom": Family(
+        "BloomForCausalLM", BLOOM_NAMES,
+        Norms("layer_norm", 2, embedding="transformer.word_embeddings_layernorm",
+              final="transformer.ln_f"),
+        qkv_bias=True, out_bias=True, feed_bias=True, gated=False, activation="gelu",
+        rotary=False, tied=True, aliases=GPT2_FIELDS | {"hidden_size": "hidden_size"},
+    ),
+    "mpt": Family(
+        "MptForCausalLM",
+        Names(layers="transformer.blocks", attention="attn", qkv="Wqkv",
+              out="out_proj", feed="ffn", up="up_proj", embedding="transformer.wte"),
+        Norms("layer_norm", 1, before_attention="norm_1", before_feed="norm_2",
+              final="transformer.norm_f"),
+        gated=False, activation="gelu", rotary=False, tied=True,
+        aliases={"hidden_size": "d_model", "num_hidden_layers": "n_layers",
+                 "num_attention_heads": "n_heads"},
+    ),
+    "gpt2": Family(
+        "GPT2LMHeadModel", GPT2_NAMES, GPT2_NORMS, qkv_bias=True, out_bias=True,
+        feed_bias=True, gated=False, activation="gelu_new", rotary=False,
+        learned_positions=0, tied=True, aliases=GPT2_FIELDS,
+    ),
+    "gpt_bigcode": Family(
+        "GPTBigCodeForCausalLM", GPT2_NAMES, GPT2_NORMS, qkv_bias=True, out_bias=True,
+        feed_bias=True, gated=False, activation="gelu", rotary=False,
+        learned_positions=0, tied=True, aliases=GPT2_FIELDS,
+    ),
+    "gptj": Family(
+        "GPTJForCausalLM",
+        Names(layers="transformer.h", attention="attn", out="out_proj", up="fc_in",
+              down="fc_out", embedding="transformer.wte"),
+        Norms("layer_norm", 2, before_attention="ln_1", before_feed="",
+              final="transformer.ln_f"),
+        feed_bias=True, gated=False, activation="gelu_new", head_bias=True,
+        aliases=GPT2_FIELDS,
+    ),
+    "gpt_neo": Family(
+        "GPTNeoForCausalLM",
+        Names(layers="transformer.h", attention="attn.attention", out="out_proj",
+              up="c_fc", down="c_proj", embedding="transformer.wte",
+              positions="transformer.wpe"),
+        GPT2_NORMS, out_bias=True, feed_bias=True, gated=False,
+        activation="gelu_new", rotary=False, learned_positions=0, tied=True,
+        aliases={"num_hidden_layers": "num_layers", "num_attention_heads": "num_heads",
+                 "hidden_act": "activation_function", "sliding_window": "window_size"},
+    ),
+    "gpt_neox": Family(
+        "GPTNeoXForCausalLM",
+        Names(layers="gpt_neox.layers", attention="attention", qkv="query_key_value",
+              out="dense", up="dense_h_to_4h", down="dense_4h_to_h",
+              embedding="gpt_neox.embed_in", head="embed_out"),
+        Norms("layer_norm", 2, final="gpt_neox.final_layer_norm"),
+        qkv_bias=True, out_bias=True, feed_bias=True, gated=False, activation="gelu",
+    ),
+    "opt": Family(
+        "OPTForCausalLM",
+        Names(layers="model.decoder.layers", out="out_proj", feed="", up="fc1",
+              down="fc2", embedding="model.decoder.embed_tokens",
+              positions="model.decoder.embed_positions"),
+        Norms("layer_norm", 2, before_attention="self_attn_layer_norm",
+              before_feed="final_layer_norm", final="model.decoder.final_layer_norm"),
+        qkv_bias=True, out_bias=True, feed_bias=True, gated=False, activation="relu",
+        rotary=False, learned_positions=2, tied=True,
+        aliases={"intermediate_size": "ffn_dim", "hidden_act": "activation_function"},
+    ),
+}  # fmt: skip

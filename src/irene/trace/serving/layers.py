@@ -1,0 +1,205 @@
+"""The ops of one layer, as serving engines fuse them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from irene.trace.serving.decoder import Attention, Decoder, FeedForward, Latent, Layer
+from irene.trace.serving.writer import StepWriter
+
+__all__ = ["LayerWriter", "WeightTypes"]
+
+NORM_FLOPS = 4
+"""Square, sum, scale and weigh: FLOPs per number of a norm, as counted here."""
+ACTIVATIONS = {
+    "silu": "silu", "swish": "silu", "relu": "relu", "gelu": "gelu",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class WeightTypes:
+    """How weights are stored.
+
+    Attributes:
+        linear: Of linear layers, without router, embedding and output.
+        experts: Of routed experts.
+        other: Of everything else.
+    """
+
+    linear: str
+    experts: str
+    other: str
+
+
+class LayerWriter:
+    """Writes layers of one decoder into a step.
+
+    Args:
+        decoder: Whose layers.
+        types: How its weights are stored.
+        write: Appends the nodes.
+    """
+
+    def __init__(self, decoder: Decoder, types: WeightTypes, write: StepWriter) -> None:
+        self.decoder = decoder
+        self.types = types
+        self.write = write
+        self.ranks = write.step.ranks
+
+    def _split(self, size: int) -> int:
+        """A size of one rank."""
+        return math.ceil(size / self.ranks)
+
+    def layer(self, node: int, layer: Layer) -> None:
+        """Everything below the node of a layer."""
+        norms, names = self.decoder.norms, self.decoder.names
+        self.norm(node, norms.before_attention, True)
+        attention = self.write.module(node, names.attention, "Attention")
+        if layer.attention.latent is not None:
+            self._latent(attention, layer.attention, layer.attention.latent)
+        else:
+            self._attention(attention, layer.attention)
+        self.norm(node, norms.after_attention, not norms.before_feed)
+        self.norm(node, norms.before_feed, True)
+        feed = layer.feed
+        below = node
+        if names.feed:
+            kind = "SparseMoe" if feed.experts else "MLP"
+            below = self.write.module(node, names.feed, kind)
+        self._experts(below, feed) if feed.experts else self._dense(below, feed)
+        self.norm(node, norms.after_feed, not norms.before_attention)
+
+    def norm(
+        self, node: int, name: str, is_fused: bool, tokens: int | None = None
+    ) -> None:
+        """A norm; a fused one also adds to the residual stream, and writes it."""
+        if not name:
+            return
+        norms, hidden = self.decoder.norms, self.decoder.hidden
+        moved = 2 * hidden if is_fused else hidden
+        self.write.elementwise(
+            node, name, norms.op, moved, moved, params=norms.weights * hidden,
+            flops=NORM_FLOPS * hidden, tokens=tokens,
+        )  # fmt: skip
+
+    def _attention(self, node: int, a: Attention) -> None:
+        hidden, names = self.decoder.hidden, self.decoder.names
+        heads = self._split(a.heads)
+        kv_heads = max(1, self._split(a.kv_heads))
+        wide = (a.heads + 2 * a.kv_heads) * a.head_dim
+        width = (heads + 2 * kv_heads) * a.head_dim
+        self._linear(node, names.qkv, width, hidden, wide * hidden + a.qkv_bias * wide)
+        rotated = (heads + kv_heads) * a.head_dim
+        if a.qk_norm:
+            channels = a.head_dim * (2 if a.qk_norm == "head" else a.heads + a.kv_heads)
+            self.write.elementwise(
+                node, "qk_norm", self.decoder.norms.op, rotated, rotated,
+                params=channels, flops=NORM_FLOPS * rotated,
+            )  # fmt: skip
+        if a.rotary:
+            self.write.elementwise(
+                node, "rotary_emb", "rotary", rotated, rotated, flops=3 * rotated
+            )
+        self._cache_write(node, 2 * kv_heads * a.head_dim)
+        sinks = a.heads if a.sinks else 0
+        self.write.attention(node, heads, kv_heads, a.head_dim, a.window, params=sinks)
+        full = a.heads * a.head_dim
+        params = full * hidden + a.out_bias * hidden
+        self._linear(node, names.out, hidden, heads * a.head_dim, params)
+        self.write.all_reduce(node, hidden)
+
+    def _cache_write(self, node: int, numbers: int) -> None:
+        from irene.trace.serving.counts import WEIGHT_BYTES
+
+        self.write.elementwise(
+            node, "cache_write", "cache_write", numbers, numbers,
+            written_bytes=WEIGHT_BYTES[self.write.cache_dtype],
+        )  # fmt: skip
+
+    def _latent(self, node: int, a: Attention, sizes: Latent) -> None:
+        """Multi-head latent attention; while decoding, `kv_b_proj` goes to both sides.
+
+        Against the compressed cache: queries are taken into its space before, what
+        attention gives is taken out of it after.
+        """
+        hidden, rank = self.decoder.hidden, sizes.rank
+        heads, key = self._split(a.heads), sizes.nope_dim + sizes.rope_dim
+        linear, element = self._linear, self.write.elementwise
+        queries = a.heads * key
+        if sizes.query_rank:
+            inner = sizes.query_rank
+            linear(node, "q_a_proj", inner, hidden, inner * hidden)
+            element(node, "q_a_layernorm", "rms_norm", inner, inner, params=inner)
+            linear(node, "q_b_proj", heads * key, inner, queries * inner)
+        else:
+            linear(node, "q_proj", heads * key, hidden, queries * hidden)
+        kept = rank + sizes.rope_dim
+        linear(node, "kv_a_proj_with_mqa", kept, hidden, kept * hidden)
+        element(node, "kv_a_layernorm", "rms_norm", rank, rank, params=rank)
+        rotated = (heads + 1) * sizes.rope_dim
+        element(node, "rotary_emb", "rotary", rotated, rotated, flops=3 * rotated)
+        self._cache_write(node, kept)
+        into = a.heads * sizes.nope_dim * rank
+        out_of = a.heads * sizes.value_dim * rank
+        value = sizes.value_dim
+        if self.write.step.phase == "decode":
+            linear(node, "kv_b_proj.keys", heads * rank, sizes.nope_dim, into)
+            self.write.latent_attention(node, heads, rank, sizes.rope_dim)
+            linear(node, "kv_b_proj.values", heads * value, rank, out_of)
+        else:
+            both = heads * (sizes.nope_dim + value)
+            linear(node, "kv_b_proj", both, rank, into + out_of)
+            self.write.attention(node, heads, heads, key, 0, value_dim=value)
+        params = a.heads * value * hidden
+        linear(node, "o_proj", hidden, heads * value, params)
+        self.write.all_reduce(node, hidden)
+
+    def _dense(self, node: int, feed: FeedForward) -> None:
+        names = self.decoder.names
+        self._pair(node, names.up, names.down, feed, feed.inter)
+        self.write.all_reduce(node, self.decoder.hidden)
+
+    def _pair(
+        self, node: int, up: str, down: str, feed: FeedForward, inter: int
+    ) -> None:
+        """Up, activation and down, `inter` wide in all."""
+        hidden, here = self.decoder.hidden, self._split(inter)
+        factor = 2 if feed.gated else 1
+        bias = feed.bias * factor * inter
+        self._linear(node, up, factor * here, hidden, factor * inter * hidden + bias)
+        name = next((v for k, v in ACTIVATIONS.items() if k in feed.activation), "gelu")
+        op = f"{name}_mul" if feed.gated else name
+        flops = (5 if feed.gated else 4) * here
+        self.write.elementwise(node, "act_fn", op, factor * here, here, flops=flops)
+        params = inter * hidden + feed.bias * hidden
+        self._linear(node, down, hidden, here, params)
+
+    def _experts(self, node: int, feed: FeedForward) -> None:
+        hidden, names = self.decoder.hidden, self.decoder.names
+        experts = feed.experts
+        self.write.linear(
+            node, names.router, experts, hidden, weight_type=self.types.other,
+            params=experts * hidden + feed.router_bias * experts,
+        )  # fmt: skip
+        matrices = 3 if feed.gated else 2
+        bias = feed.bias * ((matrices - 1) * feed.inter + hidden)
+        self.write.moe(
+            node, "experts", hidden, self._split(feed.inter), feed,
+            params=experts * (matrices * feed.inter * hidden + bias),
+            weight_type=self.types.experts,
+        )  # fmt: skip
+        if feed.shared_inter:
+            shared = self.write.module(node, names.shared, "MLP")
+            self._pair(shared, "gate_up_proj", "down_proj", feed, feed.shared_inter)
+        if feed.shared_gate:
+            name = f"{names.shared}_gate"
+            self.write.linear(
+                node, name, 1, hidden, params=hidden, weight_type=self.types.other
+            )
+        self.write.all_reduce(node, hidden)
+
+    def _linear(self, node: int, name: str, n: int, k: int, params: int) -> None:
+        self.write.linear(
+            node, name, n, k, params=params, weight_type=self.types.linear
+        )

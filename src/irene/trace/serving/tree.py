@@ -1,0 +1,218 @@
+"""A model and a run in, the tree of what a serving engine runs out; needs no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from irene.errors import LimitError, SpecError
+from irene.spec import RunSpec
+from irene.trace.limits import Limits, limits_from_environment
+from irene.trace.serving.config import read_decoder
+from irene.trace.serving.decoder import Decoder, Layer
+from irene.trace.serving.layers import LayerWriter, WeightTypes
+from irene.trace.serving.step import Step, steps_of
+from irene.trace.serving.writer import StepWriter
+from irene.trace.sources import locate
+from irene.tree import ModelTree, TreeBuilder
+
+__all__ = ["SERVING", "decoder_tree", "is_serving_tree", "serving_tree"]
+
+SERVING = "serving engine"
+"""Value of `provenance["traced_as"]` of such trees."""
+FUSED = (
+    "ops as serving engines fuse them: one product for queries, keys and values, one "
+    "for gate and up, residual adds within norms"
+)
+LOGIT_READS, LOGIT_WRITES = 5, 4
+"""bf16 numbers moved per logit to sample: to fp32, softmax, draw."""
+
+
+def serving_tree(
+    model: str | Path | Mapping[str, Any],
+    *,
+    limits: Limits | None = None,
+    name: str | None = None,
+    **run: Any,
+) -> ModelTree:
+    """The tree of a serving step, or of a whole generation.
+
+    Args:
+        model: Catalogue name, Hugging Face id, path of a config.json, or its fields.
+        limits: What is refused; by default `DEFAULT_LIMITS`.
+        name: What to call a model that is given by its fields.
+        **run: Fields of `RunSpec`; phase `prefill`, `decode` or `generate`.
+
+    Returns:
+        The tree, equal layers folded. In `generate` it is one round of all streams,
+        with `prefill` and `decode` below the model.
+
+    Raises:
+        UnknownModelError: Nothing answers to that name.
+        ConfigError: It is not the config of a decoder that can be read.
+        SpecError: A size or setting is impossible.
+        LimitError: The config or run asks for absurd sizes.
+    """
+    limits = limits or limits_from_environment()
+    if isinstance(model, Mapping):
+        config, called, origin = model, name or str(model.get("model_type")), "given"
+    else:
+        source = locate(model)
+        config, called, origin = source.read(limits), source.name, source.origin
+    limits.check_config(config)
+    text = json.dumps(dict(config), sort_keys=True, default=str)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    spec = RunSpec(called, config_digest=digest, **{"dtype": "bf16", **run})
+    limits.check_spec(spec)
+    tree = decoder_tree(read_decoder(config), spec)
+    return tree._derive(tree.columns, provenance={"config": origin, **tree.provenance})
+
+
+def is_serving_tree(tree: ModelTree) -> bool:
+    """Whether a tree was made here."""
+    return tree.provenance.get("traced_as") == SERVING
+
+
+def decoder_tree(decoder: Decoder, spec: RunSpec) -> ModelTree:
+    """The tree of a decoder; as `serving_tree`."""
+    _check(decoder, spec)
+    builder = TreeBuilder()
+    features: dict[int, dict[str, float]] = {}
+    shape = ((spec.batch_size, spec.tokens // spec.batch_size),)
+    root = builder.add(-1, "", "model", decoder.class_name)
+    builder.rows[root].signature = builder.rows[root].signature._replace(inputs=shape)
+    steps = steps_of(spec)
+    for step in steps:
+        below = root
+        if spec.phase == "generate":
+            below = builder.add(root, step.phase, "module", step.phase)
+            features[below] = step.to_features()
+        features |= _write_step(builder, below, decoder, spec, step)
+    _add_up_params(builder)
+    builder.rows[root].params //= len(steps)
+    order = builder.order()
+    tree = builder.build(
+        spec=spec,
+        provenance={"class": decoder.class_name, "traced_as": SERVING},
+        notes=(FUSED, *decoder.notes, *_notes(decoder, spec)),
+    )
+    return tree.with_features(_columns([features.get(handle, {}) for handle in order]))
+
+
+def _check(decoder: Decoder, spec: RunSpec) -> None:
+    if spec.phase not in ("prefill", "decode", "generate"):
+        raise SpecError(
+            f"phase {spec.phase!r} is no serving: use prefill, decode or generate"
+        )
+    ranks = spec.tensor_parallel
+    if ranks > min(layer.attention.heads for layer in decoder.layers):
+        raise SpecError(f"tensor_parallel={ranks} is more than there are heads")
+    if decoder.positions:
+        last = (spec.context_len or spec.seq_len) + (spec.output_len or 0)
+        if last > decoder.positions:
+            raise LimitError(
+                f"the model has {decoder.positions:,} positions, the run needs {last:,}"
+            )
+
+
+def _notes(decoder: Decoder, spec: RunSpec) -> tuple[str, ...]:
+    notes = []
+    if decoder.weight_type and spec.quantization is None:
+        what = "all linear layers" if decoder.quantizes_all else "experts"
+        notes.append(f"weights of {what} as published, in {decoder.weight_type}")
+    if spec.phase == "generate":
+        notes.append(
+            f"one round of {spec.batch_size:,} streams: each reads its prompt beside "
+            "the decoding of the others, then decodes; costs of all its steps"
+        )
+    if spec.tensor_parallel > 1:
+        notes.append(
+            f"shapes are of one of {spec.tensor_parallel} ranks, costs of all of them"
+        )
+    return tuple(notes)
+
+
+def _weight_types(decoder: Decoder, spec: RunSpec) -> WeightTypes:
+    asked = spec.quantization or decoder.weight_type
+    kind = spec.dtype if asked in ("", "bf16") else asked
+    as_published = asked == decoder.weight_type
+    linear = spec.dtype if as_published and not decoder.quantizes_all else kind
+    return WeightTypes(linear, kind, spec.dtype)
+
+
+def _write_step(
+    builder: TreeBuilder, node: int, decoder: Decoder, spec: RunSpec, step: Step
+) -> dict[int, dict[str, float]]:
+    """Embedding, layers, norm, output and sampling of a step, below a node."""
+    write = StepWriter(builder, step, spec.dtype, spec.cache_dtype or spec.dtype)
+    layers = LayerWriter(decoder, _weight_types(decoder, spec), write)
+    hidden, names = decoder.hidden, decoder.names
+    _embed(write, node, decoder)
+    layers.norm(node, decoder.norms.embedding, False)
+    where, _, prefix = names.layers.rpartition(".")
+    stack = write.module(node, where, decoder.class_name.removesuffix("ForCausalLM"))
+    for layer, indices in _equal_layers(decoder.layers):
+        members = tuple((f"{prefix}.{i}", i) for i in indices)
+        made = builder.add(
+            stack, members[0][0], "module", f"{decoder.family}.layer",
+            count=len(members), members=members if len(members) > 1 else (),
+        )  # fmt: skip
+        layers.layer(made, layer)
+    rows = step.sequences
+    layers.norm(node, decoder.norms.final, True)
+    vocab = -(-decoder.vocab // step.ranks)
+    width = decoder.embedding_width or hidden
+    params = 0 if decoder.tied else decoder.vocab * width
+    params += decoder.head_bias * decoder.vocab
+    write.linear(
+        node, names.head, vocab, width, params=params, tokens=rows, op="lm_head"
+    )
+    write.elementwise(
+        node, "sample", "sample", LOGIT_READS * decoder.vocab,
+        LOGIT_WRITES * decoder.vocab, tokens=rows, flops=5 * decoder.vocab,
+    )  # fmt: skip
+    write.gap(node)
+    return write.features
+
+
+def _embed(write: StepWriter, node: int, decoder: Decoder) -> None:
+    hidden, width = decoder.hidden, decoder.embedding_width
+    write.elementwise(
+        node, decoder.names.embedding, "embedding", width or hidden, width or hidden,
+        params=decoder.vocab * (width or hidden),
+    )  # fmt: skip
+    if width:
+        for name, n, k in (("in", hidden, width), ("out", width, hidden)):
+            at = decoder.names.embedding.rpartition(".")[0]
+            write.linear(node, f"{at}.project_{name}", n, k, params=n * k)
+    if decoder.positions:
+        write.elementwise(
+            node, decoder.names.positions, "embedding", 2 * hidden, hidden,
+            params=decoder.positions * hidden, flops=hidden,
+        )  # fmt: skip
+    write.all_reduce(node, hidden)
+
+
+def _equal_layers(layers: tuple[Layer, ...]) -> list[tuple[Layer, list[int]]]:
+    """Distinct layers in the order they first occur, with their places."""
+    places: dict[Layer, list[int]] = {}
+    for i, layer in enumerate(layers):
+        places.setdefault(layer, []).append(i)
+    return list(places.items())
+
+
+def _add_up_params(builder: TreeBuilder) -> None:
+    """Give every node the parameters of those below it."""
+    for row in reversed(builder.rows):
+        if row.parent >= 0:
+            builder.rows[row.parent].params += row.params * row.count
+
+
+def _columns(rows: list[dict[str, float]]) -> dict[str, np.ndarray[Any, Any]]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}

@@ -1,0 +1,250 @@
+"""Writing ops of a step as nodes, with shapes from which they can be read again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from irene.trace.serving.counts import (
+    ACTIVATION_BYTES,
+    WEIGHT_BYTES,
+    Work,
+    attended_pairs,
+    linear_work,
+    moe_work,
+)
+from irene.trace.serving.decoder import FeedForward
+from irene.trace.serving.step import Step
+from irene.tree import Signature, TreeBuilder
+
+__all__ = ["GAP", "StepWriter"]
+
+GAP = "host_gap"
+"""Op of the node that stands for the time between kernels."""
+
+Shapes = Sequence[tuple[int, ...]]
+
+
+class StepWriter:
+    """Appends nodes of one step.
+
+    Shapes are those of one rank and one run; costs are of all ranks and runs. How many
+    runs, ranks and tokens beside there are is kept in `features`, by row of the
+    builder, where it is not the usual one.
+
+    Args:
+        builder: Gets the nodes.
+        step: What the step carries.
+        dtype: Type of activations, and of weights that are not quantised.
+        cache_dtype: Type of the KV cache.
+    """
+
+    def __init__(
+        self, builder: TreeBuilder, step: Step, dtype: str, cache_dtype: str
+    ) -> None:
+        self.builder = builder
+        self.step = step
+        self.dtype = dtype
+        self.cache_dtype = cache_dtype
+        self.features: dict[int, dict[str, float]] = {}
+
+    def module(self, parent: int, name: str, op: str) -> int:
+        """A node that only holds others."""
+        return self.builder.add(parent, name, "module", op)
+
+    def linear(
+        self,
+        parent: int,
+        name: str,
+        n: int,
+        k: int,
+        *,
+        params: int,
+        weight_type: str = "",
+        op: str = "linear",
+        tokens: int | None = None,
+    ) -> None:
+        """`(tokens, k) × (k, n)` on every rank."""
+        tokens = self.step.tokens if tokens is None else tokens
+        kind = weight_type or self.dtype
+        work = linear_work(tokens, n, k, kind, self.step.beside)
+        shapes = ((tokens, k), (n, k))
+        self._op(parent, name, op, shapes, ((tokens, n),), kind, work, params)
+
+    def moe(
+        self,
+        parent: int,
+        name: str,
+        hidden: int,
+        inter: int,
+        feed: FeedForward,
+        *,
+        params: int,
+        weight_type: str,
+    ) -> None:
+        """The routed experts, `inter` being their width on one rank."""
+        tokens, experts = self.step.tokens, feed.experts
+        work = moe_work(
+            tokens, hidden, inter, feed.topk, experts,
+            gated=feed.gated, weight_type=weight_type, beside=self.step.beside,
+        )  # fmt: skip
+        first = inter * (2 if feed.gated else 1)
+        shapes = (
+            (tokens, hidden),
+            (experts, first, hidden),
+            (experts, hidden, inter),
+            (tokens, feed.topk),
+        )
+        out = ((tokens, hidden),)
+        self._op(parent, name, "fused_moe", shapes, out, weight_type, work, params)
+
+    def attention(
+        self,
+        parent: int,
+        heads: int,
+        kv_heads: int,
+        head_dim: int,
+        window: int,
+        *,
+        value_dim: int | None = None,
+        params: int = 0,
+    ) -> None:
+        """Attention against the cache; the third shape is the window."""
+        step, width = self.step, WEIGHT_BYTES[self.cache_dtype]
+        value = head_dim if value_dim is None else value_dim
+        if step.phase == "decode":
+            past = step.past_within(window)
+            op, pairs, seen = "generation_attention", past, past
+            kept = past
+        else:
+            past = step.past
+            op = "context_attention"
+            pairs = attended_pairs(step.new, past, window)
+            seen = min(past, window or past) + step.new
+            kept = past + step.new
+        batch = step.sequences
+        queries = batch * step.new * heads
+        work = Work(
+            2.0 * batch * heads * pairs * (head_dim + value),
+            ACTIVATION_BYTES * queries * head_dim
+            + batch * seen * kv_heads * (head_dim + value) * width,
+            ACTIVATION_BYTES * queries * value,
+        )
+        shapes: list[tuple[int, ...]] = [
+            (batch, step.new, heads, head_dim),
+            (batch, kept, kv_heads, head_dim),
+        ]
+        if window:
+            shapes.append((window,))
+        out = ((batch, step.new, heads, value),)
+        self._op(
+            parent, "attn", op, shapes, out, self.cache_dtype, work, params,
+            shares_step=False,
+        )  # fmt: skip
+
+    def latent_attention(
+        self, parent: int, heads: int, rank: int, rope_dim: int
+    ) -> None:
+        """Decoding against a compressed cache: one vector per token for all heads."""
+        step, width = self.step, WEIGHT_BYTES[self.cache_dtype]
+        batch, past, kept = step.sequences, step.past, rank + rope_dim
+        work = Work(
+            2.0 * batch * heads * past * (kept + rank),
+            batch * (ACTIVATION_BYTES * heads * kept + past * kept * width),
+            ACTIVATION_BYTES * batch * heads * rank,
+        )
+        shapes = ((batch, 1, heads, kept), (batch, past, 1, kept))
+        out = ((batch, 1, heads, rank),)
+        self._op(
+            parent, "attn", "latent_attention", shapes, out, self.cache_dtype, work,
+            shares_step=False,
+        )  # fmt: skip
+
+    def elementwise(
+        self,
+        parent: int,
+        name: str,
+        op: str,
+        read: int,
+        written: int,
+        *,
+        params: int = 0,
+        flops: int = 0,
+        tokens: int | None = None,
+        written_bytes: float = ACTIVATION_BYTES,
+    ) -> None:
+        """Something that only moves numbers.
+
+        Args:
+            parent: Handle of the node above.
+            name: Name of the node.
+            op: What it does.
+            read: Numbers read per token.
+            written: Numbers written per token.
+            params: Parameters.
+            flops: FLOPs per token.
+            tokens: How many; None: all of the step.
+            written_bytes: Bytes of a number written.
+        """
+        tokens = self.step.tokens if tokens is None else tokens
+        work = Work(
+            float(tokens * flops),
+            tokens * read * ACTIVATION_BYTES,
+            tokens * written * written_bytes,
+        )
+        shapes, out = ((tokens, read),), ((tokens, written),)
+        self._op(parent, name, op, shapes, out, self.dtype, work, params)
+
+    def all_reduce(self, parent: int, hidden: int) -> None:
+        """The sum of what the ranks have; the second shape is how many there are."""
+        ranks = self.step.ranks
+        if ranks == 1:
+            return
+        tokens = self.step.tokens
+        moved = tokens * hidden * ACTIVATION_BYTES
+        work = Work(float(tokens * hidden), moved, moved)
+        shapes, out = ((tokens, hidden), (ranks,)), ((tokens, hidden),)
+        self._op(parent, "all_reduce", "all_reduce", shapes, out, self.dtype, work)
+
+    def gap(self, parent: int) -> None:
+        """The time of a step in which no kernel runs."""
+        step = self.step
+        shape = ((step.sequences, step.new),)
+        handle = self._op(parent, "gap", GAP, shape, (), self.dtype, Work(0, 0, 0))
+        self._keep(handle, "runs", step.alone, 1.0)
+
+    def _op(
+        self,
+        parent: int,
+        name: str,
+        op: str,
+        inputs: Shapes,
+        outputs: Shapes,
+        dtype: str,
+        work: Work,
+        params: int = 0,
+        shares_step: bool = True,
+    ) -> int:
+        step = self.step
+        times = step.runs * step.ranks
+        handle = self.builder.add(
+            parent,
+            name,
+            "ml",
+            op,
+            signature=Signature(tuple(inputs), tuple(outputs), dtype),
+            params=params,
+            flops=round(work.flops * times),
+            bytes_read=round(work.bytes_read * times),
+            bytes_written=round(work.bytes_written * times),
+        )
+        self._keep(handle, "runs", step.runs, 1.0)
+        self._keep(handle, "ranks", step.ranks, 1.0)
+        self._keep(handle, "beside", step.beside if shares_step else 0.0, 0.0)
+        return handle
+
+    def _keep(self, handle: int, name: str, value: float, usual: float) -> None:
+        known = self.features.setdefault(handle, {})
+        if value != usual:
+            known[name] = float(value)
+        else:
+            known.pop(name, None)

@@ -1,0 +1,234 @@
+"""Servings predicted on data-centre GPUs: what must hold whatever the numbers are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from irene.errors import UsageError
+from irene.predict.api import predict
+from irene.predict.gpu.calibration import Calibration
+from irene.predict.gpu.machine import GpuMachine
+from irene.predict.gpu.op import Collective, Gemm, GenerationAttention, Memory, Moe
+from irene.predict.gpu.serving_ops import serving_ops
+from irene.predict.known import find_gpu, find_trained, is_gpu, known_machines
+from irene.trace.serving import serving_tree
+from irene.trace.tracer import trace
+from irene.tree import ModelTree
+from irene.tree.generation import Generation, generation_of
+
+CHAT = {"batch_size": 32, "prompt_len": 700, "output_len": 400}
+
+
+def generation(model: str, on: str = "h100", **run: object) -> Generation:
+    found = generation_of(predict(model, on=on, **{**CHAT, **run}))
+    assert found is not None
+    return found
+
+
+def per_token(model: str, on: str = "h100", **run: object) -> float:
+    return generation(model, on, **run).j_per_output_token.value
+
+
+def adds_up(tree: ModelTree) -> None:
+    assert tree.energy is not None
+    assert tree.own_j is not None
+    whole = tree.energy.joules[0]
+    assert whole > 0
+    leaves = tree.columns.kind >= 2
+    above = tree.own_j[~leaves]
+    assert np.abs(above).max() <= 1e-9 * whole
+    assert (tree.energy.low <= tree.energy.joules).all()
+    assert (tree.energy.joules <= tree.energy.high).all()
+
+
+@pytest.mark.parametrize("on", ["h100", "h200", "b200", "a100"])
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gemma-3-12b-text", "qwen3-30b-a3b"])
+def test_children_add_up_to_their_parents(model: str, on: str) -> None:
+    for run in (CHAT, {"phase": "decode", "context_len": 900, "batch_size": 8}):
+        adds_up(predict(model, on=on, **run))
+
+
+def test_the_summary_says_what_the_tree_says() -> None:
+    tree = predict("llama-3.1-8b", on="b200", **CHAT)
+    told, energy = generation_of(tree), tree.energy_of(0)
+    assert told is not None
+    assert energy is not None
+    assert told.j_per_request.value * 32 == pytest.approx(energy.joules)
+    assert told.j_per_output_token.value * 32 * 400 == pytest.approx(energy.joules)
+    parts = told.prefill_j_per_request + told.decode_j_per_request
+    assert parts == pytest.approx(told.j_per_request.value)
+    parts = told.op_j_per_request + told.static_j_per_request
+    assert parts == pytest.approx(told.j_per_request.value)
+    assert 0 < told.gap_j_per_request < told.static_j_per_request
+    # W × s per token = J per token of all streams
+    power = told.j_per_second.value
+    assert power * told.tbt_s.value == pytest.approx(32 * told.j_per_output_token.value)
+    assert told.output_tokens_per_s * told.tbt_s.value == pytest.approx(32)
+    assert 243 < power < 1000
+    assert told.ttft_s.value > told.tbt_s.value
+    assert told.j_per_request.low < told.j_per_request.value < told.j_per_request.high
+
+
+def test_the_summary_is_in_the_document_and_survives_it() -> None:
+    tree = predict("gpt-oss-20b", on="h200", **CHAT)
+    again = ModelTree.from_json(tree.to_json())
+    assert generation_of(again) == generation_of(tree)
+    document = tree.fold().to_dict()["generation"]
+    told = generation_of(tree)
+    assert told is not None
+    assert document["j_per_output_token"] == told.j_per_output_token.value
+    assert document["tbt_s_low"] < document["tbt_s"] < document["tbt_s_high"]
+    assert "generation" not in predict("gpt2", on="h100", phase="decode").to_dict()
+
+
+def test_ops_are_read_off_nodes_alone() -> None:
+    tree = serving_tree(
+        "qwen3-30b-a3b", phase="decode", batch_size=5, context_len=77,
+        quantization="fp8", cache_dtype="fp8", tensor_parallel=2,
+    )  # fmt: skip
+    again = ModelTree.from_json(tree.unfold().to_json())
+    found = set(serving_ops(again).ops)
+    assert Gemm(5, 2560, 2048, "fp8") in found  # (32 + 2·4)·128 / 2 ranks
+    assert GenerationAttention(5, 77.0, 16, 2, 128, 0, "fp8") in found
+    (moe,) = (op for op in found if isinstance(op, Moe))
+    assert (moe.tokens, moe.inter, moe.topk, moe.experts) == (5, 768, 8, 128)
+    assert (moe.dtype, moe.tensor_parallel) == ("fp8", 2)
+    assert Collective(2.0 * 5 * 2048, 2) in found
+    assert Memory(2 * 2 * 5 * 2048, 2 * 2 * 5 * 2048, 4 * 5 * 2048) in found
+
+
+def test_what_runs_beside_is_counted_once() -> None:
+    tree = serving_tree("llama-3.1-8b", phase="generate", **CHAT)
+    nodes = serving_ops(tree)
+    row = tree.find("prefill.model.layers.0.mlp.down_proj").row
+    at = nodes.rows.tolist().index(row)
+    assert nodes.ops[nodes.place[at]] == Gemm(700 + 31, 4096, 14336)
+    assert nodes.ops[nodes.base[at]] == Gemm(31, 4096, 14336)
+    assert nodes.runs[at] == 32
+
+
+def test_energy_follows_work() -> None:
+    usual = per_token("llama-3.1-8b")
+    assert per_token("llama-3.1-8b", batch_size=128) < usual
+    assert per_token("llama-3.1-8b", prompt_len=1400) > usual
+    assert per_token("llama-3.1-8b", context_len=4000) > usual
+    assert per_token("llama-3.1-8b", quantization="fp8") < usual
+    long = {"context_len": 20_000}
+    cached = per_token("llama-3.1-8b", cache_dtype="fp8", **long)
+    assert cached < per_token("llama-3.1-8b", **long)
+    assert per_token("llama-3.1-70b", tensor_parallel=4) > 3 * usual
+    # Experts that no token is sent to are not read.
+    assert per_token("qwen3-30b-a3b", batch_size=1) < per_token(
+        "qwen3-32b", batch_size=1
+    )
+
+
+def test_a_measured_step_time_adds_idle_power_for_the_rest() -> None:
+    slow, slower = (
+        predict("llama-3.1-8b", on="h100", step_s=step_s, **CHAT).total().energy_j
+        for step_s in (0.050, 0.060)
+    )
+    assert slow is not None
+    assert slower is not None
+    idle_w = find_gpu("h100").device.sheet.idle_w
+    assert slower - slow == pytest.approx(400 * 0.010 * idle_w)
+    told = generation("llama-3.1-8b", step_s=0.050)
+    assert told.tbt_s.value == pytest.approx(0.050)
+
+
+def test_a_step_that_kernels_alone_would_fill_is_doubted() -> None:
+    tree = predict("llama-3.1-8b", on="h100", step_s=1e-4, **CHAT)
+    assert any(note.startswith("warning: kernels alone") for note in tree.notes)
+    with pytest.raises(UsageError, match="a step time cannot be predicted"):
+        predict("bert-l2-h128", on="h100", step_s=0.01)
+
+
+def test_power_stays_between_idle_and_limit() -> None:
+    sheet = find_gpu("b200").device.sheet
+    told = Calibration()
+    time_s = np.array([1e-3, 1e-3, 1e-3])
+    watts = told.power_w(
+        time_s, np.array([0.0, 1e9, 1e13]), np.array([0.0, 1e-4, 1e-3]), sheet
+    )
+    assert watts[0] == sheet.idle_w
+    assert sheet.idle_w < watts[1] < sheet.tdp_w
+    assert watts[2] == sheet.tdp_w
+
+
+def test_what_does_not_fit_into_memory_is_said() -> None:
+    tree = predict("llama-3.1-70b", on="h100", **CHAT)
+    assert any("141 GB of weights" in note for note in tree.notes)
+    shared = predict("llama-3.1-70b", on="h100", tensor_parallel=4, **CHAT)
+    assert not any("do not fit" in note for note in shared.notes)
+
+
+def test_ranks_talk_and_are_flagged_as_rough() -> None:
+    tree = predict("llama-3.1-70b", on="h200", tensor_parallel=8, **CHAT)
+    reduced = [node for node in tree.nodes("ml") if node.op == "all_reduce"]
+    assert len(reduced) == 2 * (2 * 80 + 1)  # attention, mlp; embedding; two phases
+    assert all(node.energy and node.energy.joules > 0 for node in reduced)
+    assert any("link" in note for note in tree.notes)
+
+
+def test_a_gpu_nobody_measured_has_wider_intervals() -> None:
+    known, unknown = (generation("llama-3.1-8b", on) for on in ("h100", "a100"))
+    ratio = unknown.j_per_request.high / unknown.j_per_request.value
+    assert ratio > known.j_per_request.high / known.j_per_request.value
+
+
+def test_encoders_are_traced_and_add_up() -> None:
+    tree = predict("bert-l2-h128", on="h200", batch_size=4, seq_len=64)
+    adds_up(tree)
+    assert tree.spec is not None
+    assert (tree.spec.dtype, tree.spec.attention) == ("bf16", "sdpa")
+    eager = trace("bert-l2-h128", batch_size=4, seq_len=64, dtype="bf16")
+    adds_up(predict(eager, on="h200"))
+
+
+def test_a_decoder_that_cannot_be_read_is_traced_and_says_so() -> None:
+    tree = predict("t5-small", on="h100", phase="decode", context_len=16)
+    adds_up(tree)
+    assert any("not as an engine would serve it" in note for note in tree.notes)
+    with pytest.raises(UsageError, match="cannot be predicted"):
+        predict("t5-small", on="h100", **CHAT)
+
+
+def test_fp32_takes_twice_and_says_so() -> None:
+    run = {"phase": "decode", "context_len": 64}
+    half, full = (
+        predict("gpt2", on="h100", dtype=dtype, **run) for dtype in ("bf16", "fp32")
+    )
+    assert (full.total().energy_j or 0) > 1.2 * (half.total().energy_j or 0)
+    assert any("fp32 was never measured" in note for note in full.notes)
+
+
+def test_other_machines_refuse_servings() -> None:
+    with pytest.raises(UsageError, match="data-centre GPUs"):
+        predict("gpt2", on="pc1", phase="generate")
+    with pytest.raises(UsageError, match="quantization is for the serving"):
+        predict("gpt2", on="pc1", quantization="fp8")
+
+
+def test_machines_of_both_kinds_are_known_by_name() -> None:
+    assert {"pc1", "h100", "h200", "b200", "a100"} <= set(known_machines())
+    assert is_gpu("b200")
+    assert not is_gpu("pc1")
+    with pytest.raises(UsageError, match="kernel by kernel"):
+        find_trained("h100")
+    one = find_gpu("h200")
+    assert one.to_dict()["digest"] == one.digest
+    other = GpuMachine(one.device, Calibration(gap_s=1.0))
+    assert other.hardware.predictor != one.hardware.predictor
+
+
+def test_a_serving_needs_no_torch() -> None:
+    code = (
+        "import sys; from irene.predict.api import predict; "
+        "predict('llama-3.1-70b', on='h200', prompt_len=9, output_len=9); "
+        "assert not {'torch', 'transformers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

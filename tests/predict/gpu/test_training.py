@@ -1,0 +1,108 @@
+"""Tables become devices: a made-up GPU's laws are found again, real ones rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from irene.errors import UsageError
+from irene.predict.gpu.datasheet import Datasheet
+from irene.predict.gpu.device_file import device_bytes
+from irene.predict.gpu.exam import examine_time
+from irene.predict.gpu.known_devices import load_device, shipped_sheets, stand_in
+from irene.predict.gpu.op import Gemm, GenerationAttention, Moe
+from irene.predict.gpu.power import PowerCurve, fit_power
+from irene.predict.gpu.tables import read_tables
+from irene.predict.gpu.training import train_devices, train_table
+
+pytest.importorskip("lightgbm")
+pytest.importorskip("pyarrow")
+
+
+def test_a_made_up_gpu_is_found_again(
+    sheet: Datasheet, tmp_path: Path, write_tables: Callable[[Path], None]
+) -> None:
+    write_tables(tmp_path)
+    said: list[str] = []
+    (device,) = train_devices(tmp_path, {"made-up": sheet}, said.append)
+    assert "made-up gemm/bf16" in said
+    errors = device.provenance["time_percent"]
+    assert errors["gemm/bf16"]["median_percent"] < 3
+    assert device.provenance["energy_percent"]["gemm"]["median_percent"] < 5
+    # Of 5120 × 5120, which is in no table: 4 µs + 1.25 · bytes / 4 TB/s.
+    cost = device.costs([Gemm(8, 5120, 5120)])[0]
+    bytes_ = 2 * 5120 * 5120 + 2 * 8 * 10240
+    assert cost.time_s == pytest.approx(4e-6 + 1.25 * bytes_ / 4e12, rel=0.08)
+    assert not cost.is_rough
+    decode = device.costs([GenerationAttention(32, 2048.0, 32, 8, 128)])[0]
+    moved = 32 * 128 * (4 * 32 + 4 * 2048 * 8)
+    assert decode.time_s == pytest.approx(8e-6 + 1.3 * moved / 4e12, rel=0.08)
+    # It has no table of experts, and says so.
+    assert "no table" in device.costs([Moe(64, 2048, 768, 8, 128)])[0].reason
+    # A datasheet of half the bandwidth takes about twice as long with its residual.
+    half = Datasheet.from_dict({**sheet.to_dict(), "hbm_bytes_s": 2e12})
+    slower = stand_in(half, device).costs([Gemm(8, 8192, 8192)])[0]
+    assert slower.time_s / device.costs([Gemm(8, 8192, 8192)])[0].time_s > 1.7
+    # The same tables give the same bytes.
+    (table,) = [t for t in read_tables(tmp_path / "made-up") if t.ops.kind == "gemm"]
+    model, _ = train_table(table, sheet)
+    models = {**device.leaves.models, "gemm/bf16": model}
+    again = replace(device, leaves=replace(device.leaves, models=models))
+    assert device_bytes(again) == device_bytes(device)
+
+
+def test_tables_need_a_datasheet(
+    tmp_path: Path, write_tables: Callable[[Path], None]
+) -> None:
+    write_tables(tmp_path)
+    with pytest.raises(UsageError, match="no datasheet of made-up"):
+        train_devices(tmp_path, {})
+
+
+def test_a_folder_without_tables_is_the_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no tables"):
+        train_devices(tmp_path, {})
+
+
+def test_a_power_curve_is_found_again_despite_stale_rows(sheet: Datasheet) -> None:
+    rng = np.random.default_rng(0)
+    compute, memory = rng.uniform(0, 1, (2, 4000))
+    truth = PowerCurve(0.2, 3.0, 1.0, 0.8, 1.5)
+    power_w = truth.watts(compute, memory, sheet) * np.exp(rng.normal(0, 0.02, 4000))
+    power_w[::7] = sheet.idle_w + 10  # stale: read before the power rose
+    found = fit_power(compute, memory, power_w, sheet)
+    grid = np.linspace(0.05, 1, 20)
+    for one, other in ((grid, 0.1 * grid), (0.1 * grid, grid), (grid, grid)):
+        assert found.watts(one, other, sheet) == pytest.approx(
+            truth.watts(one, other, sheet), rel=0.06
+        )
+
+
+@pytest.mark.parametrize(("name", "key"), [("h100", "moe/int4"), ("h100", "moe/mxfp4")])
+def test_shipped_models_are_rebuilt_from_the_data(
+    gpu_ops: Path, name: str, key: str
+) -> None:
+    (table,) = [t for t in read_tables(gpu_ops / name) if t.ops.key == key]
+    model, _ = train_table(table, shipped_sheets()[name])
+    assert model.to_dict() == load_device(name).leaves.models[key].to_dict()
+    assert load_device(name).provenance["tables"][key] == table.source
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "most_percent"),
+    [("h200", "gemm/bf16", 3.0), ("b200", "generation_attention/bf16", 5.0)],
+)
+def test_held_out_errors_are_those_that_are_told(
+    gpu_ops: Path, name: str, key: str, most_percent: float
+) -> None:
+    (table,) = [t for t in read_tables(gpu_ops / name) if t.ops.key == key]
+    exam = examine_time(table, shipped_sheets()[name])
+    assert exam is not None
+    assert exam.to_dict() == load_device(name).provenance["time_percent"][key]
+    assert exam.to_dict()["median_percent"] <= most_percent
+    for group in range(len(table.group_names)):  # never on both sides
+        assert len(set(exam.folds[table.groups == group].tolist())) == 1

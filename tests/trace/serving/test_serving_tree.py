@@ -1,0 +1,189 @@
+"""Serving trees: every family, every phase, and what stays equal between them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irene.errors import ConfigError, LimitError, SpecError
+from irene.spec import RunSpec
+from irene.trace import catalogue
+from irene.trace.serving import read_decoder, serving_tree
+from irene.trace.serving.counts import attended_pairs
+from irene.trace.serving.step import steps_of
+from irene.tree import ModelTree
+
+DECODERS = [
+    entry
+    for entry in catalogue.entries().values()
+    if entry.kind == "decoder" and entry.name != "openai-gpt"
+]
+
+
+@pytest.mark.parametrize("entry", DECODERS, ids=lambda entry: entry.name)
+def test_parameters_are_the_published_ones(entry: catalogue.Entry) -> None:
+    tree = serving_tree(entry.name, phase="decode", context_len=64)
+    rounded = 0.005  # some publish three digits
+    assert tree.root.params == pytest.approx(entry.params, rel=rounded)
+
+
+def test_active_parameters_of_a_mixture_decide_its_flops() -> None:
+    entry = catalogue.find("qwen3-235b-a22b")
+    assert entry is not None
+    assert entry.active_params is not None
+    tree = serving_tree(entry.name, phase="decode", context_len=1)
+    per_token = tree.total().flops / 2
+    embedding = 151_936 * 4096  # looked up, not multiplied
+    assert per_token == pytest.approx(entry.active_params - embedding, rel=0.02)
+
+
+def test_needs_no_torch() -> None:
+    code = (
+        "import sys; from irene.trace.serving import serving_tree; "
+        "serving_tree('gemma-2-9b', phase='generate', prompt_len=9, output_len=9); "
+        "assert not {'torch', 'transformers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode", "generate"])
+def test_survives_folding_and_json(phase: str) -> None:
+    tree = serving_tree("gpt-oss-20b", batch_size=4, phase=phase)
+    assert ModelTree.from_json(tree.to_json()) == tree
+    assert tree.unfold().fold() == tree
+    assert tree.unfold().total() == tree.total()
+
+
+def test_generation_is_its_steps() -> None:
+    sizes = {"batch_size": 32, "prompt_len": 700, "output_len": 400}
+    tree = serving_tree("llama-3.1-8b", phase="generate", **sizes)
+    prefill, decode = tree.root.children
+    assert (prefill.name, decode.name) == ("prefill", "decode")
+    assert prefill.flops + decode.flops == tree.root.flops
+    one = serving_tree("llama-3.1-8b", phase="prefill", seq_len=700)
+    # The head runs once for a prompt; the products are those of 32 prompts.
+    assert prefill.flops == pytest.approx(32 * one.total().flops, rel=1e-6)
+    # Weights are read by the decoding beside which prompts are read.
+    assert prefill.bytes_read / 32 < one.total().bytes_read - 2 * 7e9
+    step = serving_tree(
+        "llama-3.1-8b", phase="decode", batch_size=32, context_len=700 + 380
+    )
+    tokens = 399 / 400  # all but the first are decoded
+    assert decode.flops == pytest.approx(400 * step.total().flops * tokens, rel=0.01)
+
+
+def test_a_single_stream_reads_weights_for_its_prompt() -> None:
+    tree = serving_tree("llama-3.1-8b", phase="generate", prompt_len=9, output_len=1)
+    (prefill,) = tree.root.children
+    assert prefill.bytes_read > 2 * 7e9
+
+
+def test_ranks_share_layers_and_talk() -> None:
+    alone = serving_tree("llama-3.1-70b", phase="decode", context_len=512)
+    shared = serving_tree(
+        "llama-3.1-70b", phase="decode", context_len=512, tensor_parallel=4
+    )
+    reduce = shared.find("model.layers.0.mlp.all_reduce")
+    assert reduce.op == "all_reduce"
+    assert reduce.inputs == ((1, 8192), (4,))
+    assert reduce.bytes_written == 4 * 8192 * 2
+    heads = shared.find("model.layers.0.self_attn.attn").inputs[0][2]
+    assert heads == 64 // 4
+    assert shared.root.params == alone.root.params
+    assert shared.total().flops == pytest.approx(alone.total().flops, rel=0.01)
+    assert not [node for node in alone.nodes("ml") if node.op == "all_reduce"]
+
+
+@given(new=st.integers(1, 60), past=st.integers(0, 60), window=st.integers(0, 80))
+@settings(max_examples=60, deadline=None)
+def test_pairs_are_those_one_would_count(new: int, past: int, window: int) -> None:
+    seen = [past + i + 1 for i in range(new)]
+    counted = sum(min(each, window) if window else each for each in seen)
+    assert attended_pairs(new, past, window) == counted
+
+
+@given(
+    batch=st.integers(1, 3000),
+    prompt=st.integers(1, 40_000),
+    output=st.integers(1, 5000),
+)
+@settings(max_examples=80, deadline=None)
+def test_all_tokens_of_a_round_are_in_its_steps(
+    batch: int, prompt: int, output: int
+) -> None:
+    spec = RunSpec("m", batch, phase="generate", prompt_len=prompt, output_len=output)
+    prefill, *decode = steps_of(spec)
+    assert prefill.runs * prefill.tokens == pytest.approx(batch * prompt)
+    decoded = sum(step.runs * step.tokens for step in decode)
+    # Whole sequences in a step: half a sequence is rounded away at most.
+    assert abs(decoded - batch * (output - 1)) <= output / 2 + 1
+    assert prefill.beside < batch
+
+
+def test_the_usual_mean_context_and_the_one_given() -> None:
+    run = {"batch_size": 8, "phase": "generate", "prompt_len": 100, "output_len": 200}
+    usual = serving_tree("gpt2", **run).find("decode.transformer.h.0.attn.attn")
+    given_ = serving_tree("gpt2", context_len=150, **run)
+    assert usual.inputs[1][1] == 100 + 190
+    assert given_.find("decode.transformer.h.0.attn.attn").inputs[1][1] == 150
+
+
+def test_a_family_nobody_listed_is_read_as_a_llama_and_says_so() -> None:
+    config = dict(catalogue.entries()["llama-3.1-8b"].config, model_type="novel")
+    tree = serving_tree(config, phase="decode", context_len=8)
+    assert tree.root.params == 8_030_261_248
+    assert any("novel is unknown" in note for note in tree.notes)
+
+
+@pytest.mark.parametrize(
+    "name", ["bert-base-uncased", "t5-base", "vit-base-patch16-224"]
+)
+def test_what_is_no_decoder_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="not read as a decoder"):
+        serving_tree(name, phase="decode", context_len=8)
+
+
+def test_impossible_servings_are_refused() -> None:
+    with pytest.raises(SpecError, match="no serving"):
+        serving_tree("gpt2", phase="train")
+    with pytest.raises(SpecError, match="heads"):
+        serving_tree("gpt2", phase="decode", tensor_parallel=64)
+    with pytest.raises(LimitError, match="1,024 positions"):
+        serving_tree("gpt2", phase="generate", prompt_len=1000, output_len=500)
+
+
+def test_published_quantisation_is_read() -> None:
+    config = dict(catalogue.entries()["qwen3-8b"].config)
+    for given_, kind in (
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8_block"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "fp4"),
+        ({"quant_method": "awq", "bits": 4}, "int4"),
+    ):
+        decoder = read_decoder({**config, "quantization_config": given_})
+        assert decoder.weight_type == kind
+    assert read_decoder(config).weight_type == ""
+
+
+def test_the_text_part_of_a_model_that_sees() -> None:
+    text = {
+        k: v
+        for k, v in catalogue.entries()["gemma-3-4b-text"].config.items()
+        if k != "model_type"
+    }
+    seeing = {"model_type": "gemma3", "text_config": text, "vision_config": {}}
+    assert read_decoder(json.loads(json.dumps(seeing))).family == "gemma3_text"
+
+
+def test_latent_attention_keeps_one_small_vector_per_token() -> None:
+    tree = serving_tree("deepseek-v3", batch_size=4, phase="decode", context_len=1000)
+    attention = tree.find("model.layers.0.self_attn.attn")
+    assert attention.op == "latent_attention"
+    cache = 4 * 1000 * (512 + 64) * 2
+    assert attention.bytes_read == cache + 4 * 128 * 576 * 2
+    dense, sparse = (n for n in tree.nodes("module") if n.op == "deepseek_v3.layer")
+    assert (dense.count, sparse.count) == (3, 58)
