@@ -41,6 +41,34 @@ def test_the_document_is_a_tree_with_the_ledger_in_it(ledger: Ledger) -> None:
     assert tree.total().energy_j == pytest.approx(ledger.measured_j)
 
 
+def test_the_document_has_the_power_over_time(ledger: Ledger) -> None:
+    view = json.loads(ledger.to_json())["ledger"]["timeline"]
+    (curve,) = view["channels"]
+    edges, power_w = curve["time_s"], curve["power_w"]
+    assert len(edges) == len(power_w) + 1
+    assert edges[0] == 0.0
+    assert edges[-1] == pytest.approx(ledger.window_s, abs=1e-6)
+    assert sum(
+        watts * (end - start)
+        for watts, start, end in zip(power_w, edges, edges[1:], strict=False)
+        if watts is not None
+    ) == pytest.approx(ledger.measured_j, rel=0.01)
+    assert power_w[0] == pytest.approx(110.0)
+    assert [step["label"] for step in view["steps"]] == ["#1", "#2", "#3"]
+    starts = [module["start_s"] for module in view["modules"]]
+    assert starts == sorted(starts)
+    assert {"forward", "backward"} <= {module["phase"] for module in view["modules"]}
+
+
+def test_a_long_run_has_a_timeline_that_can_be_sent(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irene.account.timeline.MOST_STRETCHES", 2)
+    view = json.loads(ledger.to_json())["ledger"]["timeline"]
+    assert len(view["modules"]) == 2
+    assert len(view["steps"]) == 2
+
+
 @pytest.mark.parametrize("by", VIEWS)
 def test_csv_has_the_view_and_what_belongs_to_no_op(ledger: Ledger, by: str) -> None:
     rows = list(csv.DictReader(io.StringIO(ledger.to_csv(by))))

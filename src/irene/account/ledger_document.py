@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from irene.account.rows import energy_fields
+from irene.account.timeline import compact
 
 if TYPE_CHECKING:
     from irene.account.ledger import Ledger
@@ -53,5 +54,6 @@ def ledger_dict(ledger: Ledger, costs: ModelTree | None = None) -> dict[str, Any
         "by_op": [row.to_dict() for row in ledger.by_op()],
         "by_module": [row.to_dict() for row in ledger.by_module(costs)],
         "operations": [row.to_dict() for row in ledger.operations()],
+        "timeline": compact(ledger).to_dict(),
         "notes": list(ledger.notes),
     }

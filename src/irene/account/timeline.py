@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +14,13 @@ if TYPE_CHECKING:
     from irene.account.ledger import Ledger
     from irene.account.power import PowerSeries
 
-__all__ = ["Curve", "Stretch", "Timeline", "timeline"]
+__all__ = ["Curve", "Stretch", "Timeline", "compact", "timeline"]
 
 Floats = npt.NDArray[np.float64]
+
+COMPACT_DEPTH = 2
+COMPACT_POINTS = 600
+MOST_STRETCHES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,16 @@ class Stretch:
     start_s: float
     end_s: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values, times to the microsecond."""
+        return {
+            "scope": self.scope,
+            "phase": self.phase,
+            "device": self.device,
+            "start_s": round(self.start_s, 6),
+            "end_s": round(self.end_s, 6),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Curve:
@@ -48,6 +63,16 @@ class Curve:
 
     time_s: Floats
     power_w: Floats
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values: microseconds, milliwatts, null where not known."""
+        return {
+            "time_s": [round(time_s, 6) for time_s in self.time_s.tolist()],
+            "power_w": [
+                round(power_w, 3) if math.isfinite(power_w) else None
+                for power_w in self.power_w.tolist()
+            ],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +88,34 @@ class Timeline:
     curves: Mapping[str, Curve]
     stretches: tuple[Stretch, ...]
     steps: tuple[tuple[str, float, float], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values."""
+        return {
+            "channels": [
+                {"name": name, **curve.to_dict()} for name, curve in self.curves.items()
+            ],
+            "steps": [
+                {"label": label, "start_s": round(start, 6), "end_s": round(end, 6)}
+                for label, start, end in self.steps
+            ],
+            "modules": [stretch.to_dict() for stretch in self.stretches],
+        }
+
+
+def compact(ledger: Ledger) -> Timeline:
+    """A timeline that is small enough to be sent: less is marked where much ran.
+
+    The deepest level of modules that leaves at most `MOST_STRETCHES` is marked, and of
+    more at the first level the longest; steps likewise.
+    """
+    for depth in (COMPACT_DEPTH, 1):
+        found = timeline(ledger, depth, COMPACT_POINTS)
+        if len(found.stretches) <= MOST_STRETCHES:
+            break
+    longest = sorted(found.stretches, key=lambda one: one.start_s - one.end_s)
+    kept = sorted(longest[:MOST_STRETCHES], key=lambda one: one.start_s)
+    return Timeline(found.curves, tuple(kept), found.steps[:MOST_STRETCHES])
 
 
 def timeline(ledger: Ledger, depth: int, points: int) -> Timeline:

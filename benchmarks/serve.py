@@ -1,0 +1,217 @@
+"""A cached answer of `irene serve` against a bare endpoint that returns the same bytes.
+
+Both run in one process each under the same uvicorn with the same settings; 32 clients
+keep their connections and ask again as soon as they have their answer. The two take
+turns, so that whatever else the machine does meets both. Also: the first answer for a
+model that nobody has asked for, after start-up.
+
+    python benchmarks/serve.py [SECONDS]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+CLIENTS = 32
+ROUNDS = 6
+QUERY = "/api/v1/energy?model=bert-base-uncased&batch_size=8&seq_len=128"
+UNCACHED = ("roberta-base", "gpt2", "distilgpt2", "t5-small", "llama-3.2-1b")
+BARE = """
+import sys
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+body = open(sys.argv[1], "rb").read()
+packed = open(sys.argv[2], "rb").read()
+
+async def endpoint(request):
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers = {"content-encoding": "gzip"}
+        return Response(packed, media_type="application/json", headers=headers)
+    return Response(body, media_type="application/json")
+
+app = Starlette(routes=[Route("/api/v1/energy", endpoint)])
+uvicorn.run(app, port=int(sys.argv[3]), access_log=False, log_level="error")
+"""
+
+
+class Client(asyncio.Protocol):
+    """One keep-alive connection that asks again and again until a time."""
+
+    def __init__(self, request: bytes, ends: float, done: asyncio.Future[None]) -> None:
+        self.request, self.ends, self.done = request, ends, done
+        self.times_s: list[float] = []
+        self.buffer = bytearray()
+        self.missing = -1
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ask for the first time."""
+        self.transport = transport
+        self.ask()
+
+    def ask(self) -> None:
+        """Send the request."""
+        self.began = time.perf_counter()
+        self.transport.write(self.request)  # type: ignore[attr-defined]
+
+    def data_received(self, data: bytes) -> None:
+        """Ask again when the answer is whole."""
+        self.buffer += data
+        if self.missing < 0:
+            head, mark, _ = self.buffer.partition(b"\r\n\r\n")
+            if not mark:
+                return
+            assert head.startswith(b"HTTP/1.1 200"), head[:100]
+            length = re.search(rb"content-length: (\d+)", bytes(head), re.IGNORECASE)
+            assert length is not None
+            self.missing = len(head) + 4 + int(length[1])
+        if len(self.buffer) < self.missing:
+            return
+        now = time.perf_counter()
+        self.times_s.append(now - self.began)
+        self.buffer.clear()
+        self.missing = -1
+        if now < self.ends:
+            self.ask()
+        else:
+            self.transport.close()
+            self.done.set_result(None)
+
+
+async def load(port: int, seconds: float, gzip: bool) -> list[float]:
+    """Times of all requests of all clients, s."""
+    loop = asyncio.get_running_loop()
+    accept = "Accept-Encoding: gzip\r\n" if gzip else ""
+    request = f"GET {QUERY} HTTP/1.1\r\nHost: localhost\r\n{accept}\r\n".encode()
+    ends = time.perf_counter() + seconds
+    clients = []
+    for _ in range(CLIENTS):
+        done = loop.create_future()
+        _, client = await loop.create_connection(
+            lambda done=done: Client(request, ends, done), "127.0.0.1", port
+        )
+        clients.append(client)
+    await asyncio.gather(*(client.done for client in clients))
+    return [each for client in clients for each in client.times_s]
+
+
+@contextmanager
+def process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A server that ends with the block."""
+    made = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    try:
+        yield made
+    finally:
+        made.terminate()
+        made.wait(30)
+
+
+def fetch(url: str, gzip: bool = False) -> bytes:
+    """The body of an answer."""
+    headers = {"Accept-Encoding": "gzip"} if gzip else {}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
+        return bytes(answer.read())
+
+
+def wait_for(url: str) -> float:
+    """Wait until an address answers; how long that took, s."""
+    began = time.perf_counter()
+    while True:
+        try:
+            fetch(url)
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return time.perf_counter() - began
+
+
+def free_port() -> int:
+    """A port that nobody uses."""
+    import socket
+
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def told(name: str, times_s: list[float], seconds: float) -> str:
+    """One line of the table."""
+    cuts = statistics.quantiles(times_s, n=100)
+    rate = len(times_s) / seconds
+    return (
+        f"{name:28} {rate:8.0f} requests/s   p50 {cuts[49] * 1e3:6.2f} ms   "
+        f"p99 {cuts[98] * 1e3:6.2f} ms"
+    )
+
+
+def measure(ours: int, bare: int, seconds: float, gzip: bool) -> float:
+    """Both servers in turn; prints the table and returns the ratio of rates."""
+    times: dict[str, list[float]] = {"irene serve": [], "bare Starlette endpoint": []}
+    ports = {"irene serve": ours, "bare Starlette endpoint": bare}
+    ratios = []
+    for _ in range(ROUNDS):
+        found = {}
+        for name, port in ports.items():
+            found[name] = asyncio.run(load(port, seconds, gzip))
+            times[name] += found[name]
+        one, other = (len(each) for each in found.values())
+        ratios.append(one / other)
+    print(f"{CLIENTS} clients, {'gzip' if gzip else 'identity'}:")
+    for name, all_of_it in times.items():
+        print("  " + told(name, all_of_it, seconds * ROUNDS))
+    ratio = statistics.median(ratios)
+    span = f"{min(ratios):.2f}–{max(ratios):.2f}"
+    print(f"  ratio of requests/s: {ratio:.2f} (rounds {span})")
+    return ratio
+
+
+def uncached(root: str) -> None:
+    """Times of first answers."""
+    for name in UNCACHED:
+        began = time.perf_counter()
+        fetch(f"{root}/api/v1/energy?model={name}&batch_size=8&seq_len=128")
+        print(f"  first answer for {name:20} {time.perf_counter() - began:6.2f} s")
+
+
+def main(seconds: float) -> int:
+    """Run both servers and compare them."""
+    with tempfile.TemporaryDirectory() as folder:
+        port, bare = free_port(), free_port()
+        root = f"http://127.0.0.1:{port}"
+        serve = (
+            sys.executable, "-m", "irene", "serve", "--port", str(port), "--data-dir",
+            folder,
+        )  # fmt: skip
+        with process(*serve):
+            print(f"ready after {wait_for(root + '/readyz'):.1f} s")
+            uncached(root)
+            body, packed = fetch(root + QUERY), fetch(root + QUERY, gzip=True)
+            print(f"tree of bert-base: {len(body):,} bytes, {len(packed):,} as gzip")
+            files = Path(folder, "body"), Path(folder, "packed")
+            files[0].write_bytes(body)
+            files[1].write_bytes(packed)
+            words = (sys.executable, "-c", BARE, *map(str, files), str(bare))
+            with process(*words):
+                wait_for(f"http://127.0.0.1:{bare}/api/v1/energy")
+                ratios = [measure(port, bare, seconds, gzip) for gzip in (True, False)]
+    return 0 if min(ratios) >= 0.5 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]) if len(sys.argv) > 1 else 2.0))

@@ -1,0 +1,148 @@
+"""Tells those who follow jobs of every change, with one look at the store for all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from irene.serve.store.jobs import JobRecord, JobRecords
+
+__all__ = ["JobWatch", "TooManyError"]
+
+logger = logging.getLogger(__name__)
+LOOK_S = 0.25
+
+
+class TooManyError(Exception):
+    """As many streams are open as the server takes."""
+
+
+@dataclass(slots=True)
+class _Topic:
+    """A job that somebody follows."""
+
+    record: JobRecord
+    followers: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class JobWatch:
+    """Looks at the jobs that are followed.
+
+    Args:
+        records: Of the jobs.
+        most_streams: How many may follow at a time.
+
+    Attributes:
+        streams: How many follow.
+        stopping: Set when the server begins to stop: all streams end.
+    """
+
+    def __init__(self, records: JobRecords, most_streams: int) -> None:
+        self._records = records
+        self._most_streams = most_streams
+        self._topics: dict[str, _Topic] = {}
+        self._look: asyncio.Task[None] | None = None
+        self._closed = False
+        self.streams = 0
+        self.stopping: asyncio.Event | None = None
+
+    def reserve(self) -> None:
+        """Take one of the places; `leave` gives it back.
+
+        Raises:
+            TooManyError: There is none.
+        """
+        if self.streams >= self._most_streams or self._closed:
+            raise TooManyError
+        self.streams += 1
+
+    def leave(self) -> None:
+        """Give a place back."""
+        self.streams -= 1
+
+    async def follow(
+        self, record: JobRecord, beat_s: float
+    ) -> AsyncIterator[JobRecord | None]:
+        """Yield a job at every change until its end; None after a quiet while.
+
+        Args:
+            record: The job as it is now; it is yielded first.
+            beat_s: How long a quiet while is, s.
+        """
+        with self._topic(record) as topic:
+            seen = -1
+            while not self._closed:
+                record, changed = topic.record, topic.changed
+                if record.version != seen:
+                    seen = record.version
+                    yield record
+                if record.is_final:
+                    return
+                if topic.record is not record:
+                    continue
+                try:
+                    await asyncio.wait_for(changed.wait(), beat_s)
+                except TimeoutError:
+                    yield None
+
+    async def close(self) -> None:
+        """End all streams."""
+        self._end_streams()
+        if self._look is not None:
+            self._look.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._look
+
+    def _end_streams(self) -> None:
+        self._closed = True
+        for topic in self._topics.values():
+            topic.changed.set()
+
+    @contextmanager
+    def _topic(self, record: JobRecord) -> Iterator[_Topic]:
+        topic = self._topics.setdefault(record.id, _Topic(record))
+        if record.version > topic.record.version:
+            self._change(topic, record)
+        topic.followers += 1
+        if self._look is None or self._look.done():
+            self._look = asyncio.create_task(self._keep_looking())
+        try:
+            yield topic
+        finally:
+            topic.followers -= 1
+            if not topic.followers:
+                self._topics.pop(record.id, None)
+
+    async def _keep_looking(self) -> None:
+        while self._topics and not self._closed:
+            await asyncio.sleep(LOOK_S)
+            if self.stopping is not None and self.stopping.is_set():
+                self._end_streams()
+                return
+            try:
+                await self._look_once()
+            except SQLAlchemyError as error:
+                logger.warning("cannot look at the jobs: %s", error)
+
+    async def _look_once(self) -> None:
+        keys = list(self._topics)
+        versions = await asyncio.to_thread(self._records.versions, keys)
+        for key, version in versions.items():
+            topic = self._topics.get(key)
+            if topic is None or version <= topic.record.version:
+                continue
+            record = await asyncio.to_thread(self._records.get, key)
+            if record is not None:
+                self._change(topic, record)
+
+    def _change(self, topic: _Topic, record: JobRecord) -> None:
+        topic.record = record
+        waiting, topic.changed = topic.changed, asyncio.Event()
+        waiting.set()

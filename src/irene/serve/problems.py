@@ -1,0 +1,82 @@
+"""Errors as clients see them: `application/problem+json` (RFC 9457)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from irene.errors import IreneError, UnknownModelError, UsageError
+
+__all__ = [
+    "MEDIA_TYPE",
+    "Problem",
+    "problem_document",
+    "problem_of",
+    "wrong_parameters",
+]
+
+MEDIA_TYPE = "application/problem+json"
+LONGEST_DETAIL = 2_000
+MOST_TOLD = 5
+
+
+class Problem(IreneError):  # noqa: N818  as RFC 9457 calls it
+    """What a request ends with when it cannot be answered.
+
+    Attributes:
+        status: HTTP status.
+        detail: What happened, and what to do.
+        headers: To be sent along.
+    """
+
+    def __init__(
+        self, status: int, detail: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.headers = dict(headers or {})
+
+
+def problem_of(error: IreneError) -> Problem:
+    """The problem that an error of ours is to a client."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, UnknownModelError):
+        return Problem(404, str(error))
+    if isinstance(error, UsageError) or error.exit_code == UsageError.exit_code:
+        return Problem(400, str(error))
+    return Problem(500, str(error))
+
+
+def wrong_parameters(errors: Sequence[Mapping[str, Any]]) -> Problem:
+    """The problem of a request whose parameters are not of the right form.
+
+    Args:
+        errors: As pydantic tells them.
+    """
+    told = []
+    for error in errors[:MOST_TOLD]:
+        where = ".".join(str(part) for part in error.get("loc", ())[1:])
+        told.append(f"{where}: {error.get('msg', 'wrong')}" if where else error["msg"])
+    more = len(errors) - MOST_TOLD
+    return Problem(422, "; ".join(told) + (f"; and {more} more" if more > 0 else ""))
+
+
+def problem_document(problem: Problem, instance: str) -> bytes:
+    """The body of a problem.
+
+    Args:
+        problem: What happened.
+        instance: Path that was asked for.
+    """
+    document = {
+        "type": "about:blank",
+        "title": HTTPStatus(problem.status).phrase,
+        "status": problem.status,
+        "detail": problem.detail[:LONGEST_DETAIL],
+        "instance": instance,
+    }
+    return json.dumps(document).encode()

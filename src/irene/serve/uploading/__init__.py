@@ -1,0 +1,10 @@
+"""Files from strangers: read in a bounded way, checked, never run.
+
+- `bounded_json`: JSON text, packed or not, that cannot blow up.
+- `documents`: which kind of document it is, and whether it holds together.
+- `model_types`: the model types that transformers has built in.
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,65 @@
+// From joules per query to kilowatt-hours, money and CO2e, with the server's formula.
+
+export const JOULES_PER_KWH = 3.6e6;
+export const DAYS_PER_YEAR = 365.25;
+
+/**
+ * @typedef {{joules: number, low: number, high: number}} Range
+ * @typedef {{perDay: number, price: number | null, intensity: number, pue: number}} Terms
+ * @typedef {{value: number, low: number, high: number}} Amount
+ * @typedef {{name: string, queries: number, kwh: Amount, money: Amount | null, kg: Amount}} Line
+ */
+
+/**
+ * @param {Range} energy J per query
+ * @param {number} factor
+ * @returns {Amount}
+ */
+function amount(energy, factor) {
+  return { value: energy.joules * factor, low: energy.low * factor, high: energy.high * factor };
+}
+
+/**
+ * What queries cost: one, a million, a day's and a year's.
+ * @param {Range} perQuery J
+ * @param {Terms} terms intensity in g CO2e per kWh
+ * @returns {Line[]}
+ */
+export function costLines(perQuery, { perDay, price, intensity, pue }) {
+  /** @type {[string, number][]} */
+  const amounts = [
+    ["one query", 1],
+    ["a million queries", 1e6],
+    ["a day", perDay],
+    ["a month", (perDay * DAYS_PER_YEAR) / 12],
+    ["a year", perDay * DAYS_PER_YEAR],
+  ];
+  return amounts.map(([name, queries]) => {
+    const kwh = (queries * pue) / JOULES_PER_KWH;
+    return {
+      name,
+      queries,
+      kwh: amount(perQuery, kwh),
+      money: price === null ? null : amount(perQuery, kwh * price),
+      kg: amount(perQuery, (kwh * intensity) / 1000),
+    };
+  });
+}
+
+/**
+ * A slider of even steps of the logarithm: 1, 2, 5, 10, 20, …
+ * @param {number} position whole number from 0
+ */
+export function roundAmount(position) {
+  const [ten, step] = [Math.floor(position / 3), position % 3];
+  return /** @type {number} */ ([1, 2, 5][step]) * 10 ** ten;
+}
+
+/** @param {number} value */
+export function amountPosition(value) {
+  let best = 0;
+  for (let position = 0; position <= 36; position++) {
+    if (Math.abs(Math.log(roundAmount(position) / value)) < Math.abs(Math.log(roundAmount(best) / value))) best = position;
+  }
+  return best;
+}

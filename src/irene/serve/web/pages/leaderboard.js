@@ -1,0 +1,185 @@
+// All models by their energy: filters, sort, units.
+
+import { html, useEffect, useMemo } from "../vendor/preact.js";
+import { Busy } from "../components/Busy.js";
+import { Choice, Entry, Segments, SortHead } from "../components/Controls.js";
+import { ExportMenu } from "../components/ExportMenu.js";
+import { Problem } from "../components/Problem.js";
+import { RunForm } from "../components/RunForm.js";
+import { useAnswer } from "../lib/answer.js";
+import { apiUrl } from "../lib/api.js";
+import { counted, energyPer, intervalPer, joulesPerGflop, matching, PER, SORTS, sorted } from "../lib/board.js";
+import { barsSvg } from "../lib/drawings.js";
+import { count, flops, integer, interval, joules, plural, si } from "../lib/format.js";
+import { readRun, runChanges, runOptions } from "../lib/run.js";
+import { choice, flag, list, number, text, writeQuery } from "../lib/state.js";
+import { commandLine, writeSubject } from "../lib/subjects.js";
+
+export const title = "Leaderboard";
+
+const PARAMS = [["", "any"], ["1e7", "10 M"], ["3e7", "30 M"], ["1e8", "100 M"], ["3e8", "300 M"], ["1e9", "1 G"], ["3e9", "3 G"], ["1e10", "10 G"]];
+const MOST_COMPARED = 6;
+const POLL_MS = 1500;
+
+/** @param {{query: any, setQuery: any}} props */
+export default function LeaderboardPage({ query, setQuery }) {
+  const run = readRun(query);
+  const per = choice(query, "per", PER);
+  const by = choice(query, "sort", SORTS);
+  const down = flag(query, "down");
+  const wanted = {
+    search: text(query, "search"),
+    family: text(query, "family"),
+    kind: text(query, "kind"),
+    least: number(query, "min_params", 0),
+    most: number(query, "max_params", Infinity),
+  };
+  const limit = text(query, "limit");
+  const answer = useBoard({ ...run, limit });
+  const all = answer.document?.models ?? [];
+  const pending = answer.document?.pending ?? 0;
+  const shown = useMemo(() => sorted(matching(all, wanted), by, down, per), [answer.document, JSON.stringify(wanted), by, down, per]);
+  const picked = list(query, "pick").filter((name) => all.some((/** @type {any} */ each) => each.model === name));
+  const filters = { family: wanted.family, kind: wanted.kind, min_params: text(query, "min_params"), max_params: text(query, "max_params") };
+  return html`<div class="page">
+    <header class="page-head">
+      <div><h1>Leaderboard</h1>
+        <p class="lede" role="status">${answer.document ? headline(shown, per, all.length) : "All models of the catalogue by their energy."}</p></div>
+      <${ExportMenu}
+        name="leaderboard" csv=${() => cells(shown)}
+        svg=${shown.length ? () => barsSvg(`Energy per ${per}`, shown.filter((each) => each.energy).map((each) => ({ label: each.model, value: energyPer(each, per), text: joules(energyPer(each, per)) }))) : undefined} json=${() => answer.document}
+        api=${() => apiUrl("/leaderboard", { ...run, ...filters, limit })}
+        cli=${() => commandLine("leaderboard", wanted.search.split(/\s+/).filter(Boolean), { ...runOptions(run), ...filters, limit })}
+      />
+    </header>
+    <div class="with-side">
+      <aside class="side" aria-label="Settings">
+        <fieldset class="group"><legend>Which models</legend>
+          <${Entry} label="Search" type="search" search value=${wanted.search} placeholder="name, family or kind" onChange=${(/** @type {string} */ words) => setQuery({ search: words }, { replace: true })} />
+          <div class="field-row">
+            <${Choice} label="Family" value=${wanted.family} options=${choices(all, "family", wanted.family)} onChange=${(/** @type {string} */ value) => setQuery({ family: value })} />
+            <${Choice} label="Kind" value=${wanted.kind} options=${choices(all, "kind", wanted.kind)} onChange=${(/** @type {string} */ value) => setQuery({ kind: value })} />
+            <${Choice} label="Parameters from" value=${text(query, "min_params")} options=${PARAMS} onChange=${(/** @type {string} */ value) => setQuery({ min_params: value })} />
+            <${Choice} label="up to" value=${text(query, "max_params")} options=${PARAMS} onChange=${(/** @type {string} */ value) => setQuery({ max_params: value })} />
+          </div>
+          <${Choice} label="Catalogue" value=${limit} options=${limits(limit)} onChange=${(/** @type {string} */ value) => setQuery({ limit: value })} />
+          <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === PER[0] ? null : value })} />
+        </fieldset>
+        <${RunForm} run=${run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
+      </aside>
+      <section class="main-column" aria-busy=${answer.busy}>
+        ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
+        ${(answer.busy || pending > 0) && html`<${Busy} inline=${!!all.length} label=${pending ? `${integer(all.length)} models; ${integer(pending)} more are being predicted, once for these settings` : "Predicting"} />`}
+        ${picked.length > 0 && html`<p class="panel picked-bar">
+          <a class="button" href=${`/compare${writeQuery({ subject: picked.map((name) => writeSubject(name, {})), ...runChanges(run) })}`}>Compare ${plural(picked.length, "model")}</a>
+          <button type="button" class="quiet" onClick=${() => setQuery({ pick: null })}>Clear</button>
+          <span>${picked.join(", ")}</span></p>`}
+        ${answer.document && html`<div class="panel"><${Table} shown=${shown} per=${per} by=${by} down=${down} run=${run} picked=${picked} setQuery=${setQuery} /></div>
+          ${answer.document.left_out?.length > 0 && html`<details class="notes"><summary>Left out (${answer.document.left_out.length})</summary><ul>
+            ${answer.document.left_out.map((/** @type {any} */ each) => html`<li>${typeof each === "string" ? each : `${each.model}: ${each.problem ?? each.reason ?? ""}`}</li>`)}</ul></details>`}`}
+      </section>
+    </div>
+  </div>`;
+}
+
+/**
+ * How much of the catalogue: all takes a while the first time.
+ * @param {string} now
+ */
+function limits(now) {
+  const known = ["", "20", "50", "100"];
+  return (known.includes(now) ? known : [...known, now]).map((each) => [each, each ? `the ${each} smallest` : "all models"]);
+}
+
+/**
+ * Hook: the board, with what is known at once, asked again while models are missing.
+ * @param {Record<string, string>} run
+ */
+function useBoard(run) {
+  const answer = useAnswer("/leaderboard", { ...run, partial: "true" }, { wait: 300 });
+  const pending = answer.document?.pending ?? 0;
+  useEffect(() => {
+    if (!pending || answer.busy) return undefined;
+    const timer = setTimeout(answer.retry, POLL_MS);
+    return () => clearTimeout(timer);
+  }, [answer.document, answer.busy]);
+  return { ...answer, busy: answer.busy && !pending };
+}
+
+/**
+ * @param {any[]} all
+ * @param {"family" | "kind"} field
+ * @param {string} now
+ * @returns {[string, string][]}
+ */
+function choices(all, field, now) {
+  const known = counted(all, field).map(([name, number]) => /** @type {[string, string]} */ ([name, `${name} (${number})`]));
+  const own = now && !known.some(([name]) => name === now) ? [/** @type {[string, string]} */ ([now, now])] : [];
+  return [["", "any"], ...own, ...known];
+}
+
+/**
+ * @param {any[]} shown
+ * @param {string} per
+ * @param {number} whole
+ */
+function headline(shown, per, whole) {
+  const known = shown.filter((each) => each.energy);
+  if (!known.length) return `None of ${integer(whole)} models fits these filters.`;
+  const [least, most] = known.reduce(([low, high], each) => [
+    energyPer(each, per) < energyPer(low, per) ? each : low,
+    energyPer(each, per) > energyPer(high, per) ? each : high,
+  ], [known[0], known[0]]);
+  return html`${plural(shown.length, "model")}: from <strong>${least.model}</strong> at ${joules(energyPer(least, per))}${" "}
+    to <strong>${most.model}</strong> at ${joules(energyPer(most, per))} per ${per}.`;
+}
+
+/** @param {{shown: any[], per: string, by: string, down: boolean, run: any, picked: string[], setQuery: any}} props */
+function Table({ shown, per, by, down, run, picked, setQuery }) {
+  const most = shown.reduce((all, each) => Math.max(all, energyPer(each, per) || 0), 0);
+  const onSort = (/** @type {string} */ name, /** @type {boolean} */ isDown) => setQuery({ sort: name === "energy" ? null : name, down: isDown ? 1 : null });
+  const pick = (/** @type {string} */ name, /** @type {boolean} */ on) =>
+    setQuery({ pick: on ? [...picked, name].slice(-MOST_COMPARED) : picked.filter((each) => each !== name) }, { replace: true });
+  const head = { by, down, onSort };
+  return html`<div class="table-scroll tall" tabindex="0" role="region" aria-label="Models by energy">
+    <table class="data board">
+      <thead><tr>
+        <th scope="col"><span class="visually-hidden">Pick to compare</span></th>
+        <th scope="col" class="number">#</th>
+        <${SortHead} ...${head} name="model">Model</${SortHead}>
+        <${SortHead} ...${head} name="family">Family</${SortHead}>
+        <${SortHead} ...${head} name="energy" number>J per ${per}</${SortHead}>
+        <th scope="col" class="number">Interval</th>
+        <${SortHead} ...${head} name="params" number first="down">Parameters</${SortHead}>
+        <${SortHead} ...${head} name="flops" number first="down">Compute</${SortHead}>
+        <${SortHead} ...${head} name="efficiency" number>J per GFLOP</${SortHead}>
+      </tr></thead>
+      <tbody>${shown.map((each, index) => {
+        const energy = energyPer(each, per);
+        const [low, high] = intervalPer(each, per);
+        return html`<tr key=${each.model}>
+          <td><input type="checkbox" aria-label=${`Pick ${each.model} to compare`} checked=${picked.includes(each.model)} onChange=${(/** @type {any} */ event) => pick(each.model, event.target.checked)} /></td>
+          <td class="number hint">${index + 1}</td>
+          <th scope="row"><a href=${`/${writeQuery({ model: each.model, ...runChanges(run) })}`}>${each.model}</a></th>
+          <td>${each.family}</td>
+          ${each.energy
+            ? html`<td class="number energy-cell"><span class="cell-bar" aria-hidden="true" style=${{ width: `${most ? (energy / most) * 100 : 0}%` }}></span><span class="cell-text">${joules(energy)}</span></td>
+                <td class="number hint">${interval(energy, low, high)}${each.is_extrapolated && html` <abbr title="extrapolated: outside what was measured">ext.</abbr>`}</td>`
+            : html`<td colspan="2" class="hint">${each.problem || "not known"}</td>`}
+          <td class="number">${count(each.params)}</td>
+          <td class="number">${flops(each.flops)}</td>
+          <td class="number">${si(joulesPerGflop(each), "J")}</td>
+        </tr>`;
+      })}</tbody>
+    </table>
+  </div>`;
+}
+
+/** @param {any[]} shown */
+function cells(shown) {
+  const head = ["place", "model", "family", "kind", "params", "energy_j", "low_j", "high_j", "source", "per_sequence_j", "per_token_j", "flops", "is_extrapolated", "problem"];
+  return [head, ...shown.map((each, index) => [
+    index + 1, each.model, each.family, each.kind, each.params, each.energy?.joules, each.energy?.low, each.energy?.high,
+    each.energy?.source, each.per_sequence_j, each.per_token_j, each.flops, each.is_extrapolated, each.problem,
+  ])];
+}

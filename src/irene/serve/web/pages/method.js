@@ -1,0 +1,129 @@
+// Where the figures come from: method, data, how good it is, what it covers.
+
+import { html } from "../vendor/preact.js";
+import { useAnswer } from "../lib/answer.js";
+import { digits, integer, percent } from "../lib/format.js";
+import { text } from "../lib/state.js";
+import { Busy } from "../components/Busy.js";
+import { Problem } from "../components/Problem.js";
+import { HardwareSelect } from "../components/SpecForm.js";
+
+export const title = "Method and provenance";
+
+const LEVELS = [["ml", "primitive"], ["module", "module"], ["model", "whole model"]];
+/** @type {Record<string, string>} */
+const SPLITS = {
+  model: "a model it never saw",
+  family: "a family it never saw",
+  small: "smaller sizes than it saw",
+  large: "larger sizes than it saw",
+};
+
+/** @param {{query: any, setQuery: (changes: any) => void}} props */
+export default function Method({ query, setQuery }) {
+  const { document, error, busy, retry } = useAnswer("/hardware");
+  const wanted = text(query, "hardware", "pc1");
+  const entry = document?.hardware.find((/** @type {any} */ each) => nameOf(each) === wanted) ?? document?.hardware[0];
+  return html`<div class="page">
+    <section class="prose">
+      <h1>Where the figures come from</h1>
+      <p>
+        A model is traced once on tensors without data: that gives every operation with its shapes, FLOPs and bytes.
+        A predictor for the chosen hardware turns each primitive's shapes into joules; energies are then composed up
+        the tree, with an interval at every node. Nothing is run on the hardware when you ask, and nothing you type
+        leaves this server.
+      </p>
+      <p>
+        The tree, and the composition of energies along it, are those of IrEne (Cao, Lal, Trivedi and Balasubramanian,${" "}
+        <cite>IrEne: Interpretable Energy Prediction for Transformers</cite>, ACL 2021). What a predictor was made
+        from, and what part of the machine its energies cover, is below; other machines use more or less.
+      </p>
+    </section>
+    ${error && html`<${Problem} error=${error} retry=${retry} />`}
+    ${busy && !document && html`<${Busy} label="Reading" />`}
+    ${entry && html`<${Hardware} entry=${entry} setQuery=${setQuery} />`}
+  </div>`;
+}
+
+/** @param {any} entry */
+const nameOf = (entry) => entry.hardware?.name ?? entry.name;
+
+/** @param {{entry: any, setQuery: (changes: any) => void}} props */
+function Hardware({ entry, setQuery }) {
+  const about = entry.hardware ?? entry;
+  const { provenance = {}, domain = {}, widths = {} } = entry;
+  return html`
+    <section class="panel method-hardware" aria-labelledby="method-hardware">
+      <h2 id="method-hardware">Hardware and data</h2>
+      <${HardwareSelect} value=${about.name} onChange=${(/** @type {any} */ c) => setQuery({ hardware: c.hardware === "pc1" ? null : c.hardware })} />
+      <dl class="facts wide">
+        ${[
+          ["machine", about.description],
+          ["energy covers", about.covers],
+          ["predictor", about.predictor],
+          ["learned from", provenance.data],
+          ["method", provenance.method],
+          ["made", [provenance.date, provenance.software].filter(Boolean).join(", ")],
+          ...scope(domain),
+          ...others(provenance, ["data", "method", "date", "software", "models", "coverage"]),
+          ...others(entry.datasheet, ["name", "description"]),
+        ].filter(([, value]) => value).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}
+      </dl>
+    </section>
+    ${heldOut(entry) && html`<section class="panel" aria-labelledby="method-errors">
+      <h2 id="method-errors">How far off it is, held out</h2>
+      <${Errors} rows=${heldOut(entry)} />
+      <p class="soft">Mean error in percent, on measurements that were kept from the predictor.</p>
+    </section>`}
+    ${widths.inside && html`<section class="panel" aria-labelledby="method-widths">
+      <h2 id="method-widths">Width of the interval${provenance.coverage ? ` that holds ${percent(provenance.coverage)} of measurements` : ""}</h2>
+      <${Errors} rows=${[["within what was measured", percents(widths.inside)], ["beyond it", percents(widths.outside)]]} sign="±" />
+      <p class="soft">Runs beyond what was measured say so in a note above their tree.</p>
+    </section>`}`;
+}
+
+/**
+ * What else is stated, as it is.
+ * @param {Record<string, any> | undefined} fields
+ * @param {string[]} shown already
+ * @returns {[string, string][]}
+ */
+function others(fields, shown) {
+  return Object.entries(fields ?? {})
+    .filter(([name, value]) => !shown.includes(name) && (typeof value === "number" || (typeof value === "string" && value)))
+    .map(([name, value]) => [name.replaceAll("_", " "), typeof value === "number" ? (Number.isInteger(value) ? integer(value) : digits(value, 4)) : value]);
+}
+
+/** @param {any} domain @returns {[string, string][]} */
+function scope(domain) {
+  const between = (/** @type {number[] | undefined} */ pair) => (pair ? `${integer(pair[0])} to ${integer(pair[1])}` : "");
+  return [
+    ["models measured", (domain.models ?? []).join(", ")],
+    ["tokens per run", between(domain.tokens)],
+    ["sequence lengths", between(domain.lengths)],
+    ["widths of weights", between(domain.widths)],
+    ["number format", domain.dtype],
+    ["software", domain.software],
+  ];
+}
+
+/** @param {any} entry @returns {[string, Record<string, number>][] | null} */
+function heldOut(entry) {
+  const errors = entry.provenance?.held_out_errors_percent;
+  if (!errors) return null;
+  return Object.entries(errors).map(([split, values]) => [SPLITS[split] ?? split, /** @type {any} */ (values)]);
+}
+
+/** @param {Record<string, number>} shares logarithms of a factor */
+function percents(shares) {
+  return Object.fromEntries(Object.entries(shares ?? {}).map(([name, value]) => [name, (Math.exp(value) - 1) * 100]));
+}
+
+/** @param {{rows: any, sign?: string}} props */
+function Errors({ rows, sign = "" }) {
+  return html`<div class="table-wrap"><table>
+    <thead><tr><th scope="col">case</th>${LEVELS.map(([, words]) => html`<th scope="col" class="right">${words}</th>`)}</tr></thead>
+    <tbody>${rows.map((/** @type {[string, Record<string, number>]} */ [name, values]) => html`<tr><th scope="row">${name}</th>
+      ${LEVELS.map(([level]) => html`<td class="right">${values[/** @type {string} */ (level)] === undefined ? "–" : `${sign}${digits(values[/** @type {string} */ (level)], 2)} %`}</td>`)}</tr>`)}</tbody>
+  </table></div>`;
+}

@@ -1,0 +1,257 @@
+// Other sizes and settings: a heat map or curves, and which number the energy follows.
+
+import { html, useMemo, useRef, useState } from "../vendor/preact.js";
+import { Busy } from "../components/Busy.js";
+import { Bars, Chart, Line, Scatter } from "../components/Chart.js";
+import { Entry, Notes, Segments } from "../components/Controls.js";
+import { ExportMenu } from "../components/ExportMenu.js";
+import { useDark } from "../components/Page.js";
+import { Problem } from "../components/Problem.js";
+import { RunForm } from "../components/RunForm.js";
+import { useAnswer } from "../lib/answer.js";
+import { apiUrl } from "../lib/api.js";
+import { inkOn, ramp, series } from "../lib/colour.js";
+import { mapSvg } from "../lib/drawings.js";
+import { change, digits, integer, interval, joules } from "../lib/format.js";
+import { axes, grouped, listValues, MOST_CELLS, outcomeEnergy, table } from "../lib/grid.js";
+import { FIRST_MODEL, readRun, runChanges, runOptions, USUAL } from "../lib/run.js";
+import { choice, list, text, writeQuery } from "../lib/state.js";
+import { commandLine } from "../lib/subjects.js";
+
+export const title = "What if";
+
+const PER = ["sequence", "token", "run"];
+const WORDS = { batch_size: "batch size", seq_len: "sequence length" };
+
+/** @param {string} name */
+const words = (name) => WORDS[/** @type {"seq_len"} */ (name)] ?? name;
+
+/** @param {{query: any, setQuery: any}} props */
+export default function WhatIfPage({ query, setQuery }) {
+  const sets = list(query, "set");
+  const usual = sets.length > 0 ? USUAL : { ...USUAL, batch_size: "1,2,4,8,16,32", seq_len: "32,64,128,256,512" };
+  const run = readRun(query, usual);
+  const model = text(query, "model", FIRST_MODEL);
+  const [batch, seq] = [String(run.batch_size), String(run.seq_len)];
+  const per = choice(query, "per", PER);
+  const view = choice(query, "view", ["map", "curve"]);
+  const [batches, lengths] = [listValues(batch), listValues(seq)];
+  const several = (batches?.length ?? 0) * (lengths?.length ?? 0);
+  const problem = !batches || !lengths ? "" : several > MOST_CELLS ? `${integer(several)} sizes are too many at once; at most ${MOST_CELLS}.` : "";
+  const params = { model, ...run, set: sets };
+  const answer = useAnswer(batches && lengths && !problem ? "/what-if" : null, params, { wait: 250 });
+  const { document } = answer;
+  const frame = useRef(/** @type {HTMLElement | null} */ (null));
+  return html`<div class="page">
+    <header class="page-head">
+      <div><h1>What if</h1><p class="lede" role="status">${document ? headline(document, per) : "How the energy follows sizes and settings."}</p></div>
+      <${ExportMenu}
+        name=${`what-if-${model}`} csv=${() => cells(document)} json=${() => document} api=${() => apiUrl("/what-if", params)}
+        svg=${view === "curve" ? () => frame.current?.querySelector("svg") ?? null : () => drawnMap(document, per)}
+        cli=${() => commandLine("what-if", [model], { ...runOptions(run), set: sets })}
+      />
+    </header>
+    <div class="with-side">
+      <aside class="side" aria-label="Settings">
+        <fieldset class="group"><legend>What to vary</legend>
+          <${Entry} label="Batch sizes" value=${batch} problem=${batches ? "" : "Whole numbers as 1,8,32 or 8:64:8"} hint="1,8,32 or from:to:step" onChange=${(/** @type {string} */ value) => setQuery({ batch_size: value })} />
+          <${Entry} label="Sequence lengths" value=${seq} problem=${lengths ? "" : "Whole numbers as 64,128 or 64:512:64"} onChange=${(/** @type {string} */ value) => setQuery({ seq_len: value })} />
+          <${Entry} label="Fields of the config" value=${sets.join(" ")} placeholder="num_hidden_layers=6,12" hint="FIELD=VALUE,… with spaces between" onChange=${(/** @type {string} */ value) => setQuery({ set: value.split(/\s+/).filter(Boolean) })} />
+        </fieldset>
+        <fieldset class="group"><legend>Show</legend>
+          <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === PER[0] ? null : value })} />
+          <${Segments} label="As" value=${view} options=${[["map", "heat map"], ["curve", "curves"]]} onChange=${(/** @type {string} */ value) => setQuery({ view: value === "map" ? null : value })} />
+        </fieldset>
+        <${RunForm} model=${model} run=${run} without=${["batch_size", "seq_len"]} onModel=${(/** @type {string} */ name) => setQuery({ model: name })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next, usual), how)} />
+      </aside>
+      <section class="main-column" aria-busy=${answer.busy} ref=${frame}>
+        ${problem && html`<${Problem} error=${new Error(problem)} />`}
+        ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
+        ${answer.busy && html`<${Busy} inline=${!!document} label="Predicting every size" />`}
+        ${document && html`<${Groups} document=${document} per=${per} view=${view} run=${run} model=${model} />
+          <${Notes} notes=${[...new Set(document.rows.flatMap((/** @type {any} */ row) => row.notes))]} />`}
+        <${Sensitivity} model=${model} run=${run} />
+      </section>
+    </div>
+  </div>`;
+}
+
+/**
+ * @param {any} document
+ * @param {string} per
+ */
+function headline(document, per) {
+  const known = document.rows.filter((/** @type {any} */ row) => !Number.isNaN(outcomeEnergy(row, per)));
+  if (!known.length) return "None of these sizes can be run.";
+  const best = known.reduce((/** @type {any} */ least, /** @type {any} */ row) => (outcomeEnergy(row, per) < outcomeEnergy(least, per) ? row : least));
+  const settings = Object.entries(best.settings).map(([name, value]) => `${words(name)} ${value}`).join(", ");
+  return html`${document.model} takes least at ${settings}: <strong>${joules(outcomeEnergy(best, per))}</strong> per ${per}.`;
+}
+
+/** @param {{document: any, per: string, view: string, run: any, model: string}} props */
+function Groups({ document, per, view, run, model }) {
+  const { rows, columns, others } = useMemo(() => axes(document.choices), [document]);
+  const groups = useMemo(() => grouped(document.rows, others), [document]);
+  const values = document.rows.map((/** @type {any} */ row) => outcomeEnergy(row, per)).filter(Number.isFinite);
+  const scale = { least: Math.min(...values), most: Math.max(...values) };
+  return html`${[...groups].map(([name, outcomes]) => html`<div class="panel" key=${name}>
+    ${name && html`<h2>${name}</h2>`}
+    ${view === "curve"
+      ? html`<${Curves} outcomes=${outcomes} rows=${rows} columns=${columns} per=${per} />`
+      : html`<${HeatMap} outcomes=${outcomes} rows=${rows} columns=${columns} per=${per} scale=${scale} run=${run} model=${model} />`}
+  </div>`)}`;
+}
+
+/**
+ * @param {number} value
+ * @param {{least: number, most: number}} scale
+ */
+function level(value, { least, most }) {
+  if (!(value > 0) || most <= least) return 0.15;
+  return 0.05 + 0.95 * (Math.log(value / least) / Math.log(most / least));
+}
+
+/** @param {{outcomes: any[], rows: string, columns: string, per: string, scale: any, run: any, model: string}} props */
+function HeatMap({ outcomes, rows, columns, per, scale, run, model }) {
+  const dark = useDark();
+  const cellsOf = table(outcomes, rows, columns);
+  const [shown, setShown] = useState(/** @type {any} */ (null));
+  const base = outcomes[0];
+  return html`<div class="table-scroll" tabindex="0" role="region" aria-label="Heat map">
+    <table class="heat">
+      <caption>Energy per ${per}${columns ? html`; columns: ${words(columns)}` : ""}</caption>
+      <thead><tr><th scope="col">${words(rows)}</th>${cellsOf.columns.map((column) => html`<th scope="col" class="number">${column}</th>`)}</tr></thead>
+      <tbody>${cellsOf.rows.map((row) => html`<tr key=${row}><th scope="row" class="number">${row}</th>
+        ${cellsOf.columns.map((column) => {
+          const outcome = cellsOf.cell(row, column);
+          const energy = outcome ? outcomeEnergy(outcome, per) : NaN;
+          if (!outcome || Number.isNaN(energy)) return html`<td class="number none" title=${outcome?.problem ?? ""}>–</td>`;
+          const at = level(energy, scale);
+          const link = sizeLink(outcome, run, model);
+          const inside = joules(energy);
+          return html`<td class="number" style=${{ background: ramp(at, dark), color: inkOn(at, dark) }} onPointerEnter=${() => setShown(outcome)}>
+            ${link ? html`<a href=${link} onFocus=${() => setShown(outcome)}>${inside}</a>` : inside}</td>`;
+        })}
+      </tr>`)}</tbody>
+    </table>
+    <p class="readout" role="status">${shown ? described(shown, per, base) : html`<span class="hint">Point at a size for its interval; click to explore it.</span>`}</p>
+  </div>`;
+}
+
+/**
+ * @param {any} outcome
+ * @param {any} run
+ * @param {string} model
+ */
+function sizeLink(outcome, run, model) {
+  const known = Object.keys(outcome.settings).every((name) => name in run);
+  if (!known) return "";
+  const settings = Object.fromEntries(Object.entries(outcome.settings).map(([name, value]) => [name, String(value)]));
+  return `/${writeQuery({ model, ...runChanges({ ...run, ...settings }) })}`;
+}
+
+/**
+ * @param {any} outcome
+ * @param {string} per
+ * @param {any} base
+ */
+function described(outcome, per, base) {
+  const energy = outcomeEnergy(outcome, per);
+  return html`<strong>${Object.entries(outcome.settings).map(([name, value]) => `${words(name)} ${value}`).join(", ")}</strong>
+    <span>${joules(energy)} per ${per} <span class="hint">${interval(outcome.energy.joules, outcome.energy.low, outcome.energy.high)}</span></span>
+    <span>${change(energy / outcomeEnergy(base, per) - 1)} against the first</span>`;
+}
+
+/** @param {{outcomes: any[], rows: string, columns: string, per: string}} props */
+function Curves({ outcomes, rows, columns, per }) {
+  const dark = useDark();
+  const numeric = (/** @type {string} */ name) => outcomes.every((each) => Number.isFinite(Number(each.settings[name])));
+  const many = (/** @type {string} */ name) => new Set(outcomes.map((each) => each.settings[name])).size > 1;
+  const along = columns && many(columns) && numeric(columns) ? columns : rows;
+  const split = along === rows ? columns : rows;
+  const { columns: kinds } = table(outcomes, along, split);
+  const points = (/** @type {any} */ kind) => outcomes
+    .filter((each) => (each.settings[split] ?? "") === kind && !Number.isNaN(outcomeEnergy(each, per)))
+    .map((each) => {
+      const factor = outcomeEnergy(each, per) / each.energy.joules;
+      return { x: Number(each.settings[along]), y: outcomeEnergy(each, per), low: each.energy.low * factor, high: each.energy.high * factor };
+    });
+  const everything = kinds.flatMap(points);
+  if (!numeric(along) || everything.length < 2) return html`<p class="hint">A curve needs at least two sizes of one kind.</p>`;
+  return html`<${Chart}
+    label=${`Energy per ${per} by ${words(along)}`} height=${360} margin=${{ right: split ? 150 : 20 }}
+    x=${{ values: everything.map((each) => each.x), label: words(along), log: true, format: integer, ticks: [...new Set(everything.map((each) => each.x))] }}
+    y=${{ values: everything.flatMap((each) => [each.low, each.high]), label: `energy per ${per}`, format: joules, log: true }}
+  >
+    ${(/** @type {any} */ { x, y }) => {
+      const all = kinds.map((kind, index) => ({ kind, own: points(kind), colour: series(index, dark), at: 0 })).filter(({ own }) => own.length);
+      spread(all, y);
+      return all.map(({ kind, own, colour, at }) => {
+        const last = own[own.length - 1];
+        return html`<g key=${kind} style=${{ color: colour }} class="curve">
+          <${Line} points=${own} x=${x} y=${y} />
+          <${Scatter} points=${own.map((point) => ({ ...point, radius: 3, colour, label: `${words(along)} ${point.x}: ${joules(point.y)}` }))} x=${x} y=${y} />
+          ${split && html`<line class="lead-line" x1=${x(last.x) + 4} y1=${y(last.y)} x2=${x.range[1] + 12} y2=${at} />
+            <text class="dot-name" x=${x.range[1] + 16} y=${at} dy="0.32em">${words(split)} ${kind}</text>`}
+        </g>`;
+      });
+    }}
+  </${Chart}>`;
+}
+
+/**
+ * Heights of the names beside curves: near their ends, and apart.
+ * @param {{own: any[], at: number}[]} all
+ * @param {(value: number) => number} y
+ */
+function spread(all, y) {
+  const order = all.map((each) => each).sort((a, b) => y(a.own[a.own.length - 1].y) - y(b.own[b.own.length - 1].y));
+  let above = -Infinity;
+  for (const each of order) {
+    each.at = Math.max(y(each.own[each.own.length - 1].y), above + 15);
+    above = each.at;
+  }
+}
+
+/** @param {{model: string, run: any}} props */
+function Sensitivity({ model, run }) {
+  const [open, setOpen] = useState(false);
+  const one = { ...run, batch_size: USUAL.batch_size, seq_len: USUAL.seq_len };
+  const answer = useAnswer(open ? "/what-if" : null, { model, ...one, sensitivity: "true" });
+  const fields = (answer.document?.fields ?? []).filter((/** @type {any} */ each) => Number.isFinite(each.elasticity));
+  return html`<details class="panel" open=${open} onToggle=${(/** @type {any} */ event) => setOpen(event.target.open)}>
+    <summary><h2>Which number the energy follows</h2></summary>
+    ${open && answer.busy && html`<${Busy} inline label="Trying every number of the config" />`}
+    ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
+    ${fields.length > 0 && html`<p class="hint">Energy grows by this much when the number grows by 1 %, at batch size ${one.batch_size} and length ${one.seq_len}.</p>
+      <${Bars} label="Elasticities" items=${fields.map((/** @type {any} */ each) => ({ key: each.field, label: html`<code>${each.field}</code> ${each.value}`, value: Math.max(each.elasticity, 0), text: `${digits(each.elasticity, 2)} %` }))} />`}
+  </details>`;
+}
+
+/** @param {any} document */
+function cells(document) {
+  const names = Object.keys(document.choices);
+  const head = [...names, "energy_j", "low_j", "high_j", "per_sequence_j", "per_token_j", "flops", "params", "problem"];
+  return [head, ...document.rows.map((/** @type {any} */ row) => [
+    ...names.map((name) => row.settings[name]), row.energy?.joules, row.energy?.low, row.energy?.high, row.per_sequence_j, row.per_token_j, row.flops, row.params, row.problem,
+  ])];
+}
+
+/**
+ * The heat map for a file.
+ * @param {any} document
+ * @param {string} per
+ * @returns {string} SVG
+ */
+function drawnMap(document, per) {
+  const { rows, columns } = axes(document.choices);
+  const cellsOf = table(document.rows, rows, columns);
+  const energies = document.rows.map((/** @type {any} */ row) => outcomeEnergy(row, per)).filter(Number.isFinite);
+  const scale = { least: Math.min(...energies), most: Math.max(...energies) };
+  const heading = `${document.model}: energy per ${per}; ${words(rows)} down, ${words(columns)} across`;
+  return mapSvg(heading, cellsOf.rows, cellsOf.columns, (row, column) => {
+    const outcome = cellsOf.cell(row, column);
+    const energy = outcome ? outcomeEnergy(outcome, per) : NaN;
+    return Number.isNaN(energy) ? null : { level: level(energy, scale), text: joules(energy) };
+  });
+}

@@ -1,0 +1,40 @@
+// The first page's scripts are asked for at once, not one import after the other. A test
+// compares the list with what the page imports.
+"use strict";
+if (location.pathname === "/") {
+  for (const name of [
+    "components/Chart.js",
+    "components/ExportMenu.js",
+    "components/Icicle.js",
+    "components/ModelCombobox.js",
+    "components/NodeDetails.js",
+    "components/NodeLink.js",
+    "components/NodeList.js",
+    "components/Sizes.js",
+    "components/SpecForm.js",
+    "components/TreeTable.js",
+    "components/TreeViews.js",
+    "lib/answer.js",
+    "lib/api.js",
+    "lib/catalogue.js",
+    "lib/colour.js",
+    "lib/export.js",
+    "lib/format.js",
+    "lib/headline.js",
+    "lib/icicle.js",
+    "lib/node-link.js",
+    "lib/parameters.js",
+    "lib/picture.js",
+    "lib/scale.js",
+    "lib/sizes.js",
+    "lib/spec.js",
+    "lib/tree.js",
+    "pages/explore.js",
+    "vendor/d3-hierarchy.js",
+  ]) {
+    const link = document.createElement("link");
+    link.rel = "modulepreload";
+    link.href = `/static/${name}`;
+    document.head.append(link);
+  }
+}

@@ -1,0 +1,185 @@
+"""A real server, a real browser, and the pages as a person uses them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM_ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+START_S = 240  # warm workers import torch, on machines that do other things too
+STOP_S = 15
+PATIENCE_MS = 30_000
+
+# One worker keeps one server and one browser, instead of every worker its own.
+_GROUP = pytest.mark.xdist_group("browser")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of this folder on one worker."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(_GROUP)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Return when the server answers; say what it wrote if it does not."""
+    end = time.monotonic() + START_S
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(f"{url}/readyz", timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.5)
+    stop_server(process)
+    pytest.fail(f"irene serve did not start:\n{log.read_text()[-4000:]}")
+
+
+def start_server(folder: Path, *options: str) -> tuple[str, subprocess.Popen[bytes]]:
+    """Start `irene serve` on a free port with this data folder.
+
+    Returns:
+        Its address and the process; the caller ends it with `stop_server`.
+    """
+    pytest.importorskip("fastapi")
+    port = free_port()
+    log = folder / f"server-{port}.log"
+    command = [sys.executable, "-m", "irene", "serve", "--port", str(port)]
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*command, "--data-dir", str(folder / "data"), *options],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        )
+    url = f"http://127.0.0.1:{port}"
+    wait_until_ready(url, process, log)
+    return url, process
+
+
+def stop_server(process: subprocess.Popen[bytes]) -> None:
+    """End a server as systemd would."""
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="session")
+def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a running server whose data folder was empty when it started.
+
+    One for all tests of a worker: starting takes longer than most of them. Whoever
+    works on the pages names a server that runs already in IRENE_TEST_SERVER.
+    """
+    running = os.environ.get("IRENE_TEST_SERVER")
+    if running:
+        yield running
+        return
+    url, process = start_server(tmp_path_factory.mktemp("serve"))
+    yield url
+    stop_server(process)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium without a window.
+
+    Ends with its module: while Playwright runs, no other test of the worker could have
+    an event loop of its own.
+    """
+    sync_api = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no Chromium on the path (apt-get install chromium)")
+    sync_api.expect.set_options(timeout=PATIENCE_MS)
+    with sync_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(
+            executable_path=chromium, headless=True, args=CHROMIUM_ARGS
+        )
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def new_page(browser: Any, server_url: str) -> Iterator[Callable[..., Any]]:
+    """Makes pages; options are those of a Playwright context.
+
+    A script error or a request that leaves the machine fails the test.
+    """
+    contexts: list[Any] = []
+    wrong: list[str] = []
+
+    def make(**options: Any) -> Any:
+        settings = {"viewport": {"width": 1440, "height": 900}, **options}
+        context = browser.new_context(base_url=server_url, **settings)
+        contexts.append(context)
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(f"script error: {error}"))
+        page.on("request", lambda request: _check_request(request.url))
+        return page
+
+    def _check_request(address: str) -> None:
+        if not address.startswith((server_url, "data:", "blob:")):
+            wrong.append(f"a request left the machine: {address}")
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+@pytest.fixture
+def page(new_page: Callable[..., Any]) -> Any:
+    """A page in a fresh context: desktop size, light."""
+    return new_page(color_scheme="light")
+
+
+@pytest.fixture
+def axe() -> Callable[[Any], list[str]]:
+    """Runs axe-core on a page made with `bypass_csp=True`; the violations in words."""
+    package = pytest.importorskip("axe_core_python")
+    script = Path(package.__file__).parent / "axe.min.js"
+
+    def check(page: Any) -> list[str]:
+        page.add_script_tag(content=script.read_text())
+        found = page.evaluate("axe.run().then(r => r.violations)")
+        return [
+            f"{each['id']}: {node['html'][:200]}: {node['failureSummary']}"
+            for each in found
+            for node in each["nodes"]
+        ]
+
+    return check

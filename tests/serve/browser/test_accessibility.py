@@ -1,0 +1,66 @@
+"""axe-core finds nothing to complain about, in light and in dark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright.sync_api")
+from playwright.sync_api import expect
+
+SMALL = "/?model=bert-l2-h128&batch_size=2&seq_len=32"
+PAGES = {
+    "table": SMALL,
+    "table-search": f"{SMALL}&search=dense&path=encoder.layer.0.attention",
+    "icicle": f"{SMALL}&view=icicle&metric=log&by=class",
+    "tree": f"{SMALL}&view=tree&depth=all&by=primitive",
+    "method": "/method",
+    "help": "/help",
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_no_violation(
+    name: str,
+    scheme: str,
+    new_page: Callable[..., Any],
+    axe: Callable[[Any], list[str]],
+) -> None:
+    page = new_page(color_scheme=scheme, bypass_csp=True)
+    page.goto(PAGES[name])
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator(".busy")).to_have_count(0)
+    assert axe(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_violation_in_what_opens(
+    scheme: str, new_page: Callable[..., Any], axe: Callable[[Any], list[str]]
+) -> None:
+    page = new_page(color_scheme=scheme, bypass_csp=True)
+    page.goto(SMALL)
+    expect(page.locator(".lead .energy")).to_be_visible()
+    page.get_by_role("combobox", name="Model").click()
+    expect(page.get_by_role("listbox")).to_be_visible()
+    assert axe(page) == []
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Export").click()
+    assert axe(page) == []
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Keyboard help").click()
+    assert axe(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_violation_on_a_phone(
+    scheme: str, new_page: Callable[..., Any], axe: Callable[[Any], list[str]]
+) -> None:
+    page = new_page(
+        color_scheme=scheme, bypass_csp=True, viewport={"width": 390, "height": 844}
+    )
+    page.goto(SMALL)
+    expect(page.locator(".lead .energy")).to_be_visible()
+    assert axe(page) == []

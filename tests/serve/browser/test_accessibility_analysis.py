@@ -1,0 +1,74 @@
+"""axe-core on the pages beside explore, in light, in dark and on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright.sync_api")
+from playwright.sync_api import expect
+
+from tests.serve.browser.test_ledger import ledger as ledger
+from tests.serve.browser.test_open import config as config
+
+SMALL = "model=bert-l2-h128&batch_size=2&seq_len=32"
+TWO = "subject=bert-l2-h128&subject=bert-l4-h128"
+PAGES = {
+    "compare": f"/compare?{TWO}&batch_size=2&seq_len=32",
+    "trade-off": "/trade-off?batch_size=2&seq_len=32&budget_j=1&at_least=84&names=1",
+    "leaderboard": "/leaderboard?limit=10&batch_size=2&seq_len=32&pick=bert-l2-h128",
+    "suggest": "/suggest?model=bert-l4-h256&batch_size=1&seq_len=33",
+    "cost": f"/cost?{SMALL}",
+    "what-if": "/what-if?model=bert-l2-h128&batch_size=1,4&seq_len=16,32,64",
+    "curves": "/what-if?model=bert-l2-h128&batch_size=1,4&seq_len=16,32,64&view=curve",
+    "open": "/open",
+    "job": "/jobs/none",
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_no_violation(
+    name: str,
+    scheme: str,
+    new_page: Callable[..., Any],
+    axe: Callable[[Any], list[str]],
+) -> None:
+    page = new_page(color_scheme=scheme, bypass_csp=True)
+    page.goto(PAGES[name])
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator(".busy")).to_have_count(0, timeout=60_000)
+    expect(page.get_by_role("button", name="Try again")).to_have_count(int(name == "job"))
+    assert axe(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["config", "ledger"])
+def test_no_violation_in_what_was_brought(
+    kind: str,
+    scheme: str,
+    new_page: Callable[..., Any],
+    axe: Callable[[Any], list[str]],
+    config: Path,
+    ledger: Path,
+) -> None:
+    page = new_page(color_scheme=scheme, bypass_csp=True)
+    page.goto("/open")
+    file = config if kind == "config" else ledger
+    page.locator("input[type=file]").set_input_files(file)
+    expect(page.locator(".come-back")).to_be_visible()
+    assert axe(page) == []
+
+
+@pytest.mark.parametrize("name", ["compare", "cost", "what-if"])
+def test_no_violation_on_a_phone(
+    name: str, new_page: Callable[..., Any], axe: Callable[[Any], list[str]]
+) -> None:
+    page = new_page(bypass_csp=True, viewport={"width": 390, "height": 844})
+    page.goto(PAGES[name])
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator(".busy")).to_have_count(0, timeout=60_000)
+    assert axe(page) == []

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import os
+import signal
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from irene.errors import LimitError, UnknownModelError, UsageError
+from irene.serve.answering import Answering
+from irene.serve.computing.pool import Pool
+from irene.serve.memory import Memory
+from irene.serve.problems import Problem
+from irene.serve.questions import Question
+from irene.serve.settings import Limits
+from irene.serve.store import open_store
+from irene.serve.store.answers import Answers
+
+SMALL = {"model": "bert-l2-h128", "hardware": "pc1", "run": {"seq_len": 16}}
+
+
+class Running:
+    """A pool of one process, on a loop that outlives a test."""
+
+    def __init__(self, runner: asyncio.Runner, pool: Pool, ended: list[str]) -> None:
+        self.runner, self.pool, self.ended = runner, pool, ended
+
+    def ask(self, question: str, arguments: dict[str, Any]) -> Any:
+        reply = self.runner.run(self.pool.ask(question, arguments))
+        return json.loads(reply.body)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    ended: list[str] = []
+    with asyncio.Runner() as runner:
+
+        async def begin() -> Pool:
+            pool = Pool(1, Limits(seconds=30, queue=3), on_end=ended.append)
+            pool.start()
+            await pool.ready()
+            return pool
+
+        pool = runner.run(begin())
+        yield Running(runner, pool, ended)
+        runner.run(pool.stop())
+
+
+def never_gone() -> asyncio.Future[None]:
+    return asyncio.get_running_loop().create_future()
+
+
+def test_a_process_answers_one_question_after_another(running: Running) -> None:
+    first = running.ask("energy", SMALL)
+    again = running.ask("energy", SMALL)
+    assert first == again
+    assert first["spec"]["seq_len"] == 16
+
+
+def test_a_mistake_comes_back_as_what_it_is(running: Running) -> None:
+    with pytest.raises(UnknownModelError, match="no-such"):
+        running.ask("energy", {**SMALL, "model": "no-such"})
+    with pytest.raises(UsageError, match="set=FIELD"):
+        running.ask("what-if", {**SMALL, "set": [], "lists": {}, "sensitivity": False})
+    assert running.ask("energy", SMALL)
+
+
+def test_a_path_is_not_a_model(running: Running, tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"model_type": "bert", "num_hidden_layers": 1}))
+    for name in (str(config), str(tmp_path), "config.json"):
+        with pytest.raises(UnknownModelError):
+            running.ask("energy", {**SMALL, "model": name})
+
+
+def test_a_config_that_comes_along_is_one(running: Running) -> None:
+    fields = {"model_type": "bert", "num_hidden_layers": 1, "hidden_size": 24,
+              "num_attention_heads": 2, "intermediate_size": 48}  # fmt: skip
+    found = running.ask(
+        "energy", {**SMALL, "model": "upload:x", "configs": {"upload:x": fields}}
+    )
+    assert found["spec"]["model"] == "upload:x"
+
+
+def test_equal_questions_are_answered_from_the_store_after_that(
+    running: Running, tmp_path: Path
+) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'a.sqlite'}")
+    origins: list[str] = []
+
+    def answering() -> Answering:
+        return Answering(
+            running.pool, Answers(store), Memory(1_000_000),
+            lambda origin, seconds: origins.append(origin),
+        )  # fmt: skip
+
+    question = Question("energy", SMALL)
+    first = running.runner.run(answering().ask(question, never_gone))
+    second = running.runner.run(answering().ask(question, never_gone))
+    assert origins == ["computed", "store"]
+    assert first.body == second.body
+    assert second.packed is not None
+    assert gzip.decompress(second.packed) == first.body
+    store.close()
+
+
+def test_an_answer_is_given_when_the_disk_is_full(
+    running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'a.sqlite'}")
+
+    def fill(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute("PRAGMA max_page_count=1")  # no page more than there are
+
+    event.listen(store.engine, "connect", fill)
+    store.engine.dispose()
+    answering = Answering(running.pool, Answers(store), Memory(1_000_000))
+    with caplog.at_level(logging.ERROR):
+        large = Question("energy", {**SMALL, "fold": False, "level": "math"})
+        ready = running.runner.run(answering.ask(large, never_gone))
+    assert json.loads(ready.body)["energy_j"] > 0
+    assert "could not be stored" in caplog.text
+    assert b"content-location" not in dict(ready.headers)
+    store.close()
+
+
+def test_a_question_that_nobody_waits_for_is_not_begun(
+    running: Running, tmp_path: Path
+) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'a.sqlite'}")
+    origins: list[str] = []
+
+    async def leave_early() -> None:
+        answering = Answering(
+            running.pool, Answers(store), Memory(1_000_000),
+            lambda origin, seconds: origins.append(origin),
+        )  # fmt: skip
+        first = asyncio.create_task(
+            answering.ask(Question("energy", {**SMALL, "level": "math"}), never_gone)
+        )
+        await asyncio.sleep(0)
+
+        def gone() -> asyncio.Future[None]:
+            future = asyncio.get_running_loop().create_future()
+            future.set_result(None)
+            return future
+
+        while not running.pool.running:
+            await asyncio.sleep(0.001)
+        with pytest.raises(Problem) as left:
+            await answering.ask(Question("energy", {**SMALL, "fold": False}), gone)
+        assert left.value.status == 499
+        await first
+        await asyncio.sleep(0.1)
+        assert running.pool.waiting == 0
+
+    running.runner.run(leave_early())
+    assert origins == ["computed"]
+    store.close()
+
+
+def test_too_many_waiting_questions_are_refused(running: Running) -> None:
+    async def crowd() -> list[Any]:
+        asked = [running.pool.ask("energy", SMALL) for _ in range(6)]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    found = running.runner.run(crowd())
+    refused = [each for each in found if isinstance(each, Problem)]
+    assert refused
+    assert {each.status for each in refused} == {503}
+    assert refused[0].headers["Retry-After"]
+    assert running.ask("energy", SMALL)
+
+
+def test_lost_late_and_greedy_processes_are_replaced(running: Running) -> None:
+    """One test, because each of them costs a new process."""
+    (process,) = running.pool.processes
+    assert process.process is not None
+
+    async def lose() -> None:
+        task = asyncio.create_task(running.pool.ask("energy", {**SMALL, "fold": False}))
+        os.kill(process.process.pid, signal.SIGKILL)  # type: ignore[union-attr]
+        with pytest.raises(Problem) as lost:
+            await task
+        assert lost.value.status == 503
+
+    running.runner.run(lose())
+    assert running.ask("energy", SMALL)  # by a new process
+
+    running.pool.limits = Limits(seconds=0.2)
+    slow = {**SMALL, "model": "bert-large-uncased", "run": {"seq_len": 512}}
+    with pytest.raises(Problem) as late:
+        running.ask("suggest", slow)
+    assert late.value.status == 504
+    running.pool.limits = Limits(seconds=60)
+    assert running.ask("energy", SMALL)
+    assert running.ended == ["lost", "time"]
+
+
+def test_memory_is_limited() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "from irene.serve.computing.limits import limit_memory\n"
+        "limit_memory(50_000_000)\n"
+        "try:\n    bytearray(200_000_000)\n"
+        "except MemoryError:\n    print('refused')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout == b"refused\n"
+
+
+def test_a_reply_without_memory_is_a_limit() -> None:
+    async def error() -> Exception:
+        pool = Pool(1, Limits())
+        return pool._error({"error": "memory", "message": "MemoryError"})
+
+    assert isinstance(asyncio.run(error()), LimitError)

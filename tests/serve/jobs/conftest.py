@@ -1,0 +1,77 @@
+"""A store in a temporary folder, and jobs whose program is small."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from irene.serve.jobs import limited_process
+from irene.serve.jobs.runner import JobRunner, start_jobs
+from irene.serve.settings import Settings
+from irene.serve.store import Store, open_store
+from irene.serve.store.jobs import JobRecord
+
+from .programs import QUICK, program
+
+Start = Callable[[Settings], JobRunner]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data_dir=tmp_path / "data")
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[Store]:
+    opened = open_store(settings.database_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def small_program(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    def choose(code: str) -> None:
+        monkeypatch.setattr(limited_process, "PROGRAM", program(code))
+
+    choose(QUICK)
+    return choose
+
+
+@pytest.fixture
+def start(store: Store) -> Iterator[Start]:
+    """Starts runners, and stops those that are left at the end."""
+    runners: list[JobRunner] = []
+
+    def begin(settings: Settings) -> JobRunner:
+        runners.append(start_jobs(settings, store))
+        return runners[-1]
+
+    yield begin
+    for runner in runners:
+        asyncio.run(runner.stop())
+
+
+def ended(runner: JobRunner, key: str, seconds: float = 60) -> JobRecord:
+    """The job when nothing changes any more."""
+    return reached(runner, key, lambda record: record.is_final, seconds)
+
+
+def reached(
+    runner: JobRunner,
+    key: str,
+    is_there: Callable[[JobRecord], bool],
+    seconds: float = 60,
+) -> JobRecord:
+    """The job when it is as it should be."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        record = runner.records.get(key)
+        assert record is not None
+        if is_there(record):
+            return record
+        time.sleep(0.02)
+    raise AssertionError(f"not reached: {record}")

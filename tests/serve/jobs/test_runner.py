@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from irene.errors import UsageError
+from irene.serve.jobs.runner import JobRunner, start_jobs
+from irene.serve.settings import Limits, Settings
+from irene.serve.store import Store, open_store
+from irene.serve.store.answers import Answers
+from irene.serve.store.jobs import QueueFullError
+
+from ..full_disk import FullDisk
+from .conftest import Start, ended, reached
+from .programs import BEGINNING, ENDLESS, FAILING, QUICK
+
+REQUEST: dict[str, Any] = {
+    "kind": "predict",
+    "model": "bert-l2-h128",
+    "run": {},
+    "hardware": "pc1",
+    "notify": {},
+}
+Choose = Callable[[str], None]
+pytestmark = pytest.mark.usefixtures("small_program")
+
+
+@pytest.mark.parametrize("store_url", [None, "postgres_url"])
+def test_a_job_ends_with_an_answer_that_is_kept(
+    settings: Settings, store_url: str | None, request: pytest.FixtureRequest
+) -> None:
+    if store_url is not None:
+        settings = replace(settings, store_url=request.getfixturevalue(store_url))
+    store = open_store(settings.database_url)
+    runner = start_jobs(settings, store)
+    try:
+        check_a_job(runner, settings, store)
+    finally:
+        asyncio.run(runner.stop())
+        store.close()
+
+
+def check_a_job(runner: JobRunner, settings: Settings, store: Store) -> None:
+    record = ended(runner, runner.submit(REQUEST).id)
+    assert (record.state, record.attempts) == ("succeeded", 1)
+    assert record.result_key is not None
+    answer = Answers(store).get(record.result_key)
+    assert answer is not None
+    assert b"bert-l2-h128" in answer.body
+    assert list((settings.data_dir / "scratch").iterdir()) == []
+
+
+def test_a_failure_says_why(
+    start: Start, settings: Settings, small_program: Choose
+) -> None:
+    small_program(FAILING)
+    runner = start(settings)
+    record = ended(runner, runner.submit(REQUEST).id)
+    assert record.state == "failed"
+    assert record.error is not None
+    assert record.error["status"] == 400
+    assert record.error["detail"] == "no such layer"
+
+
+def test_a_job_that_takes_too_long_is_ended(
+    start: Start, settings: Settings, small_program: Choose
+) -> None:
+    small_program(ENDLESS)
+    runner = start(replace(settings, limits=Limits(job_seconds=0.5)))
+    record = ended(runner, runner.submit(REQUEST).id)
+    assert record.error is not None
+    assert record.error["status"] == 504
+    assert "0.5 s" in record.error["detail"]
+
+
+def test_jobs_that_wait_and_that_run_are_cancelled(
+    start: Start, settings: Settings, small_program: Choose, tmp_path: Path
+) -> None:
+    pid_file = tmp_path / "pid"
+    small_program(
+        f"{BEGINNING}\nopen({str(pid_file)!r}, 'w').write(str(os.getpid()))\n"
+        "say(progress=dict(done=1, total=2, text='half'))\ntime.sleep(600)"
+    )
+    runner = start(settings)
+    keys = [runner.submit(REQUEST).id for _ in range(4)]
+    reached(runner, keys[0], lambda r: r.progress["text"] == "half")
+    for key in keys:
+        cancelled = runner.cancel(key)
+        assert cancelled is not None
+        assert cancelled.state == "cancelled"
+    wait_for_end_of(int(pid_file.read_text()))
+    small_program(QUICK)
+    assert ended(runner, runner.submit(REQUEST).id).state == "succeeded"
+    assert {runner.records.state(key) for key in keys} == {"cancelled"}
+
+
+def wait_for_end_of(pid: int) -> None:
+    limit = time.monotonic() + 20
+    while time.monotonic() < limit:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"process {pid} is still there")
+
+
+def test_a_full_queue_takes_no_more(store: Store, settings: Settings) -> None:
+    runner = JobRunner(replace(settings, limits=Limits(jobs=2)), store)
+    runner.submit(REQUEST)
+    runner.submit(REQUEST)
+    with pytest.raises(QueueFullError, match="2 jobs wait"):
+        runner.submit(REQUEST)
+    assert runner.records.count_open() == 2
+
+
+def test_a_stopped_server_goes_on_when_it_is_started_again(
+    start: Start, settings: Settings, small_program: Choose
+) -> None:
+    small_program(ENDLESS)
+    first = start(settings)
+    keys = [first.submit(REQUEST).id for _ in range(3)]
+    reached(first, keys[0], lambda r: r.progress["text"] == "half")
+    asyncio.run(first.stop())
+    assert {first.records.state(key) for key in keys} <= {"running", "queued"}
+    small_program(QUICK)
+    second = start(settings)
+    assert {ended(second, key).state for key in keys} == {"succeeded"}
+
+
+def test_a_job_of_a_server_that_never_handed_it_over_is_run(
+    start: Start, settings: Settings, store: Store
+) -> None:
+    # As if it had been killed between its answer 202 and anything else.
+    key = JobRunner(settings, store).submit(REQUEST).id
+    assert ended(start(settings), key).state == "succeeded"
+
+
+def test_a_job_that_brings_the_server_down_again_and_again_is_given_up(
+    start: Start, settings: Settings, store: Store
+) -> None:
+    dead = JobRunner(settings, store)
+    key = dead.submit(REQUEST).id
+    for _ in range(10):
+        dead.records.begin(key)
+    record = ended(start(settings), key)
+    assert record.state == "failed"
+    assert record.error is not None
+    assert "10 times" in record.error["detail"]
+
+
+def test_a_result_waits_while_the_disk_is_full(
+    start: Start, settings: Settings, store: Store, small_program: Choose
+) -> None:
+    small_program(
+        f"{BEGINNING}\nimport random\nsay(result=500_000)\n"
+        "out.write(random.Random(1).randbytes(500_000))"
+    )
+    disk = FullDisk(store.engine)
+    runner = start(settings)
+    key = runner.submit(REQUEST).id
+    disk.fill()
+    reached(runner, key, lambda r: r.state == "running")
+    assert stays(runner, key, "running", 1.0)
+    disk.make_room()
+    record = ended(runner, key)
+    assert (record.state, record.attempts) == ("succeeded", 1)
+    assert record.result_key is not None
+    assert Answers(store).get(record.result_key) is not None
+
+
+def stays(runner: JobRunner, key: str, state: str, seconds: float) -> bool:
+    time.sleep(seconds)
+    return runner.records.state(key) == state
+
+
+def test_a_link_in_place_of_the_scratch_folder_is_not_followed(
+    start: Start, settings: Settings, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (settings.data_dir / "scratch").symlink_to(elsewhere)
+    runner = start(settings)
+    record = ended(runner, runner.submit(REQUEST).id)
+    assert record.state == "failed"
+    assert record.error is not None
+    assert "symbolic link" in record.error["detail"]
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["jobs.lock", "server-id"])
+def test_a_link_in_place_of_a_file_of_ours_is_not_followed(
+    store: Store, settings: Settings, tmp_path: Path, name: str
+) -> None:
+    target = tmp_path / "target"
+    (settings.data_dir / name).symlink_to(target)
+    with pytest.raises(UsageError):
+        JobRunner(settings, store).start()
+    assert not target.exists()
