@@ -55,6 +55,7 @@ run: $(VENV)/.run  ## show where bert-base-uncased spends its energy
 test: $(VENV)/.dev $(TF_VENV)/.made  ## run all tests (JOBS=2 workers)
 	@sh scripts/ensure-browser
 	@sh scripts/ensure-postgres
+	@sh scripts/ensure-typescript
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 # Not --quiet: it would hide the warnings from --strict.

@@ -124,14 +124,12 @@ def _measure(predictor: Predictor, options: argparse.Namespace) -> tuple[RunSpec
 
 
 def _print(examined: Examined) -> None:
-    from rich.console import Console
-
-    from irene.cli.analysis_screen import columns
+    from irene.cli.analysis_screen import columns, screen
     from irene.cli.cells import plain
     from irene.cli.machine_text import level_table
     from irene.tree.text import human_energy
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen()
     result = examined.evaluation
     table = columns("<model", "batch", "length", "measured", "predicted", "error", "in")
     for one in examined.runs:
