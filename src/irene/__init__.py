@@ -3,7 +3,7 @@
 `irene.trace` turns a model into a `ModelTree` with the cost of every node,
 `irene.predict` gives every node its energy, `irene.measure` runs it here and measures
 it, `irene.account` says where a running program spends it; `irene.load` reads a saved
-tree.
+tree, and `irene.connect` asks a server.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from irene.energy import Energy
     from irene.hardware import Hardware
     from irene.measure.window import session, window, windows
+    from irene.serve.client import connect
     from irene.spec import RunSpec
     from irene.tree import ModelTree, Node, load
 
@@ -30,6 +31,7 @@ __all__ = [
     "Node",
     "RunSpec",
     "account",
+    "connect",
     "load",
     "measure",
     "predict",
@@ -45,6 +47,7 @@ _HOMES = {
     "ModelTree": "irene.tree",
     "Node": "irene.tree",
     "RunSpec": "irene.spec",
+    "connect": "irene.serve.client",
     "load": "irene.tree",
     "session": "irene.measure.window",
     "window": "irene.measure.window",

@@ -7,8 +7,9 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from irene.cli.engine_options import add_engine_options, chosen_engine
 from irene.cli.measured import (
     DATA,
     add_choice_options,
@@ -39,6 +40,7 @@ examples:
   irene crossvalidate irene-pc1 --option degree=2 --option tau=5
   irene crossvalidate irene-pc1 --method sum --split family --json
   irene crossvalidate irene-pc1 --method specs --plot errors.svg
+  irene crossvalidate lab-store --method specs --split size --engine ray
 """
 
 
@@ -58,6 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_config_option(parser)
     add_choice_options(parser)
+    add_engine_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.add_argument(
         "--plot", metavar="FILE",
@@ -69,8 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read, cross-validate and print."""
     from irene.errors import UsageError
-    from irene.predict import crossvalidate, make_method, make_split
-    from irene.predict.saved_methods import with_joiner
+    from irene.predict import make_method, make_split
 
     if options.seeds < 1:
         raise UsageError(f"--seeds must be at least 1, got {options.seeds}")
@@ -80,23 +82,11 @@ def run(options: argparse.Namespace) -> int:
 
         check_drawable(Path(options.plot))
         check_writable(options.plot)
-    split = make_split(options.split)
+    make_split(options.split)
     chosen = chosen_options(options)
     make_method(options.method, **chosen, seed=0)  # before reading
     measured = read_measured(options, "crossvalidate", needs_traces=False)
-    table = measured.table
-    with progress_bar(f"{options.method}, by {options.split}") as advance:
-        result = crossvalidate(
-            table,
-            lambda seed: with_joiner(
-                make_method(options.method, **chosen, seed=seed), measured.joiner
-            ),
-            split,
-            range(options.seeds),
-            features=options.features,
-            split_name=options.split,
-            progress=advance,
-        )
+    result = _crossvalidate(options, chosen, measured)
     _say_unknown(measured)
     for path in result.picture().save(options.plot) if options.plot else ():
         print(f"wrote {path}", file=sys.stderr)
@@ -106,6 +96,33 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print_table(result)
     return 0
+
+
+def _crossvalidate(
+    options: argparse.Namespace, chosen: dict[str, Any], measured: Measured
+) -> CrossValidation:
+    from irene.predict import crossvalidate, make_method, make_split
+    from irene.predict.saved_methods import with_joiner
+
+    table, joiner = measured.table, measured.joiner
+    with (
+        chosen_engine(options) as folds,
+        progress_bar(f"{options.method}, by {options.split}") as advance,
+    ):
+        return crossvalidate(
+            table,
+            lambda seed: with_joiner(
+                make_method(options.method, **chosen, seed=seed), joiner
+            ),
+            make_split(options.split),
+            range(options.seeds),
+            features=options.features,
+            split_name=options.split,
+            progress=advance,
+            predict_rounds=folds.rounds(table, joiner, options.method, chosen)
+            if folds
+            else None,
+        )
 
 
 def _say_unknown(measured: Measured) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from irene.hardware import Hardware
     from irene.predict.join import Joiner
     from irene.predict.own_data import Choice
+    from irene.predict.rounds import Progress
+
+    TraceTable = Callable[[NodeTable, Joiner, Progress | None], None]
 
 __all__ = [
     "DATA",
@@ -151,7 +154,10 @@ def data_provenance(table: NodeTable | None) -> dict[str, Any]:
 
 
 def read_measured(
-    options: argparse.Namespace, command: str, needs_traces: bool = True
+    options: argparse.Namespace,
+    command: str,
+    needs_traces: bool = True,
+    trace: TraceTable | None = None,
 ) -> Measured:
     """Read measured trees and trace their models, with progress on standard error.
 
@@ -159,6 +165,7 @@ def read_measured(
         options: With `data`, and what `add_config_option` and `add_choice_options` add.
         command: Name of the command, for what is said on standard error.
         needs_traces: False for methods that look at measured features alone.
+        trace: Traces a table's models elsewhere; None for here.
 
     Raises:
         UsageError: There is no such data, or a word is not NAME=FILE.
@@ -179,6 +186,8 @@ def read_measured(
     unmatched: dict[str, tuple[str, ...]] = {}
     if needs_traces:
         with progress_bar("tracing") as progress:
+            if trace is not None:
+                trace(table, joiner, progress)
             unmatched = unmatched_paths(table, joiner, progress)
     return Measured(table, joiner, unmatched, left_out, read.hardware)
 

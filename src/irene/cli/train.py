@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irene.cli.engine_options import add_engine_options, chosen_engine
 from irene.cli.measured import (
     DATA,
     Measured,
@@ -36,6 +37,7 @@ need measured features and are for `irene evaluate`.
 examples:
   irene train irene-pc1 --out pc1.json --name pc1
   irene train lab-store --out lab.json --name lab
+  irene train lab-store --out lab.json --name lab --engine ray
   irene train lab.parquet --out lab.json --description "Xeon 6338, A100 40 GB"
   irene train lab.jsonl --out lab.json --configs mine=./mine/config.json
   irene train irene-pc1 --method irene --features model --out paper.json
@@ -58,6 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_config_option(parser)
     add_choice_options(parser)
+    add_engine_options(parser)
     add_machine_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
@@ -73,18 +76,20 @@ def run(options: argparse.Namespace) -> int:
     make_method(options.method, **chosen)  # before reading
     if options.method != "specs":
         return _train_method(options, chosen)
-    measured = read_measured(options, "train")
     from irene.predict.training import train
 
-    table = measured.table
-    with progress_bar("holding out") as progress:
-        predictor = train(
-            table,
-            machine(options, table.name, "wall", measured.hardware),
-            data_provenance(table),
-            measured.joiner,
-            progress,
-        )
+    with chosen_engine(options) as folds:
+        measured = read_measured(options, "train", trace=folds.trace if folds else None)
+        table, joiner = measured.table, measured.joiner
+        with progress_bar("holding out") as progress:
+            predictor = train(
+                table,
+                machine(options, table.name, "wall", measured.hardware),
+                data_provenance(table),
+                joiner,
+                progress,
+                folds.rounds(table, joiner, "specs", chosen) if folds else None,
+            )
     put_predictor(predictor, options, measured, "irene.training/1")
     return 0
 
@@ -93,18 +98,21 @@ def _train_method(options: argparse.Namespace, chosen: dict[str, Any]) -> int:
     from irene.predict.saved_methods import train_method
 
     needs_traces = options.method == "partial"
-    measured = read_measured(options, "train", needs_traces)
-    table = measured.table
-    with progress_bar("holding out") as progress:
-        saved = train_method(
-            table,
-            options.method,
-            chosen,
-            machine(options, table.name, "wall", measured.hardware),
-            data_provenance(table),
-            measured.joiner,
-            progress,
-        )
+    with chosen_engine(options) as folds:
+        trace = folds.trace if folds else None
+        measured = read_measured(options, "train", needs_traces, trace)
+        table, joiner = measured.table, measured.joiner
+        with progress_bar("holding out") as progress:
+            saved = train_method(
+                table,
+                options.method,
+                chosen,
+                machine(options, table.name, "wall", measured.hardware),
+                data_provenance(table),
+                joiner,
+                progress,
+                folds.rounds(table, joiner, options.method, chosen) if folds else None,
+            )
     put_predictor(saved, options, measured, "irene.training/1")
     return 0
 

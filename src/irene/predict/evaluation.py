@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,13 @@ import numpy.typing as npt
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
 from irene.predict.method import Floats, Method
+from irene.predict.rounds import (
+    Predicted,
+    PredictRounds,
+    Progress,
+    Round,
+    rounds_here,
+)
 from irene.predict.splits import Fold, Split
 from irene.tree import KINDS
 
@@ -39,8 +46,6 @@ MOST_DRAWN = 1000
 
 NOMINAL = 0.9
 """Part of the nodes that an interval is to cover."""
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +181,7 @@ def crossvalidate(
     features: str = "all",
     split_name: str = "model",
     progress: Progress | None = None,
+    predict_rounds: PredictRounds | None = None,
 ) -> CrossValidation:
     """Predict every part of the data from the rest.
 
@@ -188,8 +194,10 @@ def crossvalidate(
         seeds: Errors are averaged over these.
         features: For the record: what the method sees.
         split_name: For the record: what the split is called.
-        progress: Called after every round with rounds done, rounds in all, and what
-            was held out.
+        progress: Called after every round of every seed with rounds done, rounds in
+            all, and what was held out.
+        predict_rounds: Predicts the rounds elsewhere, with the same method; None for
+            here, one after the other.
 
     Raises:
         UsageError: No seed.
@@ -197,12 +205,13 @@ def crossvalidate(
     if not seeds:
         raise UsageError("cross-validation needs at least one seed")
     folds = split(table)
-    rounds = []
-    for i, fold in enumerate(folds):
-        methods = [make_method(seed) for seed in seeds]
-        rounds.append(_hold_out(table, methods, fold))
-        if progress:
-            progress(i + 1, len(folds), fold.held_out)
+    asked = [Round(fold.held_out, fold, seed) for fold in folds for seed in seeds]
+    predict = predict_rounds or rounds_here(table, make_method)
+    found = predict(asked, progress)
+    rounds = [
+        _errors_of(table, fold, found[i * len(seeds) : (i + 1) * len(seeds)])
+        for i, fold in enumerate(folds)
+    ]
     rows = tuple(map(_row, folds, rounds, _coverages(rounds)))
     every = _Round(
         np.concatenate([each.percent for each in rounds], axis=1),
@@ -259,10 +268,9 @@ def _thinned(errors: Floats) -> list[float]:
     return [float(error) for error in errors[chosen]]
 
 
-def _hold_out(table: NodeTable, methods: Sequence[Method], fold: Fold) -> _Round:
-    train, test = table.take(fold.train), table.take(fold.test)
-    blind = replace(test, energy_j=np.full(len(test), np.nan))
-    predicted_j = np.stack([m.fit(train).predict(blind) for m in methods])
+def _errors_of(table: NodeTable, fold: Fold, of_seeds: Sequence[Predicted]) -> _Round:
+    test = table.take(fold.test)
+    predicted_j = np.stack([each.energy_j for each in of_seeds])
     unpredicted = int(np.isnan(predicted_j).any(axis=0).sum())
     return _Round(percent_errors(predicted_j, test), test.kind, unpredicted)
 

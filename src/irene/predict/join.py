@@ -69,6 +69,26 @@ class Joiner:
         """Whether the models ran one op after the other, as on a CPU."""
         return self.own is not None and self.own.is_serial
 
+    def trace_all(self, keys: Iterable[TreeKey]) -> None:
+        """Trace models beforehand; those without a config are in `unknown` then."""
+        for key in keys:
+            traced = self._trace(key)
+            if traced is not None and self.is_serial and key not in self._serial:
+                self._serial[key] = serial_work(traced[0])
+
+    def untraced(self, table: NodeTable) -> list[TreeKey]:
+        """Which trees of a table have not been traced yet, each once."""
+        keys = dict.fromkeys(table.keys)
+        return [
+            k for k in keys if k not in self._traces and k.model not in self.unknown
+        ]
+
+    def take_over(self, other: Joiner) -> None:
+        """Remember what another one has traced in the same way."""
+        self._traces.update(other._traces)
+        self._serial.update(other._serial)
+        self.unknown.update(other.unknown)
+
     def join(self, table: NodeTable, index: int) -> JoinedTree | None:
         """Match one measured tree; None if its model has no config.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from irene.predict.learned_state import restore, state_of
 from irene.predict.method import Method, make_method
 from irene.predict.partial import PartialMethod
 from irene.predict.predictor import METHOD_SCHEMA
+from irene.predict.rounds import PredictRounds, Progress
 from irene.predict.specs.method import SpecsMethod
 from irene.predict.splits import make_split
 from irene.whole_file import whole_file
@@ -28,14 +29,13 @@ __all__ = [
     "SavedMethod",
     "is_saved_method",
     "load_method",
+    "needs_traces",
     "train_method",
     "with_joiner",
 ]
 
 SCHEMA = f"{METHOD_SCHEMA}1"
 LARGEST_BYTES = 1_000_000
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class SavedMethod:
     @property
     def needs_traces(self) -> bool:
         """Whether it matches measured trees with traces."""
-        return isinstance(self.method, SpecsMethod | PartialMethod)
+        return needs_traces(self.method)
 
     def use(self, joiner: Joiner) -> None:
         """Match trees with traces by this joiner, which knows the data's configs."""
@@ -157,6 +157,7 @@ def train_method(
     provenance: Mapping[str, Any],
     joiner: Joiner | None = None,
     progress: Progress | None = None,
+    predict_rounds: PredictRounds | None = None,
 ) -> SavedMethod:
     """Fit a method on all trees, and say how well it does with each model held out.
 
@@ -168,6 +169,8 @@ def train_method(
         provenance: Where the data comes from; more is added.
         joiner: Matches trees with traces, for the methods that need it.
         progress: Told of every model that was held out.
+        predict_rounds: Holds them out elsewhere, with the same method; None for here,
+            one after the other.
     """
 
     def make(seed: int) -> Method:
@@ -187,10 +190,17 @@ def train_method(
     }
     if len(table.models) > 1:
         result = crossvalidate(
-            table, make, make_split("model"), [seed], progress=progress
+            *(table, make, make_split("model"), [seed]),
+            progress=progress,
+            predict_rounds=predict_rounds,
         )
         told["held_out_errors_percent"] = {"model": result.average.to_dict()}
     return SavedMethod(method, dict(options), hardware, told)
+
+
+def needs_traces(method: Method) -> bool:
+    """Whether a method matches measured trees with traces."""
+    return isinstance(method, SpecsMethod | PartialMethod)
 
 
 def with_joiner(method: Method, joiner: Joiner) -> Method:

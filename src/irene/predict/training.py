@@ -25,15 +25,20 @@ from irene.predict.intervals import (
 from irene.predict.join import Joiner
 from irene.predict.method import Method
 from irene.predict.predictor import Predictor
-from irene.predict.serial.model import SerialModel
+from irene.predict.rounds import (
+    Predicted,
+    PredictRounds,
+    Progress,
+    Round,
+    rounds_here,
+)
 from irene.predict.specs.method import SHARED_JOINER, SpecsMethod, measurements
 from irene.predict.specs.model import SpecsModel
-from irene.predict.splits import make_split
+from irene.predict.splits import Fold, make_split
 
 __all__ = ["exam", "train"]
 
 Floats = npt.NDArray[np.float64]
-Progress = Callable[[int, int, str], None]
 
 INSIDE = ("model",)
 SELDOM_MEASURED = 0.7
@@ -47,6 +52,7 @@ def train(
     provenance: Mapping[str, Any],
     joiner: Joiner = SHARED_JOINER,
     progress: Progress | None = None,
+    predict_rounds: PredictRounds | None = None,
 ) -> Predictor:
     """Fit a machine and set its intervals by exams on held-out trees.
 
@@ -55,21 +61,25 @@ def train(
         hardware: The machine.
         provenance: Where the data comes from; held-out errors are added.
         joiner: Matches measured trees with traces.
-        progress: Told of every step.
+        progress: Told of every round of every exam.
+        predict_rounds: Predicts the rounds elsewhere; None for here, one after the
+            other.
     """
     measured = measurements(table, joiner)
     model = SpecsMethod(joiner).fit(table).machine()
-    sat: list[SpecsMethod] = []
-
-    def candidate() -> SpecsMethod:
-        sat.append(SpecsMethod(joiner))
-        return sat[-1]
-
     run = joiner.own or OwnRun()
-    exams = {name: exam(table, candidate, name, progress) for name in EXAMS}
+    predict = predict_rounds or rounds_here(table, lambda _: SpecsMethod(joiner))
+    rounds = {name: _rounds(table, name) for name in EXAMS}
+    asked = [each for of_exam in rounds.values() for each in of_exam]
+    answers = predict(asked, progress)
+    left = iter(answers)
+    exams = {
+        name: [_held_out(table, each.fold, next(left)) for each in of_exam]
+        for name, of_exam in rounds.items()
+    }
     inside = _widths([exams[name] for name in INSIDE])
     outside = _widths(list(exams.values()))
-    streams = _spread([m.model_ for m in sat if m.model_ is not None], model)
+    streams = _spread([each.stream_j for each in answers], model)
     return Predictor(
         hardware,
         model,
@@ -100,19 +110,26 @@ def exam(
 
     Splits that leave nothing to learn from or to ask are passed over.
     """
+    rounds = _rounds(table, split)
+    answers = rounds_here(table, lambda _: make())(rounds, progress)
+    return [
+        _held_out(table, each.fold, answer)
+        for each, answer in zip(rounds, answers, strict=True)
+    ]
+
+
+def _rounds(table: NodeTable, split: str) -> list[Round]:
     try:
         folds = make_split(split)(table)
     except UsageError:  # one model, one family, or no run of such a size
         return []
-    results: HeldOut = []
-    for done, fold in enumerate(folds):
-        if progress is not None:
-            progress(done, len(folds), f"{split}: {fold.held_out}")
-        test = table.take(fold.test)
-        predicted = make().fit(table.take(fold.train)).predict(test)
-        errors = log_errors(predicted, test.energy_j)
-        results.append({level: errors[test.rows(level)] for level in LEVELS})
-    return results
+    return [Round(f"{split}: {fold.held_out}", fold) for fold in folds]
+
+
+def _held_out(table: NodeTable, fold: Fold, answer: Predicted) -> dict[str, Floats]:
+    test = table.take(fold.test)
+    errors = log_errors(answer.energy_j, test.energy_j)
+    return {level: errors[test.rows(level)] for level in LEVELS}
 
 
 def _widths(exams: list[HeldOut]) -> dict[str, float]:
@@ -122,16 +139,16 @@ def _widths(exams: list[HeldOut]) -> dict[str, float]:
     return widths_of(groups)
 
 
-def _spread(others: Sequence[SpecsModel | SerialModel], final: object) -> float:
+def _spread(others: Sequence[Floats | None], final: object) -> float:
     """Largest difference between an exam's rate of a stream and the final one, log."""
     if not isinstance(final, SpecsModel):
         return SELDOM_MEASURED
     rates = final.composition.stream_j
     spread = 0.0
     for other in others:
-        if not isinstance(other, SpecsModel):
+        if other is None:
             continue
-        both = (rates > 0) & (other.composition.stream_j > 0)
-        ratio = other.composition.stream_j[both] / rates[both]
+        both = (rates > 0) & (other > 0)
+        ratio = other[both] / rates[both]
         spread = max(spread, float(np.abs(np.log(ratio)).max(initial=0.0)))
     return spread

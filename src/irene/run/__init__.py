@@ -8,6 +8,8 @@ Engines know nothing of what the work is:
 - `local`, `ray_engine`, `slurm_engine`: this machine, a Ray cluster, a Slurm cluster.
 - `locks`: locks that a killed process leaves free.
 
+- `folds`: rounds of a cross-validation on an engine.
+
 Sweeps:
 
 - `sweep`: the runs that are wanted; `sweep_file`, `located`: from a YAML file.

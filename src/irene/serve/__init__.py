@@ -7,10 +7,11 @@
 - `store`: answers, uploads and jobs in SQLite or Postgres.
 - `jobs`: long work that survives a restart.
 - `web`: the dashboard, plain ES modules.
+- `client`: `irene.connect`, the typed client.
 - `headers`, `sizes`, `rates`, `access`, `access_log`, `metrics`: what every request
   passes through.
 
-All of it needs the extra `serve`, and none of it is imported by other rooms.
+All of it but the client needs the extra `serve`; no other room imports any of it.
 """
 
 from __future__ import annotations

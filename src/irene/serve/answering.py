@@ -161,10 +161,12 @@ class Answering:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _kept(self, key: str, question: Question, reply: Reply) -> Ready:
-        """The reply, in memory and in the store if that is possible."""
+        """The reply, in memory and in the store if that is possible and allowed."""
         ready = await asyncio.to_thread(
             make_ready, key, reply.body, question.media_type
         )
+        if question.is_private:
+            return ready.without_link()
         try:
             await asyncio.to_thread(
                 self.answers.put, key, reply.body, question.media_type,

@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 from irene import __version__
 from irene.errors import IreneError
@@ -62,6 +63,16 @@ DESCRIPTION = (
 )
 
 
+class _App(FastAPI):
+    """FastAPI behind `Front`, which sees a request before all else does."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Everything that a request passes through."""
+        inner = super().build_middleware_stack()
+        state = self.state
+        return Front(inner, state.settings, state.answering.memory, state.metrics)
+
+
 def create_app(settings: Settings) -> FastAPI:
     """The server as an ASGI application.
 
@@ -72,7 +83,7 @@ def create_app(settings: Settings) -> FastAPI:
         UsageError: The store cannot be opened.
     """
     store = open_store(settings.database_url)
-    app = FastAPI(
+    app = _App(
         title="irene", version=__version__, description=DESCRIPTION,
         lifespan=_lifespan, docs_url=None, redoc_url=None, openapi_url=None,
     )  # fmt: skip
@@ -85,12 +96,6 @@ def create_app(settings: Settings) -> FastAPI:
     _add_description(app)
     if pages.WEB.is_dir():
         app.mount("/static", StaticFiles(directory=pages.WEB), name="static")
-    app.add_middleware(
-        Front,
-        settings=settings,
-        memory=app.state.answering.memory,
-        metrics=app.state.metrics,
-    )
     return app
 
 
@@ -145,10 +150,15 @@ def _add_handlers(app: FastAPI) -> None:
         problem = Problem(error.status_code, str(error.detail), error.headers)
         return _problem_response(request, problem)
 
+    async def bug(request: Request, error: Exception) -> Response:
+        problem = Problem(500, "this is a bug in irene; see its log")
+        return _problem_response(request, problem)
+
     handlers: dict[type[Exception], Callable[[Request, Exception], Any]] = {
         IreneError: irene_error,
         RequestValidationError: wrong_form,
         HTTPException: http_error,
+        Exception: bug,
     }
     for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)

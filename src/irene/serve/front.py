@@ -71,9 +71,8 @@ class Front:
             await exchange.refuse(problem)
         except Exception:
             logger.exception("unexpected error")
-            if exchange.status:
+            if not exchange.is_complete:
                 raise  # half a response cannot be taken back
-            await exchange.refuse(Problem(500, "this is a bug in irene; see its log"))
         finally:
             self._note(scope, exchange)
 
@@ -128,15 +127,27 @@ class Front:
         route = exchange.route or _route(scope)
         status = exchange.status or 499
         self.metrics.request(route, scope["method"], status, seconds)
-        if self.settings.access_log:
-            client = scope.get("client")
-            path = (scope.get("raw_path") or b"").translate(HIDDEN).decode("latin-1")
-            query = scope["query_string"].translate(HIDDEN).decode("latin-1")
-            access_logger.info(
-                '%s "%s %s%s" %d %d %.1f ms', client[0] if client else "-",
-                scope["method"][:16], path, f"?{query}" if query else "", status,
-                exchange.sent, seconds * 1000,
-            )  # fmt: skip
+        if self.settings.access_log and access_logger.isEnabledFor(logging.INFO):
+            _write_access(scope, exchange, status, seconds)
+
+
+def _write_access(
+    scope: MutableMapping[str, Any], exchange: _Exchange, status: int, seconds: float
+) -> None:
+    """One line of the access log; nothing in it can start another one."""
+    client = scope.get("client")
+    path = (scope.get("raw_path") or b"").translate(HIDDEN).decode("latin-1")
+    query = scope["query_string"].translate(HIDDEN).decode("latin-1")
+    line = (
+        f'{client[0] if client else "-"} "{scope["method"][:16]} {path}'
+        f'{"?" if query else ""}{query}" {status} {exchange.sent} '
+        f"{seconds * 1000:.1f} ms"
+    )
+    # Made here: to look for the calling line would take longer than all the rest.
+    record = logging.LogRecord(
+        access_logger.name, logging.INFO, "", 0, line, None, None
+    )
+    access_logger.handle(record)
 
 
 def _route(scope: MutableMapping[str, Any]) -> str:
@@ -183,6 +194,7 @@ class _Exchange:
         self.started = time.perf_counter()
         self.status = 0
         self.sent = 0
+        self.is_complete = False
         self.route = ""
         self._send = send
 
@@ -193,6 +205,7 @@ class _Exchange:
             message["headers"] = [*message.get("headers", ()), *SECURITY]
         elif message["type"] == "http.response.body":
             self.sent += len(message.get("body", b""))
+            self.is_complete = not message.get("more_body", False)
         await self._send(message)
 
     async def give(self, ready: Ready, headers: dict[bytes, bytes]) -> None:

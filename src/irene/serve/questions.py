@@ -51,6 +51,11 @@ class Question:
         return MEDIA_TYPES[self.arguments.get("format", "json")]
 
     @property
+    def is_private(self) -> bool:
+        """Whether it holds a table of the client's, which is kept nowhere."""
+        return "table" in self.arguments
+
+    @property
     def text(self) -> str:
         """The question as canonical JSON."""
         return _canonical({"question": self.name, **self.arguments})

@@ -250,7 +250,7 @@ def run_recorded(
         raise _explain(error, runner, recorder.running) from error
     provenance |= {
         "class": type(model).__name__,
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),  # it is of a class of torch's own
         "transformers": transformers.__version__,
     }
     notes += tuple(recorder.notes())

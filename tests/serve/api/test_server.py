@@ -34,8 +34,12 @@ def test_the_log_has_a_line_for_each_request(
     served: RealServer, api: httpx.Client
 ) -> None:
     api.get("/models", params={"search": 'x"\n y', "limit": 1})
-    log = served.log.read_text()
-    (line,) = [each for each in log.splitlines() if "search=x" in each]
+    ends = time.monotonic() + 30
+    found: list[str] = []
+    while not found and time.monotonic() < ends:  # it is written after the answer
+        log = served.log.read_text().splitlines()
+        found = [each for each in log if "search=x" in each]
+    (line,) = found
     assert '"GET /api/v1/models?search=x%22%0A+y&limit=1" 200' in line
 
 

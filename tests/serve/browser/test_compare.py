@@ -152,3 +152,13 @@ def test_a_name_that_is_markup_stays_text(page: Page) -> None:
 def test_on_a_phone(new_page: Any) -> None:
     page = opened(new_page(viewport={"width": 390, "height": 844}))
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_parts_of_other_names_are_linked_by_their_last(page: Page) -> None:
+    opened(page, "/compare")
+    expect(page.locator(".linked-one svg")).to_have_count(2)
+    first = page.locator(".linked-one").first
+    first.locator(".part").filter(has_text="attention").first.hover()
+    expect(page.locator(".part.lit")).to_have_count(2)
+    readout = page.locator(".linked .readout")
+    expect(readout).to_contain_text("in transformer.layer.*.attention")

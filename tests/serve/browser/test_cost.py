@@ -69,6 +69,19 @@ def test_sliders_answer_at_once(page: Page) -> None:
     assert "pue=1" in page.url
 
 
+def test_every_machine_is_offered(page: Page) -> None:
+    opened(page)
+    told = page.evaluate(
+        """async () => {
+            const answer = await (await fetch("/api/v1/hardware")).json();
+            return answer.hardware.map(each => each.hardware.name);
+        }"""
+    )
+    options = page.get_by_label("Hardware").locator("option")
+    expect(options).to_have_count(len(told))
+    assert sorted(options.all_text_contents()) == sorted(told)
+
+
 def test_regions_and_an_own_intensity(page: Page) -> None:
     opened(page)
     carbon = page.locator(".figures.big div").filter(has_text="CO₂e a year")

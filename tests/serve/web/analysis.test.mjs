@@ -17,6 +17,7 @@ test("a subject is read and written as the command line has it", () => {
   assert.deepEqual(subject.run, { batch_size: 16, seq_len: 256, dtype: "fp16", attention: "sdpa", hardware: "pc2" });
   assert.equal(writeSubject("gpt2", subject.run), "gpt2@b16s256,fp16,sdpa,on=pc2");
   assert.equal(writeSubject("gpt2", subject.run, { batch_size: 16, dtype: "fp16", hardware: "pc2" }), "gpt2@s256,sdpa");
+  assert.deepEqual(parseSubject("gpt2@p750o500,fp8").run, { prompt_len: 750, output_len: 500, phase: "generate", quantization: "fp8" });
   assert.deepEqual(parseSubject("gpt2@nonsense").unknown, ["nonsense"]);
 });
 

@@ -56,6 +56,24 @@ export function partKey(tree, row) {
 }
 
 /**
+ * What a part of one tree is called in another: the same, or else what has its name,
+ * such as another model's `attention`.
+ * @param {Tree} tree
+ * @param {string} key of `partKey`, of any tree
+ * @returns {string | null} null if there is none
+ */
+export function partIn(tree, key) {
+  const last = key.split(".").at(-1) ?? "";
+  let named = null;
+  for (let row = 0; row < tree.size; row++) {
+    const own = partKey(tree, row);
+    if (own === key) return own;
+    if (named === null && /[a-z]/i.test(last) && own.endsWith(`.${last}`)) named = own;
+  }
+  return named;
+}
+
+/**
  * @param {Tree} tree
  * @param {number} width px
  * @returns {Box[]}
@@ -86,7 +104,8 @@ function OneIcicle({ tree, name, width, shown, pinned, onHover, onPath }) {
   const all = useMemo(() => boxes(tree, Math.max(width, 2)), [tree, width]);
   const depth = all.reduce((most, box) => Math.max(most, box.depth), 0) + 1;
   const full = all.reduce((most, box) => (box.depth > 1 ? Math.max(most, tree.share[box.row] ?? 0) : most), 0) || 1;
-  const current = all.find((box) => partKey(tree, box.row) === shown) ?? all[0];
+  const here = useMemo(() => partIn(tree, shown), [tree, shown]);
+  const current = all.find((box) => partKey(tree, box.row) === here) ?? all[0];
   const go = (/** @type {KeyboardEvent} */ event) => {
     if (!current) return;
     const beside = all.filter((box) => tree.parent[box.row] === tree.parent[current.row]);
@@ -117,7 +136,7 @@ function OneIcicle({ tree, name, width, shown, pinned, onHover, onPath }) {
         const words = `${label(tree, box.row)}${(tree.count[box.row] ?? 1) > 1 ? ` ×${tree.count[box.row]}` : ""}`;
         const room = Math.floor((box.width - 8) / 6.6);
         return html`<g
-          key=${box.row} class=${`part ${shown && key === shown ? "lit" : ""}`}
+          key=${box.row} class=${`part ${shown && key === here ? "lit" : ""}`}
           onPointerEnter=${() => onHover(key)} onClick=${() => onPath(key === pinned ? "" : key)}
         >
           <rect
@@ -133,19 +152,23 @@ function OneIcicle({ tree, name, width, shown, pinned, onHover, onPath }) {
 
 /** @param {{subjects: {name: string, tree: Tree | null, factor: number}[], path: string}} props */
 function Readout({ subjects, path }) {
-  const found = subjects.map(({ name, tree, factor }) => {
-    if (!tree) return null;
-    let energy = 0;
-    let times = 0;
-    for (let row = 0; row < tree.size; row++) {
-      if (partKey(tree, row) !== path) continue;
-      energy += ((tree.value[row] ?? 0) * (tree.times[row] ?? 1)) / factor;
-      times += tree.times[row] ?? 1;
-    }
-    return { name, energy, times, share: energy / energyOf({ tree, factor }) };
-  });
   return html`<p class="readout" role="status">
     <strong>${path || "the whole model"}</strong>
-    ${found.map((each) => each && html`<span>${each.name}: ${each.times ? html`${joules(each.energy)} · ${percent(each.share)}` : "does not have it"}</span>`)}
+    ${subjects.map((subject) => subject.tree && html`<span>${subject.name}: ${found(subject.tree, subject.factor, path)}</span>`)}
   </p>`;
+}
+
+/**
+ * @param {Tree} tree
+ * @param {number} factor
+ * @param {string} path
+ */
+function found(tree, factor, path) {
+  const key = partIn(tree, path);
+  if (key === null) return "does not have it";
+  let energy = 0;
+  for (let row = 0; row < tree.size; row++) {
+    if (partKey(tree, row) === key) energy += ((tree.value[row] ?? 0) * (tree.times[row] ?? 1)) / factor;
+  }
+  return html`${joules(energy)} · ${percent(energy / energyOf({ tree, factor }))}${key !== path && html` <span class="hint">in ${key}</span>`}`;
 }

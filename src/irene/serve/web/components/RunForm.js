@@ -1,26 +1,15 @@
 // The run that a question is about: model (where there is one), sizes, settings, machine.
 
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html } from "../vendor/preact.js";
 import { Choice } from "./Controls.js";
 import { ModelCombobox, useModels } from "./ModelCombobox.js";
 import { Sizes } from "./Sizes.js";
-import { getOnce } from "../lib/api.js";
+import { HardwareSelect, MoreFields } from "./SpecForm.js";
 import { longest } from "../lib/catalogue.js";
 import { CHOICES } from "../lib/spec.js";
 
+const NOT_OF_A_RUN = ["level"];
 const WORDS = { dtype: "Number format", attention: "Attention", phase: "Phase" };
-
-/** Hook: names of the machines that energies can be predicted for. */
-export function useHardware() {
-  const [names, setNames] = useState(/** @type {string[]} */ ([]));
-  useEffect(() => {
-    getOnce("/hardware").then(
-      (document) => setNames(document.hardware.map((/** @type {any} */ each) => String(each.name))),
-      () => {},
-    );
-  }, []);
-  return names;
-}
 
 /**
  * @param {{model?: string, onModel?: (name: string) => void, run: Record<string, string>,
@@ -28,12 +17,12 @@ export function useHardware() {
  *   without?: readonly string[]}} props without: settings that the page asks for in its own way
  */
 export function RunForm({ model, onModel, run, onRun, without = [] }) {
-  const hardware = useHardware();
   const models = useModels();
   const has = (/** @type {string} */ name) => !without.includes(name) && run[name] !== undefined;
   const set = (/** @type {string} */ name) => (/** @type {string | number} */ value, /** @type {any} */ how) =>
     onRun({ ...run, [name]: String(value) }, how);
-  const machines = hardware.includes(run.hardware ?? "") ? hardware : [run.hardware ?? "", ...hardware];
+  const change = (/** @type {Record<string, any>} */ changes, /** @type {any} */ how) =>
+    onRun({ ...run, ...Object.fromEntries(Object.entries(changes).map(([name, value]) => [name, value === null ? "" : String(value)])) }, how);
   return html`<fieldset class="group"><legend>The run</legend>
     ${onModel && html`<${ModelCombobox} value=${model} onChange=${onModel} />`}
     ${has("batch_size") && html`<${Sizes} label="Batch size" value=${Number(run.batch_size) || 1} most=${256} onChange=${set("batch_size")} />`}
@@ -45,7 +34,8 @@ export function RunForm({ model, onModel, run, onRun, without = [] }) {
       ${Object.entries(CHOICES).map(([name, values]) => has(name) && html`<${Choice}
         key=${name} label=${WORDS[/** @type {"dtype"} */ (name)]} value=${run[name]} options=${values.map((each) => [each, each])} onChange=${set(name)}
       />`)}
-      ${has("hardware") && html`<${Choice} label="Hardware" value=${run.hardware} options=${machines.map((each) => [each, each])} onChange=${set("hardware")} />`}
+      ${has("hardware") && html`<${HardwareSelect} value=${run.hardware} onChange=${change} />`}
     </div>
+    <div class="spec"><${MoreFields} value=${run} onChange=${change} without=${NOT_OF_A_RUN} /></div>
   </fieldset>`;
 }

@@ -80,9 +80,9 @@ export function HardwareSelect({ value, onChange }) {
 
 /**
  * The run's other parameters, as the server describes them; read when opened.
- * @param {{value: Record<string, any>, onChange: OnChange}} props
+ * @param {{value: Record<string, any>, onChange: OnChange, without?: readonly string[]}} props
  */
-function MoreFields({ value, onChange }) {
+export function MoreFields({ value, onChange, without = [] }) {
   const [fields, setFields] = useState(/** @type {import("../lib/parameters.js").Parameter[] | null} */ (null));
   const set = Object.keys(value).some((name) => !OWN_CONTROLS.includes(name));
   const [open, setOpen] = useState(set);
@@ -95,7 +95,7 @@ function MoreFields({ value, onChange }) {
   }, [open]);
   return html`<details open=${open} onToggle=${(/** @type {any} */ e) => setOpen(e.target.open)}>
     <summary>More settings</summary>
-    ${open && fields && html`<div class="spec-grid">${fields.map((field) => html`<${OneField} field=${field} value=${value[field.name] ?? ""} onChange=${onChange} />`)}</div>`}
+    ${open && fields && html`<div class="spec-grid">${fields.filter(({ name }) => !without.includes(name)).map((field) => html`<${OneField} field=${field} value=${value[field.name] ?? ""} onChange=${onChange} />`)}</div>`}
   </details>`;
 }
 

@@ -48,4 +48,14 @@ export const KEYS = [
       ["Home", "back to the whole model"],
     ],
   },
+  {
+    title: "Power over time, icicles of compare",
+    keys: [
+      ["← →", "move the cursor (Shift: faster); sibling before, after"],
+      ["+ −", "zoom in, out"],
+      ["Page Up, Page Down", "earlier, later"],
+      ["↑ ↓, Enter", "parent, largest child; pin the part in all"],
+      ["Esc", "the whole run; let the part go"],
+    ],
+  },
 ];

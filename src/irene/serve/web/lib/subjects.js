@@ -1,5 +1,6 @@
 // What is compared, in the words of `irene compare`: gpt2@b16s256,fp16, upload:ID.
 
+import { CHOICES } from "./spec.js";
 import { writeQuery } from "./state.js";
 
 /**
@@ -9,15 +10,13 @@ import { writeQuery } from "./state.js";
  */
 
 /** @type {Record<string, string>} */
-const SIZES = { b: "batch_size", s: "seq_len", d: "decoder_len", c: "context_len" };
+const SIZES = {
+  b: "batch_size", s: "seq_len", d: "decoder_len", c: "context_len", p: "prompt_len", o: "output_len",
+};
 const LETTERS = Object.entries(SIZES);
 
 /** @type {Record<string, readonly string[]>} */
-const WORDS = {
-  dtype: ["fp32", "fp16", "bf16"],
-  attention: ["eager", "sdpa"],
-  phase: ["forward", "prefill", "decode", "train"],
-};
+const WORDS = { ...CHOICES, quantization: ["fp8", "fp4", "mxfp4", "int4"] };
 
 /**
  * Reads a subject; `upload:ID` and `answer:KEY` are documents the server has already.
@@ -49,10 +48,11 @@ function readWord(subject, word) {
   if (word === "") return;
   if (word.startsWith("on=")) {
     subject.run.hardware = word.slice(3);
-  } else if (/^(?:[bsdc]\d+)+$/.test(word)) {
-    for (const [, letter, size] of word.matchAll(/([bsdc])(\d+)/g)) {
+  } else if (/^(?:[bsdcpo]\d+)+$/.test(word)) {
+    for (const [, letter, size] of word.matchAll(/([bsdcpo])(\d+)/g)) {
       subject.run[String(SIZES[String(letter)])] = Number(size);
     }
+    if (/[po]/.test(word)) subject.run.phase = "generate";
   } else {
     const field = Object.keys(WORDS).find((name) => WORDS[name]?.includes(word));
     if (field) subject.run[field] = word;
@@ -113,6 +113,8 @@ const OPTIONS = {
   seq_len: "-s",
   decoder_len: "--decoder-seq",
   context_len: "--context",
+  prompt_len: "--prompt",
+  output_len: "--output",
   hardware: "--on",
 };
 

@@ -86,7 +86,7 @@ export default function ComparePage({ query, setQuery }) {
           <p class="hint">As many pixels per joule in each; equal layers are folded. Point at a part to see it in all, click to pin it.</p>
           <${LinkedIcicles}
             path=${path} onPath=${(/** @type {string} */ next) => setQuery({ path: next }, { replace: true })}
-            subjects=${subjects.map((subject, index) => ({ name: names[index] ?? subject, tree: trees[index]?.tree ?? null, factor: units(trees[index]?.tree, per), href: exploreLink(parseSubject(subject), runWithoutUsual(run)) }))}
+            subjects=${subjects.map((subject, index) => ({ name: names[index] ?? subject, tree: trees[index]?.tree ?? null, factor: units(trees[index]?.tree, fits ? sides(comparisons)[index] : null), href: exploreLink(parseSubject(subject), runWithoutUsual(run)) }))}
           />
           ${trees.includes(null) && html`<${Busy} inline label="Predicting the trees" />`}
           ${trees.map((each) => each?.error && html`<${Problem} error=${each.error} />`)}
@@ -128,13 +128,12 @@ function sources(comparisons) {
 }
 
 /**
+ * Sequences or tokens of a run: what its energies are divided by.
  * @param {any} tree
- * @param {string} per
+ * @param {any} side of the comparison, in the unit that was asked for
  */
-function units(tree, per) {
-  const spec = tree?.document.spec;
-  if (per === "run" || !spec) return 1;
-  return per === "sequence" ? spec.batch_size : spec.batch_size * (spec.phase === "decode" ? 1 : spec.seq_len);
+function units(tree, side) {
+  return tree && side?.energy_j ? tree.value[0] / side.energy_j : 1;
 }
 
 /**

@@ -102,7 +102,7 @@ function Suggestion({ each, model, run }) {
       <p>${sentence(each.why)}</p>
       <div class="saving-track" aria-hidden="true"><span class=${each.is_real ? "saving" : "saving unsure"} style=${{ width: `${Math.max(Math.min(each.share, 1), 0) * 100}%` }}></span></div>
       <dl class="inline">
-        <div><dt>accuracy</dt><dd>${each.accuracy}</dd></div>
+        <div><dt>accuracy</dt><dd>${each.accuracy === "none" ? "stays" : each.accuracy}</dd></div>
         ${!each.is_real && html`<div><dt>sure</dt><dd>no: the interval holds zero</dd></div>`}
       </dl>
       <p class="apply"><span class="hint">How to apply:</span> ${fields.map(([name, value]) => html`<code>${name} = ${String(value)}</code> `)}</p>

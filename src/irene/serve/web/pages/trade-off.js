@@ -46,7 +46,6 @@ export default function TradeOffPage({ query, setQuery }) {
     </header>
     <div class="with-side">
       <aside class="side" aria-label="Settings">
-        <${Budgets} all=${all} budget=${budget} moved=${moved} setMoved=${setMoved} setQuery=${setQuery} />
         <fieldset class="group"><legend>Accuracies</legend>
           <p class="hint">${file ? html`From <strong>${file.name}</strong>, in this tab alone.` : "Published ones on SST-2."}</p>
           <${DropZone} small label="Drop your own CSV" accept=".csv,text/csv" onFile=${(/** @type {File} */ each) => readTable(each).then(setFile)} hint="columns model and accuracy; also energy_j per sequence" />
@@ -57,6 +56,7 @@ export default function TradeOffPage({ query, setQuery }) {
       <section class="main-column" aria-busy=${answer.busy}>
         ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
         ${answer.busy && html`<${Busy} inline=${all.length > 0} label="Predicting the models" />`}
+        <${Budgets} all=${all} budget=${budget} moved=${moved} setMoved=${setMoved} setQuery=${setQuery} />
         ${all.length > 0 && html`<div class="panel" ref=${frame}>
             <${Picture} all=${all} budget=${budget} picked=${picked} hover=${hover} onHover=${setHover} onPick=${(/** @type {string} */ model) => setQuery({ model: model === text(query, "model") ? null : model })} names=${flag(query, "names")} />
             <div class="chart-foot"><${Check} label="name every model" checked=${flag(query, "names")} onChange=${(/** @type {boolean} */ on) => setQuery({ names: on ? 1 : null }, { replace: true })} />
@@ -131,7 +131,7 @@ function Budgets({ all, budget, moved, setMoved, setQuery }) {
   const energyAt = (/** @type {number} */ at) => (at >= 1000 ? null : sliderEnergy(at, least, most));
   const accuracyAt = (/** @type {number} */ at) => (at <= worst ? null : at);
   if (!all.length) return null;
-  return html`<fieldset class="group"><legend>Budget</legend>
+  return html`<fieldset class="group budget"><legend class="visually-hidden">Budget</legend>
     <${Slider}
       label="Energy at most" min=${0} max=${1000} value=${budget.budget_j === null ? 1000 : sliderPosition(budget.budget_j, least, most)}
       text=${budget.budget_j === null ? "any" : `${joules(budget.budget_j)} per sequence`}
@@ -142,7 +142,7 @@ function Budgets({ all, budget, moved, setMoved, setQuery }) {
       text=${budget.at_least === null ? "any" : digits(budget.at_least)}
       onInput=${(/** @type {number} */ at) => move("at_least", accuracyAt(at))} onChange=${(/** @type {number} */ at) => rest("at_least", accuracyAt(at))}
     />
-    ${(budget.budget_j !== null || budget.at_least !== null) && html`<button type="button" class="quiet" onClick=${() => setQuery({ budget_j: null, at_least: null })}>No budget</button>`}
+    <button type="button" disabled=${budget.budget_j === null && budget.at_least === null} onClick=${() => setQuery({ budget_j: null, at_least: null })}>No budget</button>
   </fieldset>`;
 }
 
@@ -231,7 +231,7 @@ function Details({ each, run }) {
 /** @param {{order: any[], budget: any, winner: any, picked: string, onPick: any}} props */
 function Table({ order, budget, winner, picked, onPick }) {
   return html`<div class="table-scroll tall" tabindex="0" role="region" aria-label="Models by budget">
-    <table class="data">
+    <table class="data models">
       <thead><tr><th scope="col">Model</th><th scope="col" class="number">Accuracy</th><th scope="col" class="number">J per sequence</th>
         <th scope="col" class="number">Interval</th><th scope="col">Place</th><th scope="col">Source</th></tr></thead>
       <tbody>${order.map((each) => html`<tr key=${each.model} class=${`${each.model === picked ? "picked" : ""} ${fits(each, budget) ? "" : "faded-row"}`}>

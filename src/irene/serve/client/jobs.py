@@ -1,0 +1,163 @@
+"""Jobs: work of a server that takes longer than a request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from irene.analyse.grid import Progress
+from irene.errors import FormatError, IreneError
+from irene.serve.client.documents import read_fields, read_tree
+from irene.serve.client.events import follow
+from irene.serve.client.refusals import error_of
+from irene.serve.client.transport import Transport
+from irene.tree import ModelTree
+
+__all__ = ["Job", "JobEvent", "JobStatus", "State"]
+
+State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+FINAL = ("succeeded", "failed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """How far a job is.
+
+    Attributes:
+        id: Its name.
+        kind: `predict` or `measure`.
+        state: What becomes of it.
+        progress: Steps `done`, steps in all (`total`) and a `text`, once known.
+        request: What was asked for.
+        created: When, as ISO 8601 writes it.
+        started: When; None if it waits.
+        finished: When; None if it goes on.
+        result: The `key` of its answer; None if there is none yet.
+        error: The problem that it ended with, None if with none.
+        attempts: How often it was begun.
+    """
+
+    id: str
+    kind: str
+    state: State
+    progress: Mapping[str, Any]
+    request: Mapping[str, Any]
+    created: str
+    started: str | None
+    finished: str | None
+    result: Mapping[str, Any] | None
+    error: Mapping[str, Any] | None
+    attempts: int = 0
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing changes any more."""
+        return self.state in FINAL
+
+    @property
+    def key(self) -> str | None:
+        """The key of its answer's permalink."""
+        return self.result["key"] if self.result else None
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """A change of a job.
+
+    Attributes:
+        name: `state`, `progress` or `done`.
+        status: The whole job after it.
+    """
+
+    name: str
+    status: JobStatus
+
+
+class Job:
+    """A job of a server, to be followed, cancelled or waited for.
+
+    Args:
+        transport: The way to the server.
+        status: As it was told last.
+    """
+
+    def __init__(self, transport: Transport, status: JobStatus) -> None:
+        self._transport = transport
+        self.status = status
+
+    def __repr__(self) -> str:
+        """Short, for people."""
+        return f"<Job {self.id} {self.status.state}>"
+
+    @property
+    def id(self) -> str:
+        """Its name: `Server.job` finds it again."""
+        return self.status.id
+
+    @property
+    def page(self) -> str:
+        """Address of its page on the dashboard."""
+        return f"{self._transport.base_url}/jobs/{self.id}"
+
+    def refresh(self) -> JobStatus:
+        """Ask how far it is."""
+        reply = self._transport.get(f"/jobs/{self.id}")
+        self.status = read_fields(JobStatus, reply.document)
+        return self.status
+
+    def cancel(self) -> JobStatus:
+        """End it.
+
+        Raises:
+            UsageError: It has ended already.
+        """
+        reply = self._transport.send("DELETE", f"/jobs/{self.id}")
+        self.status = read_fields(JobStatus, reply.document)
+        return self.status
+
+    def events(self) -> Iterator[JobEvent]:
+        """Its changes from now to its end, also across a restart of the server."""
+        for event in follow(self._transport, f"/jobs/{self.id}/events"):
+            try:
+                document = json.loads(event.data)
+            except ValueError as error:
+                raise FormatError(f"an event of job {self.id} is not JSON") from error
+            self.status = read_fields(JobStatus, document)
+            yield JobEvent(event.name, self.status)
+
+    def wait(self, progress: Progress | None = None) -> JobStatus:
+        """Follow it to its end.
+
+        Args:
+            progress: Told steps done, steps in all, and what is being done.
+
+        Raises:
+            UnreachableError: The server does not come back.
+        """
+        if self.status.is_final:
+            return self.status
+        for event in self.events():
+            told = event.status.progress
+            if progress and "total" in told:
+                progress(told.get("done", 0), told["total"], str(told.get("text", "")))
+        return self.status
+
+    def result(self, progress: Progress | None = None) -> ModelTree:
+        """The tree that it gives, when it has ended.
+
+        Args:
+            progress: As for `wait`.
+
+        Raises:
+            IreneError: It failed or was cancelled; the message says why.
+        """
+        status = self.wait(progress)
+        if status.state == "cancelled":
+            raise IreneError(f"job {self.id} was cancelled")
+        if status.key is None:
+            problem = status.error or {}
+            detail = str(problem.get("detail", f"job {self.id} has no result"))
+            raise error_of(int(problem.get("status", 500)), detail)
+        return read_tree(self._transport.get(f"/answers/{status.key}"))
