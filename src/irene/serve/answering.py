@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from irene.serve.computing.pool import Pool, Reply
 from irene.serve.memory import Memory, Ready, make_ready
-from irene.serve.problems import Problem
+from irene.serve.problems import CLIENT_LEFT, Problem
 from irene.serve.questions import Question
 from irene.serve.store.answers import Answers
 
@@ -110,7 +110,7 @@ class Answering:
             if not asked.listeners and not asked.has_begun:
                 asked.task.cancel()
         if not asked.task.done():
-            raise Problem(499, "the client has left")
+            raise Problem(CLIENT_LEFT, "the client has left")
         return asked.task.result()
 
     def begin(self, question: Question, compute: Compute) -> None:

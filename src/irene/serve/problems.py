@@ -10,6 +10,7 @@ from typing import Any
 from irene.errors import IreneError, UnknownModelError, UsageError
 
 __all__ = [
+    "CLIENT_LEFT",
     "MEDIA_TYPE",
     "Problem",
     "problem_document",
@@ -17,6 +18,8 @@ __all__ = [
     "wrong_parameters",
 ]
 
+CLIENT_LEFT = 499
+"""Nobody reads this answer any more; for the log."""
 MEDIA_TYPE = "application/problem+json"
 LONGEST_DETAIL = 2_000
 MOST_TOLD = 5
@@ -74,9 +77,17 @@ def problem_document(problem: Problem, instance: str) -> bytes:
     """
     document = {
         "type": "about:blank",
-        "title": HTTPStatus(problem.status).phrase,
+        "title": _title(problem.status),
         "status": problem.status,
         "detail": problem.detail[:LONGEST_DETAIL],
         "instance": instance,
     }
     return json.dumps(document).encode()
+
+
+def _title(status: int) -> str:
+    """What a status is called; 499, a client that has left, is in no list."""
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Client Closed Request" if status == CLIENT_LEFT else "Error"
