@@ -34,6 +34,7 @@ def read(trees: int) -> tuple[Any, Any]:
     """So many trees, evenly taken, and what traces them as they were run."""
     import numpy as np
 
+    from irene.predict.as_run import OwnRun
     from irene.predict.join import Joiner
 
     if os.environ.get("IRENE_DATA_DIR"):
@@ -43,7 +44,7 @@ def read(trees: int) -> tuple[Any, Any]:
         some = np.linspace(0, len(found.table.keys) - 1, trees).round()
         chosen = np.unique(some.astype(np.int64))
         return found.table.take(chosen), Joiner(configs=found.joiner.configs)
-    return _made_up(trees), Joiner()
+    return _made_up(), Joiner(own=OwnRun())
 
 
 def write_made_up(trees: int, path: Path) -> None:
@@ -62,14 +63,14 @@ def write_made_up(trees: int, path: Path) -> None:
         model, batch = MADE_UP[place % len(MADE_UP)], 1 + step % 6
         length = 16 * (1 + step // 6)
         tree = trace(model, batch_size=batch, seq_len=length).at_level("ml")
-        joules = tree.columns.flops * 1e-11 + 1e-3
+        joules = np.asarray(tree.columns.flops * 1e-11 + 1e-3, np.float64)
         source = np.zeros(len(tree), np.uint8)
         energy = EnergyColumns(joules, joules, joules, source, "made up")
         made.append(tree.with_energy(energy, Hardware("made-up", "wall")))
     write_data(table_of(made), path, "jsonl")
 
 
-def _made_up(trees: int) -> Any:
+def _made_up() -> Any:
     from irene.dataset import read_data
 
     return read_data(Path(os.environ["IRENE_BENCHMARK_TREES"]))[0]
@@ -135,6 +136,8 @@ def compare(sizes: tuple[int, ...], jobs: int) -> None:
         folder = Path(name)
         gains: dict[tuple[str, str], list[tuple[int, float]]] = {}
         print(f"wall time of one process over that of {jobs}, {os.cpu_count()} CPUs")
+        busy = os.getloadavg()[0]
+        print(f"load before it began: {busy:.1f}; others at work hide what is gained")
         print(f"{'':20} {'trees':>5} {'nodes':>7} {'here':>8} {'local':>7} {'ray':>7}")
         for task in TASKS:
             for trees in sizes:
