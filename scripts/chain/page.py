@@ -44,8 +44,8 @@ were never collected, with the commands that a user would give. This page is wha
 wrote on {told["date"]}, in {lasted_s / 60:.0f} minutes.
 
 The machine: {hardware["description"]}; one thread of torch. The models are the
-architectures of the IrEne paper with fewer and narrower layers, at
-{told["trees"]} sizes, each measured in {passes} passes over the whole sweep; of several
+architectures of the IrEne paper with fewer and narrower layers: {told["trees"]} runs of a
+model at a size, each measured in {passes} passes over the whole sweep; of several
 measurements of a node the median counts. {told["measurements"]:,} distinct nodes were
 learned from. The energy covers `{hardware["covers"]}`.
 
@@ -83,6 +83,8 @@ Whole models, run by run:
   milliseconds, and there are many of them: the column `ml` counts them all alike.
 - The machine is virtual. What its neighbours do changes the speed of its cores, from
   one pass to the next; the median of the passes takes out part of it.
+- The form of the predictor (an op costs more in a node that moves more than the caches
+  hold) was settled with the second table in sight; its numbers were not.
 """,
         encoding="utf-8",
     )

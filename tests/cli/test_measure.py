@@ -50,10 +50,12 @@ def run(capsys, monkeypatch, tmp_path):
 def brisk(monkeypatch):
     """A meter whose every value is known, and rounds of milliseconds."""
     monkeypatch.setitem(api.PROTOCOLS, "quick", BRISK)
-    real = api._open_sampler
-    monkeypatch.setattr(
-        api, "_open_sampler", lambda meters, period_s: real([SteadyMeter()], period_s)
-    )
+    real = api.open_sampler
+
+    def steady(meters: object, period_s: float, **rest: object) -> object:
+        return real([SteadyMeter()], period_s)
+
+    monkeypatch.setattr(api, "open_sampler", steady)
 
 
 def test_a_model_is_measured_and_shown(run, brisk, tmp_path):

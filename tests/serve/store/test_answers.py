@@ -58,7 +58,9 @@ def test_an_answer_is_there_after_the_store_was_closed(either_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "damaged", [gzip.compress(b"something else"), b"not gzip", b"", BODY]
+    "damaged",
+    [gzip.compress(b"something else", mtime=0), b"not gzip", b"", BODY],
+    ids=["another answer", "no gzip", "nothing", "not packed"],
 )
 def test_a_damaged_row_is_dropped_and_never_served(
     either_store: Store, damaged: bytes, caplog: pytest.LogCaptureFixture

@@ -29,6 +29,7 @@ FEWEST = 2
 ANY = "any"
 """Kind of ops that were not measured often enough; products are not among them."""
 PRODUCTS = ("gemm", "bmm")
+CACHES_MIB = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 SOFT = 0.02
 ROUNDS = 20
 
@@ -55,13 +56,17 @@ class SerialModel:
 
     Attributes:
         ops: Model of each kind of op; `any` for those that were never measured.
-        inside: Energy of an op inside a model, as a multiple of that in a loop of its
-            own, where all it needs is in the caches.
+        warm: Energy of an op inside a node that is run in a loop and fits the caches,
+            as a multiple of that of the op in a loop of its own.
+        cold: What is added to it in a node that moves far more than the caches hold.
+        cache_mib: A node that moves this much has half of it.
         calls_j: J per call of each of `CALLS`.
     """
 
     ops: Mapping[str, OpModel]
-    inside: float
+    warm: float
+    cold: float
+    cache_mib: float
     calls_j: Floats
 
     def op_energies(self, leaves: Sequence[Leaf]) -> Floats:
@@ -89,13 +94,18 @@ class SerialModel:
 
     def inside_j(self, work: SerialWork) -> Floats:
         """Energy of every node as part of a run, J; parts add up."""
-        each = self.op_energies(work.leaves)
-        energy_j: Floats = self.inside * (work.counts @ each)
-        return energy_j + work.calls @ self.calls_j
+        factor = self.warm + self.cold * _coldness(work, self.cache_mib)[0]
+        return self._with_calls(work, factor)
+
+    def _with_calls(self, work: SerialWork, factor: Floats | float) -> Floats:
+        ops_j = work.counts @ self.op_energies(work.leaves)
+        energy_j: Floats = factor * ops_j + work.calls @ self.calls_j
+        return energy_j
 
     def alone_j(self, work: SerialWork) -> Floats:
         """Energy of every node run in a loop of its own, as a measurement would, J."""
-        whole = self.inside_j(work)
+        factor = self.warm + self.cold * _coldness(work, self.cache_mib)
+        whole = self._with_calls(work, factor)
         single = (work.counts.sum(axis=1) == 1) & (work.calls[:, 1] == 0)
         if not single.any():
             return whole
@@ -115,7 +125,9 @@ class SerialModel:
         return {
             "form": "serial",
             "ops": {kind: model.to_dict() for kind, model in self.ops.items()},
-            "inside": self.inside,
+            "warm": self.warm,
+            "cold": self.cold,
+            "cache_mib": self.cache_mib,
             "calls_j": dict(zip(CALLS, self.calls_j.tolist(), strict=True)),
         }
 
@@ -124,7 +136,9 @@ class SerialModel:
         """Read what `to_dict` wrote."""
         return cls(
             {kind: OpModel.from_dict(each) for kind, each in fields["ops"].items()},
-            float(fields["inside"]),
+            float(fields["warm"]),
+            float(fields["cold"]),
+            float(fields["cache_mib"]),
             np.array([float(fields["calls_j"][name]) for name in CALLS]),
         )
 
@@ -153,7 +167,7 @@ def fit_serial(nodes: Iterable[MeasuredNode]) -> SerialModel:
     if not alone or not parents:
         raise UsageError("specs needs measured primitives and measured modules")
     ops = _fit_kinds(alone)
-    return _compose(SerialModel(ops, 1.0, np.zeros(len(CALLS))), parents)
+    return _compose(SerialModel(ops, 1.0, 0.0, 1.0, np.zeros(len(CALLS))), parents)
 
 
 def _fit_kinds(alone: Mapping[Leaf, Sequence[float]]) -> dict[str, OpModel]:
@@ -184,23 +198,47 @@ def _fit(
     )
 
 
+def _coldness(work: SerialWork, cache_mib: float) -> Floats:
+    """From 0, all of a node fits the caches, to 1, nothing of it does."""
+    mib = work.counts @ np.array([leaf.mib for leaf in work.leaves])
+    cold: Floats = mib / (mib + cache_mib)
+    return cold
+
+
 def _compose(model: SerialModel, parents: Sequence[MeasuredNode]) -> SerialModel:
-    """Fit what lies between ops, relative to the energies, robust to outliers."""
+    """Fit what lies between ops; of several sizes of the caches the best."""
     each: dict[int, Floats] = {}
-    rows = []
-    for work, node, _, _ in parents:
+    for work, _, _, _ in parents:
         if id(work) not in each:
             each[id(work)] = model.op_energies(work.leaves)
-        rows.append([work.counts[node] @ each[id(work)], *work.calls[node]])
-    features = np.array(rows)
+    ops_j = np.array([p.work.counts[p.node] @ each[id(p.work)] for p in parents])
+    calls = np.array([parent.work.calls[parent.node] for parent in parents])
+    best: tuple[float, SerialModel] | None = None
+    for cache_mib in CACHES_MIB:
+        at = {id(p.work): _coldness(p.work, cache_mib) for p in parents}
+        cold = np.array([at[id(parent.work)][parent.node] for parent in parents])
+        features = np.column_stack([ops_j, cold * ops_j, calls])
+        loss, rates = _robust_rates(features, parents)
+        if best is None or loss < best[0]:
+            warm, extra = float(rates[0]), float(rates[1])
+            found = SerialModel(model.ops, warm, extra, cache_mib, rates[2:])
+            best = (loss, found)
+    assert best is not None
+    return best[1]
+
+
+def _robust_rates(
+    features: Floats, parents: Sequence[MeasuredNode]
+) -> tuple[float, Floats]:
+    """Rates relative to the energies, robust to outliers, and their mean error."""
     energy_j = np.array([parent.energy_j for parent in parents])
     level = np.array(
         [MODEL_WEIGHT if parent.kind == MODEL else 1.0 for parent in parents]
     )
-    weight = np.sqrt(level)
+    weight, error = np.sqrt(level), level
     rates = np.zeros(features.shape[1])
     for _ in range(ROUNDS):
         rates = relative_nnls(features * (weight / energy_j)[:, None], weight)
         error = np.sqrt((features @ rates / energy_j - 1.0) ** 2 + SOFT**2)
         weight = np.sqrt(level / error)
-    return SerialModel(model.ops, float(rates[0]), rates[1:])
+    return float((level * error).sum() / level.sum()), rates
