@@ -44,7 +44,9 @@ were never collected, with the commands that a user would give. This page is wha
 wrote on {told["date"]}, in {lasted_s / 60:.0f} minutes.
 
 The machine: {hardware["description"]}; one thread of torch. The models are the
-architectures of the IrEne paper with fewer and narrower layers: {told["trees"]} runs of a
+architectures of the IrEne paper with fewer and narrower layers: {
+            told["trees"]
+        } runs of a
 model at a size, each measured in {passes} passes over the whole sweep; of several
 measurements of a node the median counts. {told["measurements"]:,} distinct nodes were
 learned from. The energy covers `{hardware["covers"]}`.
