@@ -115,6 +115,7 @@ def ray_here() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         ray.init(
+            "local",  # not what another test may have left running
             num_cpus=2,
             include_dashboard=False,
             log_to_driver=False,
