@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.specs.work import BATCHED, GEMM, MIB, ROWS
+from irene.predict.specs.work import BATCHED, GEMM, MIB, ROWS, distinct_ops
 from irene.tree import KINDS, ModelTree, Signature
 
 __all__ = ["CALLS", "Leaf", "SerialWork", "serial_work"]
@@ -18,7 +18,7 @@ Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-MATH, ML, MODULE = (KINDS.index(kind) for kind in ("math", "ml", "module"))
+ML, MODULE = KINDS.index("ml"), KINDS.index("module")
 CALLS = ("primitives", "modules")
 """Kinds of calls that cost time beside the ops."""
 VIEW = (1, 1)
@@ -76,31 +76,18 @@ def serial_work(tree: ModelTree) -> SerialWork:
         tree: A traced tree with math ops, folded or not.
     """
     columns = tree.columns
-    rows = np.flatnonzero(columns.kind == MATH)
-    moved = columns.bytes_read[rows] + columns.bytes_written[rows]
-    keys = zip(
-        columns.op[rows].tolist(),
-        columns.signature[rows].tolist(),
-        columns.op[tree.parents[rows]].tolist(),
-        moved.tolist(),
-        columns.flops[rows].tolist(),
-        strict=True,
-    )
-    numbers: dict[tuple[int, int, int, int, int], int] = {}
-    which = np.array(
-        [numbers.setdefault(k, len(numbers)) for k in keys], dtype=np.int64
-    )
+    ops = distinct_ops(tree)
     leaves: dict[Leaf, int] = {}
-    place = np.zeros(len(numbers), dtype=np.int64)
-    for i, (op, signature, primitive, size, flops) in enumerate(numbers):
+    place = np.zeros(len(ops.keys), dtype=np.int64)
+    for i, (op, signature, primitive, size, flops) in enumerate(ops.keys):
         name, above = tree.strings[op], tree.strings[primitive]
         leaf = Leaf(name, VIEW, 0.0, 0.0)
         if size:
             leaf = _leaf(name, above, tree.signatures[signature], size, flops)
         place[i] = leaves.setdefault(leaf, len(leaves))
     own = np.zeros((len(tree), len(leaves) + len(CALLS)))
-    counted = ~_is_part_of_another(rows, moved, tree.parents)
-    own[rows[counted], place[which][counted]] = 1
+    counted = ~_is_part_of_another(ops.rows, ops.moved, tree.parents)
+    own[ops.rows[counted], place[ops.which][counted]] = 1
     own[:, -2] = columns.kind == ML
     own[:, -1] = columns.kind == MODULE
     total = columns.inclusive(own, tree.parents)

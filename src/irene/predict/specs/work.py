@@ -18,7 +18,15 @@ import numpy.typing as npt
 
 from irene.tree import KINDS, ModelTree, Signature
 
-__all__ = ["MIB", "STREAMS", "Kernel", "TreeWork", "work_of"]
+__all__ = [
+    "MIB",
+    "STREAMS",
+    "DistinctOps",
+    "Kernel",
+    "TreeWork",
+    "distinct_ops",
+    "work_of",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -89,8 +97,24 @@ class TreeWork:
     calls: Floats
 
 
-def work_of(tree: ModelTree) -> TreeWork:
-    """Count the work of a tree.
+class DistinctOps(NamedTuple):
+    """The math ops of a tree, equal ones once.
+
+    Attributes:
+        rows: Row of every math op.
+        moved: Bytes that each reads and writes.
+        which: Place in `keys` of each.
+        keys: Op, signature, op of the primitive, bytes, FLOPs of every distinct one.
+    """
+
+    rows: Ints
+    moved: Ints
+    which: Ints
+    keys: list[tuple[int, int, int, int, int]]
+
+
+def distinct_ops(tree: ModelTree) -> DistinctOps:
+    """Find the math ops of a tree, so that equal ones are looked at once.
 
     Args:
         tree: A traced tree with math ops, folded or not.
@@ -110,9 +134,20 @@ def work_of(tree: ModelTree) -> TreeWork:
     which = np.array(
         [numbers.setdefault(k, len(numbers)) for k in keys], dtype=np.int64
     )
-    kernels, own = _distinct_work(tree, list(numbers))
+    return DistinctOps(rows, moved, which, list(numbers))
+
+
+def work_of(tree: ModelTree) -> TreeWork:
+    """Count the work of a tree.
+
+    Args:
+        tree: A traced tree with math ops, folded or not.
+    """
+    columns = tree.columns
+    ops = distinct_ops(tree)
+    kernels, own = _distinct_work(tree, ops.keys)
     total = np.zeros((len(tree), own.shape[1]))
-    total[rows] = own[which]
+    total[ops.rows] = own[ops.which]
     total[:, -1] = columns.kind == KINDS.index("module")
     total = columns.inclusive(total, tree.parents)
     ends = len(kernels), len(kernels) + len(STREAMS)
