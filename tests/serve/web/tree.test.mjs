@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as t from "../../../src/irene/serve/web/lib/tree.js";
+import * as questions from "../../../src/irene/serve/web/lib/questions.js";
+import * as rows from "../../../src/irene/serve/web/lib/rows.js";
+import * as core from "../../../src/irene/serve/web/lib/tree.js";
 import { threeLayers, node } from "./made-up.mjs";
+
+const t = { ...core, ...rows, ...questions };
 
 const near = (actual, wanted) => assert.ok(Math.abs(actual - wanted) < 1e-9, `${actual} is not ${wanted}`);
 

@@ -12,7 +12,8 @@ import { boxAt, layoutIcicle, step } from "../../../src/irene/serve/web/lib/icic
 import { headline, sentence } from "../../../src/irene/serve/web/lib/headline.js";
 import { parametersOf } from "../../../src/irene/serve/web/lib/parameters.js";
 import { nearest, steps } from "../../../src/irene/serve/web/lib/sizes.js";
-import { findRow, loadTree, openTo, visibleRows } from "../../../src/irene/serve/web/lib/tree.js";
+import { openTo, visibleRows } from "../../../src/irene/serve/web/lib/rows.js";
+import { findRow, loadTree } from "../../../src/irene/serve/web/lib/tree.js";
 import { threeLayers } from "./made-up.mjs";
 
 const plain = (text) => text.replaceAll("\u00a0", " ");

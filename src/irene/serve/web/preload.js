@@ -25,6 +25,8 @@ if (location.pathname === "/") {
     "lib/node-link.js",
     "lib/parameters.js",
     "lib/picture.js",
+    "lib/questions.js",
+    "lib/rows.js",
     "lib/scale.js",
     "lib/sizes.js",
     "lib/spec.js",

@@ -6,7 +6,8 @@ import { inkOn, ramp } from "../lib/colour.js";
 import { percent } from "../lib/format.js";
 import { amount } from "../lib/headline.js";
 import { BOX, layoutNodeLink } from "../lib/node-link.js";
-import { hasChildren, label, visibleRows } from "../lib/tree.js";
+import { visibleRows } from "../lib/rows.js";
+import { hasChildren, label } from "../lib/tree.js";
 import { fit } from "./Icicle.js";
 import { shareOf } from "./TreeTable.js";
 

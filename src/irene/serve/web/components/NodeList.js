@@ -4,7 +4,8 @@
 import { html, useMemo, useState } from "../vendor/preact.js";
 import { ramp } from "../lib/colour.js";
 import { bytes, flops, integer, joules, percent, plural } from "../lib/format.js";
-import { aggregate, displayPath, hasChildren } from "../lib/tree.js";
+import { aggregate } from "../lib/questions.js";
+import { displayPath, hasChildren } from "../lib/tree.js";
 import { shareOf } from "./TreeTable.js";
 
 const FIRST = 14;
@@ -58,7 +59,7 @@ export function NodeList({ view, by, setBy, top }) {
   </section>`;
 }
 
-/** @param {import("../lib/tree.js").Group[]} groups the largest first */
+/** @param {import("../lib/questions.js").Group[]} groups the largest first */
 function untilPart(groups) {
   let share = 0;
   return groups.filter((group) => {

@@ -5,7 +5,8 @@ import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../
 import { bytes, flops, percent, perGflop } from "../lib/format.js";
 import { amount } from "../lib/headline.js";
 import { position, ramp } from "../lib/colour.js";
-import { childrenOf, hasChildren, label, visibleRows } from "../lib/tree.js";
+import { visibleRows } from "../lib/rows.js";
+import { childrenOf, hasChildren, label } from "../lib/tree.js";
 
 const ROW = 26;
 const HEAD = 28;
@@ -22,7 +23,7 @@ const COLUMNS = ["Part", "Share", "Energy", "FLOPs", "Bytes", "J/GFLOP"];
  * @property {number} selected pinned row, -1 for none
  * @property {(row: number) => void} select
  * @property {(row: number) => void} hover -1 for none
- * @property {import("../lib/tree.js").Search | null} hits
+ * @property {import("../lib/questions.js").Search | null} hits
  * @property {Uint8Array | null} only
  * @property {number} minShare
  * @property {"total" | "parent" | "log"} metric

@@ -5,9 +5,9 @@ import { html, useCallback, useEffect, useMemo, useRef, useSignal, useState } fr
 import { integer, percent, plural } from "../lib/format.js";
 import { icicleSvg, nodeLinkSvg, treeRows } from "../lib/picture.js";
 import { choice, flag, text } from "../lib/state.js";
-import {
-  carryOpen, findRow, keyOf, label, loadTree, openMain, openTo, search, topLeaves, visibleRows, withAncestors, withDescendants,
-} from "../lib/tree.js";
+import { search, topLeaves } from "../lib/questions.js";
+import { carryOpen, openMain, openTo, visibleRows, withAncestors, withDescendants } from "../lib/rows.js";
+import { findRow, keyOf, label, loadTree } from "../lib/tree.js";
 import { ExportMenu } from "./ExportMenu.js";
 import { Icicle } from "./Icicle.js";
 import { NodeDetails } from "./NodeDetails.js";
@@ -85,7 +85,7 @@ export function useTreeView(document, query, setQuery) {
 
 /**
  * @param {import("../lib/tree.js").Tree} tree
- * @param {import("../lib/tree.js").Search | null} hits
+ * @param {import("../lib/questions.js").Search | null} hits
  * @param {{rows: number[]} | null} top
  */
 function shownOnly(tree, hits, top) {

@@ -1,7 +1,8 @@
 // The sentence above a tree: what was run, what it uses, and where.
 
 import { count, integer, interval, joules, flops, bytes, percent, si } from "./format.js";
-import { aggregate, childrenOf, label } from "./tree.js";
+import { aggregate } from "./questions.js";
+import { childrenOf, label } from "./tree.js";
 
 /** @typedef {import("./tree.js").Tree} Tree */
 
