@@ -51,9 +51,9 @@ def samples(count: int, start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 def ours(count: int) -> dict[str, float]:
     """Nest, align and check; times, peak memory and what was lost."""
-    from irene.account.alignment import align
-    from irene.account.nesting import nest, own_segments
-    from irene.account.power import PowerSeries
+    from irene.account.align.alignment import align
+    from irene.account.align.nesting import nest, own_segments
+    from irene.account.align.power import PowerSeries
 
     lane, start, end = program(count)
     times = samples(count, start, end)
@@ -148,7 +148,7 @@ def reading(path: Path, with_json: bool) -> dict[str, float]:
         with path.open() as file:
             events = len(json.load(file)["traceEvents"])
     else:
-        from irene.account.kineto import read_kineto
+        from irene.account.readers.kineto import read_kineto
 
         events = len(read_kineto(path).events)
     took = time.perf_counter() - wall, time.process_time() - cpu

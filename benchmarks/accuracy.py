@@ -25,13 +25,8 @@ from irene.dataset import NodeTable, TreeKey, read_data
 from irene.errors import IreneError
 from irene.predict import CrossValidation, Errors, Method, Split, crossvalidate
 from irene.predict import make_method as method_by_name
-from irene.predict.evaluation import LEVELS
-from irene.predict.intervals import COVERAGE, widths_of
-from irene.predict.partial import PartialMethod
-from irene.predict.specs.fallback import FileModel
-from irene.predict.specs.method import SpecsMethod
-from irene.predict.specs.model import SpecsModel
-from irene.predict.splits import (
+from irene.predict.exams.crossvalidation import LEVELS
+from irene.predict.exams.splits import (
     Fold,
     by_batch_size,
     by_family,
@@ -40,7 +35,12 @@ from irene.predict.splits import (
     larger_than,
     smaller_than,
 )
-from irene.predict.training import exam
+from irene.predict.intervals import COVERAGE, widths_of
+from irene.predict.learning.training import exam
+from irene.predict.machines.specs.fallback import FileModel
+from irene.predict.machines.specs.method import SpecsMethod
+from irene.predict.machines.specs.model import SpecsModel
+from irene.predict.paper.partial import PartialMethod
 
 DATA = "irene-pc1"
 SEEDS = (0, 1, 2)

@@ -33,9 +33,9 @@ import numpy as np
 from scipy.optimize import least_squares, linprog
 
 from irene.errors import IreneError
-from irene.meters.estimate import assumptions, open_estimate
-from irene.meters.estimate_model import SCALE_W, ClockModel, LoadModel, Model
-from irene.meters.processor_table import KnownProcessor, find_known
+from irene.meters.estimate.cpu_estimate import assumptions, open_estimate
+from irene.meters.estimate.estimate_model import SCALE_W, ClockModel, LoadModel, Model
+from irene.meters.estimate.processor_table import KnownProcessor, find_known
 
 JOULES_PER_KWH = 3.6e6
 COVERAGE = 0.9

@@ -34,11 +34,11 @@ def read(trees: int) -> tuple[Any, Any]:
     """So many trees, evenly taken, and what traces them as they were run."""
     import numpy as np
 
-    from irene.predict.as_run import OwnRun
-    from irene.predict.join import Joiner
+    from irene.predict.learning.as_run import OwnRun
+    from irene.predict.learning.join import Joiner
 
     if os.environ.get("IRENE_DATA_DIR"):
-        from irene.predict.own_data import read_for_training
+        from irene.predict.learning.own_data import read_for_training
 
         found = read_for_training("irene-pc1")
         some = np.linspace(0, len(found.table.keys) - 1, trees).round()
@@ -81,7 +81,7 @@ def run(task: str, way: str, trees: int, jobs: int) -> dict[str, Any]:
     from contextlib import nullcontext
 
     table, joiner = read(trees)
-    from irene.run.folds import make_folds
+    from irene.collect.folds import make_folds
 
     began_s = time.perf_counter()
     with nullcontext() if way == "here" else make_folds(way, jobs) as folds:
@@ -94,7 +94,7 @@ def run(task: str, way: str, trees: int, jobs: int) -> dict[str, Any]:
 
 def _train(table: Any, joiner: Any, folds: Any) -> Any:
     from irene.hardware import Hardware
-    from irene.predict.training import train
+    from irene.predict.learning.training import train
 
     rounds = None
     if folds is not None:
@@ -107,7 +107,7 @@ def _train(table: Any, joiner: Any, folds: Any) -> Any:
 def _cross(table: Any, folds: Any) -> Any:
     from irene.errors import UsageError
     from irene.predict import crossvalidate, make_method, make_split
-    from irene.predict.join import Joiner
+    from irene.predict.learning.join import Joiner
 
     rounds = folds.rounds(table, Joiner(), "irene", {}) if folds else None
     split = make_split("size")

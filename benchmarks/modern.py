@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-from irene.predict.gpu.datasheet import Datasheet
-from irene.predict.gpu.device import find_device
-from irene.predict.gpu.exam import (
+from irene.predict.machines.gpu.datasheet import Datasheet
+from irene.predict.machines.gpu.device import find_device
+from irene.predict.machines.gpu.exam import (
     EnergyExam,
     TimeExam,
     error_percent,
@@ -32,11 +32,17 @@ from irene.predict.gpu.exam import (
     examine_multiples_of_four,
     examine_time,
 )
-from irene.predict.gpu.fitting import fit_roofline
-from irene.predict.gpu.known_devices import shipped_sheets
-from irene.predict.gpu.op import ContextAttention, Gemm, GenerationAttention, Moe, Op
-from irene.predict.gpu.roofline import seconds_of, work_of
-from irene.predict.gpu.tables import KernelTable, gpu_folders, read_tables
+from irene.predict.machines.gpu.fitting import fit_roofline
+from irene.predict.machines.gpu.known_devices import shipped_sheets
+from irene.predict.machines.gpu.op import (
+    ContextAttention,
+    Gemm,
+    GenerationAttention,
+    Moe,
+    Op,
+)
+from irene.predict.machines.gpu.roofline import seconds_of, work_of
+from irene.predict.machines.gpu.tables import KernelTable, gpu_folders, read_tables
 
 HELD_TO = {
     ("h200", "gemm"): 3.0,
@@ -181,8 +187,8 @@ def print_speed() -> None:
 
     One thread works, so its CPU time is what it would take on a machine of its own.
     """
-    from irene.predict.gpu.device_file import read_device
-    from irene.predict.gpu.known_devices import known_devices
+    from irene.predict.machines.gpu.device_file import read_device
+    from irene.predict.machines.gpu.known_devices import known_devices
 
     start = time.process_time()
     device = read_device(known_devices()["b200"])

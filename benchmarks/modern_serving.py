@@ -25,18 +25,18 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from irene.predict.api import predict
-from irene.predict.gpu.calibration_exam import (
+from irene.predict.machines.finding import find_gpu
+from irene.predict.machines.gpu.calibration_exam import (
     calibration_document,
     coverage,
     examined,
 )
-from irene.predict.gpu.calibration_fit import (
+from irene.predict.machines.gpu.calibration_fit import (
     fit_calibrations,
     served_ops,
     steps_j,
 )
-from irene.predict.gpu.serving_data import PROMPT, Serving, read_servings
-from irene.predict.known import find_gpu
+from irene.predict.machines.gpu.serving_data import PROMPT, Serving, read_servings
 from irene.trace import catalogue
 from irene.trace.serving import serving_tree
 

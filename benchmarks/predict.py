@@ -26,11 +26,11 @@ import torch
 import irene
 from irene.dataset import NodeTable, read_folder
 from irene.predict import crossvalidate, make_split
-from irene.predict.known import find_predictor
+from irene.predict.machines.finding import find_predictor
+from irene.predict.machines.specs import SHARED_JOINER, fit_specs, measurements
 from irene.predict.paper import Training, TreeMethod, TreeOptions, feature_set
-from irene.predict.paper.features import Standardiser, polynomial
 from irene.predict.paper.leaf import LeafRegressors
-from irene.predict.specs import SHARED_JOINER, fit_specs, measurements
+from irene.predict.paper.node_features import Standardiser, polynomial
 
 TAU, EPOCHS = 10.0, TreeOptions().training.epochs
 

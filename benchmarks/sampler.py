@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from irene.meters.recording import read_recording
-from irene.meters.sampler_process import SamplerProcess
+from irene.meters.sampling.recording import read_recording
+from irene.meters.sampling.sampler_process import SamplerProcess
 
 PERIODS_S = (1.0, 0.170, 0.010, 0.004)
 CPU_LIMIT, MEMORY_LIMIT_MB, LEAST_RATIO, LATE_LIMIT = 0.5, 15.0, 5.0, 1.0

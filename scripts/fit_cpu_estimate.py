@@ -38,7 +38,7 @@ from benchmarks.cpu_estimate import (
 from scipy.optimize import least_squares
 
 from irene.errors import IreneError
-from irene.meters.estimate_model import SCALE_W, ClockModel, LoadModel
+from irene.meters.estimate.estimate_model import SCALE_W, ClockModel, LoadModel
 from irene.whole_file import whole_file
 
 OUT = Path(__file__).parents[1] / "src" / "irene" / "meters" / "estimate_model.json"

@@ -10,8 +10,8 @@ import io
 from pathlib import Path
 
 import irene
-from irene.cli import tree_screen
 from irene.cli.options import add_view_options
+from irene.cli.screens import tree_screen
 from irene.tree import ModelTree
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"

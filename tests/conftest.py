@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from irene.dataset import MeasuredNode, NodeTable, TreeKey
-from irene.predict.assessment import measured_rows_j
-from irene.predict.join import Joiner
-from irene.predict.specs.model import SpecsModel
+from irene.predict.exams.evaluation import measured_rows_j
+from irene.predict.learning.join import Joiner
+from irene.predict.machines.specs.model import SpecsModel
 
 Measure = Callable[[SpecsModel, Sequence[TreeKey]], NodeTable]
 

@@ -8,6 +8,6 @@
 - `error_tables`: Tables 4 to 9 and 11.
 - `energy_shares`: Tables 10 and 12, and the numbers of Figure 5.
 - `own_methods`: our methods on all splits.
-- `figures`: Figures 3, 4 and 5, drawn by `irene.picture`.
+- `figures`: Figures 3, 4 and 5, drawn by `irene.show.picture`.
 - `page`: puts it all together.
 """

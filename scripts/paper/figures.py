@@ -12,7 +12,7 @@ from scripts.paper.held_out import HeldOut, of_kind
 
 import irene
 from irene.energy import Energy
-from irene.picture import (
+from irene.show.picture import (
     AxisSpec,
     Dot,
     Picture,
@@ -22,7 +22,7 @@ from irene.picture import (
     scatter,
     tree_chart,
 )
-from irene.tree.text import human_energy
+from irene.show.text import human_energy
 
 LAYERS, HIDDEN = (2, 4, 6, 8, 10, 12), (128, 256, 512, 768)
 BATCH, LENGTH = 16, 128

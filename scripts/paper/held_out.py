@@ -11,8 +11,8 @@ import numpy.typing as npt
 from benchmarks.accuracy import CANDIDATES
 
 from irene.dataset import NodeTable
-from irene.predict.evaluation import percent_errors
-from irene.predict.splits import by_model
+from irene.predict.exams.crossvalidation import percent_errors
+from irene.predict.exams.splits import by_model
 from irene.tree import KINDS
 
 SEEDS = tuple(range(20))

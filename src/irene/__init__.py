@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from irene import account, measure, predict, trace
     from irene.energy import Energy
     from irene.hardware import Hardware
-    from irene.measure.window import session, window, windows
+    from irene.measure.windows.window import session, window, windows
     from irene.serve.client import connect
     from irene.spec import RunSpec
     from irene.tree import ModelTree, Node, load
@@ -49,9 +49,9 @@ _HOMES = {
     "RunSpec": "irene.spec",
     "connect": "irene.serve.client",
     "load": "irene.tree",
-    "session": "irene.measure.window",
-    "window": "irene.measure.window",
-    "windows": "irene.measure.window",
+    "session": "irene.measure.windows.window",
+    "window": "irene.measure.windows.window",
+    "windows": "irene.measure.windows.window",
 }
 
 

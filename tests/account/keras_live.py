@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from irene.account.keras_callback import EnergyCallback
+from irene.account.callbacks.keras_callback import EnergyCallback
 from irene.errors import IreneError
 
 assert "tensorflow" not in sys.modules, "the callback imports TensorFlow too early"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irene.account.alignment import align
-from irene.account.nesting import nest, own_segments
-from irene.account.power import PowerSeries
+from irene.account.align.alignment import align
+from irene.account.align.nesting import nest, own_segments
+from irene.account.align.power import PowerSeries
 
 
 def depths(parent: np.ndarray) -> list[int]:

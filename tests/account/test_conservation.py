@@ -16,9 +16,9 @@ from irene.account import (
     EventsBuilder,
     PowerSeries,
     account,
-    attribution,
 )
-from irene.account.alignment import Aligned, align
+from irene.account.align import attribution
+from irene.account.align.alignment import Aligned, align
 
 BEGIN_NS = 1_700_000_000_000_000_000
 DEVICES = ("cpu", "cuda:0", "cuda:1")

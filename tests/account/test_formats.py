@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from irene.account.formats import read_events, sniff
+from irene.account.readers.formats import read_events, sniff
 from irene.errors import FormatError, UsageError
 
 RECORDED = Path(__file__).parent / "recorded"

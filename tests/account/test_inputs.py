@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from irene.account.inputs import read_power, read_trace
-from irene.account.recorded_power import power_of_recording
+from irene.account.readers.recorded import read_power, read_trace
+from irene.account.readers.recorded_power import power_of_recording
 from irene.errors import FormatError, UsageError
 from irene.meters.channel import Channel
-from irene.meters.recording import Recording
+from irene.meters.sampling.recording import Recording
 
 S = 1_000_000_000
 EPOCH = 1_700_000_000 * S

@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 
 from irene.account.events import Events
-from irene.account.formats import read_events, sniff
-from irene.account.hlo import METADATA, HloNames, Program, read_hlo_text
-from irene.account.jax_events import jax_events, parse_op_name
-from irene.account.xplane import read_xspace
+from irene.account.readers.formats import read_events, sniff
+from irene.account.readers.tensorflow.hlo import (
+    METADATA,
+    HloNames,
+    Program,
+    read_hlo_text,
+)
+from irene.account.readers.tensorflow.jax_events import jax_events, parse_op_name
+from irene.account.readers.tensorflow.xplane import read_xspace
 from irene.errors import FormatError
 from tests.account.xplane_bytes import MadePlane, environment, space
 

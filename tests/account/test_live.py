@@ -22,8 +22,8 @@ from transformers import (
     ViTForImageClassification,
 )
 
-from irene.account.kineto import read_kineto
 from irene.account.live.session import Level, LiveLedger, record
+from irene.account.readers.kineto import read_kineto
 from irene.errors import UsageError
 from irene.meters.channel import Channel
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from irene.account.attribution import account
+from irene.account.align.attribution import account
+from irene.account.align.power import PowerSeries
 from irene.account.events import Events, EventsBuilder
 from irene.account.live.event_file import KeptEvents, read_events, write_events
 from irene.account.live.merging import merge_events, merge_folder
 from irene.account.live.ranks import Rank, this_rank
 from irene.account.live.session import record
-from irene.account.power import PowerSeries
 from irene.errors import FormatError, UsageError
 
 WATTS = 40.0

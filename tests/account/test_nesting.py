@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irene.account.nesting import nest, own_segments
+from irene.account.align.nesting import nest, own_segments
 
 
 def columns(*rows: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from irene.account import Ledger, account
-from irene.account.ledger_tables import VIEWS
+from irene.account.ledger.tables import VIEWS
 from irene.errors import UsageError
 from irene.tree import ModelTree
 from tests.account.test_ledger import costs, training
@@ -63,7 +63,7 @@ def test_the_document_has_the_power_over_time(ledger: Ledger) -> None:
 def test_a_long_run_has_a_timeline_that_can_be_sent(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("irene.account.timeline.MOST_STRETCHES", 2)
+    monkeypatch.setattr("irene.account.ledger.timeline.MOST_STRETCHES", 2)
     view = json.loads(ledger.to_json())["ledger"]["timeline"]
     assert len(view["modules"]) == 2
     assert len(view["steps"]) == 2
@@ -130,7 +130,7 @@ def test_the_trace_has_energies_and_a_power_lane(
 
 
 def test_a_written_trace_can_be_read_again(ledger: Ledger, tmp_path: Path) -> None:
-    from irene.account.kineto.stream import TraceFile
+    from irene.account.readers.kineto.stream import TraceFile
 
     ledger.to_perfetto(tmp_path / "trace.json")
     file = TraceFile(tmp_path / "trace.json")

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irene.account.attribution import account
+from irene.account.align.attribution import account
+from irene.account.align.power import PowerSeries
 from irene.account.events import Events
-from irene.account.formats import read_events
-from irene.account.name_scopes import NameScopes
-from irene.account.power import PowerSeries
-from irene.account.xplane import read_xspace
+from irene.account.readers.formats import read_events
+from irene.account.readers.tensorflow.name_scopes import NameScopes
+from irene.account.readers.tensorflow.xplane import read_xspace
 from irene.errors import FormatError, MissingExtraError
 from tests.account.xplane_bytes import START_NS, MadePlane, environment, space
 
@@ -324,7 +324,7 @@ def test_the_callback_says_why_it_cannot_record(facts: dict[str, Any]) -> None:
     find_spec("tensorflow") is not None, reason="TensorFlow is installed here"
 )
 def test_without_tensorflow_the_callback_names_what_to_install() -> None:
-    from irene.account.keras_callback import EnergyCallback
+    from irene.account.callbacks.keras_callback import EnergyCallback
 
     with pytest.raises(MissingExtraError, match="pip install 'tensorflow"):
         EnergyCallback()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from irene.account.events import Events
-from irene.account.formats import has_clock, read_events, sniff
-from irene.account.tf1_timeline import timeline_events
+from irene.account.readers.formats import has_clock, read_events, sniff
+from irene.account.readers.tensorflow.tf1_timeline import timeline_events
 from irene.errors import FormatError
 
 TIMELINE = Path(__file__).parent / "recorded" / "timeline-1.json.gz"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from irene.account import Events, EventsBuilder, Ledger, PowerSeries, account
-from irene.account.power import process_share
+from irene.account.align.power import process_share
 from tests.account.simulated import BEGIN_NS, MS, Machine, Op
 
 

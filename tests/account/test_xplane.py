@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from irene.account.formats import read_events
-from irene.account.xplane import read_xspace
+from irene.account.readers.formats import read_events
+from irene.account.readers.tensorflow.xplane import read_xspace
 from irene.errors import FormatError, IreneError, UsageError
 from tests.account.xplane_bytes import (
     START_NS,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from irene.cli import main
-from irene.predict.gpu.device import find_device
-from irene.predict.known import known_machines, known_predictors
+from irene.predict.machines.finding import known_machines, known_predictors
+from irene.predict.machines.gpu.device import find_device
 
 SHEET = "hbm_tb_s=1\ntdp_w=300\nidle_w=30\narchitecture='hopper'\n[tflops]\nbf16=100\n"
 

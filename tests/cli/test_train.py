@@ -11,7 +11,7 @@ import pytest
 
 from irene.cli import main
 from irene.dataset import TreeKey, read_data, write_data
-from irene.predict.known import find_predictor
+from irene.predict.machines.finding import find_predictor
 
 DECODER = "two-layer-gpt"
 

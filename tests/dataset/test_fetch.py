@@ -13,7 +13,7 @@ import pytest
 
 from irene.dataset import NodeTable, read_data
 from irene.dataset.fetch import PUBLIC, PublicData, PublicFile, fetch
-from irene.dataset.irene2021 import FILES
+from irene.dataset.formats.irene2021 import FILES
 from irene.errors import FormatError, IreneError, UsageError
 
 

@@ -14,16 +14,8 @@ from pathlib import Path
 import pytest
 
 ROWS = (
-    (
-        "tree",
-        "spec",
-        "energy",
-        "hardware",
-        "errors",
-        "picture",
-        "whole_file",
-        "_callable",
-    ),
+    ("tree", "spec", "energy", "hardware", "errors", "whole_file", "_callable"),
+    ("work",),
     ("trace",),
     ("meters",),
     ("measure",),
@@ -31,7 +23,9 @@ ROWS = (
     ("dataset",),
     ("predict",),
     ("analyse",),
-    ("run",),
+    ("collect",),
+    ("show",),
+    ("questions",),
     ("serve",),
     ("cli", "__main__"),
 )
@@ -39,8 +33,6 @@ ROW_OF = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
 WORDS = frozenset(ROWS[0])
 WORDS_MAY_IMPORT = frozenset({*sys.stdlib_module_names, "numpy"})
 EXTRAS = {  # optional, imported where it is used
-    "picture": frozenset({"resvg_py"}),
-    "tree": frozenset({"pandas"}),
 }
 FACADE = "irene"  # irene/__init__.py: may reach everything, so only cli may use it
 
@@ -134,12 +126,15 @@ def plant(folder: Path, where: str, source: str) -> Path:
     ("where", "source"),
     [
         ("trace/hooks.py", "from irene.predict import Predictor"),
-        ("trace/hooks.py", "import irene.cli.trace"),
+        ("trace/hooks.py", "import irene.cli.asking.trace"),
         ("trace/hooks.py", "from irene import meters"),
         ("trace/hooks.py", "from .. import meters"),
         ("trace/hooks.py", "from ..cli.models import run"),
         ("trace/hooks.py", "def f():\n    from irene.serve import app"),
-        ("trace/hooks.py", "import importlib\nimportlib.import_module('irene.run')"),
+        (
+            "trace/hooks.py",
+            "import importlib\nimportlib.import_module('irene.collect')",
+        ),
         ("trace/hooks.py", "import irene"),
         ("trace/__init__.py", "from ..measure import protocol"),
         ("meters/rapl.py", "if TYPE_CHECKING:\n    from irene.account import Ledger"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from irene.meters.channel import Channel
-from irene.meters.sample_file import SampleFile
+from irene.meters.sampling.sample_file import SampleFile
 
 WATTS = 25.0
 DRAM_WATTS = 5.0

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from irene.errors import MeterError, UsageError
-from irene.measure.bench import Bench, Round
+from irene.measure.alone.bench import Bench, Round
 from irene.measure.protocol import DEFAULT, PAPER, MeasureProtocol
 from irene.measure.readings import Readings
 from irene.meters.channel import Channel
-from irene.meters.sampler import Sampler
-from irene.meters.totals import Window
+from irene.meters.sampling.sampler import Sampler
+from irene.meters.sampling.totals import Window
 
 from .made_up_nodes import BRISK, WALL, WATTS, SteadyMeter
 

@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from irene.errors import UsageError
-from irene.measure import exclusive
+from irene.measure.alone.exclusive import check_exclusive, exclusively
+from irene.measure.alone.node_alone import exclusive
 from irene.measure.api import measure
-from irene.measure.exclusive import check_exclusive, exclusively
 
 from .made_up_nodes import BRISK, Stack, SteadyMeter, stack_input
 

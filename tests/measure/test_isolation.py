@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from irene.measure.bench import Round
-from irene.measure.isolation import choose_rounds, flags_of, trend
-from irene.measure.node_result import NodeResult
+from irene.measure.alone.bench import Round
+from irene.measure.alone.isolation import choose_rounds, flags_of, trend
+from irene.measure.alone.node_result import NodeResult
 
 CLEAN = Round(
     repeats=10,

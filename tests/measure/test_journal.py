@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from irene.errors import UsageError
-from irene.measure.journal import Journal, journal_path
-from irene.measure.node_result import NodeResult
+from irene.measure.alone.journal import Journal, journal_path
+from irene.measure.alone.node_result import NodeResult
 
 from .test_isolation import CLEAN
 
@@ -110,8 +110,8 @@ import resource, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from irene.errors import IreneError
-from irene.measure.journal import Journal
-from irene.measure.node_result import NodeResult
+from irene.measure.alone.journal import Journal
+from irene.measure.alone.node_result import NodeResult
 
 path = Path(sys.argv[1])
 with Journal(path, {"spec": {}}) as journal:

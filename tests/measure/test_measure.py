@@ -19,8 +19,8 @@ from torch import nn
 
 import irene
 from irene.errors import LimitError, MeterError, UsageError
+from irene.measure.alone.session import Progress
 from irene.measure.api import measure, plan_measurement
-from irene.measure.session import Progress
 from irene.meters.channel import Channel
 from irene.tree import ModelTree
 

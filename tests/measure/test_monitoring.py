@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from irene.errors import MeterError, UsageError
-from irene.measure.monitored import Monitored
-from irene.measure.monitoring import CommandError, HeldProgram, monitor
+from irene.measure.windows.monitored import Monitored
+from irene.measure.windows.monitoring import CommandError, HeldProgram, monitor
 from irene.meters.channel import Channel
-from irene.meters.recording import Recording, read_recording
+from irene.meters.sampling.recording import Recording, read_recording
 
 from .made_up_power import DRAM_WATTS, WATTS, made_up_meter
 
@@ -154,7 +154,7 @@ MONITOR = """
 import signal
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from irene.measure.monitoring import monitor
+from irene.measure.windows.monitoring import monitor
 found = monitor({command!r}, meters=[{meter!r}], period_s=0.02, path=Path({out!r}))
 print("code", found.exit_code, found.energy is not None)
 """

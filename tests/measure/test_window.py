@@ -14,9 +14,9 @@ import pytest
 
 import irene
 from irene.errors import UsageError
-from irene.measure import window_session
-from irene.measure.window import EnergyWindow, session, window, windows
-from irene.measure.window_session import WindowSession, current_session
+from irene.measure.windows import window_session
+from irene.measure.windows.window import EnergyWindow, session, window, windows
+from irene.measure.windows.window_session import WindowSession, current_session
 from irene.meters.channel import NO_VALUE, Channel, SensorLostError
 
 WATTS = 50.0
@@ -70,7 +70,7 @@ class Counter:
 def clock(monkeypatch) -> Clock:
     clock = Clock()
     made_up = SimpleNamespace(monotonic_ns=clock)
-    monkeypatch.setattr("irene.meters.sampler.time", made_up)
+    monkeypatch.setattr("irene.meters.sampling.sampler.time", made_up)
     return clock
 
 
@@ -367,7 +367,7 @@ def test_a_session_that_ends_first(clock, meter):
 
 def test_windows_outside_a_session_have_one_of_their_own(clock, meter, monkeypatch):
     monkeypatch.setattr(window_session, "LINGER_S", 0.0)
-    monkeypatch.setattr("irene.meters.known.best_meters", lambda: [meter])
+    monkeypatch.setattr("irene.meters.finding.best_meters", lambda: [meter])
     monkeypatch.setattr(window_session, "_CURRENT", [])
     with irene.window("step") as w:
         clock.pass_s(1)
@@ -399,7 +399,7 @@ def test_an_unknown_meter_is_a_clear_error():
 
 
 def test_samples_are_kept_where_asked(tmp_path):
-    from irene.meters.recording import read_recording
+    from irene.meters.sampling.recording import read_recording
 
     path = tmp_path / "samples.csv"
     with session(["proc"], 0.05, path), window("step"):

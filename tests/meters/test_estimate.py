@@ -14,16 +14,25 @@ from hypothesis import strategies as st
 
 from irene.errors import MeterError, UsageError
 from irene.meters.channel import SensorLostError
-from irene.meters.clock_share import CLOCK_STEP_S, open_clock_share
-from irene.meters.estimate import (
+from irene.meters.cpu.clock_share import CLOCK_STEP_S, open_clock_share
+from irene.meters.cpu.processor import Processor, read_processor
+from irene.meters.estimate.cpu_estimate import (
     EstimateMeter,
     assumptions,
     open_estimate,
     probe,
 )
-from irene.meters.estimate_model import FILE, TDP_VARIABLE, basis_of, load_models
-from irene.meters.processor import Processor, read_processor
-from irene.meters.processor_table import find_known, known_processors, usual_power
+from irene.meters.estimate.estimate_model import (
+    FILE,
+    TDP_VARIABLE,
+    basis_of,
+    load_models,
+)
+from irene.meters.estimate.processor_table import (
+    find_known,
+    known_processors,
+    usual_power,
+)
 from tests.meters.made_up_proc import FakeProc
 
 MODEL = load_models().without_clock

@@ -9,7 +9,7 @@ import pytest
 from irene.errors import MeterError, UsageError
 from irene.meters.channel import Channel, Finding
 from irene.meters.count_once import count_once
-from irene.meters.known import (
+from irene.meters.finding import (
     METERS,
     Places,
     best_meters,
@@ -18,7 +18,7 @@ from irene.meters.known import (
     open_meters,
 )
 from irene.meters.machine import describe_machine
-from irene.meters.sampler import check_period
+from irene.meters.sampling.sampler import check_period
 from tests.meters.made_up import ListMeter
 from tests.meters.made_up_proc import FakeProc
 
@@ -139,7 +139,7 @@ def test_a_meter_that_is_not_there_says_what_helps(fake):
 
 def test_those_already_open_are_closed_when_one_fails(fake, monkeypatch):
     opened = ListMeter([LOAD], [[1.0]], "proc")
-    monkeypatch.setattr("irene.meters.procfs.open_proc", lambda **_: opened)
+    monkeypatch.setattr("irene.meters.cpu.procfs.open_proc", lambda **_: opened)
     with pytest.raises(MeterError):
         open_meters(["proc", "rapl"], sysfs=fake.sysfs, proc=fake.root)
     assert opened.closed

@@ -14,9 +14,9 @@ import pytest
 
 from irene.errors import MeterError, MissingExtraError
 from irene.meters.channel import SensorLostError
-from irene.meters.cuda_visible import Gpu, visible_gpus
+from irene.meters.gpu.cuda_visible import Gpu, visible_gpus
+from irene.meters.gpu.nvml import NvmlMeter, open_nvml, probe
 from irene.meters.growing_counter import GrowingCounter
-from irene.meters.nvml import NvmlMeter, open_nvml, probe
 
 from .fake_nvml import ERRORS, FakeGpu, FakeNvml
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from irene.errors import MeterError
-from irene.meters import perf
 from irene.meters.channel import SensorLostError
-from irene.meters.perf import PerfMeter, find_events, open_event, open_perf, probe
+from irene.meters.cpu import perf
+from irene.meters.cpu.perf import PerfMeter, find_events, open_event, open_perf, probe
 from tests.meters.simulated_machine import (
     Curve,
     SimulatedMachine,
@@ -162,7 +162,7 @@ def test_both_ways_to_the_same_counters_agree_on_names(tmp_path: Path) -> None:
     machine = SimulatedMachine(tmp_path, laptop())
     powers = {(0, "energy-pkg"): constant(1.0), (0, "energy-ram"): constant(1.0)}
     pmu = SimulatedPmu(machine.root, powers)
-    from irene.meters.rapl import probe as probe_rapl
+    from irene.meters.cpu.rapl import probe as probe_rapl
 
     files = {c.name.partition(":")[2] for c in probe_rapl(machine.root).channels}
     events = {

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from irene.errors import FormatError, UsageError
-from irene.meters.log_clock import (
+from irene.meters.logs.log_clock import (
     ClockCorrection,
     clock_from_marks,
     fit_clock,
     rising_edges,
 )
-from irene.meters.power_log import PowerLog, read_power_log
+from irene.meters.logs.power_log import PowerLog, read_power_log
 
 BEGIN_NS = 1_616_012_301_541_000_000  # 2021-03-17 20:18:21.541 UTC
 S = 1_000_000_000

@@ -13,9 +13,9 @@ import pytest
 
 from irene.errors import MeterError
 from irene.meters.channel import SensorLostError
-from irene.meters.cpu_load import CpuLoad
-from irene.meters.process_load import PAGE_BYTES, ProcessLoad
-from irene.meters.procfs import ProcMeter, open_proc, probe
+from irene.meters.cpu.cpu_load import CpuLoad
+from irene.meters.cpu.process_load import PAGE_BYTES, ProcessLoad
+from irene.meters.cpu.procfs import ProcMeter, open_proc, probe
 from tests.meters.made_up_proc import FakeProc
 
 HZ = os.sysconf("SC_CLK_TCK")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from irene.errors import MeterError
 from irene.meters.channel import SensorLostError
-from irene.meters.rapl import RaplMeter, open_rapl, probe
+from irene.meters.cpu.rapl import RaplMeter, open_rapl, probe
 from tests.meters.simulated_machine import (
     REGISTER_STEPS,
     UNIT_NJ,
@@ -443,7 +443,7 @@ def test_probing_leaves_no_file_open(tmp_path: Path) -> None:
 
 def test_it_needs_neither_numpy_nor_torch() -> None:
     check = (
-        "import sys, irene.meters.rapl, irene.meters.perf; "
+        "import sys, irene.meters.cpu.rapl, irene.meters.cpu.perf; "
         "sys.exit(bool({'numpy', 'torch'} & set(sys.modules)))"
     )
     subprocess.run([sys.executable, "-c", check], check=True)

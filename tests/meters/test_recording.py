@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from irene.errors import FormatError, UsageError
-from irene.meters import sample_file
 from irene.meters.channel import Channel
-from irene.meters.recording import Recording, read_recording
-from irene.meters.sample_file import SampleFile
-from irene.meters.totals import RunningTotals
+from irene.meters.sampling import sample_file
+from irene.meters.sampling.recording import Recording, read_recording
+from irene.meters.sampling.sample_file import SampleFile
+from irene.meters.sampling.totals import RunningTotals
 from tests.meters.made_up import COUNTER, LOAD, NAN, POWER
 
 CHANNELS = (COUNTER, POWER, LOAD)

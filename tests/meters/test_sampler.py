@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from irene.errors import UsageError
-from irene.meters import sample_file, sampler
 from irene.meters.channel import SensorLostError
-from irene.meters.recording import read_recording
-from irene.meters.replay import ReplayMeter
-from irene.meters.sampler import Sampler, SamplingLoop
+from irene.meters.logs.replay import ReplayMeter
+from irene.meters.sampling import sample_file, sampler
+from irene.meters.sampling.recording import read_recording
+from irene.meters.sampling.sampler import Sampler, SamplingLoop
 from tests.meters.made_up import COUNTER, LOAD, NAN, POWER, CurveMeter, ListMeter
 
 

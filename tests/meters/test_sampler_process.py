@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from irene.errors import MeterError
-from irene.meters.recording import read_recording
-from irene.meters.sampler_process import SamplerProcess
+from irene.meters.sampling.recording import read_recording
+from irene.meters.sampling.sampler_process import SamplerProcess
 
 
 def test_it_samples_and_answers(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_it_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     out = tmp_path / "s.csv"
     code = (
         "import sys, time, pathlib\n"
-        "from irene.meters.sampler_process import SamplerProcess\n"
+        "from irene.meters.sampling.sampler_process import SamplerProcess\n"
         f"s = SamplerProcess(['proc'], 0.005, pathlib.Path({str(out)!r})).start()\n"
         "print(s._process.pid, flush=True); time.sleep(60)"
     )
@@ -95,7 +95,7 @@ def test_it_needs_neither_numpy_nor_torch(tmp_path: Path) -> None:
     code = (
         "import sys, io, json\n"
         "from irene.meters import sampling_process as s\n"
-        "import irene.meters.known\n"
+        "import irene.meters.finding\n"
         f"s.main(['--period-s', '0.01', '--meter', 'proc', '--meter', 'estimate',"
         f" '--out', {str(tmp_path / 's.csv')!r}])\n"
         "print(json.dumps(sorted(set(sys.modules) & {'numpy', 'torch', 'rich'})))"

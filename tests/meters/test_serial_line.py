@@ -19,16 +19,16 @@ import pytest
 
 from irene.errors import MeterError, MissingExtraError, UsageError
 from irene.meters.channel import SensorLostError
-from irene.meters.line_integral import LineIntegral
-from irene.meters.line_reader import LONGEST_LINE, LineSplitter
-from irene.meters.serial_formats import (
+from irene.meters.wall.line_integral import LineIntegral
+from irene.meters.wall.line_reader import LONGEST_LINE, LineSplitter
+from irene.meters.wall.serial_formats import (
     BadChecksumError,
     BadLineError,
     OtherNodeError,
     checked_text,
     line_parser,
 )
-from irene.meters.serial_line import SerialMeter, SerialSource, open_serial, probe
+from irene.meters.wall.serial_line import SerialMeter, SerialSource, open_serial, probe
 
 pytest.importorskip("serial", reason="pyserial is not installed")
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irene.meters import sample_file, sampler
-from irene.meters.rapl import open_rapl
-from irene.meters.recording import read_recording
-from irene.meters.sampler import SamplingLoop
-from irene.meters.totals import Window
+from irene.meters.cpu.rapl import open_rapl
+from irene.meters.sampling import sample_file, sampler
+from irene.meters.sampling.recording import read_recording
+from irene.meters.sampling.sampler import SamplingLoop
+from irene.meters.sampling.totals import Window
 from tests.meters.simulated_machine import (
     Curve,
     SimulatedMachine,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from irene.meters.channel import Channel
-from irene.meters.totals import FROZEN_S, RunningTotals, Window
+from irene.meters.sampling.totals import FROZEN_S, RunningTotals, Window
 from tests.meters.made_up import COUNTER, LOAD, NAN, POWER
 
 SECOND = 1_000_000_000

@@ -13,7 +13,7 @@ import pytest
 
 from irene.errors import MeterError, MissingExtraError
 from irene.meters.channel import SensorLostError
-from irene.meters.zeus_devices import ZeusMeter, open_zeus, probe
+from irene.meters.gpu.zeus_devices import ZeusMeter, open_zeus, probe
 
 
 class ZeusBaseGPUError(Exception):

@@ -12,16 +12,22 @@ import irene
 from irene.dataset import NodeTable, TreeKey
 from irene.errors import UsageError
 from irene.hardware import Hardware
-from irene.predict.assessment import evaluate
-from irene.predict.calibration import calibrate
-from irene.predict.candidates import ALONE, rounds
-from irene.predict.join import Joiner
-from irene.predict.known import find_predictor
-from irene.predict.predictor import Predictor
-from irene.predict.scaling import GROUPINGS, PARTS, fit_factors, parts_of, scaled
-from irene.predict.specs.method import measurements
-from irene.predict.specs.model import SpecsModel, fit_specs
-from irene.predict.specs.tilings import Tiling
+from irene.predict.exams.evaluation import evaluate
+from irene.predict.learning.calibration import calibrate
+from irene.predict.learning.candidates import ALONE, rounds
+from irene.predict.learning.join import Joiner
+from irene.predict.learning.scaling import (
+    GROUPINGS,
+    PARTS,
+    fit_factors,
+    parts_of,
+    scaled,
+)
+from irene.predict.machines.finding import find_predictor
+from irene.predict.machines.predictor import Predictor
+from irene.predict.machines.specs.method import measurements
+from irene.predict.machines.specs.model import SpecsModel, fit_specs
+from irene.predict.machines.specs.tilings import Tiling
 
 LAB = Hardware("lab", "wall")
 FASTER_OR_SLOWER = {

@@ -17,9 +17,9 @@ from irene.cli import main
 from irene.dataset import MeasuredNode, NodeTable, TreeKey, write_folder
 from irene.errors import UsageError
 from irene.predict import SPLITS, Errors, crossvalidate, make_split
-from irene.predict.evaluation import percent_errors
-from irene.predict.families import families, likeness
-from irene.predict.splits import by_model, larger_than, smaller_than
+from irene.predict.exams.crossvalidation import percent_errors
+from irene.predict.exams.families import families, likeness
+from irene.predict.exams.splits import by_model, larger_than, smaller_than
 
 Grow = Callable[[float], NodeTable]
 

@@ -24,10 +24,10 @@ from irene.predict.paper import (
     Utilisation,
 )
 from irene.predict.paper.composition import Example
-from irene.predict.paper.features import Standardiser, polynomial
 from irene.predict.paper.folding import FoldedTree, FoldedTrees
 from irene.predict.paper.leaf import LinearRegressor
-from irene.predict.paper.training import Adam
+from irene.predict.paper.node_features import Standardiser, polynomial
+from irene.predict.paper.paper_training import Adam
 
 Grow = Callable[[float], NodeTable]
 LEARNED = ("irene", "stepwise", "sum", "unstructured")

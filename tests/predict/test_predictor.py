@@ -11,8 +11,12 @@ import pytest
 import irene
 from irene.dataset import NodeTable, TreeKey
 from irene.errors import FormatError, UsageError
-from irene.predict.known import find_predictor, find_trained, known_predictors
-from irene.predict.predictor import Predictor, load_predictor
+from irene.predict.machines.finding import (
+    find_predictor,
+    find_trained,
+    known_predictors,
+)
+from irene.predict.machines.predictor import Predictor, load_predictor
 from irene.tree import ModelTree
 
 MEGABYTE = 1_000_000

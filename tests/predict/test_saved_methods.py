@@ -14,16 +14,16 @@ from irene.dataset import FEATURES, NodeTable, TreeKey
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from irene.predict import METHODS
-from irene.predict.assessment import evaluate_method
-from irene.predict.join import Joiner
-from irene.predict.json_file import digest_of
-from irene.predict.known import find_predictor
-from irene.predict.saved_methods import (
+from irene.predict.exams.evaluation import evaluate_method
+from irene.predict.learning.join import Joiner
+from irene.predict.learning.saved_methods import (
     SavedMethod,
     is_saved_method,
     load_method,
     train_method,
 )
+from irene.predict.machines.finding import find_predictor
+from irene.predict.machines.json_file import digest_of
 
 LAB = Hardware("lab", "wall")
 

@@ -12,15 +12,15 @@ from irene.dataset import NodeTable
 from irene.dataset.from_trees import table_of
 from irene.errors import UsageError
 from irene.hardware import Hardware
-from irene.predict.as_run import OwnRun
-from irene.predict.calibration import calibrate
-from irene.predict.evaluation import crossvalidate
-from irene.predict.join import Joiner
-from irene.predict.predictor import Predictor, load_predictor
-from irene.predict.serial import SerialModel, serial_work
-from irene.predict.specs.method import SpecsMethod
-from irene.predict.splits import make_split
-from irene.predict.training import train
+from irene.predict.exams.crossvalidation import crossvalidate
+from irene.predict.exams.splits import make_split
+from irene.predict.learning.as_run import OwnRun
+from irene.predict.learning.calibration import calibrate
+from irene.predict.learning.join import Joiner
+from irene.predict.learning.training import train
+from irene.predict.machines.predictor import Predictor, load_predictor
+from irene.predict.machines.serial import SerialModel, serial_work
+from irene.predict.machines.specs.method import SpecsMethod
 from irene.trace.tracer import trace
 from irene.tree import EnergyColumns, ModelTree
 

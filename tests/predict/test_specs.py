@@ -10,26 +10,26 @@ from hypothesis import strategies as st
 import irene
 from irene.dataset import NodeTable
 from irene.predict import crossvalidate, make_split
-from irene.predict.counters import CountersMethod
-from irene.predict.known import find_predictor
-from irene.predict.partial import PartialMethod
-from irene.predict.specs import SHARED_JOINER, SpecsMethod, work_of
-from irene.predict.specs.kernels import (
+from irene.predict.machines.finding import find_predictor
+from irene.predict.machines.specs import SHARED_JOINER, SpecsMethod, work_of
+from irene.predict.machines.specs.kernels import (
     KernelData,
     KernelModel,
     bias_mib,
     fit_kernels,
 )
-from irene.predict.specs.rates import BUSY_SHARE, fit_with_floor, with_floor
-from irene.predict.specs.residual import fit_residual
-from irene.predict.specs.tilings import (
+from irene.predict.machines.specs.rates import BUSY_SHARE, fit_with_floor, with_floor
+from irene.predict.machines.specs.residual import fit_residual
+from irene.predict.machines.specs.tilings import (
     Tiling,
     all_tilings,
     best_together,
     explain,
     roofline_work,
 )
-from irene.predict.specs.work import MIB, STREAMS, Kernel
+from irene.predict.machines.specs.work import MIB, STREAMS, Kernel
+from irene.predict.paper.counters import CountersMethod
+from irene.predict.paper.partial import PartialMethod
 
 
 def test_the_work_of_a_bert_is_its_kernels_streams_and_calls():

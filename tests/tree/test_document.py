@@ -5,8 +5,8 @@ import json
 import pytest
 
 from irene.errors import FormatError, UsageError
+from irene.show.text import human
 from irene.tree import load
-from irene.tree.text import human
 
 from .test_model_tree import small_tree
 

@@ -23,11 +23,11 @@ The package is also the function that records: `with irene.account(model) as led
 from typing import TYPE_CHECKING, Any
 
 from irene._callable import make_callable
-from irene.account.attribution import ConservationError, Split, account
+from irene.account.align.attribution import ConservationError, Split, account
+from irene.account.align.power import PowerSeries, process_share
 from irene.account.events import PHASES, Coded, Events, EventsBuilder
-from irene.account.ledger import Ledger
-from irene.account.power import PowerSeries, process_share
-from irene.account.rows import ChannelAccount, ModuleRow, RestRow, Row, Spread
+from irene.account.ledger.ledger import Ledger
+from irene.account.ledger.rows import ChannelAccount, ModuleRow, RestRow, Row, Spread
 
 if TYPE_CHECKING:
     from irene.account.live.merging import merge_folder

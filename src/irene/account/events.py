@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from irene.account.nesting import nest
+from irene.account.align.nesting import nest
 from irene.errors import FormatError
 
 __all__ = ["CPU", "PHASES", "PYTHON", "WEIGHTS", "Coded", "Events", "EventsBuilder"]

@@ -27,8 +27,8 @@ from typing import Any
 from irene.analyse.parts import Part, Sum, group_by, parts_of
 from irene.analyse.roofline import BestRates, best_rates
 from irene.errors import UsageError
+from irene.show.headline import energy_source, model_name, run_sizes
 from irene.tree import ModelTree
-from irene.tree.headline import energy_source, model_name, run_sizes
 
 __all__ = [
     "PER",
@@ -164,12 +164,12 @@ class Comparison:
 
     def to_pandas(self, by: str | None = None) -> Any:
         """Contributions as a pandas DataFrame, by `role` or `path`."""
-        from irene.analyse.comparison_notebook import comparison_frame
+        from irene.show.notebook.comparison_notebook import comparison_frame
 
         return comparison_frame(self, by)
 
     def _repr_html_(self) -> str:
-        from irene.analyse.comparison_notebook import comparison_html
+        from irene.show.notebook.comparison_notebook import comparison_html
 
         return comparison_html(self)
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from irene.energy import Energy
 from irene.errors import UsageError
+from irene.show.headline import energy_source, model_name, run_sizes
 from irene.tree import ModelTree
-from irene.tree.headline import energy_source, model_name, run_sizes
 
 __all__ = [
     "PAPER_TABLE_3",

@@ -11,8 +11,8 @@ from irene.analyse.comparison import compare
 from irene.analyse.variant import Variant, predict_variant
 from irene.energy import Energy
 from irene.errors import UsageError
+from irene.show.headline import is_warning
 from irene.tree import ModelTree
-from irene.tree.headline import is_warning
 
 __all__ = ["Outcome", "Progress", "WhatIf", "outcome_of", "what_if"]
 

@@ -30,7 +30,7 @@ def machine_fields(name: str) -> dict[str, Any]:
     Args:
         name: Of a machine, or the file of a predictor.
     """
-    from irene.predict.known import find_predictor
+    from irene.predict.machines.finding import find_predictor
 
     fields = find_predictor(name).to_dict()
     return {
@@ -44,7 +44,7 @@ def hardware_document(names: Sequence[str] = ()) -> dict[str, Any]:
     Args:
         names: Machines, or files of predictors; all known ones if empty.
     """
-    from irene.predict.known import known_machines
+    from irene.predict.machines.finding import known_machines
 
     machines = [machine_fields(name) for name in names or known_machines()]
     return {"schema": "irene.hardware/1", "hardware": machines}

@@ -178,7 +178,7 @@ def rank_models(
     Raises:
         UsageError: The machine is unknown, or none of the models can run.
     """
-    from irene.predict.known import find_predictor
+    from irene.predict.machines.finding import find_predictor
 
     predictor = find_predictor(on)
     store = cache or EnergyCache(None)
@@ -210,7 +210,7 @@ def entry_keys(
         on: Machine or file of a predictor.
         store: The cache.
     """
-    from irene.predict.known import find_predictor
+    from irene.predict.machines.finding import find_predictor
 
     predictor = find_predictor(on)
     sizes = {name: value for name, value in run.items() if name != "limits"}
@@ -266,7 +266,7 @@ def _predictions(
 
 def _is_quick(run: Mapping[str, Any], on: str) -> bool:
     """Whether a prediction takes milliseconds: the serving of a decoder on a GPU."""
-    from irene.predict.known import is_gpu
+    from irene.predict.machines.finding import is_gpu
 
     return is_gpu(on) and run.get("phase") in ("prefill", "decode", "generate")
 
@@ -286,8 +286,8 @@ def predict_entry(entry: Entry, run: Mapping[str, Any], on: str) -> dict[str, An
         on: Machine or file of a predictor.
     """
     from irene.predict.api import predict
+    from irene.show.headline import energy_per_unit, is_warning
     from irene.trace.sources import quiet
-    from irene.tree.headline import energy_per_unit, is_warning
 
     try:
         with quiet():

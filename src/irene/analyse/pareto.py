@@ -203,7 +203,7 @@ def _is_found(model: str) -> bool:
 
 def _candidate(row: AccuracyRow, run: Mapping[str, Any], on: str) -> Candidate:
     from irene.analyse.subjects import parse_subject, tree_of
-    from irene.tree.headline import is_warning
+    from irene.show.headline import is_warning
 
     if row.energy_j is not None:
         value = row.energy_j

@@ -25,7 +25,7 @@ class Command:
     """A command of the program.
 
     Attributes:
-        module: Where it is.
+        module: Where it is in this package.
         summary: One line for the list of commands.
     """
 
@@ -34,45 +34,46 @@ class Command:
 
 
 COMMANDS = {
-    "predict": Command("irene.cli.predict", "the energy of a model, node by node"),
-    "trace": Command("irene.cli.trace", "a model as a tree with FLOPs and bytes"),
-    "measure": Command("irene.cli.measure", "a model run here, under power meters"),
-    "collect": Command("irene.cli.collect", "many runs, measured into a store"),
-    "bottlenecks": Command("irene.cli.bottlenecks", "what to look at first"),
-    "compare": Command("irene.cli.compare", "what differs between models or trees"),
-    "what-if": Command("irene.cli.what_if", "other sizes, settings, architectures"),
-    "trade-off": Command("irene.cli.trade_off", "accuracy against energy"),
-    "cost": Command("irene.cli.cost", "kilowatt-hours, money and CO₂e"),
-    "suggest": Command("irene.cli.suggest", "what to change, and what it saves"),
-    "leaderboard": Command("irene.cli.leaderboard", "all models by their energy"),
-    "report": Command("irene.cli.report", "everything about a model on one page"),
-    "models": Command("irene.cli.models", "list and search the models we know"),
-    "show": Command("irene.cli.show", "print a saved tree"),
-    "account": Command(
-        "irene.cli.account", "where a program spent its energy, op by op"
-    ),
-    "study": Command("irene.cli.study", "what decides the energy, by many runs"),
+    "predict": Command("asking.predict", "the energy of a model, node by node"),
+    "trace": Command("asking.trace", "a model as a tree with FLOPs and bytes"),
+    "measure": Command("running.measure", "a model run here, under power meters"),
+    "collect": Command("data.collect", "many runs, measured into a store"),
+    "bottlenecks": Command("asking.bottlenecks", "what to look at first"),
+    "compare": Command("asking.compare", "what differs between models or trees"),
+    "what-if": Command("asking.what_if", "other sizes, settings, architectures"),
+    "trade-off": Command("asking.trade_off", "accuracy against energy"),
+    "cost": Command("asking.cost", "kilowatt-hours, money and CO₂e"),
+    "suggest": Command("asking.suggest", "what to change, and what it saves"),
+    "leaderboard": Command("asking.leaderboard", "all models by their energy"),
+    "report": Command("asking.report", "everything about a model on one page"),
+    "models": Command("asking.models", "list and search the models we know"),
+    "show": Command("asking.show", "print a saved tree"),
+    "account": Command("running.account", "where a program spent its energy, op by op"),
+    "study": Command("running.study", "what decides the energy, by many runs"),
     "crossvalidate": Command(
-        "irene.cli.crossvalidate", "how well a method predicts what it has not seen"
+        "machines.crossvalidate",
+        "how well a method predicts what it has not seen",
     ),
-    "train": Command("irene.cli.train", "learn a machine from measured trees"),
+    "train": Command("machines.train", "learn a machine from measured trees"),
     "train-ops": Command(
-        "irene.cli.train_ops", "learn GPUs from tables of measured kernels"
+        "machines.train_ops", "learn GPUs from tables of measured kernels"
     ),
     "evaluate": Command(
-        "irene.cli.evaluate", "a saved predictor against measured trees"
+        "machines.evaluate", "a saved predictor against measured trees"
     ),
     "validate": Command(
-        "irene.cli.validate", "a predictor against runs it has never seen, measured"
+        "machines.validate",
+        "a predictor against runs it has never seen, measured",
     ),
     "calibrate": Command(
-        "irene.cli.calibrate", "a new machine from a known one and few measured trees"
+        "machines.calibrate",
+        "a new machine from a known one and few measured trees",
     ),
-    "doctor": Command("irene.cli.doctor", "which meters work here"),
-    "monitor": Command("irene.cli.monitor", "what a whole program uses"),
-    "hardware": Command("irene.cli.hardware", "list, add and remove machines"),
-    "data": Command("irene.cli.data", "look into, convert and fetch measured data"),
-    "serve": Command("irene.cli.serve", "the HTTP API and the dashboard"),
+    "doctor": Command("running.doctor", "which meters work here"),
+    "monitor": Command("running.monitor", "what a whole program uses"),
+    "hardware": Command("machines.hardware", "list, add and remove machines"),
+    "data": Command("data.data", "look into, convert and fetch measured data"),
+    "serve": Command("serve", "the HTTP API and the dashboard"),
 }
 
 EXAMPLES = """\
@@ -108,7 +109,7 @@ def build_parser(name: str) -> argparse.ArgumentParser:
 
 
 def _command_module(name: str) -> Any:
-    return import_module(COMMANDS[name].module)
+    return import_module(f"{__name__}.{COMMANDS[name].module}")
 
 
 def _overview() -> argparse.ArgumentParser:

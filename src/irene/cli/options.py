@@ -103,7 +103,7 @@ def run_arguments(options: argparse.Namespace) -> dict[str, Any]:
     Dtype, attention and what is of servings are there only if they were given: what is
     usual depends on the machine.
     """
-    from irene.cli.serving_options import chosen_phase, serving_arguments
+    from irene.cli.asking.serving_options import chosen_phase, serving_arguments
     from irene.trace.limits import NO_LIMITS
 
     words = {"dtype": options.dtype, "attention": options.attention}

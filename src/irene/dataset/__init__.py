@@ -12,18 +12,18 @@
 - `store`: the folder that many collectors add to.
 """
 
-from irene.dataset.csv_writer import write_folder
-from irene.dataset.formats import read_data, write_data
-from irene.dataset.from_trees import add_to_file, table_of
-from irene.dataset.irene2021 import read_folder
-from irene.dataset.jsonl import read_jsonl
-from irene.dataset.jsonl_writer import copy_with_predictions, write_jsonl
-from irene.dataset.parquet import (
+from irene.dataset.formats.any_format import read_data, write_data
+from irene.dataset.formats.csv_writer import write_folder
+from irene.dataset.formats.irene2021 import read_folder
+from irene.dataset.formats.jsonl import read_jsonl
+from irene.dataset.formats.jsonl_writer import copy_with_predictions, write_jsonl
+from irene.dataset.formats.parquet import (
     Provenance,
     read_parquet,
     read_provenance,
     write_parquet,
 )
+from irene.dataset.from_trees import add_to_file, table_of
 from irene.dataset.table import FEATURES, MeasuredNode, NodeTable, TreeKey
 
 __all__ = [

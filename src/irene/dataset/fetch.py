@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from irene.dataset.irene2021 import FILES
+from irene.dataset.formats.irene2021 import FILES
 from irene.errors import FormatError, IreneError, UsageError
 from irene.whole_file import whole_file
 

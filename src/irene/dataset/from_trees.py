@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from irene.dataset.parquet import (
+from irene.dataset.formats.parquet import (
     Provenance,
     read_parquet,
     read_provenance,

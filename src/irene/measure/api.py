@@ -14,18 +14,18 @@ import transformers
 from torch import nn
 
 from irene.errors import UsageError
-from irene.measure.bench import Bench, PowerSampler
-from irene.measure.device import choose_device, synchroniser, using_threads
-from irene.measure.exclusive import check_exclusive
-from irene.measure.journal import Journal, journal_path
-from irene.measure.plan import Plan, make_plan
+from irene.measure.alone.bench import Bench, PowerSampler
+from irene.measure.alone.device import choose_device, synchroniser, using_threads
+from irene.measure.alone.exclusive import check_exclusive
+from irene.measure.alone.journal import Journal, journal_path
+from irene.measure.alone.plan import Plan, make_plan
+from irene.measure.alone.result import measured_tree
+from irene.measure.alone.session import Listener, measure_nodes
+from irene.measure.alone.target import Model, Target, named_target, own_target
 from irene.measure.protocol import DEFAULT, PAPER, QUICK, MeasureProtocol
-from irene.measure.result import measured_tree
-from irene.measure.session import Listener, measure_nodes
-from irene.measure.target import Model, Target, named_target, own_target
 from irene.meters.channel import Meter
 from irene.meters.machine import describe_machine
-from irene.meters.sampler_process import open_sampler
+from irene.meters.sampling.sampler_process import open_sampler
 from irene.spec import Attention, DType, Phase, RunSpec
 from irene.trace.limits import Limits, limits_from_environment
 from irene.tree import ModelTree

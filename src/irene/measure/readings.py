@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from irene.energy import Source
 from irene.meters.channel import Channel
-from irene.meters.totals import Window
+from irene.meters.sampling.totals import Window
 
 __all__ = ["Readings"]
 

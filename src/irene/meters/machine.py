@@ -8,9 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from irene.meters.cpu_load import proc_root
-from irene.meters.processor import read_processor
-from irene.meters.zones import sysfs_root
+from irene.meters.cpu.cpu_load import proc_root
+from irene.meters.cpu.processor import read_processor
+from irene.meters.cpu.zones import sysfs_root
 
 __all__ = ["describe_machine"]
 

@@ -19,11 +19,16 @@ The package is also the function: `irene.predict("bert-base-uncased", on="pc1")`
 
 from irene._callable import make_callable
 from irene.predict.api import predict
-from irene.predict.evaluation import CrossValidation, Errors, Row, crossvalidate
+from irene.predict.exams.crossvalidation import (
+    CrossValidation,
+    Errors,
+    Row,
+    crossvalidate,
+)
+from irene.predict.exams.splits import SPLITS, Fold, Split, make_split
 from irene.predict.method import METHODS, Factory, Method, make_method
 from irene.predict.own_methods import OWN_METHODS
 from irene.predict.paper import PAPER_METHODS
-from irene.predict.splits import SPLITS, Fold, Split, make_split
 
 __all__ = [
     "METHODS",

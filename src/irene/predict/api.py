@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irene.errors import UsageError
-from irene.predict.known import find_gpu, find_predictor, is_gpu
+from irene.predict.machines.finding import find_gpu, find_predictor, is_gpu
 from irene.spec import LATER_FIELDS
 from irene.tree import ModelTree
 
@@ -43,7 +43,7 @@ def predict(
         UsageError: The model or the machine is unknown, or a size is impossible.
     """
     if is_gpu(on):
-        from irene.predict.gpu.generation import predict_on_gpu
+        from irene.predict.machines.gpu.generation import predict_on_gpu
 
         return predict_on_gpu(find_gpu(on), model, **run_options)
     predictor = find_predictor(on)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from irene.predict.counters import CountersMethod
+from irene.predict.machines.specs.method import SpecsMethod
 from irene.predict.method import Factory
-from irene.predict.partial import PartialMethod
-from irene.predict.specs.method import SpecsMethod
+from irene.predict.paper.counters import CountersMethod
+from irene.predict.paper.partial import PartialMethod
 
 __all__ = ["OWN_METHODS"]
 

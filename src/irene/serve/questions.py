@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from irene.predict.json_file import digest_of
-from irene.predict.known import find_predictor, known_machines
+from irene.predict.machines.finding import find_predictor, known_machines
+from irene.predict.machines.json_file import digest_of
 from irene.serve.problems import Problem
 
 __all__ = [

@@ -14,12 +14,12 @@
   picture.
 """
 
+from irene.show.text import human, member_names
 from irene.tree.builder import TreeBuilder
 from irene.tree.columns import KINDS, Columns, EnergyColumns, Signature
 from irene.tree.document import SCHEMA, load
 from irene.tree.model_tree import OWN, Cost, ModelTree
 from irene.tree.node import Node
-from irene.tree.text import human, member_names
 
 __all__ = [
     "KINDS",

@@ -19,7 +19,7 @@ from irene.tree.features import checked
 from irene.tree.node import Node
 
 if TYPE_CHECKING:
-    from irene.picture import Picture
+    from irene.show.picture import Picture
 
 __all__ = ["OWN", "Cost", "ModelTree"]
 
@@ -239,7 +239,7 @@ class ModelTree:
             depth: Levels below the model to show; None for all.
             level: Deepest kind to show (`module`, `ml` or `math`).
         """
-        from irene.tree.text import table
+        from irene.show.text import table
 
         return table(self, depth, level)
 
@@ -340,24 +340,24 @@ class ModelTree:
         Args:
             title: Heading of the page; the model's name if None.
         """
-        from irene.tree.html import to_html
+        from irene.show.page.tree_page import to_html
 
         return to_html(self, title)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with a row per node; costs are of one instance."""
-        from irene.tree.data_frame import tree_frame
+        from irene.show.data_frame import tree_frame
 
         return tree_frame(self)
 
     def picture(self, kind: str = "icicle", depth: int | None = None) -> Picture:
         """An `icicle`, or `annotated` as Figure 5 of the paper; see `draw_tree`."""
-        from irene.tree.drawing import draw_tree
+        from irene.show.drawing import draw_tree
 
         return draw_tree(self, kind, depth)
 
     def _repr_html_(self) -> str:
-        from irene.tree.notebook import tree_html
+        from irene.show.notebook.tree_notebook import tree_html
 
         return tree_html(self)
 

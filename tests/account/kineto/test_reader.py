@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from irene.account import Events
-from irene.account.kineto import KinetoTrace, read_kineto
+from irene.account.readers.kineto import KinetoTrace, read_kineto
 from irene.errors import FormatError
 from tests.account.kineto.small_traces import BASE_NS, event, of_2022, today
 
@@ -232,10 +232,10 @@ def test_everything_that_ran_on_a_gpu_is_linked(
 
 @needs_data
 def test_both_ways_to_link_agree_on_a_trace_that_has_both() -> None:
-    from irene.account.kineto.columns import collect
-    from irene.account.kineto.links import link_kernels
-    from irene.account.kineto.reader import _base_ns, _host_and_steps, _times
-    from irene.account.kineto.stream import TraceFile
+    from irene.account.readers.kineto.columns import collect
+    from irene.account.readers.kineto.links import link_kernels
+    from irene.account.readers.kineto.reader import _base_ns, _host_and_steps, _times
+    from irene.account.readers.kineto.stream import TraceFile
 
     file = TraceFile(DATA / "v100-resnet-2024.json.gz")
     columns = collect(file.events())

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from irene.predict.gpu.datasheet import Datasheet, read_datasheet
+from irene.predict.machines.gpu.datasheet import Datasheet, read_datasheet
 
 SHEET = """
 description = "a made-up GPU"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from irene.errors import FormatError
-from irene.predict.gpu.boosted import Boosted, from_lightgbm
+from irene.predict.machines.gpu.boosted import Boosted, from_lightgbm
 
 NAMES = ("a", "b", "c")
 

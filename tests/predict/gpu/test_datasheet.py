@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from irene.errors import FormatError, UsageError
-from irene.predict.gpu.datasheet import Datasheet, distance, read_datasheet
-from irene.predict.gpu.known_devices import shipped_sheets
+from irene.predict.machines.gpu.datasheet import Datasheet, distance, read_datasheet
+from irene.predict.machines.gpu.known_devices import shipped_sheets
 
 
 def test_units_of_the_file_become_base_units(sheet: Datasheet) -> None:

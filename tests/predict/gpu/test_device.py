@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 from irene.errors import FormatError, UsageError
-from irene.predict.gpu.device import GpuDevice, find_device
-from irene.predict.gpu.device_file import device_bytes, read_device, write_device
-from irene.predict.gpu.known_devices import known_devices
-from irene.predict.gpu.op import (
+from irene.predict.machines.gpu.device import GpuDevice, find_device
+from irene.predict.machines.gpu.device_file import (
+    device_bytes,
+    read_device,
+    write_device,
+)
+from irene.predict.machines.gpu.known_devices import known_devices
+from irene.predict.machines.gpu.op import (
     Collective,
     ContextAttention,
     Gemm,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from irene.predict.gpu.datasheet import Datasheet
-from irene.predict.gpu.op import (
+from irene.predict.machines.gpu.datasheet import Datasheet
+from irene.predict.machines.gpu.op import (
     Collective,
     ContextAttention,
     Gemm,
@@ -15,8 +15,8 @@ from irene.predict.gpu.op import (
     Moe,
     Op,
 )
-from irene.predict.gpu.roofline import issued_flops, seconds_of, work_of
-from irene.predict.gpu.shapes import columns_of
+from irene.predict.machines.gpu.roofline import issued_flops, seconds_of, work_of
+from irene.predict.machines.gpu.shapes import columns_of
 
 
 def counted(op: Op) -> tuple[float, float]:

@@ -10,11 +10,22 @@ import pytest
 
 from irene.errors import UsageError
 from irene.predict.api import predict
-from irene.predict.gpu.calibration import Calibration
-from irene.predict.gpu.machine import GpuMachine
-from irene.predict.gpu.op import Collective, Gemm, GenerationAttention, Memory, Moe
-from irene.predict.gpu.serving_ops import serving_ops
-from irene.predict.known import find_gpu, find_trained, is_gpu, known_machines
+from irene.predict.machines.finding import (
+    find_gpu,
+    find_trained,
+    is_gpu,
+    known_machines,
+)
+from irene.predict.machines.gpu.gpu_machine import GpuMachine
+from irene.predict.machines.gpu.op import (
+    Collective,
+    Gemm,
+    GenerationAttention,
+    Memory,
+    Moe,
+)
+from irene.predict.machines.gpu.serving_calibration import Calibration
+from irene.predict.machines.gpu.serving_ops import serving_ops
 from irene.trace.serving import serving_tree
 from irene.trace.tracer import trace
 from irene.tree import ModelTree

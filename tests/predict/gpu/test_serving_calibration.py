@@ -9,10 +9,23 @@ import numpy as np
 import pytest
 
 from irene.errors import FormatError, UsageError
-from irene.predict.gpu.calibration import Calibration, calibration_of, calibrations
-from irene.predict.gpu.calibration_exam import Exam, coverage, examined, width_of
-from irene.predict.gpu.calibration_fit import fit_calibrations, served_ops, steps_j
-from irene.predict.gpu.serving_data import Serving, read_servings
+from irene.predict.machines.gpu.calibration_exam import (
+    Exam,
+    coverage,
+    examined,
+    width_of,
+)
+from irene.predict.machines.gpu.calibration_fit import (
+    fit_calibrations,
+    served_ops,
+    steps_j,
+)
+from irene.predict.machines.gpu.serving_calibration import (
+    Calibration,
+    calibration_of,
+    calibrations,
+)
+from irene.predict.machines.gpu.serving_data import Serving, read_servings
 
 GPUS = ("h100", "b200")
 HEADER = (

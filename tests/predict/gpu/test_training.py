@@ -10,14 +10,18 @@ import numpy as np
 import pytest
 
 from irene.errors import UsageError
-from irene.predict.gpu.datasheet import Datasheet
-from irene.predict.gpu.device_file import device_bytes
-from irene.predict.gpu.exam import examine_time
-from irene.predict.gpu.known_devices import load_device, shipped_sheets, stand_in
-from irene.predict.gpu.op import Gemm, GenerationAttention, Moe
-from irene.predict.gpu.power import PowerCurve, fit_power
-from irene.predict.gpu.tables import read_tables
-from irene.predict.gpu.training import train_devices, train_table
+from irene.predict.machines.gpu.datasheet import Datasheet
+from irene.predict.machines.gpu.device_file import device_bytes
+from irene.predict.machines.gpu.exam import examine_time
+from irene.predict.machines.gpu.kernel_training import train_devices, train_table
+from irene.predict.machines.gpu.known_devices import (
+    load_device,
+    shipped_sheets,
+    stand_in,
+)
+from irene.predict.machines.gpu.op import Gemm, GenerationAttention, Moe
+from irene.predict.machines.gpu.power import PowerCurve, fit_power
+from irene.predict.machines.gpu.tables import read_tables
 
 pytest.importorskip("lightgbm")
 pytest.importorskip("pyarrow")

@@ -14,7 +14,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from irene.account.callbacks.training import ENERGY_PER_STEP, Training
-from irene.account.ledger import Ledger
+from irene.account.ledger.ledger import Ledger
 
 __all__ = ["EnergyCallback"]
 

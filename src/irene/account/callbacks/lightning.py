@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Self
 
 from irene.account.callbacks.training import ENERGY_PER_STEP, Training
-from irene.account.ledger import Ledger
+from irene.account.ledger.ledger import Ledger
 from irene.errors import MissingExtraError
 
 __all__ = ["EnergyCallback"]

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from irene.account.attribution import Split, account
+from irene.account.align.attribution import Split, account
 from irene.account.events import PHASES, Coded, Events
-from irene.account.ledger import Ledger
+from irene.account.ledger.ledger import Ledger
 from irene.account.live.event_file import KeptEvents, read_events
 from irene.account.live.ranks import EVENTS_FILES, SAMPLES
-from irene.account.recorded_power import power_of_recording
+from irene.account.readers.recorded_power import power_of_recording
 from irene.errors import UsageError
-from irene.meters.recording import read_recording
+from irene.meters.sampling.recording import read_recording
 
 __all__ = ["merge_events", "merge_folder"]
 

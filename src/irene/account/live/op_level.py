@@ -18,7 +18,7 @@ from torch import nn
 from torch._C._profiler import _RecordFunctionFast
 
 from irene.account.events import Events
-from irene.account.kineto import read_kineto
+from irene.account.readers.kineto import read_kineto
 
 __all__ = ["OpLevel"]
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irene.account.align.power import PowerSeries
 from irene.account.live.ranks import SAMPLES, Rank
-from irene.account.power import PowerSeries
-from irene.account.recorded_power import PROCESS_CPU, power_of_recording
+from irene.account.readers.recorded_power import PROCESS_CPU, power_of_recording
 from irene.errors import UsageError
-from irene.meters.recording import Recording, read_recording
-from irene.meters.sampler import Sampler
-from irene.meters.sampler_process import SamplerProcess, open_sampler
+from irene.meters.sampling.recording import Recording, read_recording
+from irene.meters.sampling.sampler import Sampler
+from irene.meters.sampling.sampler_process import SamplerProcess, open_sampler
 
 if TYPE_CHECKING:
     from irene.meters.channel import Meter
-    from irene.meters.totals import Snapshot
+    from irene.meters.sampling.totals import Snapshot
 
 __all__ = ["USUAL_PERIOD_S", "SampledPower", "Sampling"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 
-from irene.account.attribution import Split, account
+from irene.account.align.attribution import Split, account
 from irene.account.events import Events
-from irene.account.ledger import Ledger
+from irene.account.ledger.ledger import Ledger
 from irene.account.live.event_file import KeptEvents, write_events
 from irene.account.live.ranks import Rank, this_rank
 from irene.account.live.sampling import SampledPower, Sampling

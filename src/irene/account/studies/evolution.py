@@ -19,7 +19,7 @@ from irene.account.studies.run import Conditions
 from irene.account.studies.shapes import shape_findings, shape_table, top_findings
 from irene.account.studies.store import Store
 from irene.errors import UsageError
-from irene.picture import AxisSpec
+from irene.show.picture import AxisSpec
 
 __all__ = ["evolution"]
 

@@ -21,7 +21,7 @@ from irene.account.studies.run import Conditions, Job
 from irene.account.studies.shapes import backward_finding, shape_table
 from irene.account.studies.store import Store
 from irene.errors import UsageError
-from irene.picture import heat_matrix
+from irene.show.picture import heat_matrix
 
 __all__ = ["elasticities", "grid", "profiles_of"]
 

@@ -25,7 +25,7 @@ from irene.account.studies.shapes import (
 )
 from irene.account.studies.store import Store
 from irene.errors import UsageError
-from irene.picture import AxisSpec, Bar, Picture, bar_chart, heat_matrix
+from irene.show.picture import AxisSpec, Bar, Picture, bar_chart, heat_matrix
 
 __all__ = ["modes"]
 

@@ -17,7 +17,7 @@ from irene.account.studies.report import Finding, Report, meter_notes, operation
 from irene.account.studies.run import Conditions, Job, Run
 from irene.account.studies.store import Store
 from irene.errors import UsageError
-from irene.picture import AxisSpec, Line, Picture, heat_matrix, line_chart
+from irene.show.picture import AxisSpec, Line, Picture, heat_matrix, line_chart
 
 __all__ = ["between_groups", "precision"]
 

@@ -106,8 +106,8 @@ def make_program(subject: Subject, mode: Mode, spec: RunSpec, device: str) -> Pr
     """
     import torch
 
-    from irene.measure.device import check_memory
-    from irene.measure.target import make_sane
+    from irene.measure.alone.device import check_memory
+    from irene.measure.alone.target import make_sane
     from irene.trace.inputs import make_inputs
     from irene.trace.limits import limits_from_environment
     from irene.trace.models import build, resolve

@@ -16,7 +16,7 @@ from irene.account.studies.profile import (
     operation_label,
     role_of,
 )
-from irene.picture import AxisSpec, Bar, Picture, bar_chart
+from irene.show.picture import AxisSpec, Bar, Picture, bar_chart
 from irene.whole_file import whole_file
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from irene.account.events import PYTHON
-from irene.account.grouping import grouped
+from irene.account.ledger.grouping import grouped
+from irene.account.ledger.scopes import merged
 from irene.account.live.session import Level, record
-from irene.account.scopes import merged
 from irene.account.studies.program import MODES, Mode, Program, Subject, make_program
 from irene.errors import FormatError, UsageError
 from irene.spec import Attention, DType, RunSpec
 
 if TYPE_CHECKING:
-    from irene.account.ledger import Ledger
+    from irene.account.ledger.ledger import Ledger
     from irene.meters.channel import Meter
 
 __all__ = [
@@ -217,7 +217,7 @@ def perform(job: Job) -> Run:
         UsageError: It cannot be built or run, or no power was sampled meanwhile.
         MeterError: There is no meter.
     """
-    from irene.measure.device import choose_device, synchroniser, using_threads
+    from irene.measure.alone.device import choose_device, synchroniser, using_threads
 
     conditions = job.conditions
     device = choose_device(conditions.device)

@@ -19,7 +19,7 @@ from irene.analyse.suggest.tiles import whole_tiles
 from irene.analyse.suggest.vocabulary_head import no_vocabulary_head
 from irene.analyse.variant import Variant
 from irene.energy import Energy
-from irene.tree.headline import is_warning
+from irene.show.headline import is_warning
 
 __all__ = ["RULES", "Advice", "suggestions"]
 

@@ -9,7 +9,7 @@ __all__ = ["half_precision"]
 
 def half_precision(situation: Situation) -> list[Suggestion]:
     """16-bit weights and activations instead of 32-bit ones."""
-    from irene.predict.known import is_gpu
+    from irene.predict.machines.finding import is_gpu
 
     usual = "bf16" if is_gpu(situation.base.on) else "fp32"
     if situation.setting("dtype", usual) != "fp32":

@@ -11,7 +11,7 @@ SERVED = ("prefill", "decode", "generate")
 
 def fewer_bits(situation: Situation) -> list[Suggestion]:
     """Weights, and the KV cache, in fp8, where a model is served on a GPU."""
-    from irene.predict.known import is_gpu
+    from irene.predict.machines.finding import is_gpu
 
     is_served = is_gpu(situation.base.on) and situation.setting("phase") in SERVED
     if not is_served:

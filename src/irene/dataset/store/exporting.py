@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from irene.dataset.formats import Format, write_data
-from irene.dataset.parquet import Provenance
+from irene.dataset.formats.any_format import Format, write_data
+from irene.dataset.formats.parquet import Provenance
 from irene.dataset.store.entry import Entry
 from irene.dataset.store.store import Store
 from irene.dataset.table import NodeTable

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
-from irene.dataset.formats import data_path, format_of, read_data
-from irene.dataset.parquet import Provenance, read_provenance
+from irene.dataset.formats.any_format import data_path, format_of, read_data
+from irene.dataset.formats.parquet import Provenance, read_provenance
 from irene.dataset.store.columns import FEATURE_NAMES
 from irene.dataset.store.entry import Entry, entry_id
 from irene.dataset.store.manifest import Segment

@@ -12,10 +12,10 @@
 
 from irene.predict.paper.baselines import DesktopPower, Unstructured, Utilisation
 from irene.predict.paper.composition import Composition
-from irene.predict.paper.features import FEATURE_SETS, FeatureSet, feature_set
 from irene.predict.paper.irene import TreeMethod, TreeOptions
+from irene.predict.paper.node_features import FEATURE_SETS, FeatureSet, feature_set
+from irene.predict.paper.paper_training import Training
 from irene.predict.paper.registry import PAPER_METHODS
-from irene.predict.paper.training import Training
 
 __all__ = [
     "FEATURE_SETS",

@@ -9,9 +9,9 @@ import numpy as np
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
 from irene.predict.method import Floats, fitted
-from irene.predict.paper.features import FeatureSet, feature_set
 from irene.predict.paper.folding import FoldedTrees
 from irene.predict.paper.leaf import LinearRegressor
+from irene.predict.paper.node_features import FeatureSet, feature_set
 
 __all__ = ["DesktopPower", "Unstructured", "Utilisation"]
 

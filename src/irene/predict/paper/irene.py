@@ -10,15 +10,15 @@ from irene.dataset.table import NodeTable
 from irene.errors import UsageError
 from irene.predict.method import Floats, fitted
 from irene.predict.paper.composition import Composition, Example, subtree_energies
-from irene.predict.paper.features import (
+from irene.predict.paper.folding import FoldedTrees
+from irene.predict.paper.leaf import LeafRegressors
+from irene.predict.paper.node_features import (
     FeatureSet,
     Standardiser,
     feature_set,
     polynomial,
 )
-from irene.predict.paper.folding import FoldedTrees
-from irene.predict.paper.leaf import LeafRegressors
-from irene.predict.paper.training import Training, train
+from irene.predict.paper.paper_training import Training, train
 
 __all__ = ["Learned", "TreeMethod", "TreeOptions"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.predict.method import Floats
-from irene.predict.paper.features import Standardiser, polynomial
+from irene.predict.paper.node_features import Standardiser, polynomial
 
 __all__ = ["LeafRegressors", "LinearRegressor"]
 

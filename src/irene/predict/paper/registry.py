@@ -9,9 +9,9 @@ from types import MappingProxyType
 from irene.predict.method import Factory
 from irene.predict.paper.baselines import DesktopPower, Unstructured, Utilisation
 from irene.predict.paper.composition import Composition, Weighting
-from irene.predict.paper.features import FeatureSet
 from irene.predict.paper.irene import TreeMethod, TreeOptions
-from irene.predict.paper.training import Training
+from irene.predict.paper.node_features import FeatureSet
+from irene.predict.paper.paper_training import Training
 
 __all__ = ["PAPER_METHODS"]
 

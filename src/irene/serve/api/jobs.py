@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from sqlalchemy.exc import SQLAlchemyError
 
-from irene.predict.known import known_machines
+from irene.predict.machines.finding import known_machines
 from irene.serve.api.asking import PROBLEM, PROBLEMS
 from irene.serve.api.parameters import RunQuery
 from irene.serve.api.uploads import storage_problem

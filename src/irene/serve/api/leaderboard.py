@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from irene.analyse.csv_rows import rows_csv
 from irene.analyse.leaderboard import choose_entries, rank_known
 from irene.errors import UsageError
 from irene.serve.api.asking import (
@@ -25,6 +24,7 @@ from irene.serve.api.parameters import FORM, LEFT_OUT, Form, HardwareQuery, run_
 from irene.serve.computing.pool import Reply
 from irene.serve.filling import Filling, Wanted
 from irene.serve.problems import Problem
+from irene.show.csv_rows import rows_csv
 from irene.spec import RunSpec
 
 __all__ = ["LeaderboardQuery", "leaderboard", "router"]

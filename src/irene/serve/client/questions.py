@@ -17,7 +17,6 @@ from irene.analyse import (
     WhatIf,
 )
 from irene.analyse.accuracy_table import AccuracyRow
-from irene.analyse.csv_rows import rows_csv
 from irene.analyse.grid import Progress
 from irene.errors import FormatError, IreneError
 from irene.serve.client.choices import as_asked, written
@@ -29,6 +28,7 @@ from irene.serve.client.documents import (
 )
 from irene.serve.client.records import Standings, Upload
 from irene.serve.client.transport import Reply, Transport
+from irene.show.csv_rows import rows_csv
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 

@@ -48,7 +48,7 @@ def tree_bytes(tree: ModelTree, arguments: Arguments) -> bytes:
     if arguments.get("fold", True):
         tree = tree.fold()
     if arguments.get("format") == "csv":
-        from irene.tree.csv_table import csv_text
+        from irene.show.tree_csv import csv_text
 
         return csv_text(tree).encode()
     return _json(tree.to_dict())
@@ -66,7 +66,7 @@ def _document(question: analysis.Analysis) -> Callable[[Arguments], bytes]:
         found = question(arguments)
         if arguments.get("format") != "csv":
             return _json(found.document)
-        from irene.analyse.csv_rows import rows_csv
+        from irene.show.csv_rows import rows_csv
 
         return rows_csv(found.rows).encode()
 

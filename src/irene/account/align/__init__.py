@@ -1,0 +1,1 @@
+"""Events × power: nesting, alignment, attribution, each joule once."""

@@ -1,0 +1,1 @@
+"""The ledger: its rows, views, documents and traces."""

@@ -1,0 +1,317 @@
+"""Ledger: the energy of every op call, and every way to look at it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.account.align.nesting import Segments
+from irene.account.align.power import PowerSeries
+from irene.account.events import Coded, Events
+from irene.account.ledger.grouping import grouped, summed
+from irene.account.ledger.rows import NO_POWER, ChannelAccount, ModuleRow, RestRow, Row
+from irene.account.ledger.scopes import ScopeTree, merged
+from irene.energy import Energy, Source
+
+if TYPE_CHECKING:
+    from irene.account.ledger.timeline import Timeline
+    from irene.tree import ModelTree
+
+__all__ = ["Ledger"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+LAYER = re.compile(r"((\w+_)?(layer|block|stage)_?)?\d+")
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Where the energy of a program went; made by `account`.
+
+    Attributes:
+        events: What ran.
+        segments: Own time of the events, inside the window.
+        power: The power that was split.
+        accounts: Where the energy of each channel went; each adds up.
+        window_ns: Begin and end of what is accounted for.
+        split: How ops that ran at once share.
+        energy_j: Energy of every event's own time, J.
+        half_width_j: Half the width of its interval from the meter's error, J.
+        unknown_s: Seconds of every event without known power.
+        resolution_s: What the sensor resolves at every event, s.
+        is_charged: Whether there is power for the event's device.
+        is_estimated: Whether that power is estimated.
+        notes: What a reader should know, in words.
+    """
+
+    events: Events
+    segments: Segments
+    power: tuple[PowerSeries, ...]
+    accounts: tuple[ChannelAccount, ...]
+    window_ns: tuple[int, int]
+    split: str
+    energy_j: Floats
+    half_width_j: Floats
+    unknown_s: Floats
+    resolution_s: Floats
+    is_charged: Bools
+    is_estimated: Bools
+    notes: tuple[str, ...] = ()
+
+    # The whole ----------------------------------------------------------------
+
+    @property
+    def measured_j(self) -> float:
+        """All energy that is known in the window, J."""
+        return sum(account.measured_j for account in self.accounts)
+
+    @property
+    def attributed_j(self) -> float:
+        """Energy that was charged to ops, J."""
+        return sum(account.attributed_j for account in self.accounts)
+
+    @property
+    def window_s(self) -> float:
+        """Length of the window, s."""
+        return (self.window_ns[1] - self.window_ns[0]) * 1e-9
+
+    @property
+    def most_j(self) -> float:
+        """Upper end of the interval of the measured energy, J."""
+        return sum(a.measured_j * (1 + a.relative_error) for a in self.accounts)
+
+    @property
+    def source(self) -> Source:
+        """`measured`, or `estimated` if any channel is."""
+        return _source(self.accounts)
+
+    @property
+    def produced_by(self) -> str:
+        """The channels."""
+        return ", ".join(account.name for account in self.accounts)
+
+    @property
+    def total(self) -> Energy:
+        """The measured energy with its interval."""
+        return self._energy(self.accounts, lambda account: account.measured_j)
+
+    @cached_property
+    def own_s(self) -> Floats:
+        """Own time of every event inside the window, s."""
+        width_ns = (self.segments.end_ns - self.segments.start_ns).astype(np.float64)
+        return summed(self.segments.owner, width_ns * 1e-9, len(self.events))
+
+    @cached_property
+    def lane_order(self) -> Ints:
+        """Segments of charged events, lane after lane and in the order of time."""
+        segments, lane = self.segments, self.events.lane.codes
+        rows = np.flatnonzero(self.is_charged[segments.owner])
+        order = np.lexsort((segments.start_ns[rows], lane[segments.owner[rows]]))
+        found: Ints = rows[order]
+        return found
+
+    @cached_property
+    def resolved(self) -> Bools:
+        """Whether every event is at least as long as what the sensor resolves."""
+        return self.own_s >= self.resolution_s
+
+    def _energy(
+        self,
+        accounts: Sequence[ChannelAccount],
+        part: Callable[[ChannelAccount], float],
+    ) -> Energy:
+        joules = sum(map(part, accounts))
+        half_j = sum(part(account) * account.relative_error for account in accounts)
+        low_j = max(0.0, joules - half_j)
+        return Energy(
+            joules, low_j, joules + half_j, _source(accounts), self.produced_by
+        )
+
+    # Views --------------------------------------------------------------------
+
+    def by_op(self) -> list[Row]:
+        """Every op of the framework, the largest first."""
+        op = self.events.op
+        rows = self._rows(op)
+        return _largest_first([replace(row, op=row.name) for row in rows])
+
+    def by_phase(self) -> list[Row]:
+        """Forward, backward, optimizer, loss, data, other; the largest first."""
+        rows = self._rows(self.events.phase)
+        return _largest_first([replace(row, phase=row.name) for row in rows])
+
+    def by_device(self) -> list[Row]:
+        """Every device that has power, the largest first."""
+        return _largest_first(self._rows(self.events.device))
+
+    def by_module(self, costs: ModelTree | None = None) -> list[ModuleRow]:
+        """Every module with what is below it, in the order they ran.
+
+        Args:
+            costs: A trace of one step of the same model, for FLOPs and bytes.
+        """
+        return self.scopes.rows(costs)
+
+    def by_layer(self, costs: ModelTree | None = None) -> list[ModuleRow]:
+        """The modules that are numbered as layers are: `0`, `layer_3`, `block5`."""
+        rows = self.by_module(costs)
+        return [row for row in rows if LAYER.fullmatch(row.path.rpartition(".")[2])]
+
+    def operations(self, top: int | None = None) -> list[Row]:
+        """Op, module and phase with all layers merged, the largest first.
+
+        Args:
+            top: How many at most; None for all.
+        """
+        events = self.events
+        patterns = Coded.from_strings(merged(name) for name in events.scope.names)
+        scope = patterns.codes[events.scope.codes] if len(events) else patterns.codes
+        ops, phases = len(events.op.names), len(events.phase.names)
+        key = (scope * ops + events.op.codes) * phases + events.phase.codes
+        distinct, codes = np.unique(key, return_inverse=True)
+        names = []
+        for number in distinct.tolist():
+            rest, phase = divmod(number, phases)
+            where, op = divmod(rest, ops)
+            names.append(
+                (patterns.names[where], events.op.names[op], events.phase.names[phase])
+            )
+        labels = [" · ".join(filter(None, parts)) for parts in names]
+        parts_of = dict(zip(labels, names, strict=True))
+        rows = _largest_first(self._rows(Coded(codes, tuple(labels))))[:top]
+        fields = ("scope", "op", "phase")
+        return [
+            replace(row, **dict(zip(fields, parts_of[row.name], strict=True)))
+            for row in rows
+        ]
+
+    def rest(self) -> list[RestRow]:
+        """What belongs to no op: idle, other processes, unattributed, unknown."""
+        measured_j, found = self.measured_j, []
+        without_op_s = sum(account.no_op_s for account in self.accounts)
+        parts: tuple[tuple[str, Callable[[ChannelAccount], float], float], ...] = (
+            ("idle", lambda a: a.idle_j, without_op_s),
+            ("other processes", lambda a: a.other_j, 0.0),
+            ("unattributed", lambda a: a.unattributed_j, without_op_s),
+        )
+        for name, part, time_s in parts:
+            energy = self._energy(self.accounts, part)
+            share = energy.joules / measured_j if measured_j > 0 else 0.0
+            found.append(RestRow(name, energy, time_s, share))
+        unknown_s = sum(account.unknown_s for account in self.accounts)
+        return [*found, RestRow(NO_POWER, None, unknown_s, 0.0)]
+
+    def timeline(self, depth: int = 2, points: int = 2000) -> Timeline:
+        """Power over time, with the modules that ran marked.
+
+        Args:
+            depth: Level of the modules that are marked.
+            points: Most points of a power curve.
+        """
+        from irene.account.ledger.timeline import timeline
+
+        return timeline(self, depth, points)
+
+    @cached_property
+    def scopes(self) -> ScopeTree:
+        """The modules as a tree."""
+        return ScopeTree(self)
+
+    def tree(self, costs: ModelTree | None = None) -> ModelTree:
+        """Modules and ops as the tree that everything else uses.
+
+        The root carries the measured energy; what belongs to no op is a node, too.
+
+        Args:
+            costs: A trace of one step of the same model, for FLOPs and bytes.
+        """
+        from irene.account.ledger.ledger_tree import ledger_tree
+
+        return ledger_tree(self, costs)
+
+    def _rows(self, column: Coded) -> list[Row]:
+        """Rows of all groups in which something was charged."""
+        groups = grouped(self, column.codes, column.names)
+        scopes: dict[int, set[int]] = {}
+        # Which modules the calls of a group ran for, each pair once.
+        pairs = column.codes * len(self.scopes) + self.scopes.event_node
+        for pair in np.unique(pairs[self.is_charged]).tolist():
+            group, node = divmod(pair, len(self.scopes))
+            scopes.setdefault(group, set()).add(node)
+        return [
+            self.scopes.in_group(groups.row(self, group), scopes[group])
+            for group in np.flatnonzero(groups.count).tolist()
+        ]
+
+    # Documents ----------------------------------------------------------------
+
+    def to_dict(self, costs: ModelTree | None = None) -> dict[str, Any]:
+        """The tree's document with the ledger in it, as JSON-ready values."""
+        from irene.account.ledger.document import to_dict
+
+        return to_dict(self, costs)
+
+    def to_json(self, costs: ModelTree | None = None) -> str:
+        """The document `irene.tree/1` with the `irene.ledger/1` in it."""
+        from irene.account.ledger.document import to_json
+
+        return to_json(self, costs)
+
+    def to_html(self, costs: ModelTree | None = None, title: str | None = None) -> str:
+        """One page to look at in a browser; it needs no network."""
+        from irene.show.page.ledger_page import to_html
+
+        return to_html(self, costs, title)
+
+    def to_csv(self, by: str = "op", top: int | None = None) -> str:
+        """A view as CSV, with what belongs to no op."""
+        from irene.account.ledger.tables import to_csv
+
+        return to_csv(self, by, top)
+
+    def to_pandas(self, by: str = "op") -> Any:
+        """A view as a pandas DataFrame, with the columns of its CSV."""
+        from irene.show.notebook.ledger_notebook import ledger_frame
+
+        return ledger_frame(self, by)
+
+    def _repr_html_(self) -> str:
+        from irene.show.notebook.ledger_notebook import ledger_html
+
+        return ledger_html(self)
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write every event with its energy."""
+        from irene.account.ledger.tables import to_parquet
+
+        to_parquet(self, Path(path))
+
+    def to_perfetto(self, path: str | Path) -> None:
+        """Write a trace that opens in Perfetto, with energies and power lanes."""
+        from irene.account.ledger.perfetto import to_perfetto
+
+        to_perfetto(self, Path(path))
+
+    def __repr__(self) -> str:
+        """Short, for people."""
+        return (
+            f"<Ledger {len(self.events):,} events, {self.measured_j:.6g} J measured, "
+            f"{self.attributed_j:.6g} J attributed>"
+        )
+
+
+def _source(accounts: Sequence[ChannelAccount]) -> Source:
+    measured = all(account.source == "measured" for account in accounts)
+    return "measured" if measured else "estimated"
+
+
+def _largest_first(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: -row.energy.joules if row.energy else 1.0)

@@ -1,0 +1,206 @@
+"""Scopes: the modules of a program as a tree, from the dotted paths of its events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.account.events import PHASES
+from irene.account.ledger.grouping import Groups, grouped, summed
+from irene.account.ledger.rows import ModuleRow, Row
+from irene.energy import Energy
+
+if TYPE_CHECKING:
+    from irene.account.ledger.ledger import Ledger
+    from irene.tree import ModelTree
+
+__all__ = ["WHOLE", "ScopeTree", "merged"]
+
+Ints = npt.NDArray[np.int64]
+WHOLE = "(whole program)"
+NUMBER = re.compile(r"\d+")
+
+
+def merged(scope: str) -> str:
+    """A path with every number replaced by `#`, so that layers become one."""
+    return NUMBER.sub("#", scope)
+
+
+class ScopeTree:
+    """The modules that events ran for, each with all that is below it.
+
+    Attributes:
+        paths: Dotted path of every node; "" first.
+        parent: Node above each node, -1 for the first.
+        depth: Levels below the first.
+        node_of: Node of every event's scope, by scope code.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.paths: list[str] = [""]
+        self.parent: list[int] = [-1]
+        self.depth: list[int] = [0]
+        self._index = {"": 0}
+        names = ledger.events.scope.names
+        self.node_of = np.array([self._add(name) for name in names], dtype=np.int64)
+
+    def _add(self, path: str) -> int:
+        """Node of a path; those above it are made too."""
+        node = self._index.get(path)
+        if node is None:
+            above = self._add(path.rpartition(".")[0])
+            node = self._index[path] = len(self.paths)
+            self.paths.append(path)
+            self.parent.append(above)
+            self.depth.append(self.depth[above] + 1)
+        return node
+
+    def __len__(self) -> int:
+        """Number of nodes."""
+        return len(self.paths)
+
+    def node(self, path: str) -> int | None:
+        """Node of a path, None if nothing ran for it."""
+        return self._index.get(path)
+
+    @cached_property
+    def event_node(self) -> Ints:
+        """Node of every event."""
+        if not len(self.node_of):
+            return np.zeros(0, np.int64)
+        return self.node_of[self.ledger.events.scope.codes]
+
+    @cached_property
+    def ancestors(self) -> Ints:
+        """Levels × nodes: the node above at each level, -1 for deeper levels."""
+        table = np.full((max(self.depth) + 1, len(self)), -1, dtype=np.int64)
+        for node in range(len(self)):  # parents come before children
+            if node:
+                table[:, node] = table[:, self.parent[node]]
+            table[self.depth[node], node] = node
+        return table
+
+    @cached_property
+    def levels(self) -> list[Groups]:
+        """Sums of all nodes, one table for each level."""
+        return [
+            grouped(self.ledger, above[self.event_node], self.paths)
+            for above in self.ancestors
+        ]
+
+    def groups(self, node: int) -> Groups:
+        """The table that has a node's sums."""
+        return self.levels[self.depth[node]]
+
+    def resolved(self, node: int) -> int:
+        """The node, or the nearest above it that the sensor resolves."""
+        while node and not self.groups(node).is_resolved(node):
+            node = self.parent[node]
+        return node
+
+    def energy(self, node: int) -> Energy | None:
+        """What a node used with all that is below it."""
+        return self.groups(node).energy(self.ledger, node)
+
+    def shared(self, nodes: Iterable[int]) -> int:
+        """The lowest node that all given ones are at or below."""
+        found: int | None = None
+        for node in nodes:
+            found = node if found is None else self._lowest(found, node)
+        return found or 0
+
+    def _lowest(self, one: int, other: int) -> int:
+        while one != other:
+            if self.depth[one] >= self.depth[other]:
+                one = self.parent[one]
+            else:
+                other = self.parent[other]
+        return one
+
+    def in_group(self, row: Row, nodes: Iterable[int]) -> Row:
+        """A row; if too short for the sensor, with the group's energy beside it."""
+        if row.resolved:
+            return row
+        return self._with_group(row, self.resolved(self.shared(nodes)))
+
+    def _with_group(self, row: Row, node: int) -> Row:
+        name = self.paths[node] or WHOLE
+        return replace(row, group=name, group_energy=self.energy(node))
+
+    def rows(self, costs: ModelTree | None = None) -> list[ModuleRow]:
+        """All nodes in the order of their paths' first appearance, parents first.
+
+        Args:
+            costs: A trace of one step of the same model, for FLOPs and bytes.
+        """
+        known = _costs(costs, max(len(self.ledger.events.steps), 1))
+        return [self._row(node, known) for node in self.order() if self._ran(node)]
+
+    def order(self) -> list[int]:
+        """Nodes in pre-order, siblings as they first ran."""
+        first = np.full(len(self), np.iinfo(np.int64).max)
+        start = self.ledger.events.start_ns
+        for above in self.ancestors:
+            node = above[self.event_node]
+            np.minimum.at(first, node[node >= 0], start[node >= 0])
+        below: list[list[int]] = [[] for _ in self.paths]
+        for node in range(1, len(self)):
+            below[self.parent[node]].append(node)
+        order, stack = [], [0]
+        while stack:
+            node = stack.pop()
+            order.append(node)
+            stack.extend(sorted(below[node], key=lambda n: -int(first[n])))
+        return order
+
+    def _ran(self, node: int) -> bool:
+        return node == 0 or int(self.groups(node).count[node]) > 0
+
+    @cached_property
+    def phase_j(self) -> npt.NDArray[np.float64]:
+        """Nodes × phases: energy of every node with all that is below it, J."""
+        events, size = self.ledger.events, len(PHASES)
+        names = [PHASES.index(name) for name in events.phase.names]
+        phase = np.array(names, dtype=np.int64)[events.phase.codes]
+        place = self.event_node * size + phase
+        total = summed(place, self.ledger.energy_j, len(self) * size)
+        table = total.reshape(len(self), size)
+        for node in range(len(self) - 1, 0, -1):  # children come after parents
+            table[self.parent[node]] += table[node]
+        return table
+
+    def _row(self, node: int, costs: Mapping[str, tuple[float, float]]) -> ModuleRow:
+        groups, path = self.groups(node), self.paths[node]
+        row = groups.row(self.ledger, node, path or WHOLE)
+        group = self.resolved(node)
+        if group != node:
+            row = self._with_group(row, group)
+        above = self.parent[node]
+        parent_j = float(self.groups(above).energy_j[above]) if node else 0.0
+        flops, moved = costs.get(path, (None, None))
+        return ModuleRow(
+            path,
+            self.depth[node],
+            row,
+            float(groups.energy_j[node]) / parent_j if parent_j > 0 else 1.0,
+            dict(zip(PHASES, self.phase_j[node].tolist(), strict=True)),
+            flops,
+            moved,
+        )
+
+
+def _costs(tree: ModelTree | None, steps: int) -> dict[str, tuple[float, float]]:
+    """FLOPs and bytes of all steps by path."""
+    if tree is None:
+        return {}
+    return {
+        path: (float(cost.flops * steps), float(cost.bytes * steps))
+        for path, cost in tree.by_module().items()
+    }

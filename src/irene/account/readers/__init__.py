@@ -1,0 +1,1 @@
+"""Recorded programs: traces of PyTorch, TensorFlow and JAX, and power logs."""

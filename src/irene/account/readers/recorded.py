@@ -1,0 +1,163 @@
+"""Inputs: a recorded trace and a recorded power log, whatever their formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from irene.account.align.power import PowerSeries
+from irene.account.events import Events
+from irene.account.readers.formats import has_clock, read_events, sniff
+from irene.account.readers.recorded_power import (
+    at_least_two,
+    power_of_recording,
+    with_idle,
+)
+from irene.errors import FormatError, UsageError
+
+__all__ = ["RecordedPower", "RecordedTrace", "read_power", "read_trace"]
+
+RECORDING_MAGIC = b'#{"schema"'
+UNKNOWN_ERROR = (
+    "warning: the log does not say how exact its meter is, and intervals are without "
+    "that error (--error-percent states it)"
+)
+JSON_MAGICS = (b"{", b"[", b"\x1f\x8b")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTrace:
+    """A trace that was read.
+
+    Attributes:
+        events: What ran.
+        has_clock: Whether its times are since 1970.
+    """
+
+    events: Events
+    has_clock: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPower:
+    """Power that was read.
+
+    Attributes:
+        series: One for each channel that counts.
+        notes: What a reader should know, in words.
+    """
+
+    series: tuple[PowerSeries, ...]
+    notes: tuple[str, ...] = ()
+
+
+def read_trace(path: str | Path, hlo: Sequence[str | Path] = ()) -> RecordedTrace:
+    """Read a trace, known by its content.
+
+    Args:
+        path: Kineto JSON, an XPlane of TensorFlow or JAX, or a TensorFlow 1 timeline;
+            each also gzipped.
+        hlo: Texts of compiled modules, for a trace of JAX that has none itself.
+
+    Raises:
+        UsageError: There is no such file.
+        FormatError: It is of no format that we read, or damaged.
+    """
+    path = Path(path)
+    begin = _first_bytes(path).lstrip()
+    if not begin:
+        raise FormatError(f"{path} is empty")
+    if sniff(path) is not None:
+        events = read_events(path, [Path(text) for text in hlo])
+        return RecordedTrace(events, has_clock(events))
+    if hlo:
+        raise UsageError(f"--hlo is for traces of JAX; {path} is another one")
+    if not begin.startswith(JSON_MAGICS):
+        raise FormatError(
+            f"{path} is no trace that we read: Kineto JSON of the PyTorch profiler, "
+            "*.xplane.pb of TensorFlow or JAX, or timeline JSON of TensorFlow 1"
+        )
+    from irene.account.readers.kineto import read_kineto
+
+    trace = read_kineto(path)
+    return RecordedTrace(trace.events, trace.has_clock)
+
+
+def read_power(
+    path: str | Path,
+    offset_s: float = 0.0,
+    *,
+    device: str | None = None,
+    idle_w: float | None = None,
+    cpus: int | None = None,
+    error_percent: float | None = None,
+) -> RecordedPower:
+    """Read power: our own recording, a table of times and watts, or MLPerf's log.
+
+    Args:
+        path: The file.
+        offset_s: What is added to its times, s.
+        device: Device that a log covers, as torch names it; None for the whole machine.
+            A recording says so itself.
+        idle_w: Power while nothing runs, W, if there is one channel; None unknown.
+        cpus: CPUs of the machine; with the load of the process in the recording, only
+            the process's share of CPU energy is charged.
+        error_percent: Half the width of the 90 % interval of the meter behind a log, %;
+            None unknown.
+
+    Raises:
+        UsageError: There is no such file, or an option does not fit it.
+        FormatError: It is of no format that we read, damaged, or its clock went back.
+    """
+    path = Path(path)
+    if _first_bytes(path).startswith(RECORDING_MAGIC):
+        if device:
+            raise UsageError(f"--device is for power logs; {path} names its devices")
+        if error_percent is not None:
+            raise UsageError(f"--error-percent is for power logs; {path} says its own")
+        found = _power_of_file(path, cpus)
+    else:
+        if cpus:
+            raise UsageError(f"--cpus needs a recording of irene; {path} is a log")
+        found = _power_of_log(path, device or "", error_percent)
+    moved = tuple(one.moved(round(offset_s * 1e9)) for one in found.series)
+    return RecordedPower(with_idle(moved, idle_w), found.notes)
+
+
+def _first_bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(256)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _power_of_file(path: Path, cpus: int | None) -> RecordedPower:
+    from irene.meters.sampling.recording import read_recording
+
+    recording = read_recording(path)
+    notes = tuple(f"power: {note}" for note in recording.notes)
+    return RecordedPower(power_of_recording(recording, cpus=cpus), notes)
+
+
+def _power_of_log(
+    path: Path, device: str, error_percent: float | None
+) -> RecordedPower:
+    from irene.meters.logs.power_log import read_power_log
+
+    if error_percent is not None and not 0 <= error_percent <= 100:
+        raise UsageError(f"--error-percent must be 0 to 100, got {error_percent}")
+    log = read_power_log(path)
+    at_least_two(len(log), path.name)
+    series = PowerSeries.from_power(
+        log.name,
+        log.time_ns,
+        log.power_w,
+        device=device,
+        covers=device or "wall",
+        relative_error=(error_percent or 0.0) / 100,
+    )
+    if error_percent is None:
+        log = replace(log, notes=(*log.notes, UNKNOWN_ERROR))
+    return RecordedPower((series,), tuple(f"power: {note}" for note in log.notes))

@@ -1,0 +1,216 @@
+"""JAX: `*.xplane.pb` and compiled HLO → events.
+
+Record with `jax.profiler.start_trace(folder)` and `stop_trace()`. The trace names HLO
+instructions; which op of the program each came from is in the compiled module, that is
+in the trace itself (recent versions) or in the text of `….compile().as_text()`. There
+an op is called `jit(step)/transpose(jvp(layer_0))/attention/dot_general`: name scopes
+and Flax modules, what JAX did to them, and the primitive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from irene.account.events import Events
+from irene.account.readers.recorded_ops import Op, build
+from irene.account.readers.tensorflow.hlo import METADATA, HloNames
+from irene.account.readers.tensorflow.name_scopes import is_loss, is_optimizer
+from irene.account.readers.tensorflow.tensorflow_events import NO_CLOCK, op_names
+from irene.account.readers.tensorflow.xplane import Value, XSpace
+from irene.account.readers.tensorflow.xplane_host import (
+    EXECUTORS,
+    StatsOf,
+    device_planes,
+    read_host,
+)
+
+__all__ = ["JaxName", "is_jax", "jax_events", "parse_op_name"]
+
+WRAPPED = re.compile(r"^([\w\-]+)\((.*)\)$")
+FUNCTIONS = {"jit", "pjit", "xla_call", "core_call"}
+"""What these wrap is a function, not a module."""
+CONTROL = {
+    "while",
+    "body",
+    "cond",
+    "scan",
+    "branch",
+    "checkpoint",
+    "remat",
+    "closed_call",
+}
+CONTROL |= {"rematted_computation", "custom_jvp_call", "custom_vjp_call", "shard_map"}
+CONTROL |= {"custom_vjp_call_jaxpr", "remat2", "pjit", "jit", "xla_call"}
+BRANCH = re.compile(r"branch_\d+_fun$")
+
+
+class JaxName:
+    """What an `op_name` tells.
+
+    Attributes:
+        scopes: Names of modules, outermost first.
+        op: The primitive.
+        transforms: What JAX did: `jvp`, `transpose`, `vmap`.
+    """
+
+    __slots__ = ("op", "scopes", "transforms")
+
+    def __init__(self, scopes: Sequence[str], op: str, transforms: set[str]) -> None:
+        self.scopes = tuple(scopes)
+        self.op = op
+        self.transforms = frozenset(transforms)
+
+    @property
+    def scope(self) -> str:
+        """Dotted path of the module."""
+        return ".".join(self.scopes)
+
+
+def parse_op_name(op_name: str) -> JaxName:
+    """Take an `op_name` apart.
+
+    Args:
+        op_name: As `jit(step)/transpose(jvp(layer_0))/attention/dot_general`.
+    """
+    parts = _split(op_name)
+    op = parts.pop() if parts and not WRAPPED.match(parts[-1]) else ""
+    function = ""
+    scopes: list[str] = []
+    transforms: set[str] = set()
+    for part in parts:
+        name = part
+        while found := WRAPPED.match(name):
+            if found[1] in FUNCTIONS:
+                function, name = found[2], ""
+            else:
+                transforms.add(found[1])
+                name = found[2]
+        is_scope = name and name not in CONTROL and "->" not in name
+        if is_scope and not BRANCH.match(name):
+            # `jvp(model/layer)` wraps a whole path.
+            scopes += [piece.replace(".", "_") for piece in name.split("/") if piece]
+    return JaxName(scopes, op or function or "(call)", transforms)
+
+
+def _split(op_name: str) -> list[str]:
+    """Parts between slashes that are in no parentheses."""
+    parts, depth, begin = [], 0, 0
+    for index, letter in enumerate(op_name):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "/" and depth == 0:
+            parts.append(op_name[begin:index])
+            begin = index + 1
+    return [part for part in (*parts, op_name[begin:]) if part]
+
+
+def is_jax(space: XSpace) -> bool:
+    """Whether a trace is of JAX: it says so, or has HLO ops and none of TensorFlow."""
+    if any("jax_version" in plane.stats for plane in space.planes):
+        return True
+    compiled = any("hlo_op" in plane.stat_names.values() for plane in space.planes)
+    return compiled and not any(True for _ in op_names(space))
+
+
+def jax_events(space: XSpace, hlo: HloNames | None = None) -> Events:
+    """Events of a trace of JAX.
+
+    Args:
+        space: The trace.
+        hlo: Programs that are known beside those in the trace.
+    """
+    names = hlo or HloNames()
+    for plane in space.named(METADATA):
+        names.add_plane(plane)
+    namer = _JaxNamer(names)
+    trace = read_host(space, namer)
+    for device, plane, line in device_planes(space):
+        for row, name_id in enumerate(line.name_id):
+            start_ns, end_ns = int(line.start_ns[row]), int(line.end_ns[row])
+            op = Op(plane.names.get(name_id, ""), start_ns, end_ns, line.name)
+            op = replace(op, device=device)
+            trace.ops.append(namer.instruction(op, plane.event_stats(line, row)) or op)
+    return build(trace, _notes(space, namer))
+
+
+class _JaxNamer:
+    """Tells HLO instructions from what surrounds them.
+
+    Attributes:
+        unnamed: Instructions of which no program says where they come from.
+        outside: Instructions of a training step that are neither in the
+            differentiated function nor in a name scope.
+    """
+
+    def __init__(self, hlo: HloNames) -> None:
+        self.hlo = hlo
+        self.unnamed: set[str] = set()
+        self.outside: set[str] = set()
+        self._modules_with_backward: dict[tuple[int, str], bool] = {}
+        self._parsed: dict[str, JaxName] = {}
+
+    def host_op(self, op: Op, stats: StatsOf) -> Op | None:
+        """The op or mark with its module and phase, None if it is neither."""
+        if op.name in EXECUTORS:
+            return replace(op, op=op.name, is_mark=True)
+        if op.name.startswith("end: ") or not stats.line.stats_at[stats.row]:
+            return None
+        return self.instruction(op, stats())
+
+    def instruction(self, op: Op, stats: dict[str, Value]) -> Op | None:
+        """An instruction with what its program tells, None if it is none."""
+        name = str(stats.get("hlo_op", ""))
+        if not name:
+            return None
+        module, number = str(stats.get("hlo_module", "")), stats.get("program_id", -1)
+        number = number if isinstance(number, int) else -1
+        op_name = self.hlo.op_name(module, name, number)
+        if not op_name:
+            self.unnamed.add(f"{module}/{name}")
+            return replace(op, op=name.partition(".")[0])
+        if op_name not in self._parsed:
+            self._parsed[op_name] = parse_op_name(op_name)
+        parsed = self._parsed[op_name]
+        phase = self._phase(parsed, number, module)
+        if phase == "other":
+            self.outside.add(f"{module}/{name}")
+        return replace(op, op=parsed.op, scope=parsed.scope, phase=phase)
+
+    def _phase(self, name: JaxName, number: int, module: str) -> str:
+        if "transpose" in name.transforms:
+            return "backward"
+        if any(map(is_optimizer, name.scopes)):
+            return "optimizer"
+        if any(map(is_loss, name.scopes)):
+            return "loss"
+        outside = not name.scopes and "jvp" not in name.transforms
+        if outside and self._has_backward(number, module):
+            return "other"
+        return "forward"
+
+    def _has_backward(self, number: int, module: str) -> bool:
+        key = (number, module)
+        if key not in self._modules_with_backward:
+            program = self.hlo.by_number.get(number) or self.hlo.programs.get(module)
+            names = program.op_names.values() if program else ()
+            found = any("transpose(jvp(" in name for name in names)
+            self._modules_with_backward[key] = found
+        return self._modules_with_backward[key]
+
+
+def _notes(space: XSpace, namer: _JaxNamer) -> Iterator[str]:
+    if space.start_ns is None:
+        yield NO_CLOCK
+    if namer.unnamed:
+        yield (
+            f"{len(namer.unnamed):,} HLO instructions have no op_name, as "
+            f"{min(namer.unnamed)}: give the text of the compiled module, or they have "
+            "no module and phase"
+        )
+    if namer.outside:
+        yield (
+            f"{len(namer.outside):,} HLO instructions of a training step, as "
+            f"{min(namer.outside)}, are outside the differentiated function and in no "
+            'name scope: put the update in jax.named_scope("optimizer")'
+        )

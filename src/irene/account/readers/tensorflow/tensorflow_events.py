@@ -1,0 +1,198 @@
+"""TensorFlow 2 and Keras: `*.xplane.pb` → events.
+
+Record with `tf.profiler.experimental.start(folder)` and `stop()`, at host tracer level
+2 or above, as is the default. Ops of compiled functions carry their name scopes; eager
+ops carry none, and are counted without a module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from irene.account.events import Events
+from irene.account.readers.recorded_ops import Op, RecordedOps, Step, build
+from irene.account.readers.tensorflow.hlo import METADATA, HloNames
+from irene.account.readers.tensorflow.name_scopes import DATA, NameScopes, Placed
+from irene.account.readers.tensorflow.xplane import XSpace
+from irene.account.readers.tensorflow.xplane_host import (
+    EXECUTORS,
+    HOST,
+    StatsOf,
+    device_planes,
+    read_host,
+)
+
+__all__ = ["NO_CLOCK", "op_names", "tensorflow_events"]
+
+OP = re.compile(r"^([^:\s]+):([A-Za-z_]\w*)$")
+EAGER = "EagerLocalExecute: "
+FUNCTION = re.compile(r"^_*(inference|forward|backward)_")
+ITERATOR = re.compile(r"^(Make)?Iterator(::|GetNextOp)|^(Prefetch|ParallelMap)Produce$")
+WAITS = re.compile(r"(::Root|::Prefetch|::Parallel\w+|GetNextOp::DoCompute)$")
+DATA_LANE = "tf_data"
+FEW = 0.05
+"""Share of eager ops that every program has: Keras resets its metrics so."""
+NO_CLOCK = (
+    "warning: the trace does not say when it began (no profile_start_time): its times "
+    "count from 0"
+)
+
+
+def tensorflow_events(space: XSpace) -> Events:
+    """Events of a trace of TensorFlow 2.
+
+    Args:
+        space: The trace.
+    """
+    hlo = HloNames()
+    for plane in space.named(METADATA):
+        hlo.add_plane(plane)
+    compiled = set(_compiled_names(space, hlo))
+    namer = _TensorFlowNamer(NameScopes({*op_names(space), *compiled}), hlo)
+    trace = read_host(space, namer)
+    if not trace.steps:
+        trace.steps.extend(_calls(trace))
+    trace.ops.extend(_kernels(space, namer))
+    return build(trace, _notes(space, namer, len(trace.ops)))
+
+
+def op_names(space: XSpace) -> Iterator[tuple[str, str]]:
+    """Name and type of every op that TensorFlow itself runs."""
+    for plane in space.named(HOST):
+        for name in plane.names.values():
+            if "::" not in name and (found := OP.match(name)):
+                yield found[1], found[2]
+
+
+def _compiled_names(space: XSpace, hlo: HloNames) -> Iterator[tuple[str, str]]:
+    """Names and types of the ops that compiled programs were made from."""
+    for program in hlo.programs.values():
+        for name in program.op_names.values():
+            yield name, name.rpartition("/")[2]
+
+
+class _TensorFlowNamer:
+    """Tells ops of TensorFlow from what surrounds them.
+
+    Attributes:
+        eager: Number of eager ops seen.
+        unnamed: Compiled instructions of which nothing says where they come from.
+    """
+
+    def __init__(self, scopes: NameScopes, hlo: HloNames) -> None:
+        self.scopes = scopes
+        self.hlo = hlo
+        self.eager = 0
+        self.unnamed: set[str] = set()
+        self._placed: dict[tuple[str, str], Placed] = {}
+
+    def host_op(self, op: Op, stats: StatsOf) -> Op | None:
+        """The op or mark with its module and phase, None if it is neither."""
+        name = op.name
+        if name in EXECUTORS:
+            return replace(op, op=name, is_mark=True)
+        if name.startswith(EAGER):
+            return self._eager(op, name.removeprefix(EAGER))
+        if ITERATOR.match(name):
+            kind = name.rpartition("::")[2]
+            waits = bool(WAITS.search(name))
+            return replace(op, op=kind, phase="data", is_mark=waits)
+        if "::" not in name and (found := OP.match(name)):
+            if op.lane.startswith(DATA_LANE):
+                return replace(op, op=_op(found[2]), phase="data")
+            return self.placed(op, found[1], found[2])
+        if stats.line.stats_at[stats.row] and not name.startswith("end: "):
+            return self.compiled(op, stats())
+        return None
+
+    def placed(self, op: Op, name: str, kind: str) -> Op:
+        """An op with what its name tells."""
+        key = (name, kind)
+        if key not in self._placed:
+            self._placed[key] = self.scopes.place(name, kind)
+        found = self._placed[key]
+        return Op(
+            op.name,
+            op.start_ns,
+            op.end_ns,
+            op.lane,
+            _op(kind),
+            found.scope,
+            found.phase,
+            device=op.device,
+            follows=found.follows,
+        )
+
+    def compiled(
+        self, op: Op, stats: dict[str, int | float | str | bytes]
+    ) -> Op | None:
+        """An instruction that XLA compiled, None if it is none."""
+        instruction = str(stats.get("hlo_op", ""))
+        if not instruction:
+            return None
+        module, number = str(stats.get("hlo_module", "")), stats.get("program_id", -1)
+        number = number if isinstance(number, int) else -1
+        name = self.hlo.op_name(module, instruction, number)
+        if not name:
+            self.unnamed.add(f"{module}/{instruction}")
+            return replace(op, op=instruction.partition(".")[0])
+        return self.placed(op, name, name.rpartition("/")[2])
+
+    def _eager(self, op: Op, kind: str) -> Op:
+        if FUNCTION.match(kind):
+            return replace(op, op="(function)", is_mark=True)
+        if DATA.search(kind):
+            return replace(op, op=kind, phase="data")
+        self.eager += 1
+        return replace(op, op=kind)
+
+
+def _op(kind: str) -> str:
+    """Type of an op without the mark of a CPU library's own version."""
+    return kind.removeprefix("_Mkl").removeprefix("Native") or kind
+
+
+def _calls(trace: RecordedOps) -> list[Step]:
+    """Calls of the function that was called most, if a program marked no steps."""
+    calls = [op for op in trace.ops if op.op == "(function)"]
+    names = [op.name for op in calls]
+    if not names:
+        return []
+    most = max(names, key=names.count)
+    chosen = sorted(
+        (op for op in calls if op.name == most), key=lambda call: call.start_ns
+    )
+    return [Step(f"step {i}", op.start_ns, op.end_ns) for i, op in enumerate(chosen)]
+
+
+def _kernels(space: XSpace, namer: _TensorFlowNamer) -> Iterator[Op]:
+    """Kernels and copies of all GPUs."""
+    for device, plane, line in device_planes(space):
+        for row, name_id in enumerate(line.name_id):
+            start_ns, end_ns = int(line.start_ns[row]), int(line.end_ns[row])
+            op = Op(plane.names.get(name_id, ""), start_ns, end_ns, line.name)
+            op = replace(op, device=device)
+            stats = plane.event_stats(line, row)
+            if found := OP.match(str(stats.get("tf_op", ""))):
+                yield namer.placed(op, found[1], found[2])
+            else:
+                yield namer.compiled(op, stats) or op
+
+
+def _notes(space: XSpace, namer: _TensorFlowNamer, count: int) -> Iterator[str]:
+    if space.start_ns is None:
+        yield NO_CLOCK
+    if namer.eager > FEW * count:
+        yield (
+            f"{namer.eager:,} ops ran eagerly: TensorFlow gives those no name scope, "
+            "so they have no module; wrap the step in tf.function"
+        )
+    if namer.unnamed:
+        yield (
+            f"{len(namer.unnamed):,} compiled instructions have no op_name, as "
+            f"{min(namer.unnamed)}: they have no module and phase"
+        )
+    for error in space.errors:
+        yield f"warning: the profiler reported: {error}"

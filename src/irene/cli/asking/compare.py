@@ -1,0 +1,203 @@
+"""`irene compare`: what differs between models, sizes, machines or saved trees."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from irene.cli.asking.analysis_options import (
+    add_answer_options,
+    add_size_options,
+    check_answer,
+    checked_subject,
+    put_answer,
+    size_arguments,
+)
+from irene.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from irene.analyse.comparison import Comparison, Contribution, Side
+    from irene.tree import ModelTree
+
+__all__ = ["configure", "run"]
+
+EXAMPLES = """\
+A, B, …: a saved tree, or a model with its own size and machine after an @:
+  gpt2  gpt2@b16s256  gpt2@s256,fp16,sdpa  llama-3.2-1b@decode,c512  gpt2@on=lab.json
+  b batch, s length, d decoder length, c context; the rest is as the options say
+
+examples:
+  irene compare bert-base-uncased roberta-base distilbert-base-uncased -b 8
+  irene compare gpt2@b1 gpt2@b16 --per sequence
+  irene compare bert-base-uncased gpt2 --by role --all
+  irene compare predicted.json measured.json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.usage = "irene compare A B [C …] [options]"
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "subjects", nargs="+", metavar="A",
+        help="saved tree, or MODEL[@SIZE,…]; all are compared with the first",
+    )  # fmt: skip
+    add_size_options(parser)
+    group = parser.add_argument_group("the view")
+    group.add_argument(
+        "--per", choices=("run", "sequence", "token"), default="run",
+        help="unit of all energies (default run)",
+    )  # fmt: skip
+    group.add_argument(
+        "--by", choices=("role", "path"),
+        help="how parts are aligned (default: by path if the names agree, and by role)",
+    )  # fmt: skip
+    group.add_argument(
+        "--all", action="store_true", help="show parts that do not differ, too"
+    )
+    add_answer_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Predict or read, compare, print."""
+    if len(options.subjects) < 2:
+        raise UsageError(
+            "compare needs two or more: `irene compare bert-base-uncased roberta-base`"
+        )
+    check_answer(options)
+    trees = _trees(options)
+    from irene.analyse.comparison import compare, comparisons_document
+
+    found = [compare(trees[0], tree, options.per) for tree in trees[1:]]
+    picture = None
+    if options.plot:
+        from irene.cli.asking.analysis_pictures import comparison_bars
+
+        picture = comparison_bars(found)
+    if put_answer(options, comparisons_document(found), picture=picture):
+        from irene.cli.screens.analysis_screen import print_notes, screen
+
+        console = screen()
+        _print(console, found, options)
+        notes = [note for tree in trees for note in tree.notes]
+        print_notes(console, [*_coverage(found), *notes])
+    return 0
+
+
+def _coverage(found: Sequence[Comparison]) -> list[str]:
+    """A warning where the energies are not of the same thing."""
+    sides = [found[0].base, *(each.other for each in found)]
+    covers = dict.fromkeys(side.covers for side in sides if side.covers)
+    if len(covers) < 2:
+        return []
+    return [f"warning: these energies cover different things: {', '.join(covers)}"]
+
+
+def _trees(options: argparse.Namespace) -> list[ModelTree]:
+    from irene.analyse.subjects import tree_of
+    from irene.cli.progress import progress_bar
+
+    run = size_arguments(options)
+    subjects = [checked_subject(text, options.on, run) for text in options.subjects]
+    trees = []
+    with progress_bar("predicting") as progress:
+        for done, subject in enumerate(subjects):
+            if progress:
+                progress(done, len(subjects), subject.text)
+            trees.append(tree_of(subject))
+    return trees
+
+
+def _print(
+    console: Console, found: Sequence[Comparison], options: argparse.Namespace
+) -> None:
+    console.print(_overview(found, options.per))
+    for each in found:
+        console.print()
+        console.print(f"{each.base.name} → {each.other.name}", style="bold")
+        console.print(_verdict(each))
+        views = [options.by] if options.by else _views(each)
+        for view in views:
+            rows = (each.by_role if view == "role" else each.by_path) if (
+                options.all
+            ) else each.differences(view)  # fmt: skip
+            if rows:
+                console.print(_contributions(view, rows, each))
+
+
+def _views(each: Comparison) -> list[str]:
+    return ["role", "path"] if each.aligned_by == "path" else ["role"]
+
+
+def _overview(found: Sequence[Comparison], per: str) -> Table:
+    from irene.cli.screens.analysis_screen import columns
+
+    sides = [found[0].base, *(each.other for each in found)]
+    with_run = len({side.run for side in sides}) > 1
+    table = columns(
+        "<model", *(["<run"] if with_run else []), f"J per {per}", "interval", "ratio",
+        "FLOPs", "bytes", wide=("run",),
+    )  # fmt: skip
+    ratios = [None, *(each.ratio for each in found)]
+    for side, ratio in zip(sides, ratios, strict=True):
+        _add_side(table, side, ratio, with_run)
+    if not with_run:
+        table.caption, table.caption_justify = sides[0].run, "left"
+    return table
+
+
+def _add_side(table: Table, side: Side, ratio: float | None, with_run: bool) -> None:
+    from irene.cli.screens.cells import plain
+    from irene.show.text import human_energy
+    from irene.tree import human
+
+    table.add_row(
+        plain(side.name),
+        *([plain(side.run)] if with_run else []),
+        human_energy(side.energy_j),
+        f"{human_energy(side.low_j)} – {human_energy(side.high_j)}",
+        "" if ratio is None else f"×{ratio:.2f}",
+        human(side.flops),
+        human(side.bytes),
+    )
+
+
+def _verdict(each: Comparison) -> str:
+    from irene.cli.screens.analysis_screen import percent, signed_energy
+    from irene.show.text import human_energy
+
+    change = percent(each.difference_j, each.base.energy_j)
+    if not each.differences("role") and not each.differences("path"):
+        return "no difference"
+    told = (
+        f"{signed_energy(each.difference_j)} per {each.per} ({change}), "
+        f"± {human_energy(each.half_j)}"
+    )
+    return told if each.is_real else f"no real difference: {told}"
+
+
+def _contributions(view: str, rows: Sequence[Contribution], each: Comparison) -> Table:
+    from irene.cli.screens.analysis_screen import columns, percent, signed_energy
+    from irene.cli.screens.cells import plain
+    from irene.show.text import human_energy
+
+    table = columns(
+        f"<{view}", "before", "after", "difference", "of all", "by FLOPs", "by bytes",
+        "by efficiency",
+    )  # fmt: skip
+    for row in rows:
+        table.add_row(
+            plain(row.name),
+            human_energy(row.base_j) if row.base_count else "–",
+            human_energy(row.other_j) if row.other_count else "–",
+            signed_energy(row.difference_j),
+            percent(row.difference_j, each.base.energy_j),
+            signed_energy(row.flops_j),
+            signed_energy(row.bytes_j),
+            signed_energy(row.efficiency_j),
+        )
+    return table

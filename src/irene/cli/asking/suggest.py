@@ -1,0 +1,114 @@
+"""`irene suggest`: what to change, and what it saves."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from irene.cli.asking.analysis_options import (
+    add_answer_options,
+    add_on_option,
+    base_variant,
+    check_answer,
+    put_answer,
+)
+from irene.cli.asking.serving_options import add_serving_options
+from irene.cli.options import add_run_options, run_arguments
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from irene.analyse.suggest import Advice, Suggestion
+
+__all__ = ["configure", "run"]
+
+EXAMPLES = """\
+MODEL may also be a saved tree of a model that the catalogue has.
+
+examples:
+  irene suggest bert-base-uncased -b 1 -s 128
+  irene suggest gpt2 -b 8 -s 130
+  irene suggest llama-3.2-1b -b 4 --json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.usage = "irene suggest MODEL|TREE.json [options]"
+    parser.epilog = EXAMPLES
+    add_run_options(parser)
+    add_serving_options(parser)
+    add_on_option(parser)
+    add_answer_options(parser, plot=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Ask all rules and print what they say."""
+    from irene.analyse.suggest import suggestions
+    from irene.cli.progress import progress_bar
+
+    check_answer(options)
+    base = base_variant(options.model, options.on, run_arguments(options))
+    with progress_bar("asking") as progress:
+        found = suggestions(base, progress)
+    if put_answer(options, found.to_dict()):
+        from irene.cli.screens.analysis_screen import screen
+
+        _print(screen(), found)
+    return 0
+
+
+def _print(console: Console, found: Advice) -> None:
+    from irene.cli.screens.analysis_screen import print_notes
+    from irene.cli.screens.cells import plain
+    from irene.show.text import human_energy
+
+    console.print(
+        f"{plain(found.model)} for {plain(found.hardware)}: "
+        f"{human_energy(found.per_sequence_j)} per sequence",
+        style="bold",
+    )
+    effort = ""
+    for each in found.suggestions:
+        if each.effort != effort:
+            effort = each.effort
+            console.print()
+            console.print(_HEADINGS[effort], style="bold")
+        _print_one(console, each, found.notes)
+    if not found.suggestions:
+        console.print("nothing to suggest: no rule finds a saving of 1 % or more")
+    console.print()
+    if found.silent:
+        console.print(f"nothing to say about: {', '.join(found.silent)}", style="dim")
+    console.print(
+        "savings are predictions of one change each; they do not add up", style="dim"
+    )
+    print_notes(console, found.notes)
+
+
+_HEADINGS = {
+    "setting": "a setting",
+    "retraining": "needs training",
+    "another model": "another model",
+}
+
+
+def _print_one(console: Console, each: Suggestion, known: Sequence[str]) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from irene.show.text import human_energy
+
+    unsure = "" if each.is_real else ", not certain"
+    saving = f"{human_energy(each.saving_j)} per sequence"
+    console.print(
+        f"{f'−{each.share:.0%}':>6}  {each.title}", style="green", markup=False
+    )
+    lines = [
+        Text(f"{saving} ± {human_energy(each.half_j)}{unsure}; {each.why}"),
+        Text(f"accuracy: {each.accuracy}"),
+        *(Text(note, style="yellow") for note in each.notes if note not in known),
+    ]
+    for line in lines:
+        console.print(Padding(line, (0, 0, 0, 8), expand=False))

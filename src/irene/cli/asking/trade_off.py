@@ -1,0 +1,162 @@
+"""`irene trade-off`: accuracy against energy, and which model to take."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from irene.cli.asking.analysis_options import (
+    add_answer_options,
+    add_size_options,
+    check_answer,
+    number,
+    put_answer,
+    size_arguments,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from irene.analyse.accuracy_table import AccuracyRow
+    from irene.analyse.pareto import TradeOff
+
+__all__ = ["configure", "run"]
+
+EXAMPLES = """\
+FILE.csv has the columns model and accuracy, and may have energy_j (per sequence), split
+and source. A model is a name, a config.json, a saved tree, or NAME@SIZE as in
+`irene compare`. Without a file the published SST-2 accuracies are shown.
+
+examples:
+  irene trade-off -b 16 -s 128
+  irene trade-off --budget-j 0.5
+  irene trade-off --accuracy mine.csv --at-least 92
+  irene trade-off --plot trade-off.svg
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.usage = "irene trade-off [options]"
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "--accuracy", metavar="FILE.csv",
+        help="accuracies of models (default: published ones on SST-2)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--budget-j", type=number, metavar="J",
+        help="the best model that takes at most this per sequence",
+    )  # fmt: skip
+    parser.add_argument(
+        "--at-least", type=number, metavar="ACCURACY",
+        help="the cheapest model that is at least this accurate",
+    )  # fmt: skip
+    add_size_options(parser, batch=16)
+    add_answer_options(parser, table=True)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Predict all models of the table and print the front."""
+    from irene.analyse.accuracy_table import published_accuracies, read_accuracies
+    from irene.analyse.pareto import trade_off
+    from irene.cli.progress import progress_bar
+    from irene.predict.machines.finding import find_predictor
+
+    check_answer(options)
+    sizes = size_arguments(options)
+    find_predictor(options.on)
+    rows: list[AccuracyRow] = (
+        read_accuracies(options.accuracy)
+        if options.accuracy
+        else list(published_accuracies())
+    )
+    with progress_bar("predicting") as progress:
+        found = trade_off(
+            rows, sizes, options.on, budget_j=options.budget_j,
+            at_least=options.at_least, progress=progress,
+        )  # fmt: skip
+    picture = None
+    if options.plot:
+        from irene.cli.asking.analysis_pictures import trade_off_chart
+
+        task = "accuracy" if options.accuracy else "SST-2 accuracy"
+        picture = trade_off_chart(found, task, _what(options))
+    if put_answer(options, found.to_dict(), rows=found.table(), picture=picture):
+        from irene.cli.screens.analysis_screen import screen
+
+        _print(screen(), found, options)
+    return 0
+
+
+def _what(options: argparse.Namespace) -> str:
+    return f"batch {options.batch}, length {options.seq}, for {options.on}"
+
+
+def _print(console: Console, found: TradeOff, options: argparse.Namespace) -> None:
+    from irene.cli.screens.analysis_screen import columns
+    from irene.cli.screens.cells import plain
+    from irene.show.text import human_energy
+
+    with_split = any(each.split for each in found.candidates)
+    table = columns(
+        "<", "<model", "accuracy", *(["<on"] if with_split else []), "J per sequence",
+        "interval", "<beaten by",
+    )  # fmt: skip
+    for each in found.candidates:
+        mark = "●" if each.on_front else ("○" if each.maybe else "")
+        table.add_row(
+            mark,
+            plain(each.model) + (" *" if each.notes else ""),
+            f"{each.accuracy:g}",
+            *([plain(each.split)] if with_split else []),
+            human_energy(each.energy.joules),
+            f"{human_energy(each.energy.low)} – {human_energy(each.energy.high)}",
+            plain(each.beaten_by),
+            style="bold" if each.on_front else None,
+        )
+    what = "accuracy" if options.accuracy else "SST-2 accuracy"
+    console.print(f"{what} against energy: {plain(_what(options))}", style="bold")
+    console.print(table)
+    _print_legend(console, found, options)
+    _print_choice(console, found)
+
+
+def _print_legend(
+    console: Console, found: TradeOff, options: argparse.Namespace
+) -> None:
+    legend = "● on the Pareto front: none is better in both"
+    if any(each.maybe for each in found.candidates):
+        legend += "; ○ may be as good, intervals overlap"
+    console.print(legend, style="dim")
+    if any(each.notes for each in found.candidates):
+        console.print(
+            "* outside what the machine was measured on: a wider interval", style="dim"
+        )
+    if not options.accuracy:
+        console.print(
+            "published accuracies, on the test or the dev set of GLUE as marked; "
+            "--csv has the source of each",
+            style="dim",
+        )
+
+
+def _print_choice(console: Console, found: TradeOff) -> None:
+    from irene.show.text import human_energy
+
+    wanted = []
+    if found.budget_j is not None:
+        wanted.append(f"at most {human_energy(found.budget_j)} per sequence")
+    if found.at_least is not None:
+        wanted.append(f"accuracy at least {found.at_least:g}")
+    if not wanted:
+        return
+    chosen = found.chosen
+    if chosen is None:
+        console.print(f"no model has {' and '.join(wanted)}", style="yellow")
+        return
+    console.print(
+        f"{' and '.join(wanted)}: {chosen.model}, {chosen.accuracy:g} for "
+        f"{human_energy(chosen.energy.joules)} per sequence",
+        style="bold",
+        markup=False,
+    )

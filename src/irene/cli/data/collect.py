@@ -1,0 +1,206 @@
+"""`irene collect`: the runs of a sweep, measured into a store."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from irene.collect.collection_plan import CollectionPlan
+    from irene.collect.collection_report import Report
+    from irene.collect.sweep import Sweep
+
+__all__ = ["collect_sweep", "configure", "run"]
+
+EXAMPLES = """\
+A run is in the store whole or not at all. After Ctrl-C, a crash or a power cut, the
+same command goes on: it skips what is there. Runs that fail are kept with the reason.
+Sweeps that come with irene: paper (the one of the IrEne paper), small.
+
+examples:
+  irene collect small --store lab --dry-run
+  irene collect small --store lab
+  irene collect sweep.yaml --store lab --name desk --retry-failed
+  irene collect sweep.yaml --store lab --engine ray
+  irene data show lab
+"""
+MOST_LISTED = 10
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.usage = "irene collect SWEEP.yaml --store DIR [options]"
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "sweep", metavar="SWEEP.yaml", help="file that lists the runs, or paper, small"
+    )
+    parser.add_argument(
+        "--store", metavar="DIR", required=True,
+        help="folder that the measured trees go to; made if need be",
+    )  # fmt: skip
+    parser.add_argument(
+        "--engine", choices=("local", "ray", "slurm"),
+        help="where to measure (default: as the sweep says, else local)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--name", metavar="NAME",
+        help="what to call the machine (default: as the sweep says, else this-machine)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--retry-failed", action="store_true", help="try runs again that failed before"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true",
+        help="say what would be measured and how long it takes, and do nothing",
+    )  # fmt: skip
+    parser.add_argument(
+        "--json", action="store_true",
+        help="one JSON document: irene.collection/1, or irene.collection-plan/1",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plan, then measure; or only say what would be measured."""
+    from irene.collect.sweep_file import read_sweep
+
+    sweep = _chosen(read_sweep(options.sweep), options)
+    path = Path(options.store)
+    if options.dry_run:
+        _put_plan(_plan(sweep, path, options.retry_failed, make=False), options)
+        return 0
+    report, status = collect_sweep(sweep, path, retry_failed=options.retry_failed)
+    _put_report(report, options)
+    return status
+
+
+def collect_sweep(
+    sweep: Sweep, store: Path, command: str = "collect", *, retry_failed: bool = False
+) -> tuple[Report, int]:
+    """Measure a sweep into a store, with progress on standard error.
+
+    Args:
+        sweep: What is wanted.
+        store: Folder of the store; made if need be.
+        command: Name of the command, for what is said.
+        retry_failed: Whether to try runs again that failed before.
+
+    Returns:
+        What became of it, and the exit status.
+    """
+    plan = _plan(sweep, store, retry_failed)
+    _say_plan(plan, command)
+    report, signum = _collect(plan, store)
+    if report.stopped:
+        print(
+            f"irene {command}: stopped with {report.left} runs to go; what is measured "
+            "is in the store, the same command goes on",
+            file=sys.stderr,
+        )
+        return report, 128 + signum if signum else 1
+    return report, 1 if report.failures else 0
+
+
+def _chosen(sweep: Sweep, options: argparse.Namespace) -> Sweep:
+    """The sweep, with what the command line says otherwise."""
+    if options.engine:
+        sweep = replace(sweep, engine=replace(sweep.engine, kind=options.engine))
+    return replace(sweep, machine=options.name) if options.name else sweep
+
+
+def _plan(
+    sweep: Sweep, path: Path, retry_failed: bool, make: bool = True
+) -> CollectionPlan:
+    from irene.cli.progress import working
+    from irene.collect.collection_plan import Known, plan_collection
+    from irene.collect.measuring import Measuring
+    from irene.dataset.store import Store, is_store
+
+    there = make or is_store(path)
+    known = Known(Store.open(path, create=make) if there else None, sweep.machine)
+    with working(f"planning {len(sweep.specs)} runs"):
+        return plan_collection(sweep, known, Measuring(), retry_failed=retry_failed)
+
+
+def _collect(plan: CollectionPlan, store: Path) -> tuple[Report, int]:
+    """Measure; the report, and the signal that ended it, or 0."""
+    from irene.cli.data.collect_progress import collecting
+    from irene.collect.collector import Collector
+    from irene.collect.measuring import Measuring
+    from irene.work.engines import make_engine
+
+    with (
+        redirect_stdout(sys.stderr),  # Ray prints news of its machines
+        _signals() as got,
+        make_engine(plan.sweep.engine) as engine,
+        collecting(plan.sweep.name) as listener,
+    ):
+        report = Collector(
+            plan, store, engine, Measuring(), listener, lambda: bool(got)
+        ).run()
+    return report, got[0] if got else 0
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Signals that ask to stop, as they come; a second one stops at once."""
+    got: list[int] = []
+    before: dict[signal.Signals, Any] = {}
+
+    def note(signum: int, frame: object) -> None:
+        if got:
+            raise KeyboardInterrupt
+        got.append(signum)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, note)
+    try:
+        yield got
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _put_plan(plan: CollectionPlan, options: argparse.Namespace) -> None:
+    if options.json:
+        _put_json(plan.to_dict())
+        return
+    from rich.console import Console
+
+    from irene.cli.data.collect_progress import plan_table, plan_words
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=120)
+    console.print(plan_table(plan))
+    console.print(plan_words(plan), markup=False)
+    for note in plan.notes:
+        console.print(note, markup=False)
+
+
+def _say_plan(plan: CollectionPlan, command: str) -> None:
+    from irene.cli.data.collect_progress import plan_words
+
+    for words in (plan_words(plan), *plan.notes):
+        print(f"irene {command}: {words}", file=sys.stderr, flush=True)
+
+
+def _put_report(report: Report, options: argparse.Namespace) -> None:
+    if options.json:
+        _put_json({**report.to_dict(), "store": options.store})
+        return
+    from irene.cli.data.collect_progress import report_lines
+
+    for line in report_lines(report, options.store, MOST_LISTED):
+        print(line)
+
+
+def _put_json(document: dict[str, Any]) -> None:
+    json.dump(document, sys.stdout, indent=2, allow_nan=False)
+    print()

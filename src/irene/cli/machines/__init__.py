@@ -1,0 +1,1 @@
+"""Commands that learn, examine and list machines."""

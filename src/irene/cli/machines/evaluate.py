@@ -1,0 +1,144 @@
+"""`irene evaluate`: a saved predictor against measured trees."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irene.cli.machines.measured import (
+    DATA,
+    Measured,
+    add_choice_options,
+    add_config_option,
+    read_measured,
+)
+from irene.cli.progress import progress_bar, working
+
+if TYPE_CHECKING:
+    from irene.predict.exams.evaluation import Evaluation
+
+__all__ = ["configure", "run"]
+
+EXAMPLES = """\
+examples:
+  irene evaluate irene-pc1 --predictor pc1
+  irene evaluate lab.parquet --predictor lab.json --json
+  irene evaluate trees.jsonl --predictor pc1 --out predicted.jsonl
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.usage = "irene evaluate DATA --predictor NAME [options]"
+    parser.epilog = EXAMPLES
+    parser.add_argument("data", metavar="DATA", help=DATA)
+    parser.add_argument(
+        "--predictor", metavar="NAME", required=True,
+        help="known machine, or the file of a predictor",
+    )  # fmt: skip
+    add_config_option(parser)
+    add_choice_options(parser)
+    parser.add_argument(
+        "--out", metavar="FILE",
+        help="write the trees as 2021 JSONL with predicted_energy filled in",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, compare and print."""
+    from irene.cli.screens.tree_output import check_writable
+
+    if options.out:
+        check_writable(options.out)
+    measured, result = _compare(options)
+    if options.out:
+        _write(options.data, options.out, measured, result)
+    if options.json:
+        document = {**result.to_dict(), **measured.to_dict()}
+        json.dump(document, sys.stdout, indent=2, allow_nan=False)
+        print()
+    else:
+        _print_tables(result, measured)
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> tuple[Measured, Evaluation]:
+    from irene.predict.exams.evaluation import evaluate, evaluate_method
+    from irene.predict.learning.saved_methods import is_saved_method, load_method
+    from irene.predict.machines.finding import find_trained, known_machines
+
+    named = options.predictor
+    if named not in known_machines() and is_saved_method(named):
+        saved = load_method(named)
+        measured = read_measured(options, "evaluate", saved.needs_traces)
+        saved.use(measured.joiner)
+        with working("comparing"):
+            return measured, evaluate_method(saved, measured.table)
+    predictor = find_trained(named)
+    measured = read_measured(options, "evaluate")
+    with progress_bar("comparing") as progress:
+        result = evaluate(predictor, measured.table, measured.joiner, progress)
+    return measured, result
+
+
+def _write(data: str, out: str, measured: Measured, result: Evaluation) -> None:
+    """A JSONL file keeps its identifiers; data of another format gets new ones."""
+    from irene.dataset import copy_with_predictions, write_jsonl
+    from irene.dataset.formats.any_format import data_path, format_of
+
+    path = data_path(data)
+    if format_of(path) == "jsonl":
+        copy_with_predictions(path, Path(out), result.predicted_j)
+    else:
+        write_jsonl(measured.table, Path(out), result.predicted_j)
+    print(f"wrote {out}", file=sys.stderr)
+
+
+def _print_tables(result: Evaluation, measured: Measured) -> None:
+    from irene.cli.machines.machine_text import level_table, unmatched_lines
+    from irene.cli.screens.cells import plain
+
+    print(plain(f"{result.dataset}, predicted by {result.predictor}") + "\n")
+    errors = {row.model: row.errors.to_dict() for row in result.rows}
+    errors |= {
+        "average": result.average.to_dict(),
+        "node-weighted": result.node_weighted.to_dict(),
+    }
+    print(*level_table("error in %", errors), "", sep="\n")
+    _print_coverage(result)
+    for line in (*_remarks(result), *unmatched_lines(measured)):
+        print(line)
+
+
+def _print_coverage(result: Evaluation) -> None:
+    from irene.cli.machines.machine_text import level_table
+
+    if result.coverage is None:
+        print("this method has no intervals")
+        return
+    inside = {row.model: row.coverage for row in result.rows if row.coverage}
+    inside["all nodes"] = result.coverage
+    percent = {
+        name: {k: None if v is None else 100 * v for k, v in row.to_dict().items()}
+        for name, row in inside.items()
+    }
+    promised = f", {result.promised:.0%} promised" if result.promised else ""
+    print(*level_table(f"% inside the interval{promised}", percent), sep="\n")
+
+
+def _remarks(result: Evaluation) -> list[str]:
+    outside = sum(row.outside or 0 for row in result.rows)
+    trees = sum(row.trees for row in result.rows)
+    unpredicted = sum(row.unpredicted for row in result.rows)
+    lines = []
+    if outside:
+        lines.append(
+            f"{outside} of {trees} trees go beyond what the predictor was measured on"
+        )
+    if unpredicted:
+        lines.append(f"{unpredicted} nodes have no prediction and do not count")
+    return lines

@@ -1,0 +1,163 @@
+"""`irene validate`: a predictor against runs it has never seen, measured here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irene.cli.options import whole_number
+
+if TYPE_CHECKING:
+    from irene.collect.validation import Examined
+    from irene.predict.machines.predictor import Predictor
+    from irene.spec import RunSpec
+
+__all__ = ["configure", "run"]
+
+EXAMPLES = """\
+Draws runs of models that the predictor has not learned from, measures them on this
+machine, and compares. What is measured stays in the store; the same command goes on
+after Ctrl-C, and the record of the exam is kept beside it.
+
+examples:
+  irene validate --on this-machine
+  irene validate --on lab.json --runs 8 --seed 1 --exclusive
+  irene validate --on this-machine --models albert-base-v2 electra-small-discriminator
+  irene validate --on this-machine --store exam --compare-only --json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.usage = "irene validate --on NAME [options]"
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "--on", metavar="NAME", required=True,
+        help="hardware, or the file of a predictor: what is examined",
+    )  # fmt: skip
+    runs = parser.add_argument_group("the runs")
+    runs.add_argument(
+        "--runs", type=whole_number, default=6, metavar="N",
+        help="how many to measure (default 6)",
+    )  # fmt: skip
+    runs.add_argument(
+        "--models", nargs="+", metavar="MODEL",
+        help="of these models (default: drawn from the catalogue)",
+    )  # fmt: skip
+    runs.add_argument(
+        "--largest", type=float, default=50e6, metavar="N",
+        help="parameters of the largest model that is drawn (default 5e7)",
+    )  # fmt: skip
+    runs.add_argument(
+        "--seed", type=whole_number, default=0, metavar="N",
+        help="decides what is drawn (default 0)",
+    )  # fmt: skip
+    how = parser.add_argument_group("the measurement")
+    how.add_argument(
+        "--full", action="store_true", help="5 rounds of 2 s, not 3 rounds of 0.2 s"
+    )
+    how.add_argument(
+        "--exclusive", action="store_true",
+        help="keep other processes off the CPUs during rounds (Linux, as root)",
+    )  # fmt: skip
+    how.add_argument("--threads", type=whole_number, metavar="N", help="of torch")
+    how.add_argument(
+        "--store", metavar="DIR", default="validation",
+        help="folder that keeps what is measured (default validation)",
+    )  # fmt: skip
+    how.add_argument(
+        "--compare-only", action="store_true",
+        help="measure nothing, compare with all that the store has",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", metavar="FILE", help="the record (default: validation.json in DIR)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Draw, measure, compare, keep the record and print it."""
+    from irene.collect.validation import compare_with_store
+    from irene.predict.machines.finding import find_trained
+
+    predictor = find_trained(options.on)
+    runs = None
+    if not options.compare_only:
+        runs = _measure(predictor, options)
+    examined = compare_with_store(predictor, Path(options.store), runs)
+    record = Path(options.out or Path(options.store) / "validation.json")
+    examined.save(record)
+    if options.json:
+        json.dump(examined.to_dict(), sys.stdout, indent=2, allow_nan=False)
+        print()
+    else:
+        _print(examined)
+    print(f"wrote {record}", file=sys.stderr)
+    return 0
+
+
+def _measure(predictor: Predictor, options: argparse.Namespace) -> tuple[RunSpec, ...]:
+    from irene.cli.data.collect import collect_sweep
+    from irene.collect.sweep import Measurement
+    from irene.collect.validation import choose_runs, exam_sweep
+
+    runs = choose_runs(
+        predictor.domain,
+        options.runs,
+        models=options.models,
+        largest=options.largest,
+        seed=options.seed,
+    )
+    measurement = Measurement(
+        kind="full" if options.full else "quick",
+        exclusive=options.exclusive,
+        threads=options.threads,
+    )
+    sweep = exam_sweep(predictor, runs, measurement)
+    report, status = collect_sweep(sweep, Path(options.store), "validate")
+    if report.stopped:
+        raise SystemExit(status)
+    return runs
+
+
+def _print(examined: Examined) -> None:
+    from irene.cli.machines.machine_text import level_table
+    from irene.cli.screens.analysis_screen import columns, screen
+    from irene.cli.screens.cells import plain
+    from irene.show.text import human_energy
+
+    console = screen()
+    result = examined.evaluation
+    table = columns("<model", "batch", "length", "measured", "predicted", "error", "in")
+    for one in examined.runs:
+        table.add_row(
+            plain(one.spec.model),
+            f"{one.spec.batch_size}",
+            f"{one.spec.seq_len}",
+            human_energy(one.measured_j),
+            f"{human_energy(one.predicted_j)} ({human_energy(one.low_j)} – "
+            f"{human_energy(one.high_j)})",
+            f"{one.error_percent:+.1f} %",
+            "yes" if one.is_covered else "no",
+        )
+    console.print(f"{result.predictor}, on models it has not learned from")
+    console.print(table)
+    errors = {row.model: row.errors.to_dict() for row in result.rows}
+    errors["average"] = result.average.to_dict()
+    print("", *level_table("error in %", errors), sep="\n")
+    if result.coverage is not None:
+        inside = {
+            "nodes": {
+                k: 100 * v
+                for k, v in result.coverage.to_dict().items()
+                if v is not None
+            }
+        }
+        print("", *level_table("in their interval, %", inside), sep="\n")
+        if result.promised is not None:
+            print(f"promised: {result.promised:.0%}")
+    for note in examined.notes:
+        print(f"note: {note}")

@@ -1,0 +1,173 @@
+"""`irene account`: where a program spent its energy, op by op."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from irene.cli.running.account_program import add_program_options
+from irene.errors import UsageError
+
+if TYPE_CHECKING:
+    from irene.account import Ledger
+
+__all__ = ["add_ledger_options", "add_recorded_options", "configure", "run"]
+
+VIEWS = ("module", "layer", "op", "operation", "phase", "device")
+EXAMPLES = """\
+examples:
+  irene account --skip 5 --steps 20 train.py --epochs 1
+  irene account --folder run -m package.train --lr 1e-4
+  torchrun --nproc-per-node 2 -m irene account --folder run train.py
+  irene account --merge run
+  irene account --trace trace.json.gz --power samples.irene
+  irene account --trace trace.json --power spl.txt --offset-s -3600 --device cuda:0
+  irene account --trace trace.json --power power.csv --by op --top 20
+  irene account --trace host.xplane.pb --power power.csv --hlo step.hlo.txt
+  irene account --trace trace.json --power power.csv --html ledger.html
+  irene account --trace trace.json --power power.csv --perfetto energy.json.gz
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.usage = (
+        "irene account [options] SCRIPT ARGS…\n"
+        "       irene account --trace FILE --power FILE [options]"
+    )
+    parser.epilog = EXAMPLES
+    add_program_options(parser)
+    add_recorded_options(parser)
+    add_ledger_options(parser)
+
+
+def add_recorded_options(parser: argparse.ArgumentParser) -> None:
+    """Recorded files, and how they fit together."""
+    group = parser.add_argument_group("recorded files")
+    group.add_argument(
+        "--trace", metavar="FILE",
+        help="op events: a Kineto trace of the PyTorch profiler, an XPlane of "
+        "TensorFlow or JAX, or a TensorFlow 1 timeline; plain or gzipped",
+    )  # fmt: skip
+    group.add_argument(
+        "--hlo", metavar="FILE", action="append", default=[],
+        help="text of a compiled module, for a trace of JAX that has none itself",
+    )  # fmt: skip
+    group.add_argument(
+        "--power", metavar="FILE",
+        help="power of the same seconds: a recording of irene, a CSV of times and "
+        "watts, or MLPerf's spl.txt",
+    )  # fmt: skip
+    group.add_argument(
+        "--offset-s", type=float, metavar="X",
+        help="seconds to add to the times of the power file (default 0)",
+    )  # fmt: skip
+    group.add_argument(
+        "--device", metavar="NAME",
+        help="device that a power log covers: cpu, cuda:0, … (default: the whole "
+        "machine); a recording says so itself",
+    )  # fmt: skip
+    group.add_argument(
+        "--error-percent", type=float, metavar="P",
+        help="how exact the meter behind a power log is: half its 90 %% interval; a "
+        "recording says so itself",
+    )  # fmt: skip
+    group.add_argument(
+        "--cpus", type=int, metavar="N",
+        help="CPUs of the machine: charge only the process's share of CPU energy, from "
+        "the loads in the recording",
+    )  # fmt: skip
+
+
+def add_ledger_options(parser: argparse.ArgumentParser) -> None:
+    """How energy is split, and what is shown and written."""
+    group = parser.add_argument_group("the ledger")
+    group.add_argument(
+        "--split", choices=("equal", "flops", "threads", "sm"), default="equal",
+        help="how ops that run at once share: alike (default), by FLOPs, by threads, "
+        "or by the multiprocessors they keep busy",
+    )  # fmt: skip
+    group.add_argument(
+        "--idle-w", type=float, metavar="W",
+        help="power while nothing runs: up to it, energy without an op is idle",
+    )  # fmt: skip
+    group.add_argument(
+        "--tree", metavar="FILE",
+        help="saved tree of `irene trace` of one step, for joules per FLOP and byte",
+    )  # fmt: skip
+    group.add_argument(
+        "--by",
+        choices=VIEWS,
+        default="module",
+        help="what to group by (default module)",
+    )
+    group.add_argument(
+        "--top", type=int, metavar="N", help="show the N largest rows only"
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--json", action="store_true",
+        help="one JSON document: irene.tree/1 with the ledger irene.ledger/1 in it",
+    )  # fmt: skip
+    output.add_argument("--csv", metavar="FILE", help="write the view as CSV")
+    output.add_argument(
+        "--parquet", metavar="FILE", help="write every event with its energy"
+    )
+    output.add_argument("--html", metavar="FILE", help="write a page with all views")
+    output.add_argument(
+        "--perfetto", metavar="FILE",
+        help="write a trace with energies and power lanes for ui.perfetto.dev; "
+        ".json or .json.gz",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    """Account for a program or what was recorded, then print or write."""
+    from irene.cli.running import account_program
+    from irene.cli.running.ledger_output import check_ledger_output, put_ledger
+
+    if account_program.is_wanted(options):
+        return account_program.run(options)
+    if not options.trace or not options.power:
+        raise UsageError(
+            "give a script, or both --trace FILE and --power FILE; `irene account "
+            "--help` says more"
+        )
+    check_ledger_output(options)
+    put_ledger(_recorded_ledger(options), options)
+    return 0
+
+
+def _recorded_ledger(options: argparse.Namespace) -> Ledger:
+    from irene.account import account
+    from irene.account.readers.recorded import read_power, read_trace
+    from irene.cli.progress import working
+
+    with working(f"reading {options.power}"):
+        power = read_power(
+            options.power,
+            options.offset_s or 0.0,
+            device=options.device,
+            idle_w=options.idle_w,
+            cpus=options.cpus,
+            error_percent=options.error_percent,
+        )
+    with working(f"reading {options.trace}"):
+        trace = read_trace(options.trace, options.hlo)
+    if not trace.has_clock and options.offset_s is None:
+        _refuse_clock(trace.events.span_ns, power.series[0].span_ns)
+    with working("accounting"):
+        events = trace.events.noted(*power.notes)
+        return account(events, power.series, split=options.split)
+
+
+def _refuse_clock(trace_ns: tuple[int, int], power_ns: tuple[int, int]) -> None:
+    """Two clocks that do not know each other may overlap by accident."""
+    offset_s = (trace_ns[0] - power_ns[0]) * 1e-9
+    raise UsageError(
+        "the trace has no clock base (baseTimeNanoseconds): its times are from "
+        f"{trace_ns[0] * 1e-9:.3f} s to {trace_ns[1] * 1e-9:.3f} s of a clock of its "
+        f"own, the power's from {power_ns[0] * 1e-9:.3f} s to "
+        f"{power_ns[1] * 1e-9:.3f} s since 1970; say with --offset-s how they fit "
+        f"(--offset-s {offset_s:.3f} would let both begin together)"
+    )

@@ -1,0 +1,195 @@
+"""`irene measure`: a model run on this machine, node by node, under power meters."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from irene.cli.options import (
+    add_output_options,
+    add_run_options,
+    add_view_options,
+    checked_run,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    from irene.measure.alone.plan import Plan
+    from irene.tree import ModelTree
+
+__all__ = ["configure", "run"]
+
+EXAMPLES = """\
+Every distinct node is run alone, in several rounds; nothing else should run meanwhile.
+Finished nodes are kept: after Ctrl-C or a crash, the same command goes on.
+
+examples:
+  irene measure bert-l4-h256 -b 8 -s 128 --quick
+  irene measure bert-base-uncased -b 8 -s 128 --device cuda --out bert.json
+  irene measure gpt2 --phase decode --context 512 --dtype bf16 --attention sdpa
+  irene measure bert-base-uncased -b 16 -s 256 --data lab.parquet
+  irene measure bert-base-uncased --paper --plan
+"""
+DEVICE = "cpu, cuda, cuda:1, mps, …; auto (default): the fastest there is"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.usage = "irene measure MODEL [options]"
+    parser.epilog = EXAMPLES
+    add_run_options(parser, "auto", DEVICE)
+    _add_protocol_options(parser)
+    add_view_options(parser)
+    add_output_options(parser)
+
+
+def _add_protocol_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the measurement")
+    kind = group.add_mutually_exclusive_group()
+    kind.add_argument(
+        "--quick", dest="protocol", action="store_const", const="quick",
+        default="default", help="3 rounds of 0.2 s: a first look",
+    )  # fmt: skip
+    kind.add_argument(
+        "--paper", dest="protocol", action="store_const", const="paper",
+        help="5 rounds of 20 s, as in the IrEne paper",
+    )  # fmt: skip
+    group.add_argument(
+        "--rounds", type=whole_number, metavar="N", help="rounds per node (default 5)"
+    )
+    group.add_argument(
+        "--round-seconds", type=float, metavar="S",
+        help="least length of a round, s (default 2)",
+    )  # fmt: skip
+    group.add_argument(
+        "--threads", type=whole_number, metavar="N", help="threads of torch on the CPU"
+    )
+    group.add_argument(
+        "--exclusive", action="store_true",
+        help="keep other processes off the CPUs during rounds (Linux, as root)",
+    )  # fmt: skip
+    group.add_argument(
+        "--meter", action="append", metavar="NAME",
+        help="a meter, may be given several times (default: the best here, as "
+        "`irene doctor` lists them)",
+    )  # fmt: skip
+    group.add_argument(
+        "--name", default="this-machine", help="what to call this machine"
+    )
+    group.add_argument(
+        "--plan", action="store_true", help="say what would be run, and run nothing"
+    )
+    group.add_argument(
+        "--data", metavar="FILE",
+        help="add the tree to a Parquet file that `irene train` reads",
+    )  # fmt: skip
+    group.add_argument(
+        "--journal", metavar="FILE",
+        help="file that keeps finished nodes (default: one in the user's cache)",
+    )  # fmt: skip
+    group.add_argument(
+        "--fresh", action="store_true", help="forget nodes that are finished already"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, then print or write; or only say what would be run."""
+    from irene.cli.screens.tree_output import check_output, check_writable, put_tree
+
+    check_output(options)
+    if options.data:
+        _check_data(options)
+        check_writable(options.data)
+    arguments = checked_run(options) | {
+        "protocol": options.protocol,
+        "rounds": options.rounds,
+        "round_s": options.round_seconds,
+        "threads": options.threads,
+    }
+    _pin_threads()
+    if options.plan:
+        _put_plan(_plan(options, arguments), options)
+        return 0
+    tree = _measure(options, arguments)
+    put_tree(tree, options)
+    if options.data:
+        from irene.dataset import add_to_file
+
+        trees = add_to_file(tree, Path(options.data))
+        print(f"wrote {options.data}: {trees} trees", file=sys.stderr)
+    return 0
+
+
+def _check_data(options: argparse.Namespace) -> None:
+    """Refuse data that could not be written after hours of measuring."""
+    from irene.dataset import read_parquet
+    from irene.errors import UsageError
+
+    if options.phase not in (None, "forward"):
+        raise UsageError(f"--data holds forward passes, not phase {options.phase}")
+    if Path(options.data).is_file():
+        read_parquet(Path(options.data))
+
+
+def _pin_threads() -> None:
+    """Keep each thread on a core of its own, before torch makes them.
+
+    Two threads on one core wait for each other, and that only now and then.
+    """
+    if "torch" not in sys.modules:
+        os.environ.setdefault("OMP_PROC_BIND", "true")
+        os.environ.setdefault("OMP_PLACES", "cores")
+
+
+def _measure(options: argparse.Namespace, arguments: dict[str, Any]) -> ModelTree:
+    from irene.cli.running.measure_progress import measuring
+
+    try:
+        with measuring(options.model) as progress:
+            from irene.measure.api import measure
+
+            return measure(
+                options.model,
+                exclusive=options.exclusive,
+                meters=options.meter,
+                name=options.name,
+                journal=Path(options.journal) if options.journal else "auto",
+                fresh=options.fresh,
+                progress=progress,
+                **arguments,
+            )
+    except KeyboardInterrupt:
+        print(
+            "irene measure: finished nodes are kept; the same command goes on",
+            file=sys.stderr,
+        )
+        raise
+
+
+def _plan(options: argparse.Namespace, arguments: dict[str, Any]) -> Plan:
+    from irene.cli.progress import working
+
+    with working(f"planning {options.model}"):
+        from irene.measure.api import plan_measurement
+
+        return plan_measurement(options.model, **arguments)
+
+
+def _put_plan(plan: Plan, options: argparse.Namespace) -> None:
+    if options.json:
+        json.dump(plan.to_dict(), sys.stdout, indent=2, allow_nan=False)
+        print()
+        return
+    from rich.console import Console
+
+    from irene.cli.running.measure_progress import plan_table, plan_words
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=120)
+    console.print(plan_table(plan))
+    console.print(plan_words(plan))

@@ -1,0 +1,242 @@
+"""`irene study`: the studies of the Smaragdine paper, on any model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from irene.cli.asking.analysis_options import number
+from irene.cli.options import whole_number
+from irene.errors import UsageError
+from irene.spec import Attention, DType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from irene.account.studies import Conditions, Report, Store, Subject
+
+__all__ = ["configure", "run"]
+
+STUDIES = ("grid", "evolution", "modes", "precision")
+MODES = ("pretraining", "finetuning", "prediction")
+EXAMPLES = """\
+grid       configurations of a model: median difference and correlation of every pair
+evolution  one model against another, aligned by what their parts are for
+modes      pre-training, fine-tuning and prediction of a model compared
+precision  how well runs agree, by their number, their batches and the period
+
+The models have random weights and run on this machine. Finished runs are kept in
+FOLDER: after Ctrl-C or a crash, the same command goes on. With hidden_size, the heads
+and the feed-forward width grow in proportion unless they are set, too.
+
+examples:
+  irene study grid bert-base-uncased --set hidden_size=512,768 \\
+      --set num_hidden_layers=6,12
+  irene study evolution bert-base-uncased albert-base-v2 -b 8 -s 128 --out albert
+  irene study modes bert-base-uncased --steps 5 --runs 3
+  irene study precision bert-base-uncased --runs 10 --steps 10 --period 0.004,0.02,0.1
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.usage = "irene study STUDY MODEL [MODEL2] [options]"
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "study", metavar="STUDY", choices=STUDIES, help=", ".join(STUDIES)
+    )
+    parser.add_argument(
+        "models", metavar="MODEL", nargs="+",
+        help="catalogue name, Hugging Face id, or path of a config.json; two for "
+        "evolution",
+    )  # fmt: skip
+    parser.add_argument(
+        "--set", dest="fields", action="append", default=[], metavar="FIELD=VALUE,…",
+        help="a field of the config, may be given several times; a list for grid, one "
+        "value for the others",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mode", action="append", choices=MODES,
+        help="what a step is (default finetuning); for modes, which are compared",
+    )  # fmt: skip
+    _add_run_options(parser)
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--out", metavar="FOLDER",
+        help="where pictures, tables, summary.md and finished runs go (default: "
+        "study-STUDY-MODEL)",
+    )  # fmt: skip
+    output.add_argument("--png", action="store_true", help="pictures as PNG, too")
+    output.add_argument(
+        "--fresh", action="store_true", help="forget runs that are finished already"
+    )
+    output.add_argument(
+        "--json", action="store_true", help="one JSON document: irene.study/1"
+    )
+
+
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the runs")
+    group.add_argument(
+        "-b", "--batch", type=whole_number, default=8, metavar="N",
+        help="sequences (images, clips) per step (default 8)",
+    )  # fmt: skip
+    group.add_argument(
+        "-s", "--seq", type=whole_number, default=128, metavar="N",
+        help="tokens per sequence (default 128)",
+    )  # fmt: skip
+    group.add_argument(
+        "--steps", type=whole_number, default=5, metavar="N",
+        help="steps (batches) that are recorded in a run (default 5)",
+    )  # fmt: skip
+    group.add_argument(
+        "--runs", type=whole_number, default=3, metavar="N",
+        help="how often everything is run (default 3)",
+    )  # fmt: skip
+    group.add_argument(
+        "--level", choices=("op", "module"), default="op",
+        help="record every op (default), or modules alone, which costs less",
+    )  # fmt: skip
+    group.add_argument(
+        "--meters", metavar="LIST", default="auto",
+        help="names of meters as in `irene doctor` (default: the best here)",
+    )  # fmt: skip
+    group.add_argument(
+        "--period", metavar="S", default="0.01",
+        help="period of the power samples, s (default 0.01); a list for precision",
+    )  # fmt: skip
+    group.add_argument("--dtype", choices=get_args(DType), default="fp32")
+    group.add_argument("--attention", choices=get_args(Attention), default="eager")
+    group.add_argument(
+        "--device", default="auto",
+        help="cpu, cuda, cuda:1, mps, …; auto (default): the fastest there is",
+    )  # fmt: skip
+    group.add_argument(
+        "--threads", type=whole_number, metavar="N", help="threads of torch on the CPU"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make the runs that are not kept, then write and print what was found."""
+    from irene.cli.progress import progress_bar
+    from irene.cli.running.study_subjects import parse_fields, subjects
+
+    fields = parse_fields(options.fields)
+    periods_s = [_seconds(text) for text in options.period.split(",")]
+    _check(options, fields, periods_s)
+    folder = Path(options.out or _default_folder(options))
+    if options.png:
+        from irene.show.picture import check_drawable
+
+        check_drawable(folder / "energy.png")
+    conditions = _conditions(options, periods_s[0])
+    models = [each for name in options.models for each in subjects(name, fields)]
+    with progress_bar(f"study {options.study}") as progress:
+        from irene.account.studies import Store
+
+        store = Store(folder / "runs", fresh=options.fresh, progress=progress)
+        report = _study(options, models, conditions, store, periods_s)
+    files = report.write(folder, png=options.png)
+    if options.json:
+        document = report.to_dict() | {"files": [str(file) for file in files]}
+        json.dump(document, sys.stdout, indent=2, allow_nan=False)
+        print()
+    else:
+        _print(report, folder, len(files), store.performed)
+    return 0
+
+
+def _seconds(text: str) -> float:
+    try:
+        return number(text)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"--period: {error}") from error
+
+
+def _check(
+    options: argparse.Namespace, fields: dict[str, list[Any]], periods: Sequence[float]
+) -> None:
+    """Refuse early what does not go together."""
+    study = options.study
+    wanted = 2 if study == "evolution" else 1
+    if len(options.models) != wanted:
+        words = "two models" if wanted == 2 else "one model"
+        raise UsageError(f"{study} takes {words}, got {', '.join(options.models)}")
+    lists = [name for name, values in fields.items() if len(values) > 1]
+    if study == "grid" and not lists:
+        raise UsageError(
+            "a grid needs at least two configurations: give a field several values, "
+            "as in --set num_hidden_layers=2,4"
+        )
+    if study != "grid" and lists:
+        raise UsageError(f"--set {lists[0]}: only grid takes several values")
+    if study != "precision" and len(periods) > 1:
+        raise UsageError("--period: only precision takes several")
+    if study != "modes" and len(options.mode or []) > 1:
+        raise UsageError("--mode: only modes takes several")
+
+
+def _default_folder(options: argparse.Namespace) -> str:
+    names = [Path(name).name.removesuffix(".json") for name in options.models]
+    return "-".join(("study", options.study, *names))
+
+
+def _conditions(options: argparse.Namespace, period_s: float) -> Conditions:
+    from irene.account.studies import Conditions
+
+    return Conditions(
+        batch_size=options.batch,
+        seq_len=options.seq,
+        steps=options.steps,
+        runs=options.runs,
+        level=options.level,
+        meters=tuple(options.meters.split(",")),
+        period_s=period_s,
+        dtype=options.dtype,
+        attention=options.attention,
+        device=options.device,
+        threads=options.threads,
+    )
+
+
+def _study(
+    options: argparse.Namespace,
+    models: Sequence[Subject],
+    conditions: Conditions,
+    store: Store,
+    periods_s: Sequence[float],
+) -> Report:
+    from irene.account import studies
+
+    mode = (options.mode or ["finetuning"])[0]
+    if options.study == "grid":
+        return studies.grid(models, conditions, store, mode)
+    if options.study == "evolution":
+        return studies.evolution(models[0], models[1], conditions, store, mode)
+    if options.study == "modes":
+        return studies.modes(
+            models[0], conditions, store, options.mode or studies.MODES
+        )
+    return studies.precision(models[0], conditions, store, periods_s, mode)
+
+
+def _print(report: Report, folder: Path, files: int, performed: int) -> None:
+    from irene.cli.screens.analysis_screen import columns, screen
+    from irene.cli.screens.cells import plain
+
+    console = screen()
+    console.print(plain(report.title), style="bold")
+    table = columns("<finding", "value")
+    for finding in report.findings:
+        table.add_row(plain(finding.name), finding.words)
+    console.print(table)
+    for note in report.notes:
+        console.print(plain(note), style="yellow")
+    console.print(
+        f"{plain(str(folder))}: {files} files; summary.md first. {performed} runs were "
+        "made, the others were kept from before.",
+        style="dim",
+    )

@@ -1,0 +1,45 @@
+"""Sweeps that go on where they ended, and what is learned and examined by them.
+
+- `sweep`: the runs that are wanted; `sweep_file`, `located`: from a YAML file.
+- `collection_plan`: what of it is there, and how long the rest takes; `pace`: while it
+  goes on.
+- `collector`: measures it; `claims`: beside others; `collection_report`: what became
+  of it.
+- `point`: what a collector knows of its work; `measuring`: that work, one measured run;
+  `shared_nodes`: nodes that runs have in common.
+- `folds`: rounds of a cross-validation on an engine; `validation`: a predictor against
+  runs measured here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "CollectionPlan",
+    "Collector",
+    "Report",
+    "Sweep",
+    "make_engine",
+    "plan_collection",
+    "read_sweep",
+]
+
+_HOMES = {
+    "CollectionPlan": "irene.collect.collection_plan",
+    "Collector": "irene.collect.collector",
+    "Report": "irene.collect.collection_report",
+    "Sweep": "irene.collect.sweep",
+    "make_engine": "irene.work.engines",
+    "plan_collection": "irene.collect.collection_plan",
+    "read_sweep": "irene.collect.sweep_file",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part when it is asked for: the child of a task needs few of them."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

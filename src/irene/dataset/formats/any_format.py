@@ -1,0 +1,120 @@
+"""Reads and writes data in any of the formats, whichever it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from irene.dataset.formats.csv_writer import write_folder
+from irene.dataset.formats.irene2021 import FILES, read_folder
+from irene.dataset.formats.jsonl import read_jsonl
+from irene.dataset.formats.jsonl_writer import write_jsonl
+from irene.dataset.formats.parquet import Provenance, read_parquet, write_parquet
+from irene.dataset.places import named_data
+from irene.dataset.table import NodeTable
+from irene.errors import FormatError, UsageError
+
+__all__ = ["Format", "data_path", "format_of", "read_data", "write_data"]
+
+Format = Literal["csv", "jsonl", "parquet"]
+PARQUET_MAGIC = b"PAR1"
+
+
+def read_data(path: Path | str, name: str | None = None) -> tuple[NodeTable, list[str]]:
+    """Read measured trees.
+
+    Args:
+        path: A folder of 2021 CSV files, a 2021 JSONL file, a Parquet file of ours, a
+            store of one machine and one software, or a name such as `irene-pc1` that
+            is looked up in the folder that the environment variable IRENE_DATA_DIR
+            names.
+        name: What the data is called; None for the name it brings.
+
+    Returns:
+        The table, and in words what was left out of it.
+
+    Raises:
+        UsageError: There is nothing there.
+        FormatError: It is damaged; with file and line.
+        MissingExtraError: It is Parquet and pyarrow is not installed.
+    """
+    from irene.dataset.store.layout import is_store
+
+    found = data_path(path)
+    if is_store(found):
+        from irene.dataset.store import Store
+
+        return Store.open(found).table(name=name), []
+    kind = format_of(found)
+    if kind == "csv":
+        table, left_out = read_folder(found)
+    elif kind == "jsonl":
+        table, left_out = read_jsonl(found)
+    else:
+        table, left_out = read_parquet(found), []
+    return (table if name is None else replace(table, name=name)), left_out
+
+
+def write_data(
+    table: NodeTable, path: Path, kind: Format, provenance: Provenance | None = None
+) -> None:
+    """Write measured trees.
+
+    Args:
+        table: What is written.
+        path: A folder for `csv`, otherwise a file; what is there is replaced.
+        kind: The format.
+        provenance: Where the data is from; kept by `parquet` only.
+
+    Raises:
+        UsageError: The table does not fit the format, or cannot be written.
+        MissingExtraError: It is `parquet` and pyarrow is not installed.
+    """
+    if kind == "csv":
+        write_folder(table, path)
+    elif kind == "jsonl":
+        write_jsonl(table, path)
+    else:
+        write_parquet(table, path, provenance)
+
+
+def data_path(path: Path | str) -> Path:
+    """The file or folder that a path or a name means.
+
+    Raises:
+        UsageError: There is none.
+    """
+    try:
+        if Path(path).exists():
+            return Path(path)
+    except (OSError, ValueError) as error:  # too long, or with a null character
+        raise UsageError(f"{str(path)[:80]!r} is not a path: {error}") from error
+    return named_data(str(path))
+
+
+def format_of(path: Path) -> Format:
+    """The format of a folder or file, from its first bytes.
+
+    Raises:
+        UsageError: It cannot be read.
+        FormatError: It is of no format we know.
+    """
+    if path.is_dir():
+        return "csv"
+    try:
+        with path.open("rb") as file:
+            start = file.read(4096)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    if not start:
+        raise FormatError(f"{path}: the file is empty")
+    if start.startswith(PARQUET_MAGIC) or path.suffix == ".parquet":
+        return "parquet"
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"{") or path.suffix == ".jsonl":
+        return "jsonl"
+    hint = ""
+    if path.name in FILES.values() or path.suffix == ".csv":
+        hint = f"; of CSV files, give the folder that holds {', '.join(FILES.values())}"
+    raise FormatError(f"{path}: neither a JSONL nor a Parquet file of ours{hint}")

@@ -1,0 +1,1 @@
+"""Every distinct node of a model, run alone under the meters."""

@@ -1,0 +1,267 @@
+"""Bench: runs a function under the meters, one round after the other."""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise, repeat
+from statistics import mean, median
+from typing import Any, Protocol
+
+from irene.errors import MeterError
+from irene.measure.alone.exclusive import exclusively
+from irene.measure.protocol import MeasureProtocol
+from irene.measure.readings import Readings
+from irene.meters.channel import Channel
+from irene.meters.sampling.totals import Snapshot, Window
+
+__all__ = ["Bench", "Idle", "PowerSampler", "Round", "undisturbed"]
+
+PIECE_S = {"cpu": 0.0005}
+LONG_PIECE_S = 0.02
+"""Length of the pieces of a round that are timed one by one, s. A device that has to be
+waited for at the end of each gets longer ones."""
+HOT = 1.1
+"""Power above standby times this is not standby."""
+IDLE_PIECE_S = 0.25
+FEWEST_PIECES_S = 0.1
+
+
+class PowerSampler(Protocol):
+    """Samples meters in the background: `Sampler` or `SamplerProcess`."""
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """What the meters give."""
+
+    def sample_now(self) -> Snapshot:
+        """Take a sample at this moment and return the totals."""
+
+    def between(self, begin: Snapshot, end: Snapshot) -> Sequence[Window]:
+        """What every channel gave from one snapshot to a later one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """The machine doing nothing.
+
+    Attributes:
+        power_w: Median power, W; NaN if it was not watched.
+        spread: Standard deviation of its pieces, as a part of the power.
+    """
+
+    power_w: float = math.nan
+    spread: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round of a node; energies are of one run of it.
+
+    Attributes:
+        repeats: Runs in this round.
+        duration_s: Length of the round, s.
+        latency_s: Time of a run, s: mean over the faster half of the round's pieces.
+            What disturbs a run makes it longer, never shorter.
+        mean_s: Mean time of a run over the whole round, s.
+        energy_j: Energy of a run, J: mean power times latency. NaN where a meter was
+            lost.
+        half_width_j: Half the 90 % interval of the meters, J.
+        gpu_energy_j: Energy of the GPU alone, J; NaN if it has no meter.
+        power_step: Steps of the meters as a part of the round's power.
+        before_w: Power just before the round, W; NaN if it was not looked at.
+        standby_w: Power of the machine doing nothing, W.
+        others: Load of other processes, % of the machine; NaN if unknown.
+        clock_mhz: Mean clock of the device, MHz; NaN if unknown.
+        features: Mean load, memory and clocks, by their names in the paper.
+    """
+
+    repeats: int
+    duration_s: float
+    latency_s: float
+    mean_s: float
+    energy_j: float
+    half_width_j: float
+    gpu_energy_j: float
+    power_step: float
+    before_w: float
+    standby_w: float
+    others: float
+    clock_mhz: float
+    features: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def power_w(self) -> float:
+        """Mean power of the round, W."""
+        return self.energy_j / self.latency_s
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values; what is unknown is null."""
+        known = {n: _or_none(v) for n, v in asdict(self).items() if n != "features"}
+        features = {n: v for n, v in self.features.items() if v == v}
+        return {**known, "features": features}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Round:
+        """Read what `to_dict` wrote."""
+        known: dict[str, Any] = {
+            name: math.nan if value is None else value for name, value in fields.items()
+        }
+        return cls(**known)
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+class Bench:
+    """Runs functions in rounds under a sampler.
+
+    Args:
+        sampler: Runs already.
+        protocol: How long and how often.
+        device: Where the work is done, as torch names it.
+        synchronise: Waits until the device has done all its work.
+        exclusive: Whether to keep other processes off the CPUs during rounds.
+
+    Raises:
+        MeterError: No channel of the sampler counts as energy.
+    """
+
+    def __init__(
+        self,
+        sampler: PowerSampler,
+        protocol: MeasureProtocol,
+        device: str,
+        synchronise: Callable[[], None] = lambda: None,
+        exclusive: bool = False,
+    ) -> None:
+        self.sampler = sampler
+        self.protocol = protocol
+        self.synchronise = synchronise
+        self.readings = Readings(sampler.channels, device)
+        self.piece_s = PIECE_S.get(device, LONG_PIECE_S)
+        self.idle = Idle()
+        self.exclusive = exclusive
+        if not self.readings.counted:
+            raise MeterError(
+                "no meter here gives an energy that counts",
+                "`irene doctor` says which meters work and what would help",
+            )
+
+    def watch_idle(self) -> Idle:
+        """Watch the machine doing nothing, and keep its power as standby."""
+        powers: list[float] = []
+        end_s = time.monotonic() + self.protocol.idle_s
+        while time.monotonic() < end_s:
+            power = self._power_while_waiting(IDLE_PIECE_S)
+            if math.isfinite(power):
+                powers.append(power)
+        if powers:
+            middle = median(powers)
+            spread = math.dist(powers, [middle] * len(powers)) / len(powers) ** 0.5
+            self.idle = Idle(middle, spread / middle if middle else math.nan)
+        return self.idle
+
+    def cool_down(self) -> float:
+        """Wait for standby power, not for ever; the power at the end, W."""
+        if not self.protocol.cool_s or not math.isfinite(self.idle.power_w):
+            return math.nan
+        end_s = time.monotonic() + self.protocol.cool_s
+        while True:
+            power = self._power_while_waiting(FEWEST_PIECES_S)
+            if not power > HOT * self.idle.power_w or time.monotonic() >= end_s:
+                return power
+
+    def _power_while_waiting(self, seconds: float) -> float:
+        begin = self.sampler.sample_now()
+        time.sleep(max(seconds, 2 * self.readings.resolution_s))
+        windows = self.sampler.between(begin, self.sampler.sample_now())
+        return self.readings.power_w(windows)
+
+    def calibrate(self, run: Callable[[], Any]) -> int:
+        """Warm up, and find how many runs a round takes."""
+        count, spent_s = 1, 0.0
+        enough_s = self.protocol.round_s / 4
+        while True:
+            with exclusively(self.exclusive):
+                begin, end = self._run_pieces(run, [count])
+            elapsed_s = end - begin
+            spent_s += elapsed_s
+            each_s = max(elapsed_s / count, 1e-8)
+            if elapsed_s >= enough_s and spent_s >= self.protocol.warm_up_s:
+                return max(1, math.ceil(self.protocol.round_s / each_s))
+            count = max(count, min(10 * count, math.ceil(1.1 * enough_s / each_s)))
+
+    def round(self, run: Callable[[], Any], repeats: int) -> Round:
+        """One round of a function: cool down, then run it under the meters."""
+        before_w = self.cool_down()
+        sizes = self._pieces(repeats)
+        self.synchronise()
+        with exclusively(self.exclusive):
+            own_s = time.process_time()
+            begin = self.sampler.sample_now()
+            stamps = self._run_pieces(run, sizes)
+            end = self.sampler.sample_now()
+            own_s = time.process_time() - own_s
+        windows = self.sampler.between(begin, end)
+        waited_s = (end.time_ns - begin.time_ns) * 1e-9
+        latency_s = _faster_half(stamps, sizes)
+        share = latency_s / waited_s  # of the round's energy
+        readings, cores = self.readings, os.cpu_count() or 1
+        return Round(
+            repeats=repeats,
+            duration_s=waited_s,
+            latency_s=latency_s,
+            mean_s=(stamps[-1] - stamps[0]) / repeats,
+            energy_j=readings.energy_j(windows) * share,
+            half_width_j=readings.half_width_j(windows) * share,
+            gpu_energy_j=readings.gpu_energy_j(windows) * share,
+            power_step=readings.resolution_s / waited_s,
+            before_w=before_w,
+            standby_w=self.idle.power_w,
+            others=readings.load(windows) - 100 * own_s / (waited_s * cores),
+            clock_mhz=readings.clock_mhz(windows),
+            features=readings.features(windows),
+        )
+
+    def _pieces(self, repeats: int) -> list[int]:
+        """How many runs are timed together, piece by piece."""
+        wanted = max(1, round(self.protocol.round_s / self.piece_s))
+        size = max(1, repeats // wanted)
+        return [size] * (repeats // size) + [repeats % size] * bool(repeats % size)
+
+    def _run_pieces(self, run: Callable[[], Any], sizes: list[int]) -> list[float]:
+        """Run all pieces; the moments between them, s."""
+        stamps = [time.perf_counter()]
+        for count in sizes:
+            for _ in repeat(None, count):
+                run()
+            self.synchronise()
+            stamps.append(time.perf_counter())
+        return stamps
+
+
+def _faster_half(stamps: list[float], sizes: list[int]) -> float:
+    """Mean time of a run over the faster half of some pieces, s."""
+    pieces = zip(pairwise(stamps), sizes, strict=True)
+    each_s = sorted((after - before) / count for (before, after), count in pieces)
+    return mean(each_s[: (len(each_s) + 1) // 2])
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """No garbage collection in the block: it would hit some rounds and not others."""
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

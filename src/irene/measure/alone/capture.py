@@ -1,0 +1,161 @@
+"""Capture: the distinct nodes of a model, each with a call that runs it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from irene.measure.alone.distinct import describe, describe_callable, digest
+from irene.measure.alone.node_alone import NodeCall, Replay
+from irene.tree import ModelTree, TreeBuilder
+
+__all__ = ["Capture", "DistinctNode", "distinct_nodes"]
+
+MathCall = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
+
+
+class Capture:
+    """Keeps one call for all nodes that are the same run.
+
+    Nodes are the same if class, settings, shapes, strides, dtypes, plain arguments and
+    everything below them are. Only the first of them keeps its inputs alive.
+
+    Attributes:
+        calls: Call of every distinct node by its key; None where there is none.
+        keys: Key of every node by its handle.
+    """
+
+    def __init__(self) -> None:
+        self.calls: dict[str, NodeCall | None] = {}
+        self.keys: dict[int, str] = {}
+        self._open: dict[int, NodeCall] = {}
+        self._math: dict[int, MathCall] = {}
+        self._replayed: set[int] = set()
+        self._builder = TreeBuilder()
+
+    def enter(
+        self,
+        handle: int,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> None:
+        """A node begins."""
+        self._open[handle] = NodeCall(func, args, dict(kwargs))
+
+    def math(
+        self, handle: int, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        """An aten op has become a node."""
+        self._math[handle] = (func, args, dict(kwargs))
+
+    def split(self, product: int, copies: int) -> None:
+        """A product and its copies are run as the ops that each consists of."""
+        self._replayed |= {product, copies}
+
+    def drop(self, handle: int) -> None:
+        """A node was taken back."""
+        self._open.pop(handle, None)
+
+    def leave(self, handle: int, builder: TreeBuilder) -> None:
+        """A node has ended: name it, and keep its call if it is the first of its kind.
+
+        Args:
+            handle: The node.
+            builder: Has its row, and those below it.
+        """
+        self._builder = builder
+        row = builder.rows[handle]
+        call = self._open.pop(handle, None)
+        below = [self._math.pop(child, None) for child in row.children]
+        if handle in self._replayed:
+            self._replayed.discard(handle)
+            call = NodeCall(Replay(tuple(filter(None, below))))
+        description = [
+            *(row.kind, row.op, row.signature, row.params),
+            None if call is None else _describe_call(call),
+            [self.keys.get(child, builder.rows[child].op) for child in row.children],
+        ]
+        key = self.keys[handle] = digest(description)
+        self.calls.setdefault(key, call)
+
+    def keys_by_row(self) -> list[str | None]:
+        """Key of every row of the tree that was built; None for math ops."""
+        return [self.keys.get(handle) for handle in self._builder.order()]
+
+
+def _describe_call(call: NodeCall) -> Any:
+    if isinstance(call.func, Replay):
+        return [
+            (str(func), describe(args), describe(kwargs))
+            for func, args, kwargs in call.func.calls
+        ]
+    return describe_callable(call.func), describe(call.args), describe(call.kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctNode:
+    """Nodes that are the same run, of which one is measured.
+
+    Attributes:
+        key: Names the run.
+        rows: Rows of the tree that it stands for, the first one first.
+        path: Dotted path of the first, "" for the model.
+        kind: `model`, `module` or `ml`.
+        op: Class or function.
+        shapes: Shapes of its input tensors.
+        flops: Floating-point operations of one run.
+        moved_bytes: Bytes read and written by one run.
+        math_ops: Math ops below it.
+        call: Runs it alone; None where nothing could be captured.
+    """
+
+    key: str
+    rows: tuple[int, ...]
+    path: str
+    kind: str
+    op: str
+    shapes: tuple[tuple[int, ...], ...]
+    flops: int
+    moved_bytes: int
+    math_ops: int
+    call: NodeCall | None
+
+    @property
+    def label(self) -> str:
+        """Path and class, for people."""
+        return f"{self.path} ({self.op})" if self.path else self.op
+
+
+def distinct_nodes(
+    tree: ModelTree, capture: Capture
+) -> tuple[ModelTree, list[DistinctNode]]:
+    """The tree down to ML primitives, and the distinct nodes of it.
+
+    Args:
+        tree: As it was built while `capture` was told of every node; unfolded, down to
+            math ops.
+        capture: What it was told.
+
+    Returns:
+        The tree cut at level `ml`, and its distinct nodes in the order they first ran.
+    """
+    keys = capture.keys_by_row()
+    ops_below = tree.columns.inclusive((tree.columns.kind == 3).astype(int))
+    whole = [node for node in tree.nodes() if node.kind != "math"]
+    cut = tree.at_level("ml")
+    groups: dict[str, list[int]] = {}
+    first: dict[str, DistinctNode] = {}
+    for row, node in enumerate(whole):
+        key = keys[node.row] or digest([node.op, node.signature])
+        groups.setdefault(key, []).append(row)
+        if key not in first:
+            first[key] = DistinctNode(
+                *(key, (), node.path, node.kind, node.op, node.inputs),
+                *(node.flops, node.bytes, int(ops_below[node.row])),
+                capture.calls.get(key),
+            )
+    from dataclasses import replace
+
+    return cut, [replace(first[k], rows=tuple(rows)) for k, rows in groups.items()]

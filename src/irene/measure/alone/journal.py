@@ -1,0 +1,175 @@
+"""Journal: every finished node on disk at once, so that a run can go on where it ended.
+
+One JSON object per line: first what is measured, where and how, then a node each. A
+line that was cut off by a crash is ignored and written over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from irene.errors import IreneError, UsageError
+from irene.measure.alone.distinct import digest
+from irene.measure.alone.node_result import NodeResult
+
+__all__ = ["SCHEMA", "Journal", "default_folder", "journal_path"]
+
+SCHEMA = "irene.measure/1"
+
+
+def default_folder() -> Path:
+    """Where journals are kept: `$XDG_CACHE_HOME/irene/measure`."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "irene" / "measure"
+
+
+def journal_path(header: Mapping[str, Any], spec_digest: str) -> Path:
+    """The file of one run on one machine under one protocol."""
+    return default_folder() / f"{spec_digest}-{digest(header)}.jsonl"
+
+
+class Journal:
+    """Appends results to a file; opened with `with`.
+
+    Args:
+        path: The file; made with its folder if need be.
+        header: What is measured, where and how.
+        fresh: Whether to forget what is in the file.
+
+    Attributes:
+        path: The file.
+        results: Nodes that were in the file, by key; those whose energy is not known
+            are left out, to be run again.
+
+    Raises:
+        UsageError: The file is of another run, in use, or cannot be written.
+    """
+
+    def __init__(
+        self, path: Path, header: Mapping[str, Any], fresh: bool = False
+    ) -> None:
+        self.path = path
+        self.results: dict[str, NodeResult] = {}
+        self._header = {"schema": SCHEMA, **header}
+        self._fresh = fresh
+        self._handle = -1
+
+    def __enter__(self) -> Self:
+        """Open the file and read what is in it."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        except OSError as error:
+            raise UsageError(f"cannot write {self.path}: {error.strerror}") from error
+        try:
+            self._lock()
+            end = 0 if self._fresh else self._read()
+            os.ftruncate(self._handle, end)
+            os.lseek(self._handle, end, os.SEEK_SET)
+            if not end:
+                self._write(self._header)
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+        self._close()
+
+    def _close(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def _lock(self) -> None:
+        try:
+            import fcntl
+        except ImportError:  # no locks on this system
+            return
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UsageError(
+                f"{self.path} is in use: the same run is being measured already"
+            ) from error
+
+    def _read(self) -> int:
+        """Take in the whole lines; the length of them, bytes."""
+        with os.fdopen(os.dup(self._handle), "rb") as file:
+            text = file.read()
+        end = 0
+        for number, line in enumerate(text.splitlines(keepends=True)):
+            fields = _parsed(line)
+            if fields is None:
+                break
+            if number == 0:
+                self._check(fields)
+            else:
+                self._take(fields)
+            end += len(line)
+        return end
+
+    def _check(self, fields: Mapping[str, Any]) -> None:
+        if fields != json.loads(json.dumps(self._header)):
+            raise UsageError(
+                f"{self.path} is the journal of another run, machine or protocol: "
+                "choose another file, or start over (--fresh)"
+            )
+
+    def _take(self, fields: Mapping[str, Any]) -> None:
+        try:
+            result = NodeResult.from_dict(fields)
+        except (KeyError, TypeError, ValueError):  # damaged: it is measured again
+            return
+        if result.energy_known or result.problem:
+            self.results[result.key] = result
+
+    def append(self, result: NodeResult) -> None:
+        """Put a finished node on disk.
+
+        Raises:
+            IreneError: It cannot be written; what is in the file stays valid.
+        """
+        self._write(result.to_dict())
+        self.results[result.key] = result
+
+    def _write(self, fields: Mapping[str, Any]) -> None:
+        data = json.dumps(fields, allow_nan=False).encode() + b"\n"
+        end = os.lseek(self._handle, 0, os.SEEK_CUR)
+        try:
+            while data:
+                data = data[os.write(self._handle, data) :]
+            os.fsync(self._handle)
+        except OSError as error:
+            self._take_back(end)
+            raise IreneError(
+                f"cannot write {self.path}: {error.strerror}; the {len(self.results)} "
+                "nodes in it are kept: make room and give the same command again"
+            ) from error
+
+    def _take_back(self, end: int) -> None:
+        """Leave no half line behind."""
+        os.ftruncate(self._handle, end)
+        os.lseek(self._handle, end, os.SEEK_SET)
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """The object of a whole line; None for one that was cut off."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return None
+    return fields if isinstance(fields, dict) else None

@@ -1,0 +1,163 @@
+"""Target: a model that can be run, with its inputs, and what it is a run of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PretrainedConfig
+
+from irene.errors import UsageError
+from irene.measure.alone.capture import Capture, DistinctNode, distinct_nodes
+from irene.measure.alone.device import check_memory, choose_device
+from irene.spec import RunSpec
+from irene.trace.inputs import make_inputs
+from irene.trace.limits import Limits
+from irene.trace.models import build, resolve
+from irene.trace.positions import check_positions
+from irene.trace.tracer import run_recorded, spec_of_module
+from irene.tree import ModelTree
+
+__all__ = ["Model", "Target", "make_sane", "named_target", "own_target"]
+
+Model = str | Path | PretrainedConfig | nn.Module
+SEED = 0
+USUAL_STD = 0.02
+"""Standard deviation of the weights of most transformers when training begins."""
+LARGEST_WEIGHT = 1e4
+SMALLEST_NORMAL = 1e-30
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model with inputs.
+
+    Attributes:
+        model: The model, in the mode it is run in.
+        inputs: Its inputs.
+        spec: What it is a run of.
+        device: Where it is, as torch names it; `meta` if it is only looked at.
+        provenance: How it came about.
+        notes: What a reader should know.
+    """
+
+    model: nn.Module
+    inputs: Any
+    spec: RunSpec
+    device: str
+    provenance: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    def capture(self) -> tuple[ModelTree, list[DistinctNode]]:
+        """Run it once, watched: its tree down to primitives, and its distinct nodes."""
+        capture = Capture()
+        tree = run_recorded(
+            self.model,
+            self.inputs,
+            self.spec,
+            dict(self.provenance),
+            self.notes,
+            self.device,
+            capture,
+        )
+        return distinct_nodes(tree, capture)
+
+
+def _check_phase(phase: str) -> None:
+    """Refuse what cannot be run node by node.
+
+    Raises:
+        UsageError: The phase is `train`.
+    """
+    if phase == "train":
+        raise UsageError(
+            "nodes of a backward pass cannot be run alone: measure phase forward, "
+            "prefill or decode; `irene account` follows a whole training step"
+        )
+
+
+def named_target(
+    source: str | Path | PretrainedConfig,
+    spec: RunSpec,
+    model_class: str | None,
+    device: str,
+    limits: Limits,
+) -> Target:
+    """A model from its name or config, with random weights.
+
+    Args:
+        source: What `irene.trace` takes, except a module.
+        spec: The run.
+        model_class: A class of transformers to build instead of the usual one.
+        device: Where to build it; `meta` to look at it only.
+        limits: What is refused.
+
+    Raises:
+        UsageError: It is unknown, cannot be built, or does not fit.
+    """
+    _check_phase(spec.phase)
+    limits.check_spec(spec)
+    resolved = resolve(source, limits, model_class)
+    spec = replace(spec, model=resolved.name, config_digest=resolved.digest)
+    if device != "meta":
+        check_memory(build(resolved, spec), resolved.name, device)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        model = build(resolved, spec, device)
+        make_sane(model)
+        check_positions(model, spec)
+        inputs = make_inputs(model, spec, device)
+    provenance = {"config": resolved.origin, "device": device}
+    return Target(model, inputs, spec, device, provenance, tuple(inputs.notes))
+
+
+def own_target(
+    model: nn.Module, inputs: Any, sizes: dict[str, Any], device: str, limits: Limits
+) -> Target:
+    """A model that is there already, with its own weights.
+
+    Args:
+        model: On a device that runs things.
+        inputs: Its inputs; a transformers model may do without.
+        sizes: Fields of the spec.
+        device: Must be where the model is; `auto` for that.
+        limits: What is refused.
+
+    Raises:
+        UsageError: It has no weights, is elsewhere, or needs inputs.
+    """
+    _check_phase(sizes["phase"])
+    spec = spec_of_module(model, inputs, sizes)
+    limits.check_spec(spec)
+    home = next((str(p.device) for p in model.parameters()), "cpu")
+    if home == "meta":
+        raise UsageError("the model is on the meta device: it has no weights to run")
+    if device != "auto" and choose_device(device) != choose_device(home):
+        raise UsageError(f"the model is on {home}: move it with model.to({device!r})")
+    notes: tuple[str, ...] = ()
+    if inputs is None:
+        if not hasattr(model, "config"):
+            raise UsageError(f"{type(model).__name__} needs inputs=")
+        inputs = make_inputs(model, spec, home)
+        notes = tuple(inputs.notes)
+    device = choose_device(home)
+    return Target(model, inputs, spec, device, {"device": device}, notes)
+
+
+def make_sane(model: nn.Module) -> None:
+    """Give weights that no initialiser has touched usual values.
+
+    Memory as it was found can hold numbers that are not finite, or so small that a CPU
+    takes a hundred times as long for them.
+    """
+    for parameter in model.parameters():
+        if parameter.device.type == "meta" or not parameter.is_floating_point():
+            continue
+        size = parameter.detach().abs()
+        tiny = (size > 0) & (size < SMALLEST_NORMAL)
+        if not bool((size < LARGEST_WEIGHT).all()) or bool(tiny.any()):
+            nn.init.normal_(parameter, std=USUAL_STD)

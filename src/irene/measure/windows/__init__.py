@@ -1,0 +1,1 @@
+"""Windows around any code, and whole programs under meters."""

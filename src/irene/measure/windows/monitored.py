@@ -1,0 +1,188 @@
+"""What a program used as a whole: energy, power and load, channel by channel."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.energy import Energy
+from irene.measure.windows.window_energy import window_energy
+from irene.meters.channel import Channel
+from irene.meters.sampling.recording import Recording
+from irene.meters.sampling.totals import Window
+from irene.show.picture import AxisSpec, Picture, timeline
+
+__all__ = ["ChannelUse", "Monitored"]
+
+Floats = npt.NDArray[np.float64]
+MOST_STEPS = 100_000
+LONGEST_TITLE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelUse:
+    """What one channel gave.
+
+    Attributes:
+        window: Its total over the whole time.
+        peak: The largest mean of a step of time: W for energies, else its own unit;
+            NaN where nothing is known.
+    """
+
+    window: Window
+    peak: float
+
+    @property
+    def channel(self) -> Channel:
+        """Which."""
+        return self.window.channel
+
+
+@dataclass(frozen=True)
+class Monitored:
+    """A program (or just a stretch of time) and all samples of it.
+
+    Attributes:
+        command: The program and its arguments; empty if the machine was watched.
+        exit_code: Of the program, 128 + n for signal n; 0 without one.
+        begin_ns: When it began, on the monotonic clock.
+        end_ns: When it ended.
+        cpu_s: CPU time of the program and those it waited for, s; NaN without one.
+        recording: All samples.
+        counts: Samples taken, begun late and missed, as far as known.
+        problems: What went wrong with meters, in words.
+    """
+
+    command: tuple[str, ...]
+    exit_code: int
+    begin_ns: int
+    end_ns: int
+    cpu_s: float
+    recording: Recording
+    counts: Mapping[str, int] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What was monitored, in one line."""
+        words = " ".join(shlex.join(self.command).split())
+        if len(words) > LONGEST_TITLE:
+            words = words[: LONGEST_TITLE - 1] + "…"
+        return words or "this machine"
+
+    @property
+    def duration_s(self) -> float:
+        """How long it took, s."""
+        return (self.end_ns - self.begin_ns) * 1e-9
+
+    @cached_property
+    def windows(self) -> tuple[Window, ...]:
+        """The whole time, channel by channel."""
+        if not len(self.recording):
+            nothing = (self.duration_s, 0.0, 0.0)
+            return tuple(Window(c, *nothing) for c in self.recording.channels)
+        return tuple(
+            self.recording.window(column, self.begin_ns, self.end_ns)
+            for column in range(len(self.recording.channels))
+        )
+
+    @property
+    def energy(self) -> Energy | None:
+        """What was used; None where part of it is not known."""
+        return window_energy(self.windows).energy
+
+    @property
+    def mean_power_w(self) -> float:
+        """Mean power, W; NaN where it is not known."""
+        energy = self.energy
+        known = energy is not None and self.duration_s > 0
+        return energy.joules / self.duration_s if energy and known else math.nan
+
+    @property
+    def peak_power_w(self) -> float:
+        """The largest mean power of a step of time, W; NaN where none is known."""
+        return _largest(self.total_power_w)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know, in words."""
+        found = (*self.problems, *self.recording.notes)
+        return tuple(dict.fromkeys((*window_energy(self.windows).notes, *found)))
+
+    @cached_property
+    def uses(self) -> tuple[ChannelUse, ...]:
+        """What every channel gave."""
+        return tuple(
+            ChannelUse(window, _largest(self.steps(column)))
+            for column, window in enumerate(self.windows)
+        )
+
+    # Over time ----------------------------------------------------------------
+
+    @cached_property
+    def edges_ns(self) -> Floats:
+        """Even steps of time, none shorter than the period or a sensor's own step."""
+        longest_s = max(
+            (c.resolution_s for c in self.recording.channels if self._counts(c)),
+            default=0.0,
+        )
+        step_s = max(longest_s, self.recording.period_s, 1e-3)
+        steps = min(max(1, int(self.duration_s / step_s)), MOST_STEPS)
+        return np.linspace(self.begin_ns, self.end_ns, steps + 1)
+
+    @property
+    def edges_s(self) -> Floats:
+        """The same, in seconds since the beginning."""
+        return (self.edges_ns - self.begin_ns) * 1e-9
+
+    def steps(self, column: int) -> Floats:
+        """Mean of a channel in each step: W for energies; NaN where not known."""
+        edges = self.edges_ns
+        if self.end_ns <= self.begin_ns or not len(self.recording):
+            return np.full(len(edges) - 1, np.nan)
+        windows = self.recording.windows(column, edges[:-1], edges[1:])
+        half = 0.5  # of a step must be known, or its mean says little
+        return np.array(
+            [w.mean if w.known_s >= half * w.duration_s else math.nan for w in windows]
+        )
+
+    @cached_property
+    def power_w(self) -> dict[str, Floats]:
+        """Power of every channel that counts in each step, W."""
+        return {
+            channel.name: np.maximum(self.steps(column), 0.0)
+            for column, channel in enumerate(self.recording.channels)
+            if self._counts(channel)
+        }
+
+    @property
+    def total_power_w(self) -> Floats:
+        """Power of all that counts in each step, W; NaN where part is not known."""
+        layers = list(self.power_w.values())
+        if not layers:
+            return np.full(len(self.edges_ns) - 1, np.nan)
+        return np.asarray(np.sum(layers, axis=0), dtype=np.float64)
+
+    @staticmethod
+    def _counts(channel: Channel) -> bool:
+        return channel.is_energy and channel.counted
+
+    def picture(self) -> Picture:
+        """Power over time, one layer for each channel that counts."""
+        energy = self.energy
+        source = f" ({energy.source})" if energy else ""
+        title = f"Power over time: {self.title}{source}"
+        edges = self.edges_s if self.duration_s > 0 else np.zeros(0)
+        layers = self.power_w if self.duration_s > 0 else {}
+        return timeline(edges, layers, title, AxisSpec("power", "W"))
+
+
+def _largest(values: Floats) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.max()) if len(known) else math.nan

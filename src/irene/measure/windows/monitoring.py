@@ -1,0 +1,268 @@
+"""Monitoring: a whole program under meters, its own output untouched.
+
+The program is started but held before its first step until the sampler, which has a
+process of its own, watches it. Its energy is what the machine used from then until it
+has ended: what else runs meanwhile counts too.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from irene.errors import IreneError, MeterError, UsageError
+from irene.measure.windows.monitored import Monitored
+from irene.meters.sampling.recording import read_recording
+from irene.meters.sampling.sampler_process import SamplerProcess
+
+__all__ = ["PERIOD_S", "CommandError", "HeldProgram", "monitor"]
+
+PERIOD_S = 0.1
+NOT_FOUND, NOT_RUNNABLE, INTERRUPTED = 127, 126, 130
+PASSED_ON = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP")
+"""Signals that are for the program."""
+SILENT_IN_PYTHON = ("SIGPIPE", "SIGXFSZ")
+"""Python ignores these; the program must not inherit that."""
+
+
+class CommandError(IreneError):
+    """The program cannot be started; the exit code is the one a shell gives."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class HeldProgram:
+    """A program that waits before its first step.
+
+    Args:
+        command: The program and its arguments.
+        output_to_errors: Send its standard output to our standard error.
+
+    Attributes:
+        pid: Of the program, from the beginning on.
+        cpu_s: CPU time of it and those it waited for, s, once it has ended.
+    """
+
+    def __init__(self, command: Sequence[str], output_to_errors: bool = False) -> None:
+        if not hasattr(os, "fork"):
+            raise UsageError("programs can be monitored on Linux and macOS only")
+        self.command = tuple(command)
+        self.cpu_s = 0.0
+        self._code: int | None = None
+        wait, self._go = os.pipe()
+        self._problem, tell = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with warnings.catch_warnings():
+            # Forking with threads is risky for those who go on; this one is replaced.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.pid = os.fork()
+        if self.pid == 0:
+            _become(self.command, wait, self._go, tell, output_to_errors)
+        os.close(wait)
+        os.close(tell)
+
+    def release(self) -> None:
+        """Let it run.
+
+        Raises:
+            CommandError: There is no such program, or it cannot be run.
+        """
+        with suppress(BrokenPipeError):  # it was interrupted before it began
+            os.write(self._go, b"\n")
+        os.close(self._go)
+        self._go = -1
+        told = os.read(self._problem, 64)
+        os.close(self._problem)
+        self._problem = -1
+        if told:
+            self.wait()
+            raise _cannot_start(self.command[0], int(told))
+
+    def wait(self) -> int:
+        """Wait for its end; its exit code, 128 + n for signal n."""
+        if self._code is None:
+            _, status, used = os.wait4(self.pid, 0)
+            self.cpu_s = used.ru_utime + used.ru_stime
+            code = os.waitstatus_to_exitcode(status)
+            self._code = 128 - code if code < 0 else code
+        return self._code
+
+    def send(self, number: int) -> None:
+        """Send it a signal, if it has not ended."""
+        if self._code is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def drop(self) -> None:
+        """Forget a program that was never released; else just clean up."""
+        for end in (self._go, self._problem):
+            if end >= 0:
+                os.close(end)
+        if self._go >= 0:  # it was waiting, and hears that nobody will call
+            self._go = self._problem = -1
+            self.wait()
+
+
+def _become(
+    command: Sequence[str], wait: int, go: int, tell: int, output_to_errors: bool
+) -> None:
+    """In the new process: wait, and turn into the program. Never returns."""
+    try:
+        os.close(go)
+        if os.read(wait, 1):
+            for name in SILENT_IN_PYTHON:
+                if hasattr(signal, name):
+                    signal.signal(getattr(signal, name), signal.SIG_DFL)
+            if output_to_errors:
+                os.dup2(2, 1)
+            os.execvp(command[0], list(command))
+    except OSError as error:
+        os.write(tell, str(error.errno or errno.ENOEXEC).encode())
+    except KeyboardInterrupt:  # before it began
+        os._exit(INTERRUPTED)
+    finally:
+        os._exit(NOT_FOUND)
+
+
+def _cannot_start(name: str, number: int) -> CommandError:
+    if number == errno.ENOENT:
+        return CommandError(f"there is no program {name!r}", NOT_FOUND)
+    return CommandError(f"cannot run {name!r}: {os.strerror(number)}", NOT_RUNNABLE)
+
+
+def monitor(
+    command: Sequence[str] = (),
+    seconds: float | None = None,
+    meters: Sequence[str] = ("auto",),
+    period_s: float = PERIOD_S,
+    path: Path | None = None,
+    output_to_errors: bool = False,
+) -> Monitored:
+    """Run a program under meters, or watch the machine for some time.
+
+    Args:
+        command: The program and its arguments; empty to watch the machine.
+        seconds: How long to watch, without a program; Ctrl-C ends it earlier.
+        meters: Names of meters.
+        period_s: Time between two samples, s.
+        path: File to stream the samples to; it stays. None for none.
+        output_to_errors: Send the program's standard output to standard error.
+
+    Raises:
+        CommandError: The program cannot be started.
+        MeterError: A meter cannot be opened.
+        UsageError: Neither a program nor a time is given, or both.
+    """
+    if bool(command) == (seconds is not None):
+        raise UsageError("give a program to run, or --seconds to watch this machine")
+    with ExitStack() as stack:
+        if path is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="irene-"))
+            path = Path(folder, "samples.csv")
+        if command:
+            program = HeldProgram(command, output_to_errors)
+            stack.callback(program.drop)
+            sampler = SamplerProcess(meters, period_s, path, program.pid)
+            return _run(program, sampler)
+        return _watch(float(seconds or 0.0), SamplerProcess(meters, period_s, path))
+
+
+def _run(program: HeldProgram, sampler: SamplerProcess) -> Monitored:
+    with _passing_on(program.send, program_hears_keyboard=True), sampler:
+        begin_ns = _edge(sampler)
+        program.release()
+        code = program.wait()
+        end_ns = _edge(sampler)
+    return _result(sampler, program.command, code, begin_ns, end_ns, program.cpu_s)
+
+
+def _watch(seconds: float, sampler: SamplerProcess) -> Monitored:
+    enough = threading.Event()
+    with _passing_on(lambda number: enough.set()), sampler:
+        begin_ns = _edge(sampler)
+        enough.wait(seconds)
+        end_ns = _edge(sampler)
+    return _result(sampler, (), 0, begin_ns, end_ns, float("nan"))
+
+
+def _edge(sampler: SamplerProcess) -> int:
+    """A sample at this moment; if the sampler has died, just the moment."""
+    try:
+        return sampler.sample_now().time_ns
+    except MeterError:
+        return time.monotonic_ns()
+
+
+def _result(
+    sampler: SamplerProcess,
+    command: tuple[str, ...],
+    code: int,
+    begin_ns: int,
+    end_ns: int,
+    cpu_s: float,
+) -> Monitored:
+    recording = read_recording(sampler.path)
+    return Monitored(
+        command,
+        code,
+        begin_ns,
+        end_ns,
+        cpu_s,
+        recording,
+        dict(sampler.counts),
+        tuple(sampler.problems),
+    )
+
+
+@contextmanager
+def _passing_on(
+    send: Callable[[int], object], program_hears_keyboard: bool = False
+) -> Iterator[None]:
+    """Signals that come meanwhile are for the program, and do not end us."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def heard(number: int, _: FrameType | None) -> None:
+        from_keyboard = number in (signal.SIGINT, signal.SIGQUIT)
+        if not (program_hears_keyboard and from_keyboard and _has_keyboard()):
+            send(number)
+
+    numbers = [getattr(signal, name) for name in PASSED_ON if hasattr(signal, name)]
+    before: dict[int, Any] = {}
+    try:
+        for number in numbers:
+            if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+                before[number] = signal.signal(number, heard)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _has_keyboard() -> bool:
+    """Whether a terminal sends its Ctrl-C to the program as well as to us."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

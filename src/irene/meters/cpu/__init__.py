@@ -1,0 +1,1 @@
+"""The CPU: RAPL, perf, load, clocks, temperature, processes."""

@@ -1,0 +1,289 @@
+"""RAPL through perf: the same counters by a system call, where the files are closed.
+
+The kernel's PMU `power` adds the 32-bit registers up to 64 bits of 2^-32 J, so that
+nothing wraps, and asks for CAP_PERFMON instead of root (arch/x86/events/rapl.c). It
+gives the same joules as the meter `rapl`: open one of them, not both.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from irene.errors import MeterError
+from irene.meters.channel import Finding
+from irene.meters.cpu.zones import Zone, channels_of, sysfs_root
+from irene.meters.energy_counter import Clock, CounterMeter, EnergyCounter
+
+__all__ = [
+    "Event",
+    "OpenEvent",
+    "PerfMeter",
+    "find_events",
+    "open_event",
+    "open_perf",
+    "probe",
+]
+
+OpenEvent = Callable[[int, int, int], int]
+SYSCALLS = {"x86_64": 298, "AMD64": 298, "aarch64": 241}
+ATTRIBUTES_BYTES = 64  # PERF_ATTR_SIZE_VER0, which every kernel takes
+CLOSE_ON_EXEC = 8  # PERF_FLAG_FD_CLOEXEC
+COUNT_STEPS = 2**64
+DENIED = (errno.EACCES, errno.EPERM)
+KINDS = {
+    "energy-pkg": "package",
+    "energy-ram": "dram",
+    "energy-cores": "core",
+    "energy-gpu": "uncore",
+    "energy-psys": "psys",
+}
+NO_PMU = (
+    "On the machine itself: sudo modprobe rapl. Virtual machines have no such counters."
+)
+REMEDY = """\
+For this Python: sudo setcap cap_perfmon=ep {python} (all that it runs may then)
+Or for everybody, until the next boot: sudo sysctl kernel.perf_event_paranoid=0 \
+(for good: the line kernel.perf_event_paranoid=0 in /etc/sysctl.d/70-perf.conf)
+In a container: docker run --cap-add PERFMON, on a machine that allows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One counter of the PMU on one CPU.
+
+    Attributes:
+        zone: What it counts.
+        pmu: Type of the PMU.
+        config: Number of the event.
+        cpu: The CPU that is asked for its package.
+        joules_per_step: What one count is worth, J.
+    """
+
+    zone: Zone
+    pmu: int
+    config: int
+    cpu: int
+    joules_per_step: float
+
+
+class PerfMeter(CounterMeter):
+    """The energy events of the PMU `power`."""
+
+    name: ClassVar[str] = "perf"
+
+    @staticmethod
+    def fetch(fd: int) -> int:
+        """The count; the kernel refuses `pread` here.
+
+        Raises:
+            OSError: The event is gone.
+        """
+        count = os.read(fd, 8)
+        if len(count) != 8:
+            raise OSError(errno.ENODATA, "the event does not count any more")
+        return int.from_bytes(count, sys.byteorder)
+
+
+def open_event(pmu: int, config: int, cpu: int) -> int:
+    """Ask the kernel for a counter of a whole CPU.
+
+    Args:
+        pmu: Type of the PMU.
+        config: Number of the event.
+        cpu: Which CPU.
+
+    Returns:
+        A file descriptor that gives 8 bytes at every read.
+
+    Raises:
+        OSError: The kernel refuses, or we do not know how to ask.
+    """
+    number = SYSCALLS.get(platform.machine())
+    if number is None:
+        raise OSError(errno.ENOSYS, f"unknown architecture {platform.machine()}")
+    attributes = struct.pack("=IIQ", pmu, ATTRIBUTES_BYTES, config)
+    block = ctypes.create_string_buffer(attributes, ATTRIBUTES_BYTES)
+    numbers = (-1, cpu, -1, CLOSE_ON_EXEC)  # all processes, no group
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    fd = libc.syscall(ctypes.c_long(number), block, *map(ctypes.c_long, numbers))
+    if fd < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return int(fd)
+
+
+def open_perf(
+    root: Path | str | None = None,
+    clock: Clock = time.monotonic_ns,
+    open_event: OpenEvent = open_event,
+) -> PerfMeter:
+    """Open all energy events that the kernel lets us have.
+
+    Args:
+        root: Where sysfs is; else `IRENE_SYSFS_ROOT` or `/sys`.
+        clock: What tells how long ago the last reading was, ns.
+        open_event: Gives a file descriptor for PMU type, event and CPU.
+
+    Raises:
+        MeterError: There are none, or we may not; the message says what helps.
+    """
+    opened = _open(sysfs_root(root), clock, open_event)
+    if isinstance(opened, Finding):
+        raise MeterError(f"perf: {opened.detail}\n{opened.remedy}".rstrip())
+    return opened
+
+
+def probe(
+    root: Path | str | None = None, open_event: OpenEvent = open_event
+) -> Finding:
+    """What there is of the PMU `power` on this machine.
+
+    Args:
+        root: Where sysfs is; else `IRENE_SYSFS_ROOT` or `/sys`.
+        open_event: Gives a file descriptor for PMU type, event and CPU.
+    """
+    opened = _open(sysfs_root(root), time.monotonic_ns, open_event)
+    if isinstance(opened, Finding):
+        return opened
+    opened.close()
+    names = ", ".join(channel.name for channel in opened.channels)
+    detail = "; ".join((f"{len(opened.channels)} events: {names}", *opened.problems))
+    return Finding("perf", True, detail, opened.remedy, opened.channels)
+
+
+def _open(root: Path, clock: Clock, open_event: OpenEvent) -> PerfMeter | Finding:
+    zones, fds, counters, problems, denied = [], [], [], [], False
+    for event in find_events(root):
+        try:
+            fd, counter = _open_counter(event, clock, open_event)
+        except OSError as error:
+            denied = denied or error.errno in DENIED
+            problems.append(f"{event.zone.path.name}: {error.strerror}")
+        else:
+            zones.append(event.zone)
+            fds.append(fd)
+            counters.append(counter)
+    remedy = REMEDY.format(python=_interpreter()) if denied else ""
+    if zones:
+        channels = channels_of("perf", zones)
+        return PerfMeter(
+            channels, fds, counters, clock=clock, problems=problems, remedy=remedy
+        )
+    if problems:
+        detail = "the kernel refuses the energy events: " + "; ".join(problems)
+        return Finding("perf", False, detail, remedy)
+    return Finding("perf", False, f"no energy events in {_pmu_folder(root)}", NO_PMU)
+
+
+def _interpreter() -> Path:
+    """The program that a capability must be given to; no link, no environment."""
+    return Path(sys.executable or "python3").resolve()
+
+
+def _open_counter(
+    event: Event, clock: Clock, open_event: OpenEvent
+) -> tuple[int, EnergyCounter]:
+    fd = open_event(event.pmu, event.config, event.cpu)
+    try:
+        asked_ns = clock()
+        first = PerfMeter.fetch(fd)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd, EnergyCounter(
+        first,
+        asked_ns,
+        joules_per_step=event.joules_per_step,
+        modulus=COUNT_STEPS,
+        most_w=event.zone.domain.most_w,
+    )
+
+
+def _pmu_folder(root: Path) -> Path:
+    return root / "bus" / "event_source" / "devices" / "power"
+
+
+def find_events(root: Path) -> list[Event]:
+    """Every energy event of every package, whether we may have it or not.
+
+    Args:
+        root: Where sysfs is.
+    """
+    folder = _pmu_folder(root)
+    try:
+        pmu = int(_text(folder / "type"))
+        packages = _packages(root, _cpus(_text(folder / "cpumask")))
+    except (OSError, ValueError):
+        return []
+    events = []
+    for cpu, package in packages.items():
+        for file, kind in KINDS.items():
+            path = folder / "events" / file
+            name = package if kind == "package" else f"{package}:{kind}"
+            try:
+                config = _config(_text(path))
+                scale = float(_text(path.with_name(f"{file}.scale")))
+            except (OSError, ValueError):
+                continue
+            if scale > 0:
+                events.append(Event(Zone(path, name), pmu, config, cpu, scale))
+    return events
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="ascii").strip()
+
+
+def _config(text: str) -> int:
+    """The number in `event=0x02`."""
+    key, _, value = text.partition("=")
+    if key != "event":
+        raise ValueError(f"not an event of this PMU: {text!r}")
+    return int(value, 0)
+
+
+def _cpus(text: str) -> list[int]:
+    """CPUs of a list as the kernel writes it: `0,28` or `0-1,4`.
+
+    Raises:
+        ValueError: It is not such a list.
+    """
+    cpus: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        cpus.extend(range(int(first), int(last or first) + 1))
+    return cpus
+
+
+def _packages(root: Path, cpus: list[int]) -> dict[int, str]:
+    """Name of the package (or die, where a package has several) of each CPU."""
+    packages = {cpu: _topology(root, cpu, "physical_package_id") for cpu in cpus}
+    names = {}
+    for cpu, package in packages.items():
+        die = _topology(root, cpu, "die_id")
+        if package is None:
+            names[cpu] = f"package-of-cpu{cpu}"
+        elif list(packages.values()).count(package) == 1:
+            names[cpu] = f"package-{package}"
+        else:
+            names[cpu] = f"package-{package}-die-{cpu if die is None else die}"
+    return names
+
+
+def _topology(root: Path, cpu: int, file: str) -> int | None:
+    folder = root / "devices" / "system" / "cpu" / f"cpu{cpu}" / "topology"
+    try:
+        return int(_text(folder / file))
+    except (OSError, ValueError):
+        return None

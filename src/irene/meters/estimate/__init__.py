@@ -1,0 +1,1 @@
+"""The power of a CPU where nothing measures it."""

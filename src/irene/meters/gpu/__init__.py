@@ -1,0 +1,1 @@
+"""GPUs and accelerators: NVML, and what `zeus` reaches."""

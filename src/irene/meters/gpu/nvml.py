@@ -1,0 +1,198 @@
+"""NVIDIA GPUs through NVML: energy, power, utilisation, memory, clocks, temperature.
+
+Names carry the number that `nvidia-smi` shows (`nvml:0:energy`), devices the one that
+torch uses (`cuda:0`); `cuda_visible` says how one leads to the other. GPUs that
+`CUDA_VISIBLE_DEVICES` hides from the program are left out: they work for somebody else.
+With MIG, energy is that of the whole board; an instance has no sensor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from irene.errors import MeterError, MissingExtraError
+from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError
+from irene.meters.gpu.cuda_visible import Gpu, VisibleGpu, visible_gpus
+from irene.meters.gpu.nvml_library import (
+    INSTALL,
+    load_library,
+    reachable_gpus,
+    shut_down,
+    trouble,
+)
+from irene.meters.gpu.nvml_queries import Answers, answers_of
+
+__all__ = ["NvmlMeter", "open_nvml", "probe"]
+
+LOST = ("GpuIsLost", "ResetRequired", "Uninitialized", "DriverNotLoaded")
+
+
+class NvmlMeter:
+    """All visible NVIDIA GPUs; made by `open_nvml`.
+
+    Attributes:
+        left_out: Channels that a GPU does not give, and GPUs that are hidden, each
+            with the reason.
+        cost_s: How long one call of each query took when it was opened, s.
+    """
+
+    def __init__(self, nvml: Any, environment: Mapping[str, str]) -> None:
+        self._nvml = nvml
+        self._lost_errors = tuple(getattr(nvml, f"NVMLError_{name}") for name in LOST)
+        self._open = True
+        self.left_out: dict[str, str] = {}
+        self.cost_s: dict[str, float] = {}
+        self._answers: list[Answers] = []
+        self._lost: dict[int, str] = {}
+        self._channels: tuple[Channel, ...] = ()
+        gpus, unreachable = reachable_gpus(nvml)
+        self.left_out |= {name: str(error) for name, error in unreachable.items()}
+        visible = visible_gpus(gpus, environment, self._board_of)
+        self._take(visible)
+        self._explain_hidden(gpus, visible, environment)
+
+    def _take(self, visible: tuple[VisibleGpu, ...]) -> None:
+        for seen in visible:
+            handle = self._nvml.nvmlDeviceGetHandleByIndex(seen.gpu.index)
+            answers = answers_of(self._nvml, handle, seen)
+            self.left_out |= answers.left_out
+            self.cost_s |= answers.cost_s
+            if answers.queries:
+                self._answers.append(answers)
+        self._channels = tuple(
+            channel
+            for answers in self._answers
+            for query in answers.queries
+            for channel in query.channels
+        )
+
+    def _explain_hidden(
+        self,
+        gpus: tuple[Gpu, ...],
+        visible: tuple[VisibleGpu, ...],
+        environment: Mapping[str, str],
+    ) -> None:
+        shown = {seen.gpu.index for seen in visible}
+        reason = f"CUDA_VISIBLE_DEVICES={environment.get('CUDA_VISIBLE_DEVICES')!r}"
+        hidden = [gpu for gpu in gpus if gpu.index not in shown]
+        self.left_out |= {f"nvml:{gpu.index}": f"hidden by {reason}" for gpu in hidden}
+        if not gpus:
+            raise MeterError("NVML answers, but there is no NVIDIA GPU")
+        if not visible:
+            raise MeterError(
+                f"{reason} hides all {len(gpus)} NVIDIA GPUs",
+                "unset it, or name a GPU that is there",
+            )
+        if not any(channel.is_energy for channel in self._channels):
+            reasons = "; ".join(f"{k}: {v}" for k, v in self.left_out.items())
+            raise MeterError(f"no NVIDIA GPU tells its energy or power ({reasons})")
+
+    def _board_of(self, instance: str) -> str | None:
+        nvml = self._nvml
+        try:
+            handle = nvml.nvmlDeviceGetHandleByUUID(instance)
+            board = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
+            return str(nvml.nvmlDeviceGetUUID(board))
+        except nvml.NVMLError:
+            return None
+
+    @property
+    def name(self) -> str:
+        """Short name."""
+        return "nvml"
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """What it gives, GPU after GPU."""
+        return self._channels
+
+    def read(self) -> list[float]:
+        """One value for each channel; `NO_VALUE` for those of a GPU that was lost.
+
+        Raises:
+            SensorLostError: All GPUs are lost, or the meter is closed.
+        """
+        if not self._open:
+            raise SensorLostError("the NVML meter is closed")
+        values: list[float] = []
+        for number, answers in enumerate(self._answers):
+            values += self._read_gpu(number, answers)
+        if len(self._lost) == len(self._answers):
+            raise SensorLostError("; ".join(self._lost.values()))
+        return values
+
+    def _read_gpu(self, number: int, answers: Answers) -> list[float]:
+        values: list[float] = []
+        for query in answers.queries:
+            nothing = [NO_VALUE] * len(query.channels)
+            if number in self._lost:
+                values += nothing
+                continue
+            try:
+                values += query.ask()
+            except self._lost_errors as error:
+                self._lost[number] = f"{query.channels[0].name}: {error}"
+                values += nothing
+            except self._nvml.NVMLError:
+                values += nothing  # a busy driver may have no answer just now
+        return values
+
+    def close(self) -> None:
+        """Let go of the library; closing twice is fine."""
+        if self._open:
+            self._open = False
+            shut_down(self._nvml)
+
+
+def open_nvml(environment: Mapping[str, str] | None = None) -> NvmlMeter:
+    """Open the NVIDIA GPUs that the program may use.
+
+    Args:
+        environment: Its environment variables; those of this process if None.
+
+    Raises:
+        MeterError: There is no GPU, no driver, no permission, or no sensor.
+        MissingExtraError: nvidia-ml-py is not installed.
+    """
+    nvml = load_library()
+    try:
+        nvml.nvmlInit()
+        with contextlib.ExitStack() as after:
+            after.callback(shut_down, nvml)
+            meter = NvmlMeter(nvml, os.environ if environment is None else environment)
+            after.pop_all()  # from here on it is the meter that shuts down
+    except nvml.NVMLError as error:
+        raise trouble(error) from error
+    return meter
+
+
+def probe(environment: Mapping[str, str] | None = None) -> Finding:
+    """What there is of NVIDIA GPUs here; never raises."""
+    try:
+        meter = open_nvml(environment)
+    except MissingExtraError as error:
+        return Finding("nvml", False, str(error), INSTALL)
+    except MeterError as error:
+        return Finding("nvml", False, error.detail, error.remedy)
+    except Exception as error:  # noqa: BLE001  a vendor's library may raise anything
+        return Finding("nvml", False, f"{type(error).__name__}: {error}")
+    with contextlib.closing(meter):
+        return Finding("nvml", True, _summary(meter), "", meter.channels)
+
+
+def _summary(meter: NvmlMeter) -> str:
+    energies = [c for c in meter.channels if c.is_energy and c.counted]
+    parts = [f"{len(energies)} GPU(s) with {_sensors(energies)}"]
+    parts.append(f"one reading takes {sum(meter.cost_s.values()) * 1e3:.2f} ms")
+    parts += sorted({c.note for c in energies if c.note})
+    parts += [f"no {name}: {reason}" for name, reason in meter.left_out.items()]
+    return "; ".join(parts)
+
+
+def _sensors(energies: list[Channel]) -> str:
+    kinds = {channel.quantity for channel in energies}
+    words = {"energy_j": "an energy counter", "power_w": "power only"}
+    return " or ".join(text for kind, text in words.items() if kind in kinds)

@@ -1,0 +1,256 @@
+"""What can be asked of one NVIDIA GPU through NVML, and the channels it fills.
+
+A query fills one channel or two. Where the library knows several ways to ask for the
+same thing they are tried in turn, and a GPU that answers none of them does without.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from irene.meters.channel import NO_VALUE, Channel
+from irene.meters.gpu.cuda_visible import VisibleGpu
+from irene.meters.growing_counter import GrowingCounter
+
+__all__ = ["Answers", "Query", "answers_of"]
+
+SENSOR_S = 0.1
+"""How often energy and power are new, s. Yang, Adamek and Armour (Part-time power
+measurements, arXiv 2312.02741) saw 20 ms to 100 ms, by the GPU's generation."""
+UTILISATION_S = 1.0
+"""NVML's manual: the sample period is 1/6 s to 1 s, by product; the longest."""
+BOARD_ERROR = 0.05
+"""Error of energy and power under a steady load. NVML's manual says ±5 % (of Fermi and
+Kepler; it says nothing of later ones, and earlier editions said ±5 W). Not part of it:
+a load that changes within the sensor's window, see `PART_TIME`."""
+PART_TIME = (
+    "the sensor of this GPU sees a quarter of the time only (arXiv 2312.02741): "
+    "repeat what lasts less than a second"
+)
+PART_TIME_GENERATIONS = ((8, 0), (9, 0))  # A100, H100, by compute capability
+GA100 = (8, 0)
+WHOLE_BOARD = "MIG is on: of the whole board, no instance has a sensor of its own"
+VALUE_FIELDS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}
+HELD_DOWN = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
+"""Bits of the clock event reasons for power caps and heat, software or hardware; the
+others (idle, a clock somebody set, sync boost, display) are no sign of trouble."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One call of the library.
+
+    Attributes:
+        channels: What it fills.
+        ask: Gives a value for each of them.
+    """
+
+    channels: tuple[Channel, ...]
+    ask: Callable[[], tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a GPU can be asked.
+
+    Attributes:
+        queries: Those that it answers.
+        left_out: Name of each channel it does not give, and the library's reason.
+        cost_s: How long one call of each query took, s, by its first channel.
+    """
+
+    queries: tuple[Query, ...]
+    left_out: dict[str, str]
+    cost_s: dict[str, float]
+
+
+def answers_of(nvml: Any, handle: Any, visible: VisibleGpu) -> Answers:
+    """Ask a GPU everything once, and keep what it answers.
+
+    Args:
+        nvml: The module `pynvml`, initialised.
+        handle: NVML's handle of the GPU.
+        visible: Which GPU it is.
+    """
+    gpu = _Gpu(nvml, handle, visible)
+    kept: list[Query] = []
+    left_out: dict[str, str] = {}
+    cost_s: dict[str, float] = {}
+    for candidates in gpu.wishes():
+        query, reason = _first_answering(nvml, candidates)
+        if query is None:
+            left_out |= {channel.name: reason for channel in candidates[0].channels}
+            continue
+        begin = time.perf_counter()
+        query.ask()
+        cost_s[query.channels[0].name] = time.perf_counter() - begin
+        kept.append(query)
+    return Answers(_counted_once(kept), left_out, cost_s)
+
+
+def _first_answering(
+    nvml: Any, candidates: Sequence[Query]
+) -> tuple[Query | None, str]:
+    reason = ""
+    for query in candidates:
+        try:
+            query.ask()
+        except AttributeError:
+            reason = reason or "this nvidia-ml-py does not know how to ask for it"
+        except nvml.NVMLError as error:
+            reason = str(error)
+        else:
+            return query, ""
+    return None, reason
+
+
+def _counted_once(queries: Sequence[Query]) -> tuple[Query, ...]:
+    channels = [channel for query in queries for channel in query.channels]
+    if not any(channel.quantity == "energy_j" for channel in channels):
+        return tuple(queries)
+    return tuple(
+        replace(query, channels=tuple(map(_not_counted, query.channels)))
+        for query in queries
+    )
+
+
+def _not_counted(channel: Channel) -> Channel:
+    return replace(channel, counted=False) if channel.quantity == "power_w" else channel
+
+
+class _Gpu:
+    """Everything one might ask of one GPU, the best way to ask first."""
+
+    def __init__(self, nvml: Any, handle: Any, visible: VisibleGpu) -> None:
+        self.nvml, self.handle, self.visible = nvml, handle, visible
+        self.capability = self._value_or(
+            (0, 0), lambda: tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle))
+        )
+        mig = self._value_or([0, 0], lambda: nvml.nvmlDeviceGetMigMode(handle))
+        notes = [visible.note, WHOLE_BOARD if mig[0] else ""]
+        notes += [PART_TIME if self.capability in PART_TIME_GENERATIONS else ""]
+        self.notes = [note for note in notes if note]
+        self.counter = GrowingCounter(1e-3)
+
+    def _value_or(self, default: Any, ask: Callable[[], Any]) -> Any:
+        try:
+            return ask()
+        except (self.nvml.NVMLError, AttributeError):
+            return default
+
+    def wishes(self) -> list[list[Query]]:
+        """Ways to ask, for each thing; energy first, for it is nearest to the clock."""
+        return [
+            [self._energy()],
+            [self._instant_power(), self._power_usage()],
+            [self._utilisation()],
+            [self._memory()],
+            [self._clock("sm_clock", "NVML_CLOCK_SM")],
+            [self._clock("mem_clock", "NVML_CLOCK_MEM")],
+            [self._temperature("TemperatureV"), self._temperature("Temperature")],
+            [self._throttled("Event"), self._throttled("Throttle")],
+        ]
+
+    def _name(self, what: str) -> str:
+        return f"nvml:{self.visible.gpu.index}:{what}"
+
+    def _board(self, what: str, quantity: Any, note: str) -> Channel:
+        return Channel(
+            self._name(what),
+            quantity,
+            covers="gpu-board",
+            device=self.visible.device,
+            resolution_s=SENSOR_S,
+            relative_error=BOARD_ERROR,
+            note="; ".join([note, *self.notes]),
+        )
+
+    def _gauge(
+        self, what: str, quantity: Any, note: str = "", resolution_s: float = 0.0
+    ) -> Channel:
+        return Channel(
+            self._name(what),
+            quantity,
+            device=self.visible.device,
+            resolution_s=resolution_s,
+            note=note,
+        )
+
+    def _energy(self) -> Query:
+        def ask() -> tuple[float, ...]:
+            count = self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle)
+            return (self.counter.joules(count),)
+
+        return Query((self._board("energy", "energy_j", "counter of the driver"),), ask)
+
+    def _instant_power(self) -> Query:
+        nvml = self.nvml
+
+        def ask() -> tuple[float, ...]:
+            field = nvml.NVML_FI_DEV_POWER_INSTANT
+            (value,) = nvml.nvmlDeviceGetFieldValues(self.handle, [field])
+            if value.nvmlReturn != nvml.NVML_SUCCESS:
+                raise nvml.NVMLError(value.nvmlReturn)
+            milliwatts = getattr(value.value, VALUE_FIELDS[value.valueType])
+            return (milliwatts * 1e-3,)
+
+        return Query((self._board("power", "power_w", "instant power"),), ask)
+
+    def _power_usage(self) -> Query:
+        # NVML's manual: an average over 1 s on Ampere and newer, except GA100.
+        averaged = self.capability > GA100
+        note = "power averaged over 1 s" if averaged else "instant power"
+
+        def ask() -> tuple[float, ...]:
+            return (self.nvml.nvmlDeviceGetPowerUsage(self.handle) * 1e-3,)
+
+        return Query((self._board("power", "power_w", note),), ask)
+
+    def _utilisation(self) -> Query:
+        def ask() -> tuple[float, ...]:
+            rates = self.nvml.nvmlDeviceGetUtilizationRates(self.handle)
+            return float(rates.gpu), float(rates.memory)
+
+        busy = "share of time with a kernel running"
+        moving = "share of time with memory read or written"
+        return Query(
+            (
+                self._gauge("gpu", "percent", busy, UTILISATION_S),
+                self._gauge("mem_controller", "percent", moving, UTILISATION_S),
+            ),
+            ask,
+        )
+
+    def _memory(self) -> Query:
+        def ask() -> tuple[float, ...]:
+            memory = self.nvml.nvmlDeviceGetMemoryInfo(self.handle)
+            share = 100.0 * memory.used / memory.total if memory.total else NO_VALUE
+            return share, float(memory.used)
+
+        share = self._gauge("gpu_mem", "percent", "share of memory in use")
+        return Query((share, self._gauge("memory_used", "bytes")), ask)
+
+    def _clock(self, what: str, constant: str) -> Query:
+        def ask() -> tuple[float, ...]:
+            kind = getattr(self.nvml, constant)
+            return (float(self.nvml.nvmlDeviceGetClockInfo(self.handle, kind)),)
+
+        return Query((self._gauge(what, "mhz"),), ask)
+
+    def _temperature(self, function: str) -> Query:
+        def ask() -> tuple[float, ...]:
+            get = getattr(self.nvml, f"nvmlDeviceGet{function}")
+            return (float(get(self.handle, self.nvml.NVML_TEMPERATURE_GPU)),)
+
+        return Query((self._gauge("temperature", "celsius"),), ask)
+
+    def _throttled(self, word: str) -> Query:
+        def ask() -> tuple[float, ...]:
+            get = getattr(self.nvml, f"nvmlDeviceGetCurrentClocks{word}Reasons")
+            return (100.0 if get(self.handle) & HELD_DOWN else 0.0,)
+
+        note = "100 while heat or a power cap holds the clock down, else 0"
+        return Query((self._gauge("throttled", "percent", note),), ask)

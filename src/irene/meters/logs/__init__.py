@@ -1,0 +1,1 @@
+"""Logs that external meters have written."""

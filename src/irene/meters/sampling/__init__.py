@@ -1,0 +1,1 @@
+"""Samplers, what they recorded, and running totals."""

@@ -1,0 +1,290 @@
+"""Sampler: asks all meters again and again, and lets nothing be lost or hidden."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from irene.errors import UsageError
+from irene.meters.channel import NO_VALUE, Channel, Meter
+from irene.meters.sampling.sample_file import FLUSH_S, SampleFile, clock_pair
+from irene.meters.sampling.totals import RunningTotals, Snapshot, Window
+
+__all__ = ["SHORTEST_PERIOD_S", "Sampler", "SamplingLoop", "check_period"]
+
+SHORTEST_PERIOD_S = 0.001
+RETRY_NS = 1_000_000_000
+"""A meter that failed is asked again after this time."""
+MOST_TAKEN = 50
+"""Samples digested at once: fewer cost more each, more would make some late."""
+CLOCK_STEP_NS = 1_000_000
+"""A change of the system clock against the monotonic one that is recorded."""
+
+
+class SamplingLoop:
+    """Takes samples of some meters, adds them up and streams them to a file.
+
+    It has no thread of its own: whoever drives it calls `tick` when `next_ns` has come,
+    and may call `sample` in between.
+
+    Attributes:
+        channels: Channels of all meters, in order.
+        samples: Samples taken.
+        late: Samples that began more than half a period after their time.
+        missed: Times for which no sample was taken at all.
+        problems: What went wrong so far, in words.
+    """
+
+    def __init__(self, meters: Sequence[Meter], period_s: float, path: Path) -> None:
+        check_period(meters, period_s)
+        self.meters = tuple(meters)
+        self.channels: tuple[Channel, ...] = tuple(
+            channel for meter in meters for channel in meter.channels
+        )
+        self._refuse_twins()
+        self.file = SampleFile(path, self.channels, period_s)
+        self.totals = RunningTotals(self.channels, period_s)
+        self.samples = self.late = self.missed = 0
+        self.problems: list[str] = []
+        self.period_ns = round(period_s * 1e9)
+        self._silent_until_ns = [0] * len(self.meters)
+        self._lost = [False] * len(self.meters)
+        self._nothing = [[NO_VALUE] * len(meter.channels) for meter in meters]
+        # A reading of some meters is good for a while: they are not asked again before.
+        self._holds_ns = [round(getattr(m, "holds_s", 0.0) * 1e9) for m in meters]
+        self._held: list[Sequence[float]] = [*self._nothing]
+        self._held_until_ns = [0] * len(self.meters)
+        self._all_hold_until_ns = 0
+        self._values: list[float] = []
+        self._taken: list[tuple[int, list[float]]] = []
+        self._offset_ns = _clock_offset_ns()
+        self.next_ns = self._flush_ns = time.monotonic_ns()
+        self.next_ns += self.period_ns
+
+    def _refuse_twins(self) -> None:
+        names = [channel.name for channel in self.channels]
+        twins = {name for name in names if names.count(name) > 1}
+        if twins:
+            raise UsageError(f"two meters give the same: {', '.join(sorted(twins))}")
+
+    def sample(self) -> Snapshot:
+        """Take one sample now, out of turn."""
+        self._take(time.monotonic_ns())
+        self._digest()
+        return self.totals.snapshot()
+
+    def tick(self) -> None:
+        """Take the sample that was due at `next_ns`."""
+        now_ns = time.monotonic_ns()
+        self._take(now_ns)
+        self._schedule(now_ns)
+
+    def _take(self, now_ns: int) -> None:
+        if now_ns >= self._all_hold_until_ns:
+            self._values = self._read(now_ns)
+            self._all_hold_until_ns = min(self._held_until_ns, default=0)
+        self._taken.append((now_ns, self._values))
+        self.samples += 1
+        if len(self._taken) >= MOST_TAKEN:
+            self._digest()
+        if now_ns >= self._flush_ns:
+            self.flush()
+            self._flush_ns = now_ns + round(FLUSH_S * 1e9)
+
+    def _read(self, now_ns: int) -> list[float]:
+        values: list[float] = []
+        for index, meter in enumerate(self.meters):
+            if now_ns < self._held_until_ns[index]:
+                values += self._held[index]
+            elif now_ns < self._silent_until_ns[index]:
+                values += self._nothing[index]
+            else:
+                values += self._ask(index, meter, now_ns)
+        return values
+
+    def flush(self) -> None:
+        """Hand everything to the file."""
+        self._digest()
+        self._watch_clock()
+        self.file.flush()
+
+    def _digest(self) -> None:
+        """Add up and format what was taken.
+
+        Many at once: done after every sample, with the caches cold, it costs several
+        times as much.
+        """
+        for time_ns, values in self._taken:
+            self.totals.add(time_ns, values)
+            self.file.add(time_ns, values)
+        self._taken.clear()
+
+    def _ask(self, index: int, meter: Meter, now_ns: int) -> Sequence[float]:
+        try:
+            values = meter.read()
+        except Exception as error:  # noqa: BLE001  a vendor's library may raise anything
+            self._silent_until_ns[index] = now_ns + RETRY_NS
+            if not self._lost[index]:
+                self._lost[index] = True
+                self.problems.append(f"{meter.name}: {error}")
+                self._digest()  # events stand between the samples they are between
+                self.file.event("sensor-lost", meter=meter.name, message=str(error))
+            return self._nothing[index]
+        if self._lost[index]:
+            self._lost[index] = False
+            self._digest()
+            self.file.event("sensor-back", meter=meter.name)
+        if self._holds_ns[index]:
+            self._held[index] = values
+            self._held_until_ns[index] = now_ns + self._holds_ns[index]
+        return values
+
+    def _schedule(self, now_ns: int) -> None:
+        behind_ns = now_ns - self.next_ns
+        if behind_ns > self.period_ns // 2:
+            self.late += 1
+        skipped = max(0, behind_ns) // self.period_ns
+        self.missed += skipped
+        self.next_ns += (skipped + 1) * self.period_ns
+
+    def _watch_clock(self) -> None:
+        offset_ns = _clock_offset_ns()
+        step_ns = offset_ns - self._offset_ns
+        if abs(step_ns) >= CLOCK_STEP_NS:
+            self._offset_ns = offset_ns
+            self.file.event("clock", clock=clock_pair(), step_s=step_ns * 1e-9)
+
+    def finish(self) -> None:
+        """Take the last sample, write the end, and close file and meters."""
+        self.sample()
+        self.file.event("end", samples=self.samples, late=self.late, missed=self.missed)
+        self.file.close()
+        if self.file.problem:
+            self.problems.append(self.file.problem)
+        for meter in self.meters:
+            meter.close()
+
+
+class Sampler:
+    """Samples meters in a thread of its own, from `start` (or `with`) to `stop`.
+
+    Attributes:
+        path: The file the samples are streamed to; without one given, a temporary one
+            that is gone after `stop`.
+    """
+
+    def __init__(
+        self,
+        meters: Sequence[Meter],
+        period_s: float = 0.05,
+        path: Path | None = None,
+    ) -> None:
+        from tempfile import TemporaryDirectory  # a process of its own needs none
+
+        self._folder = None if path else TemporaryDirectory(prefix="irene-")
+        self.path = path or Path(self._folder.name, "samples.csv")  # type: ignore[union-attr]
+        self._loop = SamplingLoop(meters, period_s, self.path)
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, name="irene-sampler", daemon=True
+        )
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """Channels of all meters."""
+        return self._loop.channels
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What went wrong so far, in words."""
+        return tuple(self._loop.problems)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Samples taken, begun late, and missed."""
+        loop = self._loop
+        return {"samples": loop.samples, "late": loop.late, "missed": loop.missed}
+
+    def start(self) -> Self:
+        """Begin."""
+        self._loop.next_ns = self.sample_now().time_ns + self._loop.period_ns
+        self._thread.start()
+        return self
+
+    def _run(self) -> None:
+        loop = self._loop
+        while True:
+            wait_s = (loop.next_ns - time.monotonic_ns()) * 1e-9
+            if self._stop.wait(max(0.0, wait_s)):
+                return
+            with self._lock:
+                loop.tick()
+
+    def sample_now(self) -> Snapshot:
+        """Take a sample at this moment and return the totals."""
+        with self._lock:
+            return self._loop.sample()
+
+    def between(self, begin: Snapshot, end: Snapshot) -> tuple[Window, ...]:
+        """What every channel gave from one snapshot to a later one."""
+        return self._loop.totals.between(begin, end)
+
+    def flush(self) -> None:
+        """Hand what is sampled so far to the file."""
+        with self._lock:
+            self._loop.flush()
+
+    def stop(self) -> None:
+        """Take the last sample and close everything; stopping twice is fine."""
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        with self._lock:
+            self._loop.finish()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop, whatever happened."""
+        self.stop()
+
+
+def check_period(meters: Sequence[Meter], period_s: float) -> None:
+    """Refuse a period that no meter or counter can work with.
+
+    Raises:
+        UsageError: It is below a millisecond, or a counter could wrap unseen.
+    """
+    if not math.isfinite(period_s) or period_s < SHORTEST_PERIOD_S:
+        raise UsageError(
+            f"a sampling period of {period_s} s is too short; from 0.001 s on"
+        )
+    for meter in meters:
+        longest_s = getattr(meter, "longest_interval_s", math.inf)
+        if period_s > longest_s:
+            raise UsageError(
+                f"{meter.name} must be read every {longest_s:.3g} s, or its counter "
+                f"wraps unseen: a period of {period_s} s is too long"
+            )
+
+
+def _clock_offset_ns() -> int:
+    pair = clock_pair()
+    return pair["epoch_ns"] - pair["time_ns"]

@@ -1,0 +1,1 @@
+"""Wall meters on a serial line."""

@@ -1,0 +1,244 @@
+"""Wall meters on a serial line: emonPi, and whatever writes watts, or volts and amps.
+
+A meter is named `serial:/dev/ttyUSB0?baud=38400&format=emonpi`. A thread reads its
+lines as they come; `read` gives the energy up to the last reading and that reading's
+power. Energy grows in steps, one for each line: see `resolution_s` of the channel.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from importlib import import_module
+from typing import Any, get_args
+from urllib.parse import parse_qsl
+
+from irene.errors import MeterError, MissingExtraError, UsageError
+from irene.meters.channel import Channel, Finding, SensorLostError
+from irene.meters.wall.line_reader import LineCounts, LineReader
+from irene.meters.wall.serial_formats import Checksum, checked_text, line_parser
+
+__all__ = ["SerialMeter", "SerialSource", "open_serial", "probe"]
+
+INSTALL = "pip install 'irene-energy[serial]'"
+PREFIX = "serial:"
+READ_TIMEOUT_S = 0.1
+ENOUGH_SPACINGS = 4
+PATIENCE_S = 15.0
+"""How long the first readings may take, s: an emonPi as sold writes every 5 s."""
+CLAMP_ERROR_PERCENT = 3.0
+"""Of the clamp that comes with an emonPi: the datasheet of YHDC's SCT-013 says ±3 %
+non-linearity. Nothing is known of other meters: give what their manuals say."""
+
+
+@dataclass(frozen=True, slots=True)
+class SerialSource:
+    """Where a wall meter is, and how it writes.
+
+    Attributes:
+        port: Device, best one of `/dev/serial/by-id`.
+        baud: Bits per second.
+        format: `emonpi`, or the columns of a line; see `serial_formats`.
+        checksum: `auto`, `xor` or `crc16`.
+        node: Node of an emonPi packet.
+        field: Which 16-bit field of an emonPi packet is the power, from 1; 3 is the
+            sum of both clamps.
+        error_percent: Half its 90 % interval, % of the value.
+    """
+
+    port: str
+    baud: int = 38400
+    format: str = "emonpi"
+    checksum: Checksum = "auto"
+    node: int = 5
+    field: int = 1
+    error_percent: float = CLAMP_ERROR_PERCENT
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        if not self.port:
+            raise UsageError(f"no device: write {PREFIX}/dev/ttyUSB0?format=emonpi")
+        if self.checksum not in get_args(Checksum):
+            choices = ", ".join(get_args(Checksum))
+            raise UsageError(f"no checksum {self.checksum!r}: it is one of {choices}")
+        if min(self.baud, self.field) < 1 or not 0 <= self.error_percent < 100:
+            raise UsageError(f"impossible values in {self}")
+        line_parser(self.format)
+
+    @classmethod
+    def parse(cls, text: str) -> SerialSource:
+        """Read `serial:/dev/ttyUSB0?baud=38400&format=emonpi`.
+
+        Raises:
+            UsageError: It cannot be read.
+        """
+        port, _, query = text.removeprefix(PREFIX).partition("?")
+        kinds = {f.name: f.type for f in fields(cls) if f.name != "port"}
+        convert = {"int": int, "float": float}
+        values: dict[str, Any] = {}
+        for name, value in parse_qsl(query, keep_blank_values=True):
+            if name not in kinds:
+                options = ", ".join(kinds)
+                raise UsageError(f"{text}: no option {name!r}; there are {options}")
+            try:
+                values[name] = convert.get(str(kinds[name]), str)(value)
+            except ValueError as error:
+                raise UsageError(
+                    f"{text}: {name} is not a number: {value!r}"
+                ) from error
+        return cls(port, **values)
+
+    def watts(self) -> Callable[[bytes], float]:
+        """The function that finds the power in a line."""
+        parse = line_parser(self.format, self.node, self.field)
+        return lambda line: parse(checked_text(line, self.checksum))
+
+
+class SerialMeter:
+    """A wall meter; made by `open_serial`."""
+
+    def __init__(self, source: SerialSource, reader: LineReader) -> None:
+        self.source = source
+        self._reader = reader
+        self._closed = False
+        port = "".join("_" if c in ',"\n\r#' else c for c in source.port)
+        note = (
+            f"wall meter on {port}, format {source.format}; a reading holds until "
+            "the next, and silence is not filled in"
+        )
+        shared: dict[str, Any] = {
+            "covers": "wall",
+            "resolution_s": reader.integral.spacing_s,
+            "relative_error": source.error_percent / 100,
+            "note": note,
+        }
+        self._channels = (
+            Channel(f"serial:{port}:energy", "energy_j", **shared),
+            Channel(f"serial:{port}:power", "power_w", counted=False, **shared),
+        )
+
+    @property
+    def name(self) -> str:
+        """Short name."""
+        return "serial"
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """Energy and power at the wall."""
+        return self._channels
+
+    @property
+    def line_counts(self) -> LineCounts:
+        """What came over the line so far: good lines, bad ones, gaps."""
+        return self._reader.counts
+
+    def read(self) -> tuple[float, float]:
+        """Energy up to the last reading and its power; `NO_VALUE` while it is silent.
+
+        Raises:
+            SensorLostError: The meter is closed.
+        """
+        if self._closed:
+            raise SensorLostError(f"{self.source.port} is closed")
+        return self._reader.integral.values(time.monotonic_ns())
+
+    def close(self) -> None:
+        """End the thread and let go of the line; closing twice is fine."""
+        self._closed = True
+        self._reader.close()
+
+
+def open_serial(
+    source: SerialSource | str, patience_s: float = PATIENCE_S
+) -> SerialMeter:
+    """Open a wall meter, and wait until it has given a few readings.
+
+    Args:
+        source: Where it is and how it writes, as text or not.
+        patience_s: How long the first two readings may take, s.
+
+    Raises:
+        UsageError: The text cannot be read.
+        MeterError: The line cannot be opened, or nothing of the format comes.
+        MissingExtraError: pyserial is not installed.
+    """
+    source = SerialSource.parse(source) if isinstance(source, str) else source
+    serial = _library()
+    first = [_first_line(serial, source)]
+    reader = LineReader(
+        lambda: first.pop() if first else _line(serial, source), source.watts()
+    )
+    end = time.monotonic() + patience_s
+    while reader.integral.readings_spaced < ENOUGH_SPACINGS and time.monotonic() < end:
+        time.sleep(0.01)
+    if not reader.integral.readings_spaced:
+        reader.close()
+        raise _nothing_heard(source, reader, patience_s)
+    return SerialMeter(source, reader)
+
+
+def probe(source: SerialSource | str, patience_s: float = PATIENCE_S) -> Finding:
+    """Whether a wall meter answers on a line; never raises."""
+    try:
+        meter = open_serial(source, patience_s)
+    except MissingExtraError as error:
+        return Finding("serial", False, str(error), INSTALL)
+    except MeterError as error:
+        return Finding("serial", False, error.detail, error.remedy)
+    except Exception as error:  # noqa: BLE001  a driver may raise anything
+        return Finding("serial", False, str(error))
+    energy_j, power_w = meter.read()
+    meter.close()
+    spacing_s = meter.channels[0].resolution_s
+    detail = (
+        f"{power_w:.1f} W at {meter.source.port}, a reading every {spacing_s:.3f} s "
+        f"({meter.line_counts})"
+    )
+    return Finding("serial", energy_j >= 0, detail, "", meter.channels)
+
+
+def _library() -> Any:
+    try:
+        return import_module("serial")
+    except ImportError as error:
+        raise MissingExtraError(
+            f"Wall meters on a serial line need pyserial: {INSTALL}"
+        ) from error
+
+
+def _line(serial: Any, source: SerialSource) -> Any:
+    line = serial.Serial(source.port, source.baud, timeout=READ_TIMEOUT_S)
+    line.reset_input_buffer()  # what waited there is of an unknown time
+    return line
+
+
+def _first_line(serial: Any, source: SerialSource) -> Any:
+    try:
+        return _line(serial, source)
+    except (OSError, ValueError) as error:
+        raise _no_device(source, error) from error
+
+
+def _no_device(source: SerialSource, error: Exception) -> MeterError:
+    number = getattr(error, "errno", None)
+    remedies = {
+        2: "plug it in, and see what `ls /dev/serial/by-id` shows",
+        13: "sudo usermod -aG dialout $USER, and log in again",
+        16: "another program has it open: `fuser` tells which",
+    }
+    return MeterError(
+        f"cannot open {source.port}: {error}", remedies.get(number or 0, "")
+    )
+
+
+def _nothing_heard(
+    source: SerialSource, reader: LineReader, patience_s: float
+) -> MeterError:
+    counts = reader.counts
+    heard = f"{source.port}: fewer than two readings in {patience_s:g} s ({counts})"
+    if reader.problem:
+        return MeterError(f"{heard}; {reader.problem}")
+    if counts.bytes_received:
+        return MeterError(heard, "check baud, format, node and checksum")
+    return MeterError(heard, "nothing came at all: check the cable and the port")

@@ -1,0 +1,1 @@
+"""Exams: cross-validation, evaluation, splits and families."""

@@ -1,0 +1,318 @@
+"""How far predictions are off: cross-validation, the same for every method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.dataset.table import NodeTable
+from irene.errors import UsageError
+from irene.predict.exams.rounds import (
+    Predicted,
+    PredictRounds,
+    Progress,
+    Round,
+    rounds_here,
+)
+from irene.predict.exams.splits import Fold, Split
+from irene.predict.method import Floats, Method
+from irene.tree import KINDS
+
+if TYPE_CHECKING:
+    from irene.show.picture import Picture
+
+__all__ = [
+    "LEVELS",
+    "SCHEMA",
+    "CrossValidation",
+    "Errors",
+    "Row",
+    "crossvalidate",
+    "percent_errors",
+]
+
+SCHEMA = "irene.crossvalidation/1"
+
+LEVELS = ("ml", "module", "model")
+"""Kinds of nodes whose errors are told apart."""
+
+LEVEL_NAMES = {"ml": "ML primitives", "module": "modules", "model": "whole models"}
+MOST_DRAWN = 1000
+
+NOMINAL = 0.9
+"""Part of the nodes that an interval is to cover."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Mean of 100·|P−G|/G over the nodes of each level, %; NaN where there is none.
+
+    Attributes:
+        ml: Over the ML primitives.
+        module: Over the modules.
+        model: Over the whole models.
+    """
+
+    ml: float
+    module: float
+    model: float
+
+    @classmethod
+    def mean(cls, several: Sequence[Errors]) -> Errors:
+        """Mean of each level over those that have it."""
+        return cls(*(_mean([getattr(e, level) for e in several]) for level in LEVELS))
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Levels by name; None for NaN."""
+        values = {level: float(getattr(self, level)) for level in LEVELS}
+        return {k: None if math.isnan(v) else v for k, v in values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One round.
+
+    Attributes:
+        held_out: What was predicted from the rest.
+        errors: Mean over seeds.
+        unpredicted: Nodes for which the method gave no number.
+        coverage: Part of the nodes of each level, %, whose energy lies in an interval
+            as wide as 90 % of the nodes of every other round need; None where there
+            is no other round.
+    """
+
+    held_out: str
+    errors: Errors
+    unpredicted: int = 0
+    coverage: Errors | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """As in the JSON document."""
+        row: dict[str, object] = {"held_out": self.held_out, **self.errors.to_dict()}
+        if self.unpredicted:
+            row["unpredicted"] = self.unpredicted
+        if self.coverage is not None:
+            row["coverage_percent"] = self.coverage.to_dict()
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class CrossValidation:
+    """What came out.
+
+    Attributes:
+        dataset: Name of the data.
+        method: Name of the method.
+        features: What it saw of a node.
+        split: What was held out.
+        rows: One per round.
+        average: Mean over the rounds.
+        node_weighted: Mean over all nodes of all rounds.
+        seeds: Seeds whose errors were averaged.
+        node_errors: Errors of all nodes with every seed by level, %, sorted.
+    """
+
+    dataset: str
+    method: str
+    features: str
+    split: str
+    rows: tuple[Row, ...]
+    average: Errors
+    node_weighted: Errors
+    seeds: tuple[int, ...] = (0,)
+    node_errors: Mapping[str, Floats] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def picture(self) -> Picture:
+        """Which part of the nodes is off by at most a value: the paper's Figure 3.
+
+        Of many nodes, evenly spaced ones are drawn.
+        """
+        from irene.show.picture import AxisSpec, distribution
+
+        samples = {
+            f"{LEVEL_NAMES[level]} ({len(errors):,})": _thinned(errors)
+            for level, errors in self.node_errors.items()
+            if len(errors)
+        }
+        title = f"Errors of {self.method} on {self.dataset}, held out: {self.split}"
+        return distribution(samples, title, AxisSpec("error", "%", log=True), "nodes")
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON document."""
+        document: dict[str, object] = {
+            "schema": SCHEMA,
+            "dataset": self.dataset,
+            "method": self.method,
+            "features": self.features,
+            "split": self.split,
+            "rows": [row.to_dict() for row in self.rows],
+            "average": self.average.to_dict(),
+            "node_weighted": self.node_weighted.to_dict(),
+        }
+        if len(self.seeds) > 1:
+            document["seeds"] = list(self.seeds)
+        return document
+
+
+def percent_errors(predicted_j: Floats, table: NodeTable) -> Floats:
+    """100·|P−G|/G of every row, %; NaN where there is no prediction.
+
+    Args:
+        predicted_j: Prediction of every row, (rows,) or (seeds, rows), J.
+        table: The truth.
+    """
+    off = np.abs(predicted_j - table.energy_j) / table.energy_j
+    return np.asarray(100.0 * off, dtype=np.float64)
+
+
+def crossvalidate(
+    table: NodeTable,
+    make_method: Callable[[int], Method],
+    split: Split,
+    seeds: Sequence[int] = (0,),
+    *,
+    features: str = "all",
+    split_name: str = "model",
+    progress: Progress | None = None,
+    predict_rounds: PredictRounds | None = None,
+) -> CrossValidation:
+    """Predict every part of the data from the rest.
+
+    The method does not see the energy of what it predicts.
+
+    Args:
+        table: Measured trees.
+        make_method: A new method for a seed.
+        split: What is held out, round after round.
+        seeds: Errors are averaged over these.
+        features: For the record: what the method sees.
+        split_name: For the record: what the split is called.
+        progress: Called after every round of every seed with rounds done, rounds in
+            all, and what was held out.
+        predict_rounds: Predicts the rounds elsewhere, with the same method; None for
+            here, one after the other.
+
+    Raises:
+        UsageError: No seed.
+    """
+    if not seeds:
+        raise UsageError("cross-validation needs at least one seed")
+    folds = split(table)
+    asked = [Round(fold.held_out, fold, seed) for fold in folds for seed in seeds]
+    predict = predict_rounds or rounds_here(table, make_method)
+    found = predict(asked, progress)
+    rounds = [
+        _errors_of(table, fold, found[i * len(seeds) : (i + 1) * len(seeds)])
+        for i, fold in enumerate(folds)
+    ]
+    rows = tuple(map(_row, folds, rounds, _coverages(rounds)))
+    every = _Round(
+        np.concatenate([each.percent for each in rounds], axis=1),
+        np.concatenate([each.level for each in rounds]),
+        sum(each.unpredicted for each in rounds),
+    )
+    return CrossValidation(
+        table.name,
+        make_method(seeds[0]).name,
+        features,
+        split_name,
+        rows,
+        Errors.mean([row.errors for row in rows]),
+        every.errors(),
+        tuple(seeds),
+        {level: every.of_level(level) for level in LEVELS},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """Errors of the nodes that were held out.
+
+    Attributes:
+        percent: Seeds × nodes, %.
+        level: Kind of every node, an index into `KINDS`.
+        unpredicted: Nodes for which the method gave no number.
+    """
+
+    percent: Floats
+    level: npt.NDArray[np.int64]
+    unpredicted: int
+
+    def errors(self) -> Errors:
+        """Mean of every level over nodes, then over seeds."""
+        means = []
+        for level in LEVELS:
+            of_level = self.percent[:, self.level == KINDS.index(level)]
+            means.append(_mean([_mean(of_seed) for of_seed in of_level]))
+        return Errors(*means)
+
+    def of_level(self, level: str) -> Floats:
+        """Known errors of all nodes of a level with every seed, %, sorted."""
+        errors = self.percent[:, self.level == KINDS.index(level)].ravel()
+        found: Floats = np.sort(errors[~np.isnan(errors)])
+        return found
+
+
+def _thinned(errors: Floats) -> list[float]:
+    """At most so many of sorted values as a picture can show, the ends among them."""
+    if len(errors) <= MOST_DRAWN:
+        return [float(error) for error in errors]
+    chosen = np.linspace(0, len(errors) - 1, MOST_DRAWN).round().astype(np.int64)
+    return [float(error) for error in errors[chosen]]
+
+
+def _errors_of(table: NodeTable, fold: Fold, of_seeds: Sequence[Predicted]) -> _Round:
+    test = table.take(fold.test)
+    predicted_j = np.stack([each.energy_j for each in of_seeds])
+    unpredicted = int(np.isnan(predicted_j).any(axis=0).sum())
+    return _Round(percent_errors(predicted_j, test), test.kind, unpredicted)
+
+
+def _row(fold: Fold, held_out: _Round, coverage: Errors | None) -> Row:
+    return Row(fold.held_out, held_out.errors(), held_out.unpredicted, coverage)
+
+
+def _coverages(rounds: Sequence[_Round]) -> list[Errors | None]:
+    """Coverage of every round by intervals that the others set (cross-conformal)."""
+    if len(rounds) < 2:
+        return [None] * len(rounds)
+    needed = [_widths(each) for each in rounds]
+    return [
+        _covered(each, [w for j, w in enumerate(needed) if j != i])
+        for i, each in enumerate(rounds)
+    ]
+
+
+def _widths(held_out: _Round) -> Errors:
+    """Error that 90 % of the nodes of each level stay below, %."""
+    widths = []
+    for level in LEVELS:
+        errors = held_out.percent[:, held_out.level == KINDS.index(level)].ravel()
+        known = np.sort(errors[~np.isnan(errors)])
+        rank = min(math.ceil((len(known) + 1) * NOMINAL), len(known))
+        widths.append(float(known[rank - 1]) if len(known) else math.nan)
+    return Errors(*widths)
+
+
+def _covered(held_out: _Round, others: Sequence[Errors]) -> Errors:
+    """Part of the nodes of each level within the widest of the others' widths, %."""
+    parts = []
+    for level in LEVELS:
+        errors = held_out.percent[:, held_out.level == KINDS.index(level)].ravel()
+        widest = max((getattr(other, level) for other in others), default=math.nan)
+        parts.append(100.0 * _mean((errors <= widest).astype(np.float64)))
+    return Errors(*parts)
+
+
+def _mean(values: Sequence[float] | Floats) -> float:
+    """Mean of what is known; NaN where nothing is."""
+    known = np.asarray(values, dtype=np.float64)
+    known = known[~np.isnan(known)]
+    return float(known.mean()) if len(known) else math.nan

@@ -1,0 +1,304 @@
+"""A saved predictor against measured trees: errors, and how often intervals hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.dataset.table import NodeTable
+from irene.predict.exams.crossvalidation import LEVELS, Errors, percent_errors
+from irene.predict.learning.join import JoinedTree, Joiner
+from irene.predict.learning.saved_methods import SavedMethod
+from irene.predict.machines.predictor import Predictor
+from irene.predict.machines.serial.model import SerialModel
+from irene.predict.machines.specs.method import rows_alone_j
+from irene.predict.machines.specs.model import SpecsModel
+from irene.spec import RunSpec
+from irene.tree import KINDS
+
+__all__ = [
+    "SCHEMA",
+    "Evaluation",
+    "ModelRow",
+    "evaluate",
+    "evaluate_method",
+    "measured_rows_j",
+    "unmatched_paths",
+]
+
+SCHEMA = "irene.evaluation/1"
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """How well one model's trees were predicted.
+
+    Attributes:
+        model: Its name.
+        trees: How many there are.
+        outside: Trees that go beyond what the predictor was measured on; None where
+            it does not say what that is.
+        errors: Mean over the nodes of each level, %.
+        coverage: Part of each level's nodes inside their interval, 0 to 1; NaN where
+            there is none; None without intervals.
+        unpredicted: Nodes without a prediction.
+    """
+
+    model: str
+    trees: int
+    outside: int | None
+    errors: Errors
+    coverage: Errors | None
+    unpredicted: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in the JSON document."""
+        fields: dict[str, Any] = {"name": self.model, "trees": self.trees}
+        if self.outside is not None:
+            fields["outside_domain"] = self.outside
+        fields |= self.errors.to_dict()
+        if self.coverage is not None:
+            fields["coverage"] = self.coverage.to_dict()
+        return {**fields, "unpredicted": self.unpredicted}
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What came out.
+
+    Attributes:
+        dataset: Name of the data.
+        predictor: Name of the machine, and its predictor's version.
+        predicted_j: Prediction of every row of the data, J; NaN where there is none.
+        rows: One per model.
+        average: Mean over the models.
+        node_weighted: Mean over all nodes.
+        coverage: Part of all nodes of each level inside their interval; None without
+            intervals.
+        promised: Part that the predictor promises.
+        unknown: Models without a config, with the reason.
+    """
+
+    dataset: str
+    predictor: str
+    predicted_j: Floats
+    rows: tuple[ModelRow, ...]
+    average: Errors
+    node_weighted: Errors
+    coverage: Errors | None
+    promised: float | None
+    unknown: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document."""
+        coverage: dict[str, Any] = {}
+        if self.coverage is not None:
+            coverage["coverage"] = self.coverage.to_dict()
+            coverage["promised_coverage"] = self.promised
+        return {
+            "schema": SCHEMA,
+            "dataset": self.dataset,
+            "predictor": self.predictor,
+            "rows": [row.to_dict() for row in self.rows],
+            "average": self.average.to_dict(),
+            "node_weighted": self.node_weighted.to_dict(),
+            **coverage,
+            "unknown": dict(self.unknown),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Every measured row against its prediction."""
+
+    table: NodeTable
+    percent: Floats
+    inside: Floats | None = None
+    outside: Bools | None = None
+
+    def errors(self, rows: Bools) -> Errors:
+        return Errors(*(_mean(self.percent[rows & at]) for at in self._levels()))
+
+    def coverage(self, rows: Bools) -> Errors | None:
+        if self.inside is None:
+            return None
+        return Errors(*(_mean(self.inside[rows & at]) for at in self._levels()))
+
+    def _levels(self) -> list[Bools]:
+        return [self.table.kind == KINDS.index(level) for level in LEVELS]
+
+    def row(self, model: str) -> ModelRow:
+        trees = np.array([key.model == model for key in self.table.keys])
+        rows = trees[self.table.tree]
+        return ModelRow(
+            model,
+            int(trees.sum()),
+            None if self.outside is None else int((trees & self.outside).sum()),
+            self.errors(rows),
+            self.coverage(rows),
+            int(np.isnan(self.percent[rows]).sum()),
+        )
+
+    def evaluation(
+        self,
+        predictor: str,
+        predicted_j: Floats,
+        promised: float | None,
+        unknown: Mapping[str, str],
+    ) -> Evaluation:
+        rows = tuple(self.row(model) for model in self.table.models)
+        every = np.ones(len(self.table), dtype=np.bool_)
+        return Evaluation(
+            self.table.name,
+            predictor,
+            predicted_j,
+            rows,
+            Errors.mean([row.errors for row in rows]),
+            self.errors(every),
+            self.coverage(every),
+            promised,
+            unknown,
+        )
+
+
+def evaluate(
+    predictor: Predictor,
+    table: NodeTable,
+    joiner: Joiner,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Compare a predictor with measured trees.
+
+    A measured row is compared with what its node takes when it is run alone, as it was
+    measured, not with its part of a larger run.
+
+    Args:
+        predictor: What is examined.
+        table: Measured trees.
+        joiner: Matches them with traces.
+        progress: Told of every tree.
+    """
+    predicted_j = measured_rows_j(predictor.model, table, joiner, progress)
+    width, outside = _widths(predictor, table, joiner)
+    off = np.abs(np.log(predicted_j / table.energy_j))
+    inside = np.where(np.isnan(off), np.nan, off <= width)
+    return _Compared(
+        table, percent_errors(predicted_j, table), inside, outside
+    ).evaluation(
+        predictor.hardware.predictor or predictor.hardware.name,
+        predicted_j,
+        predictor.provenance.get("coverage"),
+        dict(joiner.unknown),
+    )
+
+
+def evaluate_method(saved: SavedMethod, table: NodeTable) -> Evaluation:
+    """Compare a saved method with measured trees; it has no intervals.
+
+    The method does not see the energy of what it predicts.
+
+    Args:
+        saved: What is examined.
+        table: Measured trees, with the features that the method needs.
+    """
+    blind = replace(table, energy_j=np.full(len(table), np.nan))
+    predicted_j = saved.method.predict(blind)
+    name = f"{saved.hardware.name} {saved.method.name} {saved.to_dict()['digest'][:8]}"
+    compared = _Compared(table, percent_errors(predicted_j, table))
+    return compared.evaluation(name, predicted_j, None, {})
+
+
+def measured_rows_j(
+    model: SpecsModel | SerialModel,
+    table: NodeTable,
+    joiner: Joiner,
+    progress: Progress | None = None,
+) -> Floats:
+    """What a machine takes for every measured row run alone, J.
+
+    Args:
+        model: The machine.
+        table: Measured trees.
+        joiner: Matches them with traces.
+        progress: Told of every tree.
+
+    Returns:
+        Energy of every row; NaN where no trace has the node.
+    """
+    result = np.full(len(table), np.nan)
+    for index, (key, rows) in enumerate(table.trees()):
+        if progress is not None:
+            progress(index, len(table.keys), f"{key.model} {key[1]} × {key[2]}")
+        joined = joiner.join(table, index)
+        if joined is None:
+            continue
+        result[rows] = rows_alone_j(model, joined)
+    return result
+
+
+def unmatched_paths(
+    table: NodeTable, joiner: Joiner, progress: Progress | None = None
+) -> dict[str, tuple[str, ...]]:
+    """Paths of measured nodes that no trace has, by model.
+
+    Models without a config are in `joiner.unknown` afterwards, and not here.
+
+    Args:
+        table: Measured trees.
+        joiner: Matches them with traces, and remembers the traces.
+        progress: Told of every tree.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for index, key in enumerate(table.keys):
+        if progress is not None:
+            progress(index, len(table.keys), f"{key.model} {key[1]} × {key[2]}")
+        joined = joiner.join(table, index)
+        if joined is not None and joined.unmatched:
+            found.setdefault(key.model, {}).update(dict.fromkeys(joined.unmatched))
+    return {model: tuple(paths) for model, paths in found.items()}
+
+
+def _widths(
+    predictor: Predictor, table: NodeTable, joiner: Joiner
+) -> tuple[Floats, Bools]:
+    """Half-width of every row's interval, and which trees go beyond the domain."""
+    width = np.full(len(table), np.nan)
+    outside = np.zeros(len(table.keys), dtype=np.bool_)
+    for index, (key, rows) in enumerate(table.trees()):
+        joined = joiner.join(table, index)
+        if joined is None:
+            continue
+        spec = RunSpec(key.model, batch_size=key.batch_size, seq_len=key.seq_len)
+        verdict = predictor.domain.judge(spec, joined.work.kernels)
+        outside[index] = verdict.is_outside
+        width[rows] = predictor.widths.of(
+            table.kind[rows],
+            _is_indirect(predictor.model, joined),
+            verdict.is_outside,
+            verdict.factor,
+        )
+    return width, outside
+
+
+def _is_indirect(model: SpecsModel | SerialModel, joined: JoinedTree) -> Bools:
+    """Which measured rows are of work that a machine was not measured on alone."""
+    places = np.maximum(joined.nodes, 0)
+    if isinstance(model, SerialModel):
+        return model.tree_energies(joined.tree, joined.work)[1][places]
+    return np.asarray(joined.work.counts[places].sum(axis=1) == 0)
+
+
+def _mean(values: Sequence[float] | Floats) -> float:
+    """Mean of what is known; NaN where nothing is."""
+    known = np.asarray(values, dtype=np.float64)
+    known = known[~np.isnan(known)]
+    return float(known.mean()) if len(known) else math.nan

@@ -1,0 +1,1 @@
+"""Learning a machine from measured trees."""

@@ -1,0 +1,225 @@
+"""Measured nodes matched with our own trace of the same model and size.
+
+Training and prediction then see the same features, and the functional ops that nobody
+measured are real work with rates of their own. `as_run` traces models as they were run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.dataset.table import NodeTable, TreeKey
+from irene.errors import UsageError
+from irene.predict.learning.as_run import OwnRun, trace_as_in_2021, trace_own
+from irene.predict.machines.serial.leaves import SerialWork, serial_work
+from irene.predict.machines.specs.work import MIB, Kernel, TreeWork
+from irene.tree import KINDS, ModelTree
+
+__all__ = ["JoinedTree", "Joiner"]
+
+Ints = npt.NDArray[np.int64]
+ML = KINDS.index("ml")
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedTree:
+    """A traced tree and where the measured nodes are in it.
+
+    Attributes:
+        tree: The trace, unfolded.
+        work: The work of its nodes.
+        nodes: Row in the trace for every measured row; -1 where nothing matches.
+        measured_as: Row in the trace of the node that was really run for a measured
+            primitive; the profiler reused measurements of equal type, FLOPs and bytes.
+        unmatched: Paths of measured rows that the trace does not have.
+        serial: The work of its nodes, if ops ran one after the other.
+    """
+
+    tree: ModelTree
+    work: TreeWork
+    nodes: Ints
+    measured_as: Ints
+    unmatched: tuple[str, ...]
+    serial: SerialWork | None = None
+
+
+@dataclass
+class Joiner:
+    """Traces models and matches them with measured trees; remembers both.
+
+    Attributes:
+        configs: Config files of models that the catalogue does not have, by name.
+        unknown: Models without a config, with the reason.
+        own: How this program ran the models; None for the data of 2021.
+    """
+
+    configs: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+    own: OwnRun | None = None
+    _traces: dict[TreeKey, tuple[ModelTree, TreeWork]] = field(default_factory=dict)
+    _serial: dict[TreeKey, SerialWork] = field(default_factory=dict)
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether the models ran one op after the other, as on a CPU."""
+        return self.own is not None and self.own.is_serial
+
+    def trace_all(self, keys: Iterable[TreeKey]) -> None:
+        """Trace models beforehand; those without a config are in `unknown` then."""
+        for key in keys:
+            traced = self._trace(key)
+            if traced is not None and self.is_serial and key not in self._serial:
+                self._serial[key] = serial_work(traced[0])
+
+    def untraced(self, table: NodeTable) -> list[TreeKey]:
+        """Which trees of a table have not been traced yet, each once."""
+        keys = dict.fromkeys(table.keys)
+        return [
+            k for k in keys if k not in self._traces and k.model not in self.unknown
+        ]
+
+    def take_over(self, other: Joiner) -> None:
+        """Remember what another one has traced in the same way."""
+        self._traces.update(other._traces)
+        self._serial.update(other._serial)
+        self.unknown.update(other.unknown)
+
+    def join(self, table: NodeTable, index: int) -> JoinedTree | None:
+        """Match one measured tree; None if its model has no config.
+
+        Args:
+            table: Measured trees.
+            index: Which of them.
+        """
+        key = table.keys[index]
+        traced = self._trace(key)
+        if traced is None:
+            return None
+        tree, work = traced
+        rows = range(int(table.starts[index]), int(table.starts[index + 1]))
+        nodes, unmatched = _match(table, rows, tree)
+        really_run = nodes
+        if self.own is None:
+            work = _as_measured(table, rows, nodes, tree, work)
+            really_run = _really_run(table, rows, nodes)
+        if self.is_serial and key not in self._serial:
+            self._serial[key] = serial_work(tree)
+        serial = self._serial.get(key)
+        return JoinedTree(tree, work, nodes, really_run, tuple(unmatched), serial)
+
+    def _trace(self, key: TreeKey) -> tuple[ModelTree, TreeWork] | None:
+        if key.model in self.unknown:
+            return None
+        if key not in self._traces:
+            try:
+                self._traces[key] = self._trace_anew(key, self.configs.get(key.model))
+            except UsageError as error:
+                self.unknown[key.model] = str(error)
+                return None
+        return self._traces[key]
+
+    def _trace_anew(
+        self, key: TreeKey, config: str | None
+    ) -> tuple[ModelTree, TreeWork]:
+        if self.own is not None:
+            return trace_own(key, config, self.own)
+        return trace_as_in_2021(key, config)
+
+
+def _match(
+    table: NodeTable, rows: Iterable[int], tree: ModelTree
+) -> tuple[Ints, list[str]]:
+    """Row of the trace for every measured row: by path, functions by their order."""
+    by_path: dict[str, int] = {}
+    functions: dict[tuple[str, str], list[int]] = {}
+    for node in tree.nodes():
+        if node.kind == "math":
+            continue
+        by_path.setdefault(node.path, node.row)
+        if node.kind == "ml" and node.parent is not None:
+            functions.setdefault((node.parent.path, node.op.lower()), []).append(
+                node.row
+            )
+    used: Counter[tuple[str, str]] = Counter()
+    found, unmatched = [], []
+    for row in rows:
+        scope, _, name = table.path[row].rpartition(".")
+        function = (scope, name.lower())
+        if table.path[row] in by_path:
+            found.append(by_path[table.path[row]])
+        elif used[function] < len(functions.get(function, ())):
+            found.append(functions[function][used[function]])
+            used[function] += 1
+        else:
+            found.append(-1)
+            unmatched.append(table.path[row])
+    return np.array(found, dtype=np.int64), unmatched
+
+
+def _really_run(table: NodeTable, rows: range, nodes: Ints) -> Ints:
+    """Of primitives of equal type, FLOPs and bytes, the first to run was measured."""
+    groups: dict[tuple[str, float, float], int] = {}
+    order = sorted(range(len(nodes)), key=lambda i: nodes[i])
+    measured = nodes.copy()
+    for i in order:
+        row = rows[i]
+        if table.kind[row] != ML or nodes[i] < 0:
+            continue
+        flops, moved = table.features["flops"][row], table.features["mem_bytes"][row]
+        first = groups.setdefault((table.op[row], flops, moved), int(nodes[i]))
+        measured[i] = first
+    return measured
+
+
+def _as_measured(
+    table: NodeTable, rows: range, nodes: Ints, tree: ModelTree, work: TreeWork
+) -> TreeWork:
+    """Correct lookups that the measured software did on more rows than ours.
+
+    The data says how many MiB a lookup returned; where our trace looks up one row per
+    position and the measured software one per token, theirs is what was run.
+    """
+    kernels = list(work.kernels)
+    counts = work.counts
+    for i, row in enumerate(rows):
+        if table.op[row] != "Embedding" or nodes[i] < 0:
+            continue
+        node = int(nodes[i])
+        traced = float(
+            np.prod(tree.signatures[tree.columns.signature[node]].outputs[0])
+        )
+        measured = table.features["mem_bytes"][row] * MIB / 4
+        if not measured > 1.5 * traced:
+            continue
+        width = tree.signatures[tree.columns.signature[node]].outputs[0][-1]
+        lookups = table.keys[int(table.tree[row])]
+        kernel = Kernel("embedding", (lookups.batch_size * lookups.seq_len, int(width)))
+        counts = counts.copy() if counts is work.counts else counts
+        kernels, counts = _swap(kernels, counts, tree, node, kernel)
+    return TreeWork(tuple(kernels), counts, work.stream_mib, work.calls)
+
+
+def _swap(
+    kernels: list[Kernel],
+    counts: npt.NDArray[np.float64],
+    tree: ModelTree,
+    node: int,
+    kernel: Kernel,
+) -> tuple[list[Kernel], npt.NDArray[np.float64]]:
+    """Replace the kernel of a primitive, in it and in everything above it."""
+    if kernel not in kernels:
+        kernels = [*kernels, kernel]
+        counts = np.hstack([counts, np.zeros((len(counts), 1))])
+    old = int(np.argmax(counts[node]))
+    new = kernels.index(kernel)
+    above = node
+    while above >= 0:
+        counts[above, old] -= 1
+        counts[above, new] += 1
+        above = int(tree.parents[above])
+    return kernels, counts

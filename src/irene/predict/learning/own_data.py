@@ -1,0 +1,122 @@
+"""Data that this program measured: the table, how it was run, and on what."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from irene.dataset import NodeTable, read_data
+from irene.dataset.configs import configs_beside
+from irene.dataset.formats.any_format import data_path, format_of
+from irene.dataset.formats.parquet import read_provenance
+from irene.dataset.store import Entry, Store, is_store
+from irene.errors import UsageError
+from irene.hardware import Hardware
+from irene.predict.learning.as_run import OwnRun
+from irene.predict.learning.join import Joiner
+from irene.spec import Attention, DType
+
+__all__ = ["Choice", "DataRead", "read_for_training"]
+
+OWN_FILE = re.compile(r"irene measure, (\w+), (\w+) attention, covers (.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which part of a store is meant.
+
+    Attributes:
+        hardware: Name of the machine; None if there is one only.
+        software: Versions, as `irene data show` prints them; None if there is one only.
+        allow_mixed: Whether measurements of different software may be mixed.
+        models: Only these; None for all.
+    """
+
+    hardware: str | None = None
+    software: str | None = None
+    allow_mixed: bool = False
+    models: tuple[str, ...] | None = None
+
+    def wants(self, entry: Entry) -> bool:
+        """Whether an entry of a store is of the models that are wanted."""
+        return self.models is None or entry.spec.model in self.models
+
+
+@dataclass(frozen=True, slots=True)
+class DataRead:
+    """Measured trees that a predictor can learn from.
+
+    Attributes:
+        table: The trees.
+        joiner: Traces them as they were run.
+        left_out: In words, what of the data was left out.
+        hardware: The machine, if the data tells.
+    """
+
+    table: NodeTable
+    joiner: Joiner
+    left_out: list[str]
+    hardware: Hardware | None = None
+
+
+def read_for_training(data: str | Path, choice: Choice | None = None) -> DataRead:
+    """Read measured trees, whichever form they are in.
+
+    Args:
+        data: Path or name of a store, a file or a folder.
+        choice: Which part of a store; None for all of it.
+
+    Raises:
+        UsageError: There is no such data, or a store has several machines or kinds of
+            run and nothing says which.
+        FormatError: It is damaged.
+    """
+    path = data_path(data)
+    if is_store(path):
+        return _read_store(path, choice or Choice())
+    if choice is not None and choice != Choice():
+        raise UsageError(f"{data} is no store: it has one machine and one software")
+    table, left_out = read_data(data)
+    configs = configs_beside(path, table.models)
+    own, hardware = None, None
+    if format_of(path) == "parquet":
+        own, hardware = _told_by_file(path)
+    return DataRead(table, Joiner(configs=configs, own=own), left_out, hardware)
+
+
+def _read_store(path: Path, choice: Choice) -> DataRead:
+    store = Store.open(path)
+    table = store.table(
+        choice.hardware,
+        software=choice.software,
+        where=choice.wants,
+        allow_mixed=choice.allow_mixed,
+    )
+    entry = next(
+        e
+        for e in store.entries()
+        if e.state == "measured" and e.hardware == table.name and choice.wants(e)
+    )
+    tree = next(store.trees(entry.hardware, lambda e: e.id == entry.id))
+    spec = entry.spec
+    device = tree.provenance.get("device", "cpu").partition(":")[0]
+    own = OwnRun(spec.dtype, spec.attention, device)
+    configs = configs_beside(path, table.models)
+    return DataRead(table, Joiner(configs=configs, own=own), [], entry.machine)
+
+
+def _told_by_file(path: Path) -> tuple[OwnRun | None, Hardware | None]:
+    """How and where a file of `irene measure --data` was measured."""
+    told = read_provenance(path)
+    match = OWN_FILE.fullmatch(told.source)
+    if match is None:
+        return None, None
+    dtype, attention, covers = match.groups()
+    known = dtype in get_args(DType) and attention in get_args(Attention)
+    if not known:
+        raise UsageError(f"{path}: unknown kind of run: {dtype}, {attention}")
+    name, _, description = told.hardware.partition(": ")
+    device = "cuda" if "gpu" in covers else "cpu"
+    return OwnRun(dtype, attention, device), Hardware(name, covers, description)  # type: ignore[arg-type]

@@ -1,0 +1,212 @@
+"""A fitted method in a file: data only, for trees whose features were measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from irene.dataset.table import NodeTable
+from irene.errors import FormatError, UsageError
+from irene.hardware import Hardware
+from irene.predict.exams.crossvalidation import crossvalidate
+from irene.predict.exams.rounds import PredictRounds, Progress
+from irene.predict.exams.splits import make_split
+from irene.predict.learning.join import Joiner
+from irene.predict.learning.learned_state import restore, state_of
+from irene.predict.machines.json_file import check_schema, digest_of, read_fields
+from irene.predict.machines.predictor import METHOD_SCHEMA
+from irene.predict.machines.specs.method import SpecsMethod
+from irene.predict.method import Method, make_method
+from irene.predict.paper.partial import PartialMethod
+from irene.whole_file import whole_file
+
+__all__ = [
+    "SavedMethod",
+    "is_saved_method",
+    "load_method",
+    "needs_traces",
+    "train_method",
+    "with_joiner",
+]
+
+SCHEMA = f"{METHOD_SCHEMA}1"
+LARGEST_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SavedMethod:
+    """A method, what it was made with, and what it was learned from.
+
+    Attributes:
+        method: Fitted.
+        options: What `make_method` takes: `features`, `seed`, and its own.
+        hardware: The machine whose trees it has seen.
+        provenance: Data, date, software, models, trees, held-out errors.
+    """
+
+    method: Method
+    options: Mapping[str, Any]
+    hardware: Hardware
+    provenance: Mapping[str, Any]
+
+    @property
+    def needs_traces(self) -> bool:
+        """Whether it matches measured trees with traces."""
+        return needs_traces(self.method)
+
+    def use(self, joiner: Joiner) -> None:
+        """Match trees with traces by this joiner, which knows the data's configs."""
+        with_joiner(self.method, joiner)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values, with a digest of the content."""
+        content = {
+            "schema": SCHEMA,
+            "method": self.method.name,
+            "options": dict(self.options),
+            "state": state_of(self.method),
+            "hardware": self.hardware.to_dict(),
+            "provenance": dict(self.provenance),
+        }
+        return {**content, "digest": digest_of(content)}
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file, whole or not at all.
+
+        Raises:
+            UsageError: It learned no finite numbers, or too many.
+        """
+        name = self.method.name
+        try:
+            text = json.dumps(self.to_dict(), allow_nan=False).encode()
+        except ValueError as error:
+            raise UsageError(
+                f"{name} has not learned finite numbers: try standardise=True or a "
+                "smaller learning_rate"
+            ) from error
+        if len(text) >= LARGEST_BYTES:
+            raise UsageError(
+                f"{name} takes {len(text):,} bytes, a file may have "
+                f"{LARGEST_BYTES:,}: choose a smaller degree"
+            )
+        with whole_file(Path(path)) as file:
+            file.write(text)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> SavedMethod:
+        """Read what `to_dict` wrote.
+
+        Raises:
+            FormatError: It is not a method, is damaged, or of a newer version.
+        """
+        check_schema(fields.get("schema"), SCHEMA)
+        content = {name: value for name, value in fields.items() if name != "digest"}
+        if fields.get("digest") != digest_of(content):
+            raise FormatError("damaged method: its content does not match its digest")
+        try:
+            options = dict(fields["options"])
+            method = make_method(fields["method"], **options)
+            restore(method, fields["state"])
+            hardware = Hardware.from_dict(fields["hardware"])
+            return cls(method, options, hardware, dict(fields["provenance"]))
+        except (
+            AttributeError,
+            KeyError,
+            TypeError,
+            UsageError,
+            ValueError,
+        ) as error:
+            raise FormatError(
+                f"not a method that this version knows: {type(error).__name__}: {error}"
+            ) from error
+
+
+def is_saved_method(path: str | Path) -> bool:
+    """Whether a file says that it is a method, of this version or another."""
+    try:
+        schema = read_fields(path).get("schema")
+    except (FormatError, UsageError):
+        return False
+    return str(schema).startswith(METHOD_SCHEMA)
+
+
+def load_method(path: str | Path) -> SavedMethod:
+    """Read a saved method.
+
+    Raises:
+        UsageError: The file cannot be opened.
+        FormatError: It is not a method, is damaged, or of a newer version.
+    """
+    fields = read_fields(path)
+    try:
+        return SavedMethod.from_dict(fields)
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from error
+
+
+def train_method(
+    table: NodeTable,
+    name: str,
+    options: Mapping[str, Any],
+    hardware: Hardware,
+    provenance: Mapping[str, Any],
+    joiner: Joiner | None = None,
+    progress: Progress | None = None,
+    predict_rounds: PredictRounds | None = None,
+) -> SavedMethod:
+    """Fit a method on all trees, and say how well it does with each model held out.
+
+    Args:
+        table: Measured trees.
+        name: A key of `METHODS`.
+        options: Of the method: `features`, `seed`, and its own.
+        hardware: The machine.
+        provenance: Where the data comes from; more is added.
+        joiner: Matches trees with traces, for the methods that need it.
+        progress: Told of every model that was held out.
+        predict_rounds: Holds them out elsewhere, with the same method; None for here,
+            one after the other.
+    """
+
+    def make(seed: int) -> Method:
+        method = make_method(name, **{**options, "seed": seed})
+        if joiner is not None:
+            with_joiner(method, joiner)
+        return method
+
+    seed = int(options.get("seed", 0))
+    method = make(seed).fit(table)
+    told = {
+        **provenance,
+        "method": name,
+        "models": list(table.models),
+        "trees": len(table.keys),
+        "measurements": len(np.unique(table.energy_j)),
+    }
+    if len(table.models) > 1:
+        result = crossvalidate(
+            *(table, make, make_split("model"), [seed]),
+            progress=progress,
+            predict_rounds=predict_rounds,
+        )
+        told["held_out_errors_percent"] = {"model": result.average.to_dict()}
+    return SavedMethod(method, dict(options), hardware, told)
+
+
+def needs_traces(method: Method) -> bool:
+    """Whether a method matches measured trees with traces."""
+    return isinstance(method, SpecsMethod | PartialMethod)
+
+
+def with_joiner(method: Method, joiner: Joiner) -> Method:
+    """The same method, which matches trees with traces by this joiner if by any."""
+    if isinstance(method, PartialMethod):
+        method.specs.joiner = joiner
+    elif isinstance(method, SpecsMethod):
+        method.joiner = joiner
+    return method

@@ -1,0 +1,1 @@
+"""Machines behind one shape: fitted ones, serial ones, data-centre GPUs."""

@@ -1,0 +1,155 @@
+"""From kernels to modules: elementwise work, the host, and what was not measured.
+
+A node's energy on the GPU is that of its kernels, plus the MiB it moves elementwise at
+one rate per kind. The host's share is what its calls take. All rates are non-negative
+and found in one convex problem, relative to the measured energies, robust to outliers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.predict.machines.specs.rates import BUSY_SHARE, relative_nnls, with_floor
+from irene.predict.machines.specs.work import STREAMS
+
+__all__ = ["Composition", "ParentData", "fit_composition"]
+
+Floats = npt.NDArray[np.float64]
+
+ROUNDS = 25
+SOFT = 0.01
+"""Relative error below which errors count as squares, above as they are."""
+HOST_PRIOR = 0.02
+"""How strongly host rates are held near zero where nothing tells them apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParentData:
+    """Measured nodes that have parts.
+
+    Attributes:
+        energy_j: Measured energy, J.
+        weight: How many nodes share the measurement, or a level's weight.
+        kernels_j: Energy of the node's kernels on the GPU, J.
+        stream_mib: Rows × `STREAMS`.
+        unmeasured_gflop: GFLOP in batched products of shapes never run alone.
+        kernel_host_j: Host's share of the kernels, J.
+        calls: Rows × (launches, views, module calls).
+    """
+
+    energy_j: Floats
+    weight: Floats
+    kernels_j: Floats
+    stream_mib: Floats
+    unmeasured_gflop: Floats
+    kernel_host_j: Floats
+    calls: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """Rates that make modules of kernels.
+
+    Attributes:
+        stream_j: J per MiB of each kind of elementwise work.
+        unmeasured_j: Extra J per GFLOP of batched products of unmeasured shapes.
+        launch_j: Host's J per launch that moves data.
+        view_j: Host's J per view.
+        module_j: Host's J per module call.
+    """
+
+    stream_j: Floats
+    unmeasured_j: float
+    launch_j: float
+    view_j: float
+    module_j: float
+
+    def gpu_j(self, data: ParentData) -> Floats:
+        """Energy on the GPU, J."""
+        streams: Floats = data.stream_mib @ self.stream_j
+        return data.kernels_j + streams + self.unmeasured_j * data.unmeasured_gflop
+
+    def host_j(self, data: ParentData) -> Floats:
+        """The host's share, J."""
+        rates = np.array([self.launch_j, self.view_j, self.module_j])
+        calls: Floats = data.calls @ rates
+        return data.kernel_host_j + calls
+
+    def total_j(self, data: ParentData) -> Floats:
+        """Energy of nodes run alone, J."""
+        return with_floor(self.gpu_j(data), self.host_j(data))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values."""
+        return {
+            "stream_j": dict(zip(STREAMS, self.stream_j.tolist(), strict=True)),
+            "unmeasured_j": self.unmeasured_j,
+            "launch_j": self.launch_j,
+            "view_j": self.view_j,
+            "module_j": self.module_j,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Composition:
+        """Read what `to_dict` wrote."""
+        return cls(
+            np.array([float(fields["stream_j"][name]) for name in STREAMS]),
+            float(fields["unmeasured_j"]),
+            float(fields["launch_j"]),
+            float(fields["view_j"]),
+            float(fields["module_j"]),
+        )
+
+
+def fit_composition(data: ParentData, launch_j: float) -> tuple[Composition, float]:
+    """Learn the rates.
+
+    Args:
+        data: What was measured.
+        launch_j: Host's J per launch, known from small kernels.
+
+    Returns:
+        The rates, and their mean relative error, weighted.
+    """
+    energy = data.energy_j
+    work = np.column_stack([data.stream_mib, data.unmeasured_gflop])
+    host = data.kernel_host_j + launch_j * data.calls[:, 0]
+    calls = data.calls[:, 1:]
+    prior = np.sqrt(data.weight.sum()) * HOST_PRIOR / max(launch_j, 1e-9)
+    ridge = np.hstack([np.zeros((2, work.shape[1])), prior * np.eye(2)])
+    free = np.ones(len(energy), dtype=np.bool_)
+    weight = np.sqrt(data.weight)
+    best: tuple[float, Composition] | None = None
+    for turn in range(ROUNDS):
+        share = np.where(free, 1.0, BUSY_SHARE)
+        columns = np.hstack([work * share[:, None], calls * (~free)[:, None]])
+        target = 1.0 - (share * data.kernels_j + np.where(free, 0.0, host)) / energy
+        scale = weight / energy
+        solution = relative_nnls(
+            np.vstack([columns * scale[:, None], ridge]),
+            np.append(target * weight, np.zeros(2)),
+        )
+        fitted = _composition(solution, data, launch_j)
+        error = np.sqrt((fitted.total_j(data) / energy - 1.0) ** 2 + SOFT**2)
+        loss = float((error * data.weight).sum() / data.weight.sum())
+        if best is None or loss < best[0]:
+            best = (loss, fitted)
+        gpu_j, host_j = fitted.gpu_j(data), fitted.host_j(data)
+        free = gpu_j >= host_j + BUSY_SHARE * gpu_j
+        weight = np.sqrt(data.weight / error) if turn else np.sqrt(data.weight)
+    assert best is not None
+    return best[1], best[0]
+
+
+def _composition(solution: Floats, data: ParentData, launch_j: float) -> Composition:
+    """Name the rates; a kind of work that was never seen gets a known kind's rate."""
+    stream_j = solution[: len(STREAMS)].copy()
+    slowest = max(stream_j[0], stream_j[1])
+    stream_j[~data.stream_mib.any(axis=0)] = slowest
+    unmeasured, view_j, module_j = solution[len(STREAMS) :].tolist()
+    return Composition(stream_j, unmeasured, launch_j, view_j, module_j)

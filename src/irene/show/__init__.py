@@ -1,0 +1,1 @@
+"""Trees, ledgers and answers for people: text, tables, pages, notebooks, pictures."""

@@ -1,0 +1,1 @@
+"""What notebooks show of trees, ledgers and comparisons."""

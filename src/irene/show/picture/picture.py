@@ -1,0 +1,220 @@
+"""Picture: a drawing that carries the numbers behind it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from irene.errors import UsageError
+from irene.show.picture.colours import Theme, colours, style_sheet
+from irene.show.picture.shapes import Shape, clean, pixels
+from irene.whole_file import whole_file
+
+__all__ = ["FONTS", "SUFFIXES", "Picture", "Value", "check_drawable", "in_a_column"]
+
+Value = str | float | int | None
+FONTS = (
+    "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', 'Noto Sans', 'Open Sans', "
+    "Roboto, Ubuntu, Cantarell, sans-serif"
+)
+SUFFIXES = (".svg", ".png", ".html")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A finished drawing and the table that was drawn.
+
+    Attributes:
+        title: What it shows.
+        width: Of the whole picture, px.
+        height: Of the whole picture, px.
+        shapes: What is drawn, the lowest first.
+        columns: Names of the columns of the table.
+        rows: What was drawn, a row for each value.
+        description: More about it, for those who cannot see it.
+        notes: What a reader should know: values that could not be drawn, and so on.
+    """
+
+    title: str
+    width: float
+    height: float
+    shapes: tuple[Shape, ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    description: str = ""
+    notes: tuple[str, ...] = ()
+
+    def svg(self, theme: Theme = "auto") -> str:
+        """The picture as SVG text that needs nothing else.
+
+        Args:
+            theme: `auto` follows the reader's choice of light or dark on screen, and
+                is light on paper; `light` and `dark` are so everywhere.
+
+        Raises:
+            UsageError: There is no such theme.
+        """
+        palette = colours("light" if theme == "auto" else theme)
+        size = f"{pixels(self.width)} {pixels(self.height)}"
+        ground = Shape("rect", {"width": "100%", "height": "100%"}, "paper")
+        shapes = (ground, *self.shapes)
+        roles = set().union(*(shape.roles() for shape in shapes))
+        style = f"<style>{style_sheet(roles)}</style>" if theme == "auto" else ""
+        told = " ".join(filter(None, (self.description, *self.notes)))
+        lines = [
+            '<svg xmlns="http://www.w3.org/2000/svg" class="irene-picture" role="img" '
+            f'viewBox="0 0 {size}" width="{pixels(self.width)}" '
+            f'height="{pixels(self.height)}" font-family="{FONTS}" '
+            f'style="max-width:100%;height:auto">',
+            f"<title>{clean(self.title)}</title>",
+            f"<desc>{clean(told)}</desc>" if told else "",
+            style,
+            *(shape.svg(palette) for shape in shapes),
+            "</svg>",
+        ]
+        return "\n".join(filter(None, lines)) + "\n"
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows."""
+        return self.svg()
+
+    def csv(self) -> str:
+        """The table that was drawn, as CSV; numbers in full."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows([_cell(value) for value in row] for row in self.rows)
+        return text.getvalue()
+
+    def html(self) -> str:
+        """The picture and its table as one page that loads nothing."""
+        head = "".join(f"<th>{clean(name)}</th>" for name in self.columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{clean(_cell(v))}</td>" for v in row) + "</tr>\n"
+            for row in self.rows
+        )
+        notes = "".join(f"<p>{clean(note)}</p>\n" for note in self.notes)
+        return (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{clean(self.title)}</title>\n<style>{_PAGE}</style>\n</head>\n"
+            f"<body>\n{self.svg()}{notes}<details><summary>The numbers</summary>\n"
+            f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n"
+            "</table>\n</details>\n</body>\n</html>\n"
+        )
+
+    def png(self, scale: float = 2.0, theme: Theme = "light") -> bytes:
+        """The picture as PNG.
+
+        Args:
+            scale: Pixels of the image for each of the picture.
+            theme: `light` or `dark`; an image cannot follow the reader.
+
+        Raises:
+            MissingExtraError: The renderer is not installed.
+            UsageError: This machine has no font.
+        """
+        from irene.show.picture.png import rendered
+
+        return rendered(self.svg("light" if theme == "auto" else theme), scale)
+
+    def save(self, path: Path | str) -> tuple[Path, Path]:
+        """Write the picture, and its table as CSV beside it.
+
+        Args:
+            path: Ends in `.svg`, `.png` or `.html`.
+
+        Returns:
+            The two files.
+
+        Raises:
+            UsageError: It ends in something else, or cannot be written.
+            MissingExtraError: For a PNG, the renderer is not installed.
+        """
+        path = Path(path)
+        suffix = _suffix(path)
+        if suffix == ".png":
+            content = self.png()
+        else:
+            text = self.svg() if suffix == ".svg" else self.html()
+            content = text.encode("utf-8")
+        table = path.with_suffix(".csv")
+        for file, data in ((path, content), (table, self.csv().encode("utf-8"))):
+            with whole_file(file) as out:
+                out.write(data)
+        return path, table
+
+
+def check_drawable(path: Path) -> None:
+    """Refuse now what could not be drawn later, after a long run.
+
+    Raises:
+        UsageError: It ends in something else than `.svg`, `.png` or `.html`, or this
+            machine has no font for a PNG.
+        MissingExtraError: For a PNG, the renderer is not installed.
+    """
+    if _suffix(path) == ".png":
+        Picture("", 1, 1, (), (), ()).png(1)
+
+
+def _suffix(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise UsageError(
+            f"cannot draw {path.name!r}: its name must end in .svg, .png or .html"
+        )
+    return suffix
+
+
+_PAGE = (
+    ":root{color-scheme:light dark}body{margin:1.5rem auto;padding:0 1rem;"
+    "max-width:70rem;font:15px/1.45 system-ui,sans-serif;background:#fff;color:#222}"
+    "@media screen and (prefers-color-scheme:dark)"
+    "{body{background:#171615;color:#eceae6}}"
+    "table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
+    "th,td{padding:.15rem .8rem .15rem 0;text-align:left}"
+)
+
+
+def _cell(value: Value) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        # What no UTF-8 file could hold becomes a question mark.
+        return value.encode("utf-8", "replace").decode("utf-8")
+    return repr(float(value)) if isinstance(value, float) else str(value)
+
+
+def in_a_column(title: str, pictures: Sequence[Picture]) -> Picture:
+    """Pictures below each other as one.
+
+    The tables become one with a first column that names the picture.
+
+    Args:
+        title: Of the whole.
+        pictures: At least one.
+    """
+    shapes, height = [], 0.0
+    for picture in pictures:
+        place = {"transform": f"translate(0 {pixels(height)})"}
+        shapes.append(Shape("g", place, inside=picture.shapes))
+        height += picture.height
+    columns = list(dict.fromkeys(name for p in pictures for name in p.columns))
+    rows = [
+        (p.title, *(dict(zip(p.columns, row, strict=True)).get(n) for n in columns))
+        for p in pictures
+        for row in p.rows
+    ]
+    return Picture(
+        title,
+        max(picture.width for picture in pictures),
+        height,
+        tuple(shapes),
+        ("picture", *columns),
+        tuple(rows),
+        " ".join(filter(None, (p.description for p in pictures))),
+        tuple(note for p in pictures for note in p.notes),
+    )

@@ -1,0 +1,199 @@
+"""What is in a report, and why something is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from irene.analyse.accuracy_table import published_accuracies
+from irene.analyse.bottlenecks import Bottlenecks, find_bottlenecks
+from irene.analyse.costs import Costing, cost_of
+from irene.analyse.grid import Progress, WhatIf, what_if
+from irene.analyse.pareto import TradeOff, trade_off
+from irene.analyse.parts import NO_ENERGY
+from irene.analyse.suggest import Advice, suggestions
+from irene.analyse.variant import Variant
+from irene.errors import UsageError
+from irene.show.headline import energy_per_unit
+from irene.tree import ModelTree
+
+if TYPE_CHECKING:
+    from irene.predict.machines.predictor import Predictor
+
+__all__ = ["PARTS", "PREDICTED_PARTS", "Report", "make_report"]
+
+PARTS = ("bottlenecks", "sizes", "trade-off", "suggestions")
+"""Parts of a report that can be left out."""
+PREDICTED_PARTS = PARTS[1:]
+"""Parts that need predictions of other sizes or models."""
+BATCHES = (1, 2, 4, 8, 16, 32)
+LENGTHS = (32, 64, 128, 256, 384, 512)
+SAVED = (
+    "this report is of a saved tree, and other sizes and models need a predictor: "
+    "`irene report TREE.json --on NAME` has one"
+)
+AS_ASKED = "left out as asked"
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything about one tree.
+
+    Attributes:
+        tree: The tree.
+        costing: Kilowatt-hours, money, CO₂e; None without energy.
+        bottlenecks: Where the energy goes.
+        sizes: Energy over batch size, and over length where there is one.
+        trade_off: Published accuracies on SST-2 against energy.
+        advice: What to change.
+        predictor: What made the tree's energy, where it is known here.
+        predicted_for: Machine of other sizes, models and suggestions, "" for none.
+        left_out: Why a part is not there, by its name.
+    """
+
+    tree: ModelTree
+    costing: Costing | None
+    bottlenecks: Bottlenecks | None
+    sizes: tuple[WhatIf, ...]
+    trade_off: TradeOff | None
+    advice: Advice | None
+    predictor: Predictor | None
+    predicted_for: str
+    left_out: Mapping[str, str]
+
+
+def make_report(
+    tree: ModelTree,
+    base: Variant | None = None,
+    *,
+    without: Collection[str] = (),
+    cost: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Ask everything about a tree that can be asked.
+
+    Args:
+        tree: Predicted, measured, accounted, or traced only.
+        base: The model that is predicted at other sizes; None for a tree alone.
+        without: Parts not to make, of `PARTS`.
+        cost: Arguments of `cost_of`: price_per_kwh, region, pue, per_day.
+        progress: Told what is being done.
+
+    Raises:
+        UsageError: There is no such part, or a cost is impossible.
+    """
+    unknown = sorted(set(without) - set(PARTS))
+    if unknown:
+        raise UsageError(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+    has_energy = tree.energy_of(0) is not None
+    making = _Making(tree, base, without, progress)
+    return Report(
+        tree,
+        cost_of(tree, **(cost or {})) if has_energy else None,
+        making.part("bottlenecks", lambda: find_bottlenecks(tree)),
+        making.part("sizes", making.sizes) or (),
+        making.part("trade-off", making.trade_off),
+        making.part("suggestions", making.advice),
+        _predictor_of(tree, base),
+        base.on if base else "",
+        making.left_out,
+    )
+
+
+class _Making:
+    """The parts one by one, and why some are not made."""
+
+    def __init__(
+        self,
+        tree: ModelTree,
+        base: Variant | None,
+        without: Collection[str],
+        progress: Progress | None,
+    ) -> None:
+        self.tree = tree
+        self.base = base
+        self.without = without
+        self.progress = progress
+        self.left_out: dict[str, str] = {}
+
+    def part(self, name: str, make: Callable[[], Found]) -> Found | None:
+        """A part, or None with the reason noted."""
+        reason = self._reason(name)
+        if reason is None:
+            try:
+                return make()
+            except UsageError as error:
+                reason = str(error)
+        self.left_out[name] = reason
+        return None
+
+    def _reason(self, name: str) -> str | None:
+        if name in self.without:
+            return AS_ASKED
+        if name in PREDICTED_PARTS:
+            return SAVED if self.base is None else None
+        return NO_ENERGY if self.tree.energy_of(0) is None else None
+
+    def sizes(self) -> tuple[WhatIf, ...]:
+        base = self._base()
+        phase = base.run.get("phase") or "forward"
+        length = "context_len" if phase == "decode" else "seq_len"
+        here = {"batch_size": base.batch_size, "seq_len": base.seq_len}
+        here["context_len"] = int(base.run.get("context_len") or base.seq_len)
+        wanted: list[tuple[str, Sequence[int]]] = [("batch_size", BATCHES)]
+        if _reads_tokens(self.tree):
+            wanted.append((length, LENGTHS))
+        return tuple(
+            what_if(base, {name: sorted({*values, here[name]})}, self._telling("sizes"))
+            for name, values in wanted
+        )
+
+    def trade_off(self) -> TradeOff:
+        base = self._base()
+        phase = base.run.get("phase") or "forward"
+        if phase != "forward" or not _reads_tokens(self.tree):
+            what = "reads no text" if phase == "forward" else f"is a {phase} run"
+            raise UsageError(
+                f"the table has scores of models that read a sentence; this {what}"
+            )
+        kept = ("batch_size", "seq_len", "dtype", "attention", "limits")
+        run = {name: base.run[name] for name in kept if name in base.run}
+        rows = published_accuracies()
+        return trade_off(rows, run, base.on, progress=self._telling("trade-off"))
+
+    def advice(self) -> Advice:
+        return suggestions(self._base(), self._telling("suggestions"))
+
+    def _base(self) -> Variant:
+        assert self.base is not None
+        return self.base
+
+    def _telling(self, part: str) -> Progress | None:
+        if self.progress is None:
+            return None
+        tell = self.progress
+        return lambda done, total, what: tell(done, total, f"{part}, {what}")
+
+
+def _reads_tokens(tree: ModelTree) -> bool:
+    """Whether the model reads sequences of tokens."""
+    return any(unit == "token" for unit, _ in energy_per_unit(tree))
+
+
+def _predictor_of(tree: ModelTree, base: Variant | None) -> Predictor | None:
+    """The predictor that made a tree's energy, if it is one that is at hand."""
+    from irene.predict.machines.finding import find_trained, is_gpu, known_predictors
+
+    hardware, energy = tree.hardware, tree.energy_of(0)
+    if hardware is None or energy is None or energy.source != "predicted":
+        return None
+    places = [base.on] if base and not is_gpu(base.on) else []
+    places += [hardware.name] if hardware.name in known_predictors() else []
+    for place in places:
+        predictor = find_trained(place)
+        if predictor.hardware.predictor == hardware.predictor:
+            return predictor
+    return None

@@ -1,0 +1,43 @@
+"""Engines: this machine, a Ray cluster, a Slurm cluster, behind one Protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from irene.work.engines.engine import Engine
+from irene.work.engines.local import LocalEngine
+from irene.work.engines.ray_engine import RayEngine, RaySettings
+from irene.work.engines.slurm_engine import SlurmEngine, SlurmSettings
+
+__all__ = ["Engine", "EngineKind", "EngineSettings", "make_engine"]
+
+EngineKind = Literal["local", "ray", "slurm"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Where the runs of a sweep are measured.
+
+    Attributes:
+        kind: `local`, `ray` or `slurm`.
+        ray: What a task needs of a Ray cluster.
+        slurm: What a job needs of a Slurm cluster.
+    """
+
+    kind: EngineKind = "local"
+    ray: RaySettings = field(default_factory=RaySettings)
+    slurm: SlurmSettings = field(default_factory=SlurmSettings)
+
+
+def make_engine(settings: EngineSettings) -> Engine:
+    """The engine that a sweep asks for; not open yet.
+
+    Raises:
+        MissingExtraError: What it needs is not installed.
+    """
+    if settings.kind == "ray":
+        return RayEngine(settings.ray)
+    if settings.kind == "slurm":
+        return SlurmEngine(settings.slurm)
+    return LocalEngine()

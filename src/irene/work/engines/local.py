@@ -1,0 +1,74 @@
+"""LocalEngine: this machine, one task at a time unless more are asked for."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Self
+
+from irene.work.child import Child
+from irene.work.task import Outcome, Task
+
+__all__ = ["LocalEngine"]
+
+POLL_S = 0.02
+
+
+class LocalEngine:
+    """Runs every task in a process of its own, in the order they come.
+
+    Args:
+        jobs: How many run at a time. Tasks that measure must be alone on the machine:
+            more than one is for tasks that only compute.
+    """
+
+    name = "local"
+
+    def __init__(self, jobs: int = 1) -> None:
+        self.window = jobs
+        self._waiting: deque[Task] = deque()
+        self._children: list[Child] = []
+
+    def submit(self, task: Task) -> None:
+        """Take a task; it begins when those before it have ended."""
+        self._waiting.append(task)
+        self._start()
+
+    def _start(self) -> None:
+        while len(self._children) < self.window and self._waiting:
+            self._children.append(Child(self._waiting.popleft()))
+
+    def wait(self, timeout_s: float) -> list[Outcome]:
+        """The outcomes of the tasks that run, of those that end in time."""
+        if not self._children:
+            time.sleep(timeout_s)
+            return []
+        until_s = time.monotonic() + timeout_s
+        while True:
+            found = self._ended()
+            left_s = until_s - time.monotonic()
+            if found or left_s <= 0:
+                self._start()
+                return found
+            time.sleep(min(POLL_S, left_s))
+
+    def _ended(self) -> list[Outcome]:
+        """Outcomes of children that have ended, which are forgotten."""
+        polled = [(child, child.poll()) for child in self._children]
+        self._children = [child for child, outcome in polled if outcome is None]
+        return [outcome for _, outcome in polled if outcome is not None]
+
+    def cancel(self) -> None:
+        """End the tasks that run, and forget the others."""
+        self._waiting.clear()
+        for child in self._children:
+            child.end()
+        self._children.clear()
+
+    def __enter__(self) -> Self:
+        """Nothing to get ready."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the tasks that run."""
+        self.cancel()

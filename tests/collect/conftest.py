@@ -1,0 +1,57 @@
+"""Collections of made-up runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from irene.collect.collection_plan import Known, plan_collection
+from irene.collect.collection_report import Report, Step
+from irene.collect.collector import Collector
+from irene.collect.sweep import Measurement, Sweep
+from irene.dataset.store import Store
+from irene.spec import RunSpec
+from irene.work.engines.engine import Engine
+from irene.work.engines.local import LocalEngine
+
+from .made_up_work import FORM, LOG, MadeUpWork, write_form
+
+
+@pytest.fixture
+def log(monkeypatch, tmp_path) -> Path:
+    """Where made-up work says what it does; processes of their own find it."""
+    root = Path(__file__).resolve().parents[2]
+    monkeypatch.setenv("PYTHONPATH", str(root))
+    monkeypatch.setenv(LOG, str(tmp_path / "log"))
+    monkeypatch.setenv(FORM, str(tmp_path / "form.json"))
+    write_form(tmp_path / "form.json")
+    return tmp_path / "log"
+
+
+def made_up_sweep(*models: str, lengths: int = 1, **how) -> Sweep:
+    specs = [RunSpec(m, seq_len=n) for n in range(1, lengths + 1) for m in models]
+    return Sweep("made-up", tuple(specs), "lab", Measurement("quick", **how))
+
+
+def collect(
+    sweep: Sweep,
+    path: Path,
+    engine: Engine | None = None,
+    listener: Callable[[Step], None] | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    retry_failed: bool = False,
+) -> Report:
+    work = MadeUpWork()
+    known = Known(Store.open(path, create=True), sweep.machine)
+    plan = plan_collection(sweep, known, work, retry_failed=retry_failed)
+    with engine or LocalEngine() as where:
+        return Collector(plan, path, where, work, listener, stop).run()
+
+
+def runs_in(path: Path, state: str = "measured") -> Counter[str]:
+    """How many entries of each run a store has."""
+    entries = Store.open(path).entries()
+    return Counter(e.spec.digest for e in entries if e.state == state)

@@ -1,0 +1,134 @@
+"""Work that takes no time: trees whose energies follow from their sizes.
+
+Its functions are tasks: processes of their own import this module by its name. They
+start quickly as they import little; the form of a result is made beforehand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from irene.errors import UsageError
+from irene.spec import RunSpec
+
+if TYPE_CHECKING:
+    from irene.measure.protocol import MeasureProtocol
+
+FORM = "MADE_UP_FORM"
+LOG = "MADE_UP_LOG"
+SLEEP = "MADE_UP_SLEEP_S"
+CLOCK = "MADE_UP_CLOCK_S"
+TORCH = "MADE_UP_TORCH"
+DESK = "MADE_UP_DESK"
+
+
+class MadeUpWork:
+    """What a collector needs to know of it."""
+
+    call = "tests.collect.made_up_work:measure_made_up"
+
+    def resolve(self, spec: RunSpec) -> RunSpec:
+        if spec.model == "nobody":
+            raise UsageError("no model 'nobody'")
+        return spec
+
+    def guess_s(
+        self, specs: Sequence[RunSpec], protocol: MeasureProtocol, device: str
+    ) -> dict[str, float]:
+        return {spec.digest: spec.tokens / 100 for spec in specs}
+
+
+def write_form(path: Path) -> None:
+    """The result of a run of one token, to be filled in."""
+    import numpy as np
+
+    from irene.collect.point import Measured
+    from irene.dataset.store import Origin
+    from irene.hardware import Hardware
+    from irene.tree import EnergyColumns, TreeBuilder
+
+    builder = TreeBuilder()
+    model = builder.add(-1, "", "model", "Model")
+    builder.add(model, "fc", "ml", "Linear", flops=1)
+    tree = builder.build(spec=RunSpec("a"))
+    joules = np.array([3.0, 1.0])
+    source = np.zeros(2, np.uint8)
+    energy = EnergyColumns(joules, joules, joules, source, "made up")
+    known = tree.with_energy(energy, Hardware("lab", "wall", "a desk"))
+    path.write_bytes(Measured(known, Origin.of_tree(known)).to_bytes())
+
+
+def note(words: str) -> None:
+    """Add a line to the log, whole whoever else does."""
+    handle = os.open(os.environ[LOG], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(handle, f"{words}\n".encode())
+    os.close(handle)
+
+
+def noted(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def trouble(model: str) -> None:
+    """What some models do."""
+    if model == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if model == "hang":
+        time.sleep(600)
+    if model == "oom":
+        raise MemoryError("of 8 GiB")
+    if model == "cuda-oom":
+        raise RuntimeError("CUDA error: out of memory")
+    if model == "refuse":
+        raise UsageError("a forward pass needs tokens")
+    if model == "exit":
+        os.write(2, b"warming up\nSegmentation of something\n")
+        os._exit(3)
+
+
+def measure_made_up(argument: Mapping[str, Any]) -> bytes:
+    """A tree whose energies follow from the run."""
+    spec = RunSpec.from_dict(argument["spec"])
+    note(f"begin {spec.digest} {os.getpid()}")
+    trouble(spec.model)
+    began_s = time.monotonic()
+    time.sleep(float(os.environ.get(SLEEP, "0")))
+    os.write(1, b"what the work prints is no answer\n")
+    document = json.loads(Path(os.environ[FORM]).read_bytes())
+    tree, origin = document["tree"], document["origin"]
+    if spec.model != "other-run":
+        tree["spec"] = spec.to_dict()
+    _multiply(tree["tree"], spec.tokens)
+    where = {"name": argument["machine"], "description": os.environ.get(DESK, "a desk")}
+    tree["hardware"].update(where)
+    origin["hardware"].update(where)
+    off = timedelta(seconds=float(os.environ.get(CLOCK, "0")))
+    origin["finished"] = (datetime.now(UTC) + off).isoformat()
+    origin["duration_s"] = time.monotonic() - began_s
+    origin["software"] = {"torch": os.environ.get(TORCH, "1.0")}
+    note(f"end {spec.digest} {os.getpid()}")
+    return json.dumps(document).encode()
+
+
+def _multiply(node: dict[str, Any], factor: int) -> None:
+    for name in ("energy_j", "low_j", "high_j", "own_j"):
+        node[name] *= factor
+    for child in node["children"]:
+        _multiply(child, factor)
+
+
+def echo(argument: Mapping[str, Any]) -> bytes:
+    """For tests of engines alone."""
+    note(f"begin {argument['words']} {os.getpid()}")
+    time.sleep(argument.get("sleep_s", 0.0))
+    while not Path(argument.get("until", "/")).exists():
+        time.sleep(0.01)
+    note(f"end {argument['words']} {os.getpid()}")
+    return str(argument["words"]).encode()

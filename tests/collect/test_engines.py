@@ -1,0 +1,252 @@
+"""The engines: the same tasks, the same results, wherever they run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from irene.dataset.store import Store
+from irene.errors import UsageError
+from irene.work.child import Child, run_task
+from irene.work.engines.engine import Engine
+from irene.work.engines.local import LocalEngine
+from irene.work.engines.ray_engine import RayEngine, RaySettings
+from irene.work.engines.slurm_engine import SlurmEngine, SlurmSettings
+from irene.work.lock import alone_on
+from irene.work.task import Outcome, Task, find_work
+
+from .conftest import collect, made_up_sweep
+from .made_up_work import noted
+
+ECHO = "tests.collect.made_up_work:echo"
+
+
+def task(words: str, **argument) -> Task:
+    return Task(words, ECHO, {"words": words, **argument})
+
+
+def all_outcomes(engine: Engine, count: int) -> list[Outcome]:
+    found: list[Outcome] = []
+    while len(found) < count:
+        found += engine.wait(1.0)
+    return found
+
+
+def test_a_task_survives_its_way_to_another_machine():
+    one = Task("a", ECHO, {"words": "×", "n": [1, None]}, 2.5)
+    assert Task.from_json(one.to_json()) == one
+
+
+@pytest.mark.parametrize("path", ["no.such:thing", "json:nothing", "json", "json:"])
+def test_a_function_that_is_not_there_is_refused(path):
+    with pytest.raises(UsageError, match="no function"):
+        find_work(path)
+
+
+def test_local_tasks_run_one_at_a_time(log):
+    with LocalEngine() as engine:
+        for words in "abc":
+            engine.submit(task(words, sleep_s=0.05))
+        outcomes = all_outcomes(engine, 3)
+    assert [o.payload for o in outcomes] == [b"a", b"b", b"c"]
+    assert outcomes[0].place["host"]
+    assert outcomes[0].place["torch"][0].isdigit()
+    kinds = [line.split()[0] for line in noted(log)]
+    assert kinds == ["begin", "end"] * 3
+    assert len({line.split()[2] for line in noted(log)}) == 3
+
+
+def test_what_is_cancelled_ends(log):
+    with LocalEngine() as engine:
+        engine.submit(task("long", sleep_s=600))
+        while not noted(log):
+            assert engine.wait(0.01) == []
+        engine.cancel()
+        assert engine.wait(0.0) == []
+    pid = int(noted(log)[0].split()[2])
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_child_ends_with_its_parent(log):
+    code = (
+        "import os, signal, time\n"
+        "from irene.work.child import Child\n"
+        "from irene.work.task import Task\n"
+        f"Child(Task('a', {ECHO!r}, {{'words': 'a', 'sleep_s': 600}}))\n"
+        "while not os.path.exists(os.environ['MADE_UP_LOG']): time.sleep(0.01)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    child = Path(f"/proc/{noted(log)[0].split()[2]}")
+    until_s = time.monotonic() + 30
+    while child.exists() and time.monotonic() < until_s:
+        time.sleep(0.01)
+    assert not child.exists()
+
+
+def test_a_task_in_a_broken_child_is_told():
+    outcome = run_task(Task("a", "no.such:thing", {}))
+    assert outcome.fault == "refused"
+    assert "no function 'no.such:thing'" in outcome.problem
+
+
+def test_one_process_at_a_time_has_a_device_and_a_killed_one_leaves_it(log, tmp_path):
+    code = (
+        "import sys, time\n"
+        "from irene.work.lock import alone_on\n"
+        "with alone_on('test-device'):\n"
+        "    print('mine', flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        first.stdout.readline()
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as second:
+            assert second.stdout is not None
+            os.set_blocking(second.stdout.fileno(), False)
+            time.sleep(0.3)
+            assert not second.stdout.read()
+            first.kill()
+            os.set_blocking(second.stdout.fileno(), True)
+            assert second.stdout.readline() == b"mine\n"
+            second.kill()
+    with alone_on("test-device"):
+        pass
+
+
+# Slurm ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def slurm(tmp_path) -> SlurmSettings:
+    pytest.importorskip("submitit", reason="needs pip install 'irene-energy[slurm]'")
+    return SlurmSettings(cluster="local", folder=str(tmp_path / "jobs"), retries=1)
+
+
+def test_slurm_jobs_run_tasks(log, slurm):
+    with SlurmEngine(slurm) as engine:
+        assert engine.window == 1
+        engine.submit(task("a"))
+        engine.submit(Task("b", "no.such:thing", {}))
+        outcomes = {o.task: o for o in all_outcomes(engine, 2)}
+    assert outcomes["a"].payload == b"a"
+    assert outcomes["b"].fault == "refused"
+
+
+def test_a_slurm_job_whose_machine_goes_away_is_submitted_again(
+    log, slurm, monkeypatch
+):
+    # How long submitit waits for a result that a slow file system may still bring.
+    monkeypatch.setattr("submitit.core.core.Job._results_timeout_s", 1)
+    with SlurmEngine(slurm) as engine:
+        engine.submit(task("a", sleep_s=1.0))
+        while not noted(log):
+            engine.wait(0.05)
+        engine._jobs[0].handle.cancel()
+        outcomes = all_outcomes(engine, 1)
+    assert outcomes[0].payload == b"a"
+    assert len([line for line in noted(log) if "begin" in line]) == 2
+
+
+# Ray --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory) -> Iterator[object]:
+    """A head and two machines of the kind `lab`, in one test."""
+    ray = pytest.importorskip("ray", reason="needs pip install 'irene-energy[ray]'")
+    utils = pytest.importorskip("ray.cluster_utils")
+    root = str(Path(__file__).resolve().parents[2])
+    folder = tmp_path_factory.mktemp("ray")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", root)
+        patch.setenv("MADE_UP_LOG", str(folder / "log"))
+        patch.setenv("MADE_UP_FORM", str(folder / "form.json"))
+        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        quick = {"health_check_period_ms": 500, "health_check_initial_delay_ms": 0}
+        head = {"num_cpus": 1, "_system_config": quick}
+        made = utils.Cluster(initialize_head=True, head_node_args=head)
+        made.log = folder / "log"
+        made.form = folder / "form.json"
+        made.machines = [made.add_node(num_cpus=1, resources={"lab": 1}) for _ in "ab"]
+        try:
+            yield made
+        finally:
+            ray.shutdown()
+            made.shutdown()
+
+
+@pytest.mark.xdist_group("ray")
+def test_a_ray_machine_that_dies_costs_nothing_but_time(log, cluster, tmp_path):
+    names, gate = ["t0", "t1", "t2", "t3"], tmp_path / "gate"
+    settings = RaySettings(cluster.address, resources={"lab": 1}, retries=3)
+    with RayEngine(settings) as engine:
+        for name in names:
+            engine.submit(task(name, until=str(gate)))
+        while len(noted(cluster.log)) < 2:  # both machines are at work
+            engine.wait(0.02)
+        cluster.remove_node(cluster.machines.pop(), allow_graceful=False)
+        processes = [Path(f"/proc/{line.split()[2]}") for line in noted(cluster.log)]
+        while all(process.exists() for process in processes):
+            engine.wait(0.02)
+        gate.touch()
+        outcomes = all_outcomes(engine, len(names))
+    assert Counter(o.task for o in outcomes) == Counter(names)
+    assert all(o.payload.decode() == o.task for o in outcomes)
+    begun = Counter(line.split()[1] for line in noted(cluster.log) if "begin" in line)
+    assert sorted(begun.values()) == [1, 1, 1, 2]  # what was lost was done again
+
+
+@pytest.mark.xdist_group("ray")
+def test_the_same_sweep_on_three_engines_gives_the_same_entries(
+    log, cluster, slurm, tmp_path
+):
+    from .made_up_work import write_form
+
+    write_form(cluster.form)
+    engines = {
+        "local": LocalEngine(),
+        "ray": RayEngine(RaySettings(cluster.address, resources={"lab": 1})),
+        "slurm": SlurmEngine(slurm),
+    }
+    sweep = made_up_sweep("a", "refuse", lengths=2)
+    told = {}
+    for name, engine in engines.items():
+        report = collect(sweep, tmp_path / name, engine)
+        assert (report.measured, len(report.failures)) == (2, 2)
+        store = Store.open(tmp_path / name)
+        assert {e.origin.engine for e in store.entries()} == {name}
+        told[name] = (
+            sorted((e.spec.digest, e.state, e.reason) for e in store.entries()),
+            sorted(tree.to_json() for tree in store.trees()),
+        )
+    assert told["local"] == told["ray"] == told["slurm"]
+
+
+def test_missing_extras_are_named(monkeypatch):
+    from irene.errors import MissingExtraError
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(MissingExtraError, match=r"irene-energy\[ray\]"):
+        RayEngine()
+    with pytest.raises(MissingExtraError, match=r"irene-energy\[slurm\]"):
+        SlurmEngine()
+
+
+def test_a_child_can_be_asked_whether_it_runs(log):
+    child = Child(task("a", sleep_s=600))
+    try:
+        assert child.poll() is None
+        assert child.wait(0.05) is None
+    finally:
+        child.end(0.0)

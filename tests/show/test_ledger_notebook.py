@@ -1,0 +1,38 @@
+"""A ledger as notebooks show it, and as a data frame."""
+
+from __future__ import annotations
+
+import pytest
+
+from irene.account import Ledger, account
+from irene.account.ledger.tables import VIEWS
+from irene.show.text import human_range
+from tests.account.test_ledger import training
+from tests.tree.test_notebook import shown, words
+
+
+@pytest.fixture(scope="module")
+def ledger() -> Ledger:
+    machine = training()
+    events = machine.events(("#1", "#2", "#3")).noted("warning: <b>look</b>")
+    return account(events, [machine.counter(1.0, idle_w=10.0, relative_error=0.05)])
+
+
+def test_the_whole_the_tree_and_the_ops_are_shown(ledger: Ledger) -> None:
+    text = words(shown(ledger))
+    assert f"energy: {human_range(ledger.total)}" in text
+    assert "charged to" in text
+    assert "⚠ warning: <b>look</b>" in text
+    for row in ledger.by_op()[:3]:
+        assert f"{row.name} " in text
+    assert "what belongs to no op" in text
+    assert "100.0% ██████████" in text
+
+
+@pytest.mark.parametrize("by", VIEWS)
+def test_a_data_frame_has_the_columns_of_the_csv(ledger: Ledger, by: str) -> None:
+    pytest.importorskip("pandas")
+    frame = ledger.to_pandas(by)
+    assert ",".join(frame.columns) == ledger.to_csv(by).partition("\n")[0]
+    if by == "op":
+        assert frame.energy_j.sum() == pytest.approx(ledger.measured_j)
