@@ -2,7 +2,7 @@
 
 `python -m irene.meters.sampling.sampling_process` samples until its standard input
 ends, so it does not outlive its parent. A line on standard input asks for a sample at
-once; the answer is one line of JSON with the totals. It imports neither numpy nor torch.
+once; the answer is one line of JSON with the totals. It needs neither numpy nor torch.
 """
 
 from __future__ import annotations
