@@ -5,6 +5,7 @@
     │   ├── SpecError              a RunSpec field has an impossible value
     │   ├── UnknownModelError      no catalogue entry, file or hub model of that name
     │   ├── ConfigError            a model config that cannot be read or built
+    │   │   └── NoAttentionError   the model has no such attention implementation
     │   ├── LimitError             larger than the limits allow
     │   └── TraceError             the model's own forward or backward failed
     ├── FormatError                a file is corrupt, foreign or of a newer version
@@ -23,6 +24,7 @@ __all__ = [
     "LimitError",
     "MeterError",
     "MissingExtraError",
+    "NoAttentionError",
     "SpecError",
     "TraceError",
     "UnknownModelError",
@@ -52,6 +54,10 @@ class UnknownModelError(UsageError):
 
 class ConfigError(UsageError):
     """A model config cannot be read, or no model can be built from it."""
+
+
+class NoAttentionError(ConfigError):
+    """The model has no attention implementation of that name."""
 
 
 class LimitError(UsageError):

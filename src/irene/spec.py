@@ -5,19 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any, Literal, Protocol, TypedDict
 
-from irene.errors import FormatError, SpecError
+from irene.errors import FormatError, SpecError, UsageError
+from irene.hardware import Hardware
+from irene.parameters import OPEN, Asked, check_name, parameters_of
 
 __all__ = [
-    "LATER_FIELDS",
+    "SERVING",
+    "SERVING_FIELDS",
+    "SERVING_PHASES",
     "Attention",
     "CacheDType",
     "DType",
     "Phase",
     "Quantization",
+    "RunOptions",
     "RunSpec",
+    "Runs",
 ]
 
 DType = Literal["fp32", "fp16", "bf16"]
@@ -26,115 +32,214 @@ Phase = Literal["forward", "prefill", "decode", "train", "generate"]
 Quantization = Literal["bf16", "fp8", "fp4", "mxfp4", "int4"]
 CacheDType = Literal["bf16", "fp8"]
 SERVING_PHASES = ("prefill", "decode", "generate")
+"""Phases of a language model that a serving engine knows."""
 USUAL_OUTPUT = 128
-LATER_FIELDS: Mapping[str, Any] = {
-    "prompt_len": None,
-    "output_len": None,
-    "quantization": None,
-    "cache_dtype": None,
-    "tensor_parallel": 1,
-}
-"""Fields that joined later, which are left out at these values: hashes stay."""
+LARGEST = 100_000_000
+SERVING = "serving, on h100, h200, b200, …"
+THE_RUN = "the run"
+
+
+def _size(*flags: str, least: int = 1, usual: int | None = None, **rest: Any) -> Asked:
+    return Asked(
+        flags, least=least, most=LARGEST, usual=usual, metavar="N",
+        **{"group": THE_RUN, **rest},
+    )  # fmt: skip
+
+
+class Runs(Protocol):
+    """What a run has to know of a machine."""
+
+    @property
+    def hardware(self) -> Hardware:
+        """The machine."""
+
+    @property
+    def usual_dtype(self) -> DType:
+        """Type that is run unless somebody says otherwise."""
+
+    @property
+    def usual_attention(self) -> Attention:
+        """Attention that is run unless somebody says otherwise."""
+
+    @property
+    def serves(self) -> bool:
+        """Whether servings of language models can be predicted for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
     """One run of one model at one size.
 
+    What nobody gives is left open: it has its usual value, its name is in `chosen`, and
+    `resolved` may choose another for a machine. What was given is never replaced.
+
     Attributes:
         model: Catalogue name, Hugging Face id, path of a config.json, or the class
-            name of an nn.Module.
+            name of an nn.Module; "" for a run of any model.
         batch_size: Sequences (or images, or clips) per run.
         seq_len: Tokens per sequence that the model reads.
-        decoder_len: Tokens of the decoder of an encoder-decoder model; None: seq_len.
-        context_len: Tokens already in the KV cache before the run. None: nothing,
-            except in `decode`, where it is seq_len. In `generate` the mean over the
-            decode steps; None: from prompt_len and output_len.
-        dtype: Floating-point type of weights and activations.
-        attention: Attention implementation.
+        decoder_len: Tokens of the decoder of an encoder-decoder model; by default
+            as many as `seq_len`.
+        context_len: Tokens already in the KV cache before the run: by default none,
+            but `seq_len` in `decode`. In `generate` the mean over the decode steps, by
+            default from `prompt_len` and `output_len`.
+        dtype: Floating-point type of weights and activations; by default fp32, on
+            data-centre GPUs bf16.
+        attention: Attention implementation; by default eager, on data-centre GPUs sdpa
+            where the model has it.
         phase: `forward` (no cache), `prefill` (fills a KV cache), `decode` (one new
             token per sequence against a cache), `train` (forward and backward),
             `generate` (every one of `batch_size` streams is given a prompt and answers
-            it, prompts of new streams being read beside the decoding of others).
+            it, prompts of new streams being read beside the decoding of others). By
+            default forward, generate where there is a `prompt_len` or `output_len`.
         config_digest: First 16 hex digits of the SHA-256 of the model's config, so
             that two configs under one name do not share a hash.
-        prompt_len: Tokens of a prompt, for `generate`; None there: seq_len, which
+        prompt_len: Tokens of a prompt, for `generate`; by default `seq_len`, which
             then says the same.
-        output_len: Tokens of an answer on average, for `generate`; None there: 128.
-        quantization: How the weights of linear layers are stored and multiplied;
-            None: as the model is published, `dtype` for most.
-        cache_dtype: How the KV cache is stored; None: as `dtype`.
+        output_len: Tokens of an answer on average, for `generate`; by default 128.
+        quantization: How the weights of linear layers are stored and multiplied; by
+            default as the model is published, `dtype` for most.
+        cache_dtype: How the KV cache is stored; by default as `dtype`.
         tensor_parallel: GPUs that share every layer.
+        model_class: Class of transformers to build instead of the usual one.
+        chosen: Names of the fields that nobody gave and that have a value all the same.
     """
 
-    model: str
-    batch_size: int = 1
-    seq_len: int = 128
-    decoder_len: int | None = None
-    context_len: int | None = None
-    dtype: DType = "fp32"
-    attention: Attention = "eager"
-    phase: Phase = "forward"
-    config_digest: str | None = None
-    prompt_len: int | None = None
-    output_len: int | None = None
-    quantization: Quantization | None = None
-    cache_dtype: CacheDType | None = None
-    tensor_parallel: int = 1
+    model: Annotated[str, Asked(metavar="MODEL", examples=("bert-base-uncased",))] = ""
+    batch_size: Annotated[int, _size("-b", "--batch", usual=1)] = OPEN
+    seq_len: Annotated[int, _size("-s", "--seq", usual=128)] = OPEN
+    decoder_len: Annotated[int | None, _size("--decoder-seq")] = None
+    context_len: Annotated[int | None, _size("--context", least=0)] = None
+    dtype: Annotated[DType, Asked(usual="fp32", group=THE_RUN)] = OPEN
+    attention: Annotated[Attention, Asked(usual="eager", group=THE_RUN)] = OPEN
+    phase: Annotated[Phase, Asked(usual="forward", group=THE_RUN)] = OPEN
+    config_digest: str | None = field(default=None, metadata={"asked": False})
+    prompt_len: Annotated[int | None, _size("--prompt", group=SERVING)] = None
+    output_len: Annotated[int | None, _size("--output", group=SERVING)] = None
+    quantization: Annotated[Quantization | None, Asked(group=SERVING)] = None
+    cache_dtype: Annotated[CacheDType | None, Asked(group=SERVING)] = None
+    tensor_parallel: Annotated[int, _size(usual=1, group=SERVING)] = OPEN
+    model_class: Annotated[
+        str | None,
+        Asked(
+            metavar="NAME", group=THE_RUN, examples=("BertForSequenceClassification",)
+        ),
+    ] = None
+    chosen: tuple[str, ...] = field(
+        default=(), compare=False, metadata={"asked": False}
+    )
 
     def __post_init__(self) -> None:
-        """Check every field and fill in what follows from others."""
-        _check_size("batch_size", self.batch_size, 1)
-        _check_size("seq_len", self.seq_len, 1)
-        if self.decoder_len is not None:
-            _check_size("decoder_len", self.decoder_len, 1)
-        _check_choice("dtype", self.dtype, get_args(DType))
-        _check_choice("attention", self.attention, get_args(Attention))
-        _check_choice("phase", self.phase, get_args(Phase))
-        self._check_context()
-        self._check_serving()
-        self._check_lengths()
+        """Choose what was left open, check every field, fill in what follows."""
+        chosen = set(self.chosen)
+        phase: Phase | None = self.phase
+        if phase is None and (self.prompt_len or self.output_len):
+            self._choose(chosen, "phase", "generate")
+        for each in parameters_of(RunSpec):
+            value = getattr(self, each.name)
+            if value is not None:
+                each.check(value)
+            elif each.asked.usual is not None:
+                self._choose(chosen, each.name, each.asked.usual)
+        self._fill_in_context(chosen)
+        self._fill_in_lengths(chosen)
+        object.__setattr__(self, "chosen", tuple(sorted(chosen)))
 
-    def _check_context(self) -> None:
+    def _choose(self, chosen: set[str], name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        chosen.add(name)
+
+    def _fill_in_context(self, chosen: set[str]) -> None:
         if self.phase == "decode" and self.context_len is None:
-            object.__setattr__(self, "context_len", self.seq_len)
-        if self.context_len is None:
-            return
-        if self.phase not in SERVING_PHASES:
+            self._choose(chosen, "context_len", self.seq_len)
+        if self.context_len is not None and self.phase not in SERVING_PHASES:
             raise SpecError(
                 f"context_len={self.context_len} needs a KV cache: "
                 "use phase 'prefill', 'decode' or 'generate'"
             )
-        _check_size("context_len", self.context_len, 0)
 
-    def _check_serving(self) -> None:
-        _check_size("tensor_parallel", self.tensor_parallel, 1)
-        if self.quantization is not None:
-            _check_choice("quantization", self.quantization, get_args(Quantization))
-        if self.cache_dtype is not None:
-            _check_choice("cache_dtype", self.cache_dtype, get_args(CacheDType))
-
-    def _check_lengths(self) -> None:
-        """Fill in the lengths of a generation; elsewhere there are none."""
+    def _fill_in_lengths(self, chosen: set[str]) -> None:
+        """The lengths of a generation; elsewhere there are none."""
         if self.phase != "generate":
             if self.prompt_len is not None or self.output_len is not None:
                 raise SpecError("prompt_len and output_len are for phase 'generate'")
             return
-        prompt = self.seq_len if self.prompt_len is None else self.prompt_len
-        output = USUAL_OUTPUT if self.output_len is None else self.output_len
-        _check_size("prompt_len", prompt, 1)
-        _check_size("output_len", output, 1)
-        for name, value in (
-            ("prompt_len", prompt),
-            ("seq_len", prompt),
-            ("output_len", output),
-        ):
-            object.__setattr__(self, name, value)
+        if self.prompt_len is None:
+            self._choose(chosen, "prompt_len", self.seq_len)
+        object.__setattr__(self, "seq_len", self.prompt_len)
+        if self.output_len is None:
+            self._choose(chosen, "output_len", USUAL_OUTPUT)
+
+    @classmethod
+    def asked(cls, model: str, options: Mapping[str, Any]) -> RunSpec:
+        """The run that keyword arguments describe.
+
+        Args:
+            model: What to call the model.
+            options: By name; what is None is left open.
+
+        Raises:
+            UsageError: A name is unknown; the message has the right one.
+            SpecError: A value is impossible.
+        """
+        known = [each for each in parameters_of(cls) if each.name != "model"]
+        for name in options:
+            check_name(name, known, ("on", "inputs", "device", "limits", "step_ms"))
+        return cls(model, **options)
+
+    def given(self, name: str) -> bool:
+        """Whether somebody gave a value to a field."""
+        return name not in self.chosen and getattr(self, name) is not None
+
+    def changed(self, **values: Any) -> RunSpec:
+        """With other values, which then count as given; None leaves a field open.
+
+        What followed from others is found anew.
+        """
+        fresh = dict.fromkeys({*self.chosen, *values})
+        return replace(self, **{**fresh, **values, "chosen": ()})
+
+    def of(self, model: str) -> RunSpec:
+        """The same run of a model."""
+        return replace(self, model=model)
+
+    def chosen_as(self, **values: Any) -> RunSpec:
+        """With values that nobody gave: a machine, an engine or a model chose them."""
+        return replace(self, **values, chosen=(*self.chosen, *values))
+
+    def resolved(self, machine: Runs) -> RunSpec:
+        """The run as a machine runs it: what was left open is chosen for it.
+
+        Raises:
+            UsageError: The machine serves no language models, and a serving is asked.
+        """
+        if not machine.serves:
+            self.refuse_serving(machine.hardware.name)
+        usual = {"dtype": machine.usual_dtype, "attention": machine.usual_attention}
+        return self.chosen_as(**{k: v for k, v in usual.items() if k in self.chosen})
+
+    def refuse_serving(self, name: str) -> None:
+        """Refuse what only servings of language models have.
+
+        Args:
+            name: What knows no servings.
+
+        Raises:
+            UsageError: Such a field was given.
+        """
+        where = f"data-centre GPUs (--on h100, h200, b200, …), not for {name}"
+        served = f"is for the serving of language models on {where}"
+        for asked in SERVING_FIELDS:
+            if self.given(asked) and getattr(self, asked) != 1:
+                raise UsageError(f"{asked} {served}")
+        if self.phase == "generate":
+            raise UsageError(f"phase generate is for {where}: use prefill or decode")
 
     @property
     def digest(self) -> str:
         """16 hex digits that name this run's result everywhere."""
-        canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        values = {k: v for k, v in self.to_dict().items() if k != "chosen"}
+        canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     @property
@@ -150,28 +255,51 @@ class RunSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-ready values; later ones only where they say something."""
-        return {
+        values = {
             name: value
             for name, value in asdict(self).items()
             if name not in LATER_FIELDS or value != LATER_FIELDS[name]
         }
+        return {**values, "chosen": list(self.chosen)} if self.chosen else values
+
+    def of_any_model(self) -> dict[str, Any]:
+        """The fields as JSON-ready values, without those of a model."""
+        left_out = ("model", "config_digest")
+        return {k: v for k, v in self.to_dict().items() if k not in left_out}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> RunSpec:
         """Read what `to_dict` wrote."""
         try:
-            return cls(**fields)
+            return cls(**{**fields, "chosen": tuple(fields.get("chosen", ()))})
         except TypeError as error:
             raise FormatError(f"not a run spec: {error}") from error
 
 
-def _check_size(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise SpecError(f"{name} must be a whole number, got {value!r}")
-    if value < least:
-        raise SpecError(f"{name} must be at least {least}, got {value}")
+SERVING_FIELDS = (
+    "prompt_len", "output_len", "quantization", "cache_dtype", "tensor_parallel",
+)  # fmt: skip
+"""Fields that only servings of language models have."""
+LATER_FIELDS: Mapping[str, Any] = {
+    **dict.fromkeys(SERVING_FIELDS), "tensor_parallel": 1, "model_class": None,
+    "chosen": (),
+}  # fmt: skip
+"""Fields that joined later, which are left out at these values: hashes stay."""
 
 
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise SpecError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+class RunOptions(TypedDict, total=False):
+    """Keyword arguments that say how a model is run: the fields of `RunSpec`."""
+
+    batch_size: int | None
+    seq_len: int | None
+    decoder_len: int | None
+    context_len: int | None
+    dtype: DType | None
+    attention: Attention | None
+    phase: Phase | None
+    prompt_len: int | None
+    output_len: int | None
+    quantization: Quantization | None
+    cache_dtype: CacheDType | None
+    tensor_parallel: int | None
+    model_class: str | None

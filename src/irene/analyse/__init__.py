@@ -6,28 +6,27 @@ value that has `to_dict`. Those that change a model predict it anew.
 - `bottlenecks`: `find_bottlenecks`, what to look at first; `roofline`: what a machine
   does at best.
 - `comparison`: `compare`, what differs between two trees, and why.
-- `grid`: `what_if`, other sizes, settings and config fields; `variant`: a model with
-  changes; `choices`: what to vary, as people write it; `config_fields`: which fields
-  there are; `sensitivity`: which matter.
+- `grid`: `what_if`, other sizes, settings and config fields; `choices`: what
+  to vary, as people write it; `config_fields`: which fields there are; `sensitivity`:
+  which matter.
 - `pareto`: `trade_off`, accuracy against energy; `accuracy_table`: published scores.
 - `costs`: `cost_of`, kilowatt-hours, money, CO₂e.
 - `suggest`: `suggestions`, one rule per file.
-- `report`: `make_report`, all of it on one page; `comparison_notebook`: for notebooks.
 - `leaderboard`: `rank_models`, the whole catalogue; `energy_cache`: what was asked.
 - `parts`, `roles`: a tree as parts that do not overlap, and what they are for.
-- `subjects`: what somebody means by `gpt2@b16s256` or `tree.json`; `known`: models and
-  machines; `csv_rows`: tables.
+- `subject`: `Subject`, what a question is asked of, also as people write it
+  (`gpt2@b16s256`, `tree.json`); `known`: models and machines.
 """
 
 from irene.analyse.bottlenecks import Bottleneck, Bottlenecks, find_bottlenecks
 from irene.analyse.comparison import Comparison, Contribution, compare
-from irene.analyse.costs import Costing, cost_of
+from irene.analyse.costs import Costing, CostTerms, cost_of
 from irene.analyse.grid import Outcome, WhatIf, what_if
 from irene.analyse.leaderboard import Leaderboard, rank_models
 from irene.analyse.pareto import Candidate, TradeOff, pareto_front, trade_off
-from irene.analyse.sensitivity import Elasticity, sensitivity
+from irene.analyse.sensitivity import Elasticity, Sensitivity, sensitivity
+from irene.analyse.subject import Subject
 from irene.analyse.suggest import Advice, Suggestion, suggestions
-from irene.analyse.variant import Variant
 
 __all__ = [
     "Advice",
@@ -36,13 +35,15 @@ __all__ = [
     "Candidate",
     "Comparison",
     "Contribution",
+    "CostTerms",
     "Costing",
     "Elasticity",
     "Leaderboard",
     "Outcome",
+    "Sensitivity",
+    "Subject",
     "Suggestion",
     "TradeOff",
-    "Variant",
     "WhatIf",
     "compare",
     "cost_of",

@@ -14,6 +14,7 @@ from irene.errors import UsageError
 
 __all__ = [
     "AccuracyRow",
+    "accuracies_text",
     "parse_accuracies",
     "published_accuracies",
     "read_accuracies",
@@ -58,16 +59,24 @@ def read_accuracies(path: str | Path) -> list[AccuracyRow]:
     Raises:
         UsageError: The file cannot be read, is empty, or a row is wrong.
     """
+    return parse_accuracies(accuracies_text(path), str(path))
+
+
+def accuracies_text(path: str | Path) -> str:
+    """The text of such a file.
+
+    Raises:
+        UsageError: The file cannot be read.
+    """
     file = Path(path)
     try:
         if file.stat().st_size > LARGEST_FILE:
             raise UsageError(f"{path} is too large for a table of accuracies")
-        text = file.read_text(encoding="utf-8-sig")
+        return file.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not text in UTF-8: {HOW}") from error
-    return parse_accuracies(text, str(path))
 
 
 def parse_accuracies(text: str, name: str) -> list[AccuracyRow]:

@@ -2,76 +2,90 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 from irene.analyse.config_fields import parse_value
-from irene.analyse.variant import NORMS, Variant
+from irene.analyse.subject import NORMS
 from irene.errors import UsageError
-from irene.spec import Attention, CacheDType, DType, Quantization
+from irene.parameters import parameters_of
+from irene.spec import RunSpec
 
-__all__ = ["apply_choices", "read_choices", "read_values"]
+__all__ = ["LISTED", "read_choices", "read_values", "write_choices"]
 
 MOST_VALUES = 1_000
-WORDS = {
-    "norm": NORMS,
-    "dtype": get_args(DType),
-    "attention": get_args(Attention),
-    "quantization": get_args(Quantization),
-    "cache_dtype": get_args(CacheDType),
-}
-SIZES = (
-    "batch_size", "seq_len", "context_len", "prompt_len", "output_len",
-    "tensor_parallel",
+LISTED = (
+    "dtype", "attention", "quantization", "cache_dtype", "batch_size", "seq_len",
+    "context_len", "prompt_len", "output_len", "tensor_parallel",
 )  # fmt: skip
-AT_LEAST_TWO = (*SIZES, *(name for name in WORDS if name != "norm"))
-"""What is the base's where only one value is given; a field is always a change."""
+"""Fields of a run of which several values may be given at once."""
 
 
 def read_choices(
-    fields: Sequence[str],
-    texts: Mapping[str, str | None],
-    labels: Mapping[str, str] | None = None,
-) -> dict[str, list[Any]]:
-    """Values by name, in the order a table shows them.
+    fields: Sequence[str], lists: Mapping[str, str]
+) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    """Values by name, in the order a table shows them; and those of the base.
 
     Args:
         fields: `FIELD=VALUE,…`, as often as need be.
-        texts: Lists for `norm`, `dtype`, `attention`, `batch_size`, `seq_len`.
-        labels: What messages call these, and `set` for the fields.
+        lists: Values of `norm` and of what is `LISTED`.
+
+    Returns:
+        What is varied; and the first value of every list that is no change by itself.
 
     Raises:
         UsageError: A list cannot be read.
     """
-    called = labels or {}
-    choices: dict[str, list[Any]] = {}
+    varied: dict[str, list[Any]] = {}
     for text in fields:
         name, is_pair, values = text.partition("=")
         if not (name.strip() and is_pair and values.strip()):
-            raise UsageError(
-                f"{called.get('set', 'set')} takes FIELD=VALUE, got {text!r}"
-            )
-        choices.setdefault(name.strip(), []).extend(read_values(values))
-    for name, known in WORDS.items():
-        for word in (texts.get(name) or "").split(",") if texts.get(name) else ():
-            if word not in known:
-                there = ", ".join(known)
-                raise UsageError(
-                    f"{called.get(name, name)}: no {word!r}; there are {there}"
-                )
-            choices.setdefault(name, []).append(word)
-    for name in SIZES:
-        listed = texts.get(name)
-        if listed:
-            label = called.get(name, name)
-            choices[name] = [_size(each, label) for each in read_values(listed)]
-    return choices
+            raise UsageError(f"set takes FIELD=VALUE, got {text!r}")
+        varied.setdefault(name.strip(), []).extend(read_values(values))
+    for word in filter(None, lists.get("norm", "").split(",")):
+        if word not in NORMS:
+            raise UsageError(f"norm: no {word!r}; there are {', '.join(NORMS)}")
+        varied.setdefault("norm", []).append(word)
+    base: dict[str, Any] = {}
+    known = {each.name: each for each in parameters_of(RunSpec)}
+    for name in LISTED:
+        if name in lists:
+            values_of = [known[name].check(each) for each in read_values(lists[name])]
+            base[name] = values_of[0]
+            if len(values_of) > 1:
+                varied[name] = values_of
+    return varied, base
 
 
-def _size(value: Any, label: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise UsageError(f"{label} takes whole numbers from 1 up, got {value!r}")
-    return value
+def write_choices(choices: Mapping[str, Sequence[Any]]) -> list[str]:
+    """What is varied as `FIELD=VALUE,…`, which `read_choices` reads again.
+
+    Raises:
+        UsageError: A value cannot be written.
+    """
+    found = []
+    for name, values in choices.items():
+        texts = [_text(name, value) for value in values]
+        plain = [text for text in texts if not text.startswith(("[", "{"))]
+        nested = [text for text in texts if text.startswith(("[", "{"))]
+        groups = [",".join(plain), *nested] if plain else nested
+        found += [f"{name}={group}" for group in groups]
+    return found
+
+
+def _text(name: str, value: Any) -> str:
+    """A value as `read_values` reads it back."""
+    candidates = [json.dumps(value)]
+    if isinstance(value, str):
+        candidates.insert(0, value)
+    for text in candidates:
+        try:
+            if text.strip() and read_values(text) == [value]:
+                return text
+        except UsageError:
+            continue
+    raise UsageError(f"{name}={value!r} cannot be written as a text")
 
 
 def read_values(text: str) -> list[Any]:
@@ -98,21 +112,3 @@ def _range(text: str) -> list[Any]:
     if step < 1 or last < first or (last - first) // step >= MOST_VALUES:
         raise UsageError(f"{text!r}: write from:to:step, the step more than 0")
     return list(range(first, last + 1, step))
-
-
-def apply_choices(
-    base: Variant, choices: Mapping[str, list[Any]]
-) -> tuple[Variant, dict[str, list[Any]]]:
-    """The model at the first of all sizes and settings, and what is left to vary.
-
-    Args:
-        base: The model.
-        choices: Of `read_choices`.
-    """
-    given = {name: choices[name][0] for name in AT_LEAST_TWO if choices.get(name)}
-    varied = {
-        name: values
-        for name, values in choices.items()
-        if len(values) > 1 or name not in AT_LEAST_TWO
-    }
-    return base.changed(given), varied

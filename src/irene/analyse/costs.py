@@ -12,19 +12,20 @@ import io
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Annotated, Any
 
 from irene.energy import Energy
 from irene.errors import UsageError
+from irene.parameters import Asked, parameters_of
 from irene.show.headline import energy_source, model_name, run_sizes
 from irene.tree import ModelTree
 
 __all__ = [
     "PAPER_TABLE_3",
+    "CostTerms",
     "Costing",
     "Line",
     "Region",
-    "check_cost",
     "cost_of",
     "regions",
 ]
@@ -32,6 +33,15 @@ __all__ = [
 SCHEMA = "irene.cost/1"
 JOULES_PER_KWH = 3.6e6
 DAYS_PER_YEAR = 365.25
+LARGEST = 1e18
+THE_COST = "the cost"
+
+
+def _amount(also: str = "", metavar: str = "N") -> Asked:
+    other = (also,) if also else ()
+    flags = tuple(f"--{name}" for name in other)
+    return Asked(flags, other, 0, LARGEST, metavar=metavar, group=THE_COST)
+
 
 PAPER_TABLE_3 = {
     "kwh_per_million_questions": 161.0,
@@ -64,6 +74,41 @@ class Region:
     gco2e_per_kwh: float
     year: int
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class CostTerms:
+    """How much is answered, where, and at which price.
+
+    Attributes:
+        queries: Queries to answer; one is one sequence.
+        per_day: Queries per day, for a year's cost.
+        price_per_kwh: Price of a kWh, in any currency.
+        region: Whose electricity, for CO₂e: a code or name of those that are listed.
+        gco2e_per_kwh: g CO₂e per kWh, instead of a region's.
+        pue: Power usage effectiveness: energy of the building by that of its machines.
+    """
+
+    queries: Annotated[float, _amount()] = 1e6
+    per_day: Annotated[float | None, _amount()] = None
+    price_per_kwh: Annotated[float | None, _amount("price", "MONEY")] = None
+    region: Annotated[str, Asked(longest=60, metavar="CODE", group=THE_COST)] = "WORLD"
+    gco2e_per_kwh: Annotated[float | None, _amount("intensity", "G")] = None
+    pue: Annotated[float, Asked(least=1, most=1000, metavar="X", group=THE_COST)] = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that cannot be, and regions that are unknown."""
+        for each in parameters_of(CostTerms):
+            if getattr(self, each.name) is not None:
+                each.check(getattr(self, each.name))
+        _region(self.region)
+
+    @property
+    def place(self) -> Region:
+        """The region, or the intensity that was given."""
+        if self.gco2e_per_kwh is None:
+            return _region(self.region)
+        return Region("", "given", self.gco2e_per_kwh, 0, "given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,48 +207,28 @@ def _region(code: str) -> Region:
     hint = f"did you mean {by_name[near[0]].code}? " if near else ""
     raise UsageError(
         f"no region {code!r}; {hint}There are {', '.join(known)}; for any other give "
-        "its grams of CO₂e per kWh (--intensity)"
+        "its grams of CO₂e per kWh (gco2e_per_kwh)"
     )
 
 
-def cost_of(
-    tree: ModelTree,
-    *,
-    queries: float = 1e6,
-    per_day: float | None = None,
-    price_per_kwh: float | None = None,
-    region: str = "WORLD",
-    gco2e_per_kwh: float | None = None,
-    pue: float = 1.0,
-) -> Costing:
+def cost_of(tree: ModelTree, terms: CostTerms | None = None) -> Costing:
     """What it costs to answer queries with a model.
 
     Args:
         tree: Predicted, measured or accounted.
-        queries: How many to answer.
-        per_day: Queries per day, for a figure per year.
-        price_per_kwh: Money per kWh.
-        region: Code or name of a region, for CO₂e.
-        gco2e_per_kwh: g CO₂e per kWh, instead of a region's.
-        pue: Power usage effectiveness, at least 1.
+        terms: How much is answered, where, and at which price.
 
     Raises:
-        UsageError: A number is impossible, the region unknown, or the tree carries no
-            energy.
+        UsageError: The tree carries no energy.
     """
     energy = tree.energy_of(0)
     if energy is None:
         from irene.analyse.parts import NO_ENERGY
 
         raise UsageError(NO_ENERGY)
-    place = check_cost(
-        queries=queries,
-        per_day=per_day,
-        price_per_kwh=price_per_kwh,
-        region=region,
-        gco2e_per_kwh=gco2e_per_kwh,
-        pue=pue,
-    )
+    terms = terms or CostTerms()
+    queries, per_day, pue = terms.queries, terms.per_day, terms.pue
+    price_per_kwh, place = terms.price_per_kwh, terms.place
     per_query = energy.scaled(1 / (tree.spec.batch_size if tree.spec else 1))
     amounts = {"query": 1.0, "million queries": 1e6}
     if queries not in amounts.values():
@@ -225,46 +250,6 @@ def cost_of(
         pue,
         tree.notes,
     )
-
-
-def check_cost(
-    *,
-    queries: float = 1e6,
-    per_day: float | None = None,
-    price_per_kwh: float | None = None,
-    region: str = "WORLD",
-    gco2e_per_kwh: float | None = None,
-    pue: float = 1.0,
-) -> Region:
-    """Refuse numbers that cannot be, and find the region.
-
-    Args:
-        queries: As for `cost_of`.
-        per_day: As for `cost_of`.
-        price_per_kwh: As for `cost_of`.
-        region: As for `cost_of`.
-        gco2e_per_kwh: As for `cost_of`.
-        pue: As for `cost_of`.
-
-    Raises:
-        UsageError: A number is impossible, or the region unknown.
-    """
-    for name, value in (
-        ("queries", queries),
-        ("queries per day", per_day),
-        ("the price", price_per_kwh),
-        ("the intensity", gco2e_per_kwh),
-    ):
-        if value is not None and not 0 <= value < float("inf"):
-            raise UsageError(f"{name} must be a number from 0 up, got {value:g}")
-    if not 1 <= pue < float("inf"):
-        raise UsageError(
-            f"a PUE is the building's energy by the machine's, at least 1; got {pue:g}"
-        )
-    place = _region(region)
-    if gco2e_per_kwh is None:
-        return place
-    return Region("", "given", gco2e_per_kwh, 0, "given")
 
 
 def _line(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
 from irene.analyse.comparison import compare
-from irene.analyse.variant import Variant, predict_variant
+from irene.analyse.subject import Progress, Subject, tree_of
 from irene.energy import Energy
 from irene.errors import UsageError
+from irene.parameters import parameters_of
 from irene.show.headline import is_warning
+from irene.spec import RunSpec
 from irene.tree import ModelTree
 
-__all__ = ["Outcome", "Progress", "WhatIf", "outcome_of", "what_if"]
+__all__ = ["Outcome", "WhatIf", "outcome_of", "what_if"]
 
 SCHEMA = "irene.what_if/1"
 MOST_ROWS = 2_000
@@ -22,8 +24,6 @@ AS_IT_IS = "as it is"
 SIZES = ("batch_size", "seq_len", "context_len", "prompt_len", "output_len")
 
 Sizes = tuple[tuple[str, Any], ...]
-Progress = Callable[[int, int, str], None]
-"""Told steps done, steps in all, and what is being done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,7 @@ class WhatIf:
             "schema": SCHEMA,
             "model": self.model,
             "hardware": self.hardware,
+            "phase": self.phase,
             "choices": {name: list(values) for name, values in self.choices.items()},
             "base": self.base.to_dict(),
             "rows": [row.to_dict() for row in self.rows],
@@ -117,7 +118,7 @@ class WhatIf:
 
 
 def what_if(
-    base: Variant,
+    base: Subject,
     choices: Mapping[str, Sequence[Any]],
     progress: Progress | None = None,
 ) -> WhatIf:
@@ -133,7 +134,7 @@ def what_if(
         UsageError: A name is unknown, nothing can be run, or there are too many rows.
     """
     total = _count(choices)
-    tree = predict_variant(base)
+    tree = tree_of(base)
     trees: dict[Sizes, ModelTree] = {(): tree}
     rows: list[Outcome] = []
     for values in product(*choices.values()):
@@ -146,7 +147,7 @@ def what_if(
     if rows and all(row.problem for row in rows):
         raise UsageError(rows[0].problem)
     return WhatIf(
-        tree.spec.model if tree.spec else base.model,
+        tree.spec.model if tree.spec else base.run.model,
         tree.hardware.name if tree.hardware else base.on,
         outcome_of(_as_it_is(base, tuple(choices)), tree, tree),
         tuple(rows),
@@ -155,17 +156,15 @@ def what_if(
     )
 
 
-def _as_it_is(base: Variant, names: Sequence[str]) -> dict[str, Any]:
+def _as_it_is(base: Subject, names: Sequence[str]) -> dict[str, Any]:
     """Values of the base, by name of what is varied."""
-    from irene.analyse.config_fields import fields_of, read_config
-    from irene.trace.limits import limits_from_environment
+    from irene.analyse.config_fields import fields_of
 
-    known = {"model": base.model, "norm": base.norm or AS_IT_IS, **base.run}
-    known |= {"batch_size": base.batch_size, "seq_len": base.seq_len}
+    known = {"norm": base.norm or AS_IT_IS}
+    of_run = [each.name for each in parameters_of(RunSpec)]
+    known |= {name: getattr(base.run, name) for name in of_run}
     if any(name not in known for name in names):
-        limits = base.run.get("limits") or limits_from_environment()
-        config = read_config(base.model, base.run.get("model_class"), limits).config
-        known = fields_of(config) | dict(base.fields) | known
+        known = fields_of(base.config().config) | dict(base.fields) | known
     return {name: known.get(name, AS_IT_IS) for name in names}
 
 
@@ -183,28 +182,28 @@ def _count(choices: Mapping[str, Sequence[Any]]) -> int:
 
 
 def _try(
-    base: Variant, settings: Mapping[str, Any], trees: dict[Sizes, ModelTree]
+    base: Subject, settings: Mapping[str, Any], trees: dict[Sizes, ModelTree]
 ) -> Outcome:
     """Predict one combination; what cannot be run becomes a row that says why."""
-    variant = base.changed(settings)
+    subject = base.changed(settings)
     try:
-        tree = predict_variant(variant)
+        tree = tree_of(subject)
         before = _as_it_is_tree(base, settings, trees)
     except UsageError as error:
-        size = variant.batch_size
-        nothing = (size, size * variant.seq_len, 0.0, 0, 0.0, 0.0, 0.0, False, ())
+        run = subject.run
+        nothing = (run.batch_size, run.tokens, 0.0, 0, 0.0, 0.0, 0.0, False, ())
         return Outcome(settings, None, *nothing, str(error))
     return outcome_of(settings, tree, before)
 
 
 def _as_it_is_tree(
-    base: Variant, settings: Mapping[str, Any], trees: dict[Sizes, ModelTree]
+    base: Subject, settings: Mapping[str, Any], trees: dict[Sizes, ModelTree]
 ) -> ModelTree:
     """The model as it is, at the size of a row that changes more than its size."""
     sizes = tuple((name, settings[name]) for name in SIZES if name in settings)
     key = sizes if len(sizes) < len(settings) else ()
     if key not in trees:
-        trees[key] = predict_variant(base.changed(dict(sizes)))
+        trees[key] = tree_of(base.changed(dict(sizes)))
     return trees[key]
 
 

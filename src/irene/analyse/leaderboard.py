@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from irene.analyse.energy_cache import EnergyCache
-from irene.analyse.grid import Progress
+from irene.analyse.subject import LeftOut, Progress
 from irene.energy import Energy
 from irene.errors import UsageError
+from irene.predict.api import predict_run
+from irene.predict.machines.finding import find_predictor
+from irene.spec import SERVING_PHASES, RunSpec
+from irene.trace.limits import NO_LIMITS, limits_from_environment
 
 if TYPE_CHECKING:
     from irene.trace.catalogue import Entry
@@ -38,24 +43,22 @@ class Ranked:
         family: Models that share an architecture.
         kind: `encoder`, `decoder`, ….
         params: Published number of parameters.
-        energy: Of a run; None where it was left out.
+        energy: Of a run.
         per_sequence_j: J per sequence (image, clip).
         per_token_j: J per token; None where the model reads no tokens.
         flops: Floating-point operations of a run.
         is_extrapolated: Whether the run is outside what the machine was measured on.
-        problem: Why it was left out, "" if it was not.
     """
 
     model: str
     family: str
     kind: str
     params: int
-    energy: Energy | None
+    energy: Energy
     per_sequence_j: float | None
     per_token_j: float | None
     flops: float
     is_extrapolated: bool
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +66,31 @@ class Leaderboard:
     """Models by energy per sequence, the cheapest first.
 
     Attributes:
-        run: Arguments of `irene.trace`.
+        run: The run of every model, as the machine runs it.
         hardware: Name of the machine.
         models: In their places.
         left_out: Those that cannot run at this size, with the reason.
+        pending: How many are still being predicted.
     """
 
-    run: Mapping[str, Any]
+    run: RunSpec
     hardware: str
     models: tuple[Ranked, ...]
-    left_out: tuple[Ranked, ...]
+    left_out: tuple[LeftOut, ...]
+    pending: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The document `irene.leaderboard/1` as JSON-ready values."""
         return {
             "schema": SCHEMA,
-            "run": {k: v for k, v in self.run.items() if k != "limits"},
+            "run": self.run.of_any_model(),
             "hardware": self.hardware,
             "models": [
                 {"place": place, **asdict(each)}
                 for place, each in enumerate(self.models, start=1)
             ],
-            "left_out": [
-                {"model": each.model, "problem": each.problem} for each in self.left_out
-            ],
+            "left_out": [asdict(each) for each in self.left_out],
+            **({"pending": self.pending} if self.pending else {}),
         }
 
     def within(self, j_per_token: float) -> Leaderboard:
@@ -107,7 +111,7 @@ class Leaderboard:
         if not models:
             raise UsageError(f"no model takes {j_per_token:g} J per token or less")
         why = f"takes more than {j_per_token:g} J per token"
-        dear = tuple(replace(each, problem=why) for each in rest)
+        dear = tuple(LeftOut(each.model, why) for each in rest)
         return replace(self, models=models, left_out=(*self.left_out, *dear))
 
     def table(self) -> list[dict[str, Any]]:
@@ -158,7 +162,7 @@ def choose_entries(
 
 def rank_models(
     entries: Sequence[Entry],
-    run: Mapping[str, Any],
+    run: RunSpec,
     on: str = "pc1",
     *,
     cache: EnergyCache | None = None,
@@ -169,7 +173,7 @@ def rank_models(
 
     Args:
         entries: Models of the catalogue.
-        run: Arguments of `irene.trace`.
+        run: The run; its model does not count.
         on: Machine or file of a predictor.
         cache: Where predictions are kept; None keeps none.
         jobs: Processes that predict at a time.
@@ -178,9 +182,7 @@ def rank_models(
     Raises:
         UsageError: The machine is unknown, or none of the models can run.
     """
-    from irene.predict.machines.finding import find_predictor
-
-    predictor = find_predictor(on)
+    machine = find_predictor(on)
     store = cache or EnergyCache(None)
     keys = entry_keys(entries, run, on, store)
     known = {name: store.get(key) for name, key in keys.items()}
@@ -193,29 +195,28 @@ def rank_models(
         store.put(keys[entry.name], fields)
         done += 1
     found = {name: fields or {} for name, fields in known.items()}
-    board = rank_known(entries, found, run, predictor.hardware.name)
+    resolved = run.resolved(machine)
+    board = rank_known(entries, found, resolved, machine.hardware.name)
     if not board.models:
         raise UsageError(f"none of the models can run: {board.left_out[0].problem}")
     return board
 
 
 def entry_keys(
-    entries: Sequence[Entry], run: Mapping[str, Any], on: str, store: EnergyCache
+    entries: Sequence[Entry], run: RunSpec, on: str, store: EnergyCache
 ) -> dict[str, str]:
     """The key of every model's energy in a cache, by name.
 
     Args:
         entries: Models of the catalogue.
-        run: Arguments of `irene.trace`.
+        run: The run; its model does not count.
         on: Machine or file of a predictor.
         store: The cache.
     """
-    from irene.predict.machines.finding import find_predictor
-
-    predictor = find_predictor(on)
-    sizes = {name: value for name, value in run.items() if name != "limits"}
+    machine = find_predictor(on)
+    sizes = run.resolved(machine).to_dict()
     return {
-        entry.name: store.key(asdict(entry), sizes, predictor.hardware.predictor)
+        entry.name: store.key(asdict(entry), sizes, machine.hardware.predictor)
         for entry in entries
     }
 
@@ -223,7 +224,7 @@ def entry_keys(
 def rank_known(
     entries: Sequence[Entry],
     known: Mapping[str, Mapping[str, Any]],
-    run: Mapping[str, Any],
+    run: RunSpec,
     hardware: str,
 ) -> Leaderboard:
     """Put models in order whose energies are known.
@@ -231,18 +232,22 @@ def rank_known(
     Args:
         entries: Models of the catalogue.
         known: What `predict_entry` says of each, by name.
-        run: Arguments of `irene.trace`.
+        run: The run; its model does not count.
         hardware: Name of the machine.
     """
-    found = [_ranked(entry, known[entry.name]) for entry in entries]
-    models = [each for each in found if each.energy is not None]
+    said = [(entry, known[entry.name]) for entry in entries]
+    models = [_ranked(entry, fields) for entry, fields in said if fields.get("energy")]
     models.sort(key=lambda each: (each.per_sequence_j or 0.0, each.model))
-    left_out = tuple(each for each in found if each.energy is None)
-    return Leaderboard(dict(run), hardware, tuple(models), left_out)
+    left_out = [
+        LeftOut(entry.name, fields.get("problem", ""))
+        for entry, fields in said
+        if not fields.get("energy")
+    ]
+    return Leaderboard(run, hardware, tuple(models), tuple(left_out))
 
 
 def _predictions(
-    entries: Sequence[Entry], run: Mapping[str, Any], on: str, jobs: int
+    entries: Sequence[Entry], run: RunSpec, on: str, jobs: int
 ) -> Iterator[tuple[Entry, dict[str, Any]]]:
     """What predictions say of models, here or in several processes."""
     if jobs == 1 or len(entries) < WORTH_PROCESSES * jobs or _is_quick(run, on):
@@ -253,10 +258,11 @@ def _predictions(
     from multiprocessing import get_context
 
     # Forked processes would inherit the threads of torch in any state.
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _one_thread) as pool:
-        waiting = {
-            pool.submit(predict_entry, each, dict(run), on): each for each in entries
-        }
+    lifted = limits_from_environment() is NO_LIMITS
+    with ProcessPoolExecutor(
+        jobs, get_context("spawn"), _one_thread, (lifted,)
+    ) as pool:
+        waiting = {pool.submit(predict_entry, each, run, on): each for each in entries}
         try:
             for ready in as_completed(waiting):
                 yield waiting[ready], ready.result()
@@ -264,34 +270,33 @@ def _predictions(
             pool.shutdown(cancel_futures=True)
 
 
-def _is_quick(run: Mapping[str, Any], on: str) -> bool:
+def _is_quick(run: RunSpec, on: str) -> bool:
     """Whether a prediction takes milliseconds: the serving of a decoder on a GPU."""
-    from irene.predict.machines.finding import is_gpu
-
-    return is_gpu(on) and run.get("phase") in ("prefill", "decode", "generate")
+    return find_predictor(on).serves and run.phase in SERVING_PHASES
 
 
-def _one_thread() -> None:
+def _one_thread(lifted: bool) -> None:
     import torch
 
+    if lifted:
+        os.environ["IRENE_NO_LIMITS"] = "1"
     torch.set_num_threads(1)
 
 
-def predict_entry(entry: Entry, run: Mapping[str, Any], on: str) -> dict[str, Any]:
+def predict_entry(entry: Entry, run: RunSpec, on: str) -> dict[str, Any]:
     """What a prediction says of a model, as JSON-ready values.
 
     Args:
         entry: Of the catalogue.
-        run: Arguments of `irene.trace`.
+        run: The run; its model does not count.
         on: Machine or file of a predictor.
     """
-    from irene.predict.api import predict
     from irene.show.headline import energy_per_unit, is_warning
     from irene.trace.sources import quiet
 
     try:
         with quiet():
-            tree = predict(entry.name, on=on, **run)
+            tree = predict_run(run.of(entry.name), find_predictor(on))
     except UsageError as error:
         return {"problem": str(error)}
     energy = tree.energy_of(0)
@@ -310,23 +315,20 @@ def predict_entry(entry: Entry, run: Mapping[str, Any], on: str) -> dict[str, An
 
 
 def _ranked(entry: Entry, fields: Mapping[str, Any]) -> Ranked:
-    energy = fields.get("energy")
     return Ranked(
         entry.name,
         entry.family,
         entry.kind,
         entry.params,
-        Energy(**energy) if energy else None,
-        fields.get("per_sequence_j"),
-        fields.get("per_token_j"),
-        fields.get("flops", 0.0),
-        bool(fields.get("is_extrapolated")),
-        fields.get("problem", ""),
+        Energy(**fields["energy"]),
+        fields["per_sequence_j"],
+        fields["per_token_j"],
+        fields["flops"],
+        fields["is_extrapolated"],
     )
 
 
 def _flat(place: int, each: Ranked) -> dict[str, Any]:
-    assert each.energy is not None
     return {
         "place": place,
         "model": each.model,

@@ -6,20 +6,21 @@ more accuracy for at most its energy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from irene.analyse.accuracy_table import AccuracyRow
-from irene.analyse.grid import Progress
+from irene.analyse.subject import LeftOut, Progress, read_subject, tree_of
 from irene.energy import Energy
 from irene.errors import UsageError
+from irene.predict.machines.finding import find_predictor
+from irene.spec import RunSpec
+from irene.trace.sources import quiet
 
 __all__ = ["Candidate", "TradeOff", "pareto_front", "trade_off"]
 
 SCHEMA = "irene.trade_off/1"
-MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,15 @@ class TradeOff:
         candidates: With their places.
         budget_j: Most J per sequence that may be spent, if anybody said so.
         at_least: Least accuracy, if anybody said so.
+        left_out: Models that could not be predicted.
+        run: The run of every model, as the machine runs it.
     """
 
     candidates: tuple[Candidate, ...]
     budget_j: float | None = None
     at_least: float | None = None
+    left_out: tuple[LeftOut, ...] = ()
+    run: RunSpec = field(default_factory=RunSpec)
 
     @property
     def front(self) -> tuple[Candidate, ...]:
@@ -94,11 +99,13 @@ class TradeOff:
         chosen = self.chosen if asked else None
         return {
             "schema": SCHEMA,
+            "run": self.run.of_any_model(),
             "budget_j": self.budget_j,
             "at_least": self.at_least,
             "chosen": chosen.model if chosen else None,
             "front": [each.model for each in self.front],
             "candidates": [each.to_dict() for each in self.candidates],
+            "left_out": [asdict(each) for each in self.left_out],
         }
 
     def table(self) -> list[dict[str, Any]]:
@@ -136,7 +143,7 @@ def _may_be_on_front(each: Candidate, candidates: Sequence[Candidate]) -> bool:
 
 def trade_off(
     rows: Sequence[AccuracyRow],
-    run: Mapping[str, Any],
+    run: RunSpec,
     on: str = "pc1",
     *,
     budget_j: float | None = None,
@@ -147,62 +154,31 @@ def trade_off(
 
     Args:
         rows: Models with accuracies; those with an energy are not predicted.
-        run: Arguments of `irene.trace`.
+        run: The run; its model does not count.
         on: Machine or file of a predictor.
         budget_j: Most energy per sequence, J.
         at_least: Least accuracy.
         progress: Told what is being done.
 
     Raises:
-        UsageError: A row matches no model.
+        UsageError: None of the models can be predicted.
     """
-    _check_models([row.model for row in rows if row.energy_j is None])
-    found = []
+    run = run.resolved(find_predictor(on))
+    found: list[Candidate] = []
+    left_out: list[LeftOut] = []
     for done, row in enumerate(rows):
         if progress:
             progress(done, len(rows), row.model)
-        found.append(_candidate(row, run, on))
-    return TradeOff(pareto_front(found), budget_j, at_least)
+        try:
+            found.append(_candidate(row, run, on))
+        except UsageError as error:
+            left_out.append(LeftOut(row.model, str(error)))
+    if not found:
+        raise UsageError(left_out[0].problem)
+    return TradeOff(pareto_front(found), budget_j, at_least, tuple(left_out), run)
 
 
-def _check_models(names: Sequence[str]) -> None:
-    """Refuse all rows that match no model in one message."""
-    from irene.analyse.subjects import is_saved_tree, parse_subject
-    from irene.trace import catalogue
-
-    unknown = [
-        name
-        for name in names
-        if not is_saved_tree(name) and not _is_found(parse_subject(name).model)
-    ]
-    if not unknown:
-        return
-    told = ", ".join(map(repr, unknown[:MOST_NAMED]))
-    more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
-    near = [n for name in unknown[:MOST_NAMED] for n in catalogue.nearest(name, 2)]
-    hint = f"did you mean {', '.join(dict.fromkeys(near))}? " if near else ""
-    raise UsageError(
-        f"no model {told}{more}; {hint}Names are those of `irene models`, Hugging Face "
-        "ids, paths of a config.json or of a saved tree; rows with an energy_j may "
-        "have any name"
-    )
-
-
-def _is_found(model: str) -> bool:
-    from irene.errors import UnknownModelError
-    from irene.trace.sources import files_count, locate
-
-    if files_count() and model.endswith(".json"):
-        return Path(model).exists()
-    try:
-        locate(model)
-    except UnknownModelError:
-        return False
-    return True
-
-
-def _candidate(row: AccuracyRow, run: Mapping[str, Any], on: str) -> Candidate:
-    from irene.analyse.subjects import parse_subject, tree_of
+def _candidate(row: AccuracyRow, run: RunSpec, on: str) -> Candidate:
     from irene.show.headline import is_warning
 
     if row.energy_j is not None:
@@ -211,7 +187,8 @@ def _candidate(row: AccuracyRow, run: Mapping[str, Any], on: str) -> Candidate:
         return Candidate(
             row.model, row.accuracy, energy, split=row.split, source=row.source
         )
-    tree = tree_of(parse_subject(row.model, on, **run))
+    with quiet():
+        tree = tree_of(read_subject(row.model, run, on))
     whole = tree.energy_of(0)
     assert whole is not None
     size = tree.spec.batch_size if tree.spec else 1

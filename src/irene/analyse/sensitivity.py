@@ -7,16 +7,15 @@ The elasticity of a field is d ln E / d ln field, from one value below and one a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from irene.analyse.config_fields import fields_of, read_config
-from irene.analyse.grid import Progress
-from irene.analyse.variant import Variant, predict_variant
+from irene.analyse.config_fields import fields_of
+from irene.analyse.subject import Progress, Subject, tree_of
 from irene.errors import UsageError
 
-__all__ = ["Elasticity", "sensitivity", "sensitivity_document"]
+__all__ = ["Elasticity", "Sensitivity", "sensitivity"]
 
 SCHEMA = "irene.sensitivity/1"
 STEP = 0.25
@@ -51,7 +50,35 @@ class Elasticity:
         return asdict(self)
 
 
-def sensitivity(base: Variant, progress: Progress | None = None) -> list[Elasticity]:
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """How the energy of a model follows sizes and every number of its config.
+
+    Attributes:
+        model: Name of the model.
+        hardware: Name of the machine.
+        fields: The strongest first, those that could not be tried last.
+    """
+
+    model: str
+    hardware: str
+    fields: tuple[Elasticity, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document `irene.sensitivity/1` as JSON-ready values."""
+        return {
+            "schema": SCHEMA,
+            "model": self.model,
+            "hardware": self.hardware,
+            "fields": self.table(),
+        }
+
+    def table(self) -> list[dict[str, Any]]:
+        """One flat row for each field."""
+        return [row.to_dict() for row in self.fields]
+
+
+def sensitivity(base: Subject, progress: Progress | None = None) -> Sensitivity:
     """Elasticity of a run's energy for sizes and every number of the config.
 
     Args:
@@ -61,16 +88,13 @@ def sensitivity(base: Variant, progress: Progress | None = None) -> list[Elastic
     Returns:
         The strongest first, those that could not be tried last.
     """
-    from irene.trace.limits import limits_from_environment
-
-    limits = base.run.get("limits") or limits_from_environment()
-    found = read_config(base.model, base.run.get("model_class"), limits)
+    found = base.config()
     aliases = set(getattr(found.config, "attribute_map", None) or {})
     known = {k: v for k, v in fields_of(found.config).items() if k not in aliases}
     known |= dict(base.fields)
     numbers: dict[str, int] = {
-        "batch_size": base.batch_size,
-        "seq_len": base.seq_len,
+        "batch_size": base.run.batch_size,
+        "seq_len": base.run.seq_len,
         **{name: v for name, v in known.items() if _is_size(name, v)},
     }
     rows = []
@@ -78,22 +102,7 @@ def sensitivity(base: Variant, progress: Progress | None = None) -> list[Elastic
         if progress:
             progress(done, len(numbers), name)
         rows.append(_elasticity(base, name, value, numbers))
-    return sorted(rows, key=_strength)
-
-
-def sensitivity_document(base: Variant, found: Sequence[Elasticity]) -> dict[str, Any]:
-    """The document `irene.sensitivity/1` as JSON-ready values.
-
-    Args:
-        base: The model as it is.
-        found: What `sensitivity` gave for it.
-    """
-    return {
-        "schema": SCHEMA,
-        "model": base.model,
-        "hardware": base.on,
-        "fields": [row.to_dict() for row in found],
-    }
+    return Sensitivity(base.run.model, base.on, tuple(sorted(rows, key=_strength)))
 
 
 def _strength(row: Elasticity) -> tuple[bool, float]:
@@ -106,7 +115,7 @@ def _is_size(name: str, value: Any) -> bool:
 
 
 def _elasticity(
-    base: Variant, name: str, value: int, numbers: Mapping[str, int]
+    base: Subject, name: str, value: int, numbers: Mapping[str, int]
 ) -> Elasticity:
     lower, upper = _values(name, value, numbers)
     try:
@@ -124,8 +133,8 @@ def _elasticity(
     return Elasticity(name, value, lower, upper, slope)
 
 
-def _energy_j(base: Variant, name: str, value: int) -> float:
-    energy = predict_variant(base.changed({name: value})).energy_of(0)
+def _energy_j(base: Subject, name: str, value: int) -> float:
+    energy = tree_of(base.changed({name: value})).energy_of(0)
     assert energy is not None
     return energy.joules
 

@@ -1,43 +1,125 @@
-"""Options that several commands share."""
+"""Options that several commands share; those of runs come from their parameters."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-from typing import Any, get_args
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from irene.spec import Attention, DType, Phase
+from irene import parameters
+from irene.parameters import Parameter, parameters_of
+from irene.spec import SERVING, RunSpec
 
 __all__ = [
+    "add_limits_option",
     "add_output_options",
+    "add_parameters",
     "add_run_options",
     "add_view_options",
     "checked_run",
-    "run_arguments",
+    "number",
+    "values_of",
     "whole_number",
 ]
 
+DEVICE = "meta (default): shapes alone; cpu, cuda: run the model for real"
+
 
 def whole_number(text: str) -> int:
-    """A whole number, also written 1e6 or 4_096.
-
-    Bounds are checked by RunSpec, which says more than a parser can.
-    """
+    """A whole number, also written 1e6 or 4_096; bounds are checked later."""
     try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        number = float(text)
-        whole = int(number)
+        return parameters.whole_number(text)
     except (ValueError, OverflowError) as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from error
-    if whole != number:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return whole
 
 
-DEVICE = "meta (default): shapes alone; cpu, cuda: run the model for real"
+def number(text: str) -> float:
+    """A number, also written 1e6 or 1_000_000."""
+    try:
+        return parameters.number(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from error
+
+
+_TYPES: Mapping[type, Callable[[str], Any]] = {
+    int: whole_number, float: number, str: str,
+}  # fmt: skip
+
+
+def add_parameters(
+    parser: argparse.ArgumentParser,
+    wanted: Iterable[Parameter],
+    *,
+    positional: str = "model",
+    model_help: str = "catalogue name, Hugging Face id, or path of a config.json",
+) -> None:
+    """Options from parameters, under the headings that they name.
+
+    Args:
+        parser: Gets the options.
+        wanted: The parameters.
+        positional: The one that needs no option.
+        model_help: What the user is told about that one.
+    """
+    groups: dict[str, Any] = {"": parser}
+    for each in wanted:
+        if each.asked.is_body:
+            continue
+        if each.name == positional:
+            several: dict[str, Any] = {"nargs": "*" if not each.required else "+"}
+            metavar = each.asked.metavar or "WORD"
+            parser.add_argument(
+                each.name, metavar=metavar, help=model_help,
+                **(several if each.many else {}),
+            )  # fmt: skip
+            continue
+        heading = each.asked.group
+        if heading not in groups:
+            groups[heading] = parser.add_argument_group(heading)
+        _add_option(groups[heading], each)
+
+
+def _add_option(group: Any, each: Parameter) -> None:
+    long = f"--{each.name.replace('_', '-')}"
+    if each.kind is bool:
+        flag = f"--no-{long[2:]}" if each.default else long
+        action = "store_false" if each.default else "store_true"
+        group.add_argument(flag, dest=each.name, action=action, help=_help(each))
+        return
+    short = [flag for flag in each.asked.flags if not flag.startswith("--")]
+    rest = [flag for flag in each.asked.flags if flag.startswith("--")]
+    how: dict[str, Any] = {"type": _TYPES[each.kind]}
+    if each.choices:
+        how = {"choices": each.choices}
+    elif each.asked.metavar:
+        how["metavar"] = each.asked.metavar
+    if each.many:
+        how |= {"action": "append", "default": None}
+    group.add_argument(*short, long, *rest, dest=each.name, help=_help(each), **how)
+
+
+def _help(each: Parameter) -> str:
+    words = each.words.rstrip(".").replace("%", "%%").replace("`", "")
+    words = words[:1].lower() + words[1:] if words[1:2].islower() else words
+    usual = each.usual
+    told = usual not in (None, "") and not isinstance(usual, bool)
+    return f"{words} (default {usual})" if told and "default" not in words else words
+
+
+def values_of(
+    options: argparse.Namespace, wanted: Iterable[Parameter]
+) -> dict[str, Any]:
+    """What the user gave, by name; what is None was left out."""
+    found = {each.name: getattr(options, each.name, None) for each in wanted}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def add_limits_option(parser: argparse.ArgumentParser) -> None:
+    """Whether absurd sizes are refused."""
+    parser.add_argument(
+        "--no-limits", action="store_true",
+        help="accept configs and sizes past the limits",
+    )  # fmt: skip
 
 
 def add_run_options(
@@ -50,75 +132,13 @@ def add_run_options(
         device: Where it is run unless the user says otherwise.
         device_help: What the user is told about that.
     """
-    parser.add_argument(
-        "model",
-        metavar="MODEL",
-        help="catalogue name, Hugging Face id, or path of a config.json",
-    )
-    group = parser.add_argument_group("the run")
-    group.add_argument(
-        "-b", "--batch", type=whole_number, default=1, metavar="N",
-        help="sequences (images, clips) per run (default 1)",
-    )  # fmt: skip
-    group.add_argument(
-        "-s", "--seq", type=whole_number, default=128, metavar="N",
-        help="tokens per sequence (default 128)",
-    )  # fmt: skip
-    group.add_argument(
-        "--decoder-seq", type=whole_number, metavar="N",
-        help="tokens of the decoder of an encoder-decoder model (default: as --seq)",
-    )  # fmt: skip
-    group.add_argument(
-        "--phase", choices=get_args(Phase),
-        help="forward (default); prefill (fills a KV cache); decode (one token against "
-        "a cache); train (forward and backward); generate (prompts and their answers)",
-    )  # fmt: skip
-    group.add_argument(
-        "--context", type=whole_number, metavar="N",
-        help="tokens already in the KV cache, for prefill (default 0), "
-        "decode (default: as --seq) and generate (on average)",
-    )  # fmt: skip
-    group.add_argument(
-        "--dtype", choices=get_args(DType),
-        help="default fp32; bf16 on data-centre GPUs",
-    )  # fmt: skip
-    group.add_argument(
-        "--attention", choices=get_args(Attention),
-        help="default eager; sdpa on data-centre GPUs",
-    )  # fmt: skip
-    group.add_argument(
-        "--model-class", metavar="NAME",
-        help="class of transformers to build, e.g. BertForSequenceClassification",
-    )  # fmt: skip
-    group.add_argument("--device", default=device, help=device_help)
-    group.add_argument(
-        "--no-limits", action="store_true",
-        help="accept configs and sizes past the limits",
-    )  # fmt: skip
+    add_parameters(parser, _of_runs())
+    parser.add_argument("--device", default=device, help=device_help)
+    add_limits_option(parser)
 
 
-def run_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """The run options as keyword arguments of `irene.trace` or `irene.predict`.
-
-    Dtype, attention and what is of servings are there only if they were given: what is
-    usual depends on the machine.
-    """
-    from irene.cli.asking.serving_options import chosen_phase, serving_arguments
-    from irene.trace.limits import NO_LIMITS
-
-    words = {"dtype": options.dtype, "attention": options.attention}
-    return {
-        "batch_size": options.batch,
-        "seq_len": options.seq,
-        "decoder_len": options.decoder_seq,
-        "context_len": options.context,
-        **{name: word for name, word in words.items() if word is not None},
-        "phase": chosen_phase(options),
-        "model_class": options.model_class,
-        "device": options.device,
-        "limits": NO_LIMITS if options.no_limits else None,
-        **serving_arguments(options),
-    }
+def _of_runs() -> list[Parameter]:
+    return [each for each in parameters_of(RunSpec) if each.asked.group != SERVING]
 
 
 def checked_run(options: argparse.Namespace) -> dict[str, Any]:
@@ -126,14 +146,15 @@ def checked_run(options: argparse.Namespace) -> dict[str, Any]:
 
     A wrong one is told before torch is loaded, which takes seconds.
     """
-    from irene.spec import RunSpec
+    from irene.trace.limits import NO_LIMITS
     from irene.trace.sources import locate
 
-    arguments = run_arguments(options)
+    given = values_of(options, _of_runs())
     locate(options.model)
-    known = {each.name for each in dataclasses.fields(RunSpec)}
-    RunSpec(options.model, **{k: v for k, v in arguments.items() if k in known})
-    return arguments
+    RunSpec(**given)
+    given.pop("model")
+    limits = NO_LIMITS if options.no_limits else None
+    return {**given, "device": options.device, "limits": limits}
 
 
 def add_view_options(parser: argparse.ArgumentParser) -> None:

@@ -4,37 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from irene.errors import UsageError
-from irene.predict.machines.finding import find_gpu, find_predictor, is_gpu
-from irene.spec import LATER_FIELDS
+from irene.errors import ConfigError, UsageError
+from irene.predict.machines.finding import Machine, find_predictor
+from irene.spec import SERVING_FIELDS, SERVING_PHASES, RunOptions, RunSpec
 from irene.tree import ModelTree
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
     from transformers import PretrainedConfig
 
-__all__ = ["SERVING_OPTIONS", "predict", "without_serving"]
+    from irene.trace.limits import Limits
 
-SERVING_OPTIONS: Mapping[str, Any] = {**LATER_FIELDS, "step_s": None}
-"""Options that only data-centre GPUs know, at the values that say nothing."""
+__all__ = ["predict", "predict_run"]
+
+LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel")
 
 
 def predict(
     model: str | Path | PretrainedConfig | nn.Module | ModelTree,
+    inputs: Mapping[str, Any] | tuple[Any, ...] | torch.Tensor | None = None,
+    *,
     on: str = "pc1",
-    **run_options: Any,
+    step_ms: float | None = None,
+    device: str = "meta",
+    limits: Limits | None = None,
+    **run: Unpack[RunOptions],
 ) -> ModelTree:
     """Predict the energy of every node of a model, without running it.
 
     Args:
         model: What `irene.trace` takes, or a traced tree.
+        inputs: Of an nn.Module, as `irene.trace` takes them.
         on: Name of a machine, or the file of a saved predictor.
-        **run_options: Passed on to `irene.trace`: batch_size, seq_len, …; for a
-            data-centre GPU also those of a serving: prompt_len, output_len,
-            quantization, cache_dtype, tensor_parallel, and step_s, the measured time
-            between two tokens of a stream in seconds.
+        step_ms: Measured time between two tokens of a stream, ms, of a serving.
+        device: Where the model is traced; `meta` for shapes alone.
+        limits: What is refused; by default `DEFAULT_LIMITS`.
+        **run: How it is run: `batch_size`, `seq_len`, `dtype`, `attention`, `phase`, …;
+            on data-centre GPUs also `prompt_len`, `output_len`, `quantization`,
+            `cache_dtype` and `tensor_parallel` of a serving. What is left out is chosen
+            for the machine.
 
     Returns:
         The tree, unfolded unless a folded one was given, with energy on every node.
@@ -42,38 +53,122 @@ def predict(
     Raises:
         UsageError: The model or the machine is unknown, or a size is impossible.
     """
-    if is_gpu(on):
-        from irene.predict.machines.gpu.generation import predict_on_gpu
+    if isinstance(inputs, str):
+        raise UsageError(f"inputs are tensors; for a machine write on={inputs!r}")
+    machine, step_s = find_predictor(on), None if step_ms is None else step_ms / 1e3
+    if isinstance(model, ModelTree):
+        if run or inputs is not None:
+            raise UsageError("a tree has its run already: give it alone")
+        return _on(machine, model, step_s)
+    if isinstance(model, str | Path) or hasattr(model, "to_dict"):
+        source: Any = model
+        spec = RunSpec.asked(str(getattr(source, "model_type", source)), run)
+        return predict_run(
+            spec, machine, source=source, step_s=step_s, device=device, limits=limits
+        )
+    from irene.trace.tracer import trace_module
 
-        return predict_on_gpu(find_gpu(on), model, **run_options)
-    predictor = find_predictor(on)
-    if not isinstance(model, ModelTree):
-        from irene.trace.tracer import trace
-
-        model = trace(model, **without_serving(run_options, on))
-    return predictor.predict(model)
+    tree = trace_module(_module(model), inputs, run, device=device, limits=limits)
+    return _on(machine, tree, step_s)
 
 
-def without_serving(run_options: Mapping[str, Any], on: str) -> dict[str, Any]:
-    """Options of a run on a machine that serves nothing.
+def _module(model: object) -> nn.Module:
+    from torch import nn
+
+    from irene.trace.tracer import name_of
+
+    name_of(model)
+    assert isinstance(model, nn.Module)
+    return model
+
+
+def predict_run(
+    spec: RunSpec,
+    machine: Machine,
+    *,
+    source: str | Path | PretrainedConfig | None = None,
+    step_s: float | None = None,
+    device: str = "meta",
+    limits: Limits | None = None,
+) -> ModelTree:
+    """Predict a run on a machine: a serving where it can be one, else what is traced.
 
     Args:
-        run_options: As for `predict`.
-        on: Name of the machine, for the message.
+        spec: The run; what it leaves open is chosen for the machine.
+        machine: The machine.
+        source: The config, where the spec's model is only its name.
+        step_s: Measured time between two tokens of a stream, s.
+        device: Where the model is traced.
+        limits: What is refused; by default `DEFAULT_LIMITS`.
 
     Raises:
-        UsageError: One of them is of a serving.
+        UsageError: The model is unknown, or a size or setting is impossible.
     """
-    options = dict(run_options)
-    for name, usual in SERVING_OPTIONS.items():
-        if options.pop(name, usual) != usual:
-            raise UsageError(
-                f"{name} is for the serving of language models on data-centre GPUs "
-                f"(--on h100, h200, b200, …), not for {on}"
-            )
-    if options.get("phase") == "generate":
+    from irene.trace.serving.tree import served
+
+    spec = spec.resolved(machine)
+    model: Any = spec.model if source is None else source
+    why = None
+    if _can_be_served(spec, machine, device):
+        try:
+            if not isinstance(model, str | Path):
+                name = getattr(model, "_name_or_path", "") or model.model_type
+                spec, model = spec.of(name), model.to_dict()
+            return _on(machine, served(model, spec, limits), step_s).unfold()
+        except ConfigError as error:
+            why = str(error)
+            model = spec.model if source is None else source
+    _refuse_untraced(spec, machine, step_s, why)
+    from irene.trace.tracer import trace_spec
+
+    tree = _on(
+        machine, trace_spec(spec, limits=limits, source=model, device=device), None
+    )
+    if why is None:
+        return tree
+    note = f"extrapolation: traced, not as an engine would serve it: {why}"
+    return tree._derive(tree.columns, notes=(*tree.notes, note))
+
+
+def _on(machine: Machine, tree: ModelTree, step_s: float | None) -> ModelTree:
+    if step_s is None:
+        return machine.predict(tree)
+    if not machine.serves:
         raise UsageError(
-            f"phase generate is for data-centre GPUs (--on h100, h200, b200, …), not "
-            f"for {on}: use prefill or decode"
+            f"a step time is of a serving on a data-centre GPU, not for "
+            f"{machine.hardware.name}"
         )
-    return options
+    return machine.predict(tree, step_s)
+
+
+def _can_be_served(spec: RunSpec, machine: Machine, device: str) -> bool:
+    """Whether an engine would run it; what only a trace can honour is traced."""
+    of_a_trace = device != "meta" or spec.given("decoder_len")
+    of_a_trace |= spec.given("attention") and spec.attention != "sdpa"
+    named = spec.model_class or "AutoModelForCausalLM"
+    return (
+        machine.serves
+        and spec.phase in SERVING_PHASES
+        and named.endswith(LANGUAGE_MODELS)
+        and not of_a_trace
+    )
+
+
+def _refuse_untraced(
+    spec: RunSpec, machine: Machine, step_s: float | None, why: str | None
+) -> None:
+    """Refuse what only a serving has where there is none."""
+    asked = [n for n in SERVING_FIELDS if spec.given(n) and getattr(spec, n) != 1]
+    if step_s is not None:
+        asked.append("a step time")
+    if spec.phase != "generate" and not asked:
+        return
+    what = "phase generate" if spec.phase == "generate" else asked[0]
+    reason = why or (
+        f"phase {spec.phase} with these settings is no serving on "
+        f"{machine.hardware.name}"
+    )
+    raise UsageError(
+        f"{what} is for language models that an engine can serve: {reason}; ask for "
+        "phase forward, or prefill or decode of a decoder"
+    )

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from irene.errors import LimitError
 from irene.spec import RunSpec
 
-__all__ = ["DEFAULT_LIMITS", "NO_LIMITS", "Limits", "limits_from_environment"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "NO_LIMITS",
+    "Limits",
+    "limits_from_environment",
+    "limits_lifted",
+]
 
 DEEPEST = 20
 OVERRIDE = "set IRENE_NO_LIMITS=1 or give --no-limits if you mean it"
@@ -112,7 +120,20 @@ HUGE = 1 << 62
 NO_LIMITS = Limits(HUGE, HUGE, HUGE, HUGE, HUGE)
 
 
+_LIFTED: ContextVar[bool] = ContextVar("lifted", default=False)
+
+
+@contextmanager
+def limits_lifted(lifted: bool = True) -> Iterator[None]:
+    """Within it nothing is refused for its size."""
+    token = _LIFTED.set(lifted)
+    try:
+        yield
+    finally:
+        _LIFTED.reset(token)
+
+
 def limits_from_environment() -> Limits:
-    """The default limits, or none where IRENE_NO_LIMITS is set."""
+    """The default limits; none within `limits_lifted` or with IRENE_NO_LIMITS set."""
     lifted = os.environ.get("IRENE_NO_LIMITS", "") not in ("", "0")
-    return NO_LIMITS if lifted else DEFAULT_LIMITS
+    return NO_LIMITS if lifted or _LIFTED.get() else DEFAULT_LIMITS

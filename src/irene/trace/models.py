@@ -17,7 +17,7 @@ from torch import nn
 from transformers import AutoConfig, PretrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from irene.errors import ConfigError
+from irene.errors import ConfigError, NoAttentionError
 from irene.spec import RunSpec
 from irene.trace.limits import Limits
 from irene.trace.sources import locate, quiet, short
@@ -146,7 +146,7 @@ def build(resolved: Resolved, spec: RunSpec, device: str = "meta") -> nn.Module:
             model = _instantiate(factory, resolved, options)
     except Exception as error:
         if "attention implementation" in str(error):
-            raise ConfigError(
+            raise NoAttentionError(
                 f"{resolved.name} has no {spec.attention!r} attention in transformers: "
                 "choose another (--attention)"
             ) from error

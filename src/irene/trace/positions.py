@@ -1,4 +1,4 @@
-"""How long an input a model can take, and the check that a run keeps to it."""
+"""How long an input a model can take, and a run that keeps to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 from irene.errors import SpecError
 from irene.spec import RunSpec
 
-__all__ = ["check_positions", "position_limit"]
+__all__ = ["fit_positions", "position_limit", "reads_tokens"]
 
 FIELDS = ("max_position_embeddings", "n_positions", "max_target_positions", "n_ctx")
 RELATIVE = frozenset({"t5", "mt5", "umt5", "longt5", "switch_transformers", "xlnet"})
@@ -42,27 +42,41 @@ def _reserved(model: nn.Module, positions: int) -> int:
     return 0
 
 
-def check_positions(model: nn.Module, spec: RunSpec) -> None:
-    """Refuse a run that is longer than the model's positions.
+def fit_positions(model: nn.Module, spec: RunSpec) -> RunSpec:
+    """The run, at most as long as the model's positions reach.
+
+    A length that nobody gave is cut to what there is.
 
     Raises:
-        SpecError: With the limit.
+        SpecError: A length that was given goes beyond it.
     """
     limit = position_limit(model)
-    if limit is None or not _reads_tokens(model):
-        return
+    if limit is None or not reads_tokens(model):
+        return spec
+    decodes = spec.phase == "decode"
     length = spec.seq_len
     if getattr(model.config, "is_encoder_decoder", False) and spec.decoder_len:
         length = max(length, spec.decoder_len)
-    context = spec.context_len or 0
-    wanted = context + (1 if spec.phase == "decode" else length)
-    if wanted > limit:
-        raise SpecError(
-            f"{spec.model} takes at most {limit:,} positions, asked for {wanted:,}: "
-            "choose a shorter sequence (or context)"
-        )
+    wanted = (spec.context_len or 0) + (1 if decodes else length)
+    if wanted <= limit:
+        return spec
+    if decodes and not (spec.given("context_len") or spec.given("seq_len")):
+        return spec.chosen_as(seq_len=limit - 1, context_len=limit - 1)
+    room = limit - (spec.context_len or 0)
+    if (
+        not decodes
+        and length == spec.seq_len
+        and not spec.given("seq_len")
+        and room > 0
+    ):
+        return spec.chosen_as(seq_len=room)
+    raise SpecError(
+        f"{spec.model} takes at most {limit:,} positions, asked for {wanted:,}: "
+        "choose a shorter sequence (or context)"
+    )
 
 
-def _reads_tokens(model: nn.Module) -> bool:
+def reads_tokens(model: nn.Module) -> bool:
+    """Whether the length of a run means anything to a model."""
     main = getattr(model, "main_input_name", "input_ids")
     return main == "input_ids" or hasattr(model.config, "max_target_positions")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Unpack, get_args
 
 import torch
 import transformers
@@ -13,22 +13,35 @@ from torch import nn
 from torch.utils._pytree import tree_map_only
 from transformers import PretrainedConfig
 
-from irene.errors import IreneError, SpecError, TraceError
-from irene.spec import Attention, DType, Phase, RunSpec
+from irene.errors import (
+    IreneError,
+    NoAttentionError,
+    SpecError,
+    TraceError,
+    UsageError,
+)
+from irene.spec import Attention, DType, RunOptions, RunSpec
 from irene.trace.captor import Captor
 from irene.trace.costs.call import dtype_name, tensors_in
 from irene.trace.inputs import make_inputs
 from irene.trace.limits import Limits, limits_from_environment
 from irene.trace.models import Resolved, build, resolve
 from irene.trace.phases import PHASES, Run
-from irene.trace.positions import check_positions
+from irene.trace.positions import fit_positions, reads_tokens
 from irene.trace.recorder import Recorder
 from irene.trace.runner import ModelRunner
 from irene.trace.sources import short
 from irene.trace.values import DataDependentError, give_value
 from irene.tree import ModelTree
 
-__all__ = ["run_recorded", "spec_of_module", "trace", "trace_spec"]
+__all__ = [
+    "name_of",
+    "run_recorded",
+    "spec_of_module",
+    "trace",
+    "trace_module",
+    "trace_spec",
+]
 
 SMALL_ENOUGH_TO_RUN = 500_000_000
 """Parameters up to which a model that looks at its data is run for real instead."""
@@ -38,16 +51,9 @@ def trace(
     model: str | Path | PretrainedConfig | nn.Module,
     inputs: Mapping[str, Any] | tuple[Any, ...] | torch.Tensor | None = None,
     *,
-    batch_size: int = 1,
-    seq_len: int = 128,
-    decoder_len: int | None = None,
-    context_len: int | None = None,
-    dtype: DType = "fp32",
-    attention: Attention = "eager",
-    phase: Phase = "forward",
-    model_class: str | None = None,
     device: str = "meta",
     limits: Limits | None = None,
+    **run: Unpack[RunOptions],
 ) -> ModelTree:
     """Trace a model into a tree of modules, ML primitives and math ops with costs.
 
@@ -57,17 +63,12 @@ def trace(
         inputs: For an nn.Module: its inputs, as keyword arguments, a tuple or a single
             tensor. A transformers model may do without, and gets inputs of the size
             asked for.
-        batch_size: Sequences (images, clips) per run.
-        seq_len: Tokens per sequence.
-        decoder_len: Tokens of the decoder of an encoder-decoder model.
-        context_len: Tokens already in the KV cache (`prefill`, `decode`).
-        dtype: Floating-point type of weights and activations.
-        attention: Attention implementation.
-        phase: `forward`, `prefill`, `decode` or `train`.
-        model_class: A class of transformers to build instead of the usual one.
         device: `meta` for shapes alone, whatever device an nn.Module is on; `cpu` or
             `cuda` runs the model for real.
         limits: What is refused; by default `DEFAULT_LIMITS`.
+        **run: How it is run: `batch_size`, `seq_len`, `dtype`, `attention`, `phase`, …,
+            the fields of `RunSpec`. An nn.Module has its own dtype and attention, its
+            inputs their own sizes.
 
     Returns:
         The tree, unfolded, down to math ops.
@@ -76,54 +77,52 @@ def trace(
         UsageError: The model is unknown, its config is bad, a size is impossible, or
             the model's own code fails. The message says which.
     """
-    limits = limits or limits_from_environment()
-    sizes: dict[str, Any] = {
-        "batch_size": batch_size,
-        "seq_len": seq_len,
-        "decoder_len": decoder_len,
-        "context_len": context_len,
-        "dtype": dtype,
-        "attention": attention,
-        "phase": phase,
-    }
-    if phase not in PHASES:
-        raise SpecError(
-            f"phase {phase!r} is not one run of a model that could be traced: "
-            "`irene.trace.serving` has the ops of a serving engine"
-        )
     if isinstance(model, nn.Module):
-        return _trace_module(model, inputs, sizes, device, limits)
-    spec = RunSpec(str(getattr(model, "model_type", model)), **sizes)
-    return trace_spec(
-        spec, limits=limits, source=model, model_class=model_class, device=device
-    )
+        return trace_module(model, inputs, run, device=device, limits=limits)
+    spec = RunSpec.asked(name_of(model), run)
+    return trace_spec(spec, limits=limits, source=model, device=device)
+
+
+def name_of(model: object) -> str:
+    """What to call a model until its config says more.
+
+    Raises:
+        UsageError: It is nothing that could be a model.
+    """
+    if isinstance(model, str | Path):
+        return str(model)
+    if isinstance(model, nn.Module):
+        return type(model).__name__
+    if not isinstance(model, PretrainedConfig):
+        raise UsageError(
+            "a model is a name, the path of a config.json, a transformers config, an "
+            f"nn.Module or a tree, got {type(model).__name__}"
+        )
+    return str(model.model_type)
 
 
 def trace_spec(
     spec: RunSpec,
     *,
-    limits: Limits,
+    limits: Limits | None = None,
     source: str | Path | PretrainedConfig | None = None,
-    model_class: str | None = None,
     device: str = "meta",
 ) -> ModelTree:
     """Trace the run that a spec describes.
 
     Args:
         spec: The run.
-        limits: What is refused.
+        limits: What is refused; by default `DEFAULT_LIMITS`.
         source: The config, where the spec's model is only its name.
-        model_class: A class of transformers to build instead of the usual one.
         device: Where to run.
     """
-    limits.check_spec(spec)
+    limits = _checked(spec, limits)
     resolved = resolve(
-        source if source is not None else spec.model, limits, model_class
+        source if source is not None else spec.model, limits, spec.model_class
     )
     spec = replace(spec, model=resolved.name, config_digest=resolved.digest)
-    notes: tuple[str, ...] = ()
     try:
-        return _build_and_trace(resolved, spec, device, notes)
+        return _build_and_trace(resolved, spec, device, ())
     except _NeedsDataError as error:
         if error.params > SMALL_ENOUGH_TO_RUN:
             raise TraceError(
@@ -134,6 +133,19 @@ def trace_spec(
             ) from error
         note = f"run for real on the CPU, as it looks at its data: {error}"
         return _build_and_trace(resolved, spec, "cpu", (note,))
+
+
+def _checked(spec: RunSpec, limits: Limits | None) -> Limits:
+    """The limits, after a look at whether the run is one that could be traced."""
+    if spec.phase not in PHASES:
+        raise SpecError(
+            f"phase {spec.phase!r} is not one run of a model that could be traced: "
+            "`irene.trace.serving` has the ops of a serving engine"
+        )
+    spec.refuse_serving("a trace")
+    limits = limits or limits_from_environment()
+    limits.check_spec(spec)
+    return limits
 
 
 class _NeedsDataError(Exception):
@@ -148,30 +160,47 @@ class _NeedsDataError(Exception):
 def _build_and_trace(
     resolved: Resolved, spec: RunSpec, device: str, notes: tuple[str, ...]
 ) -> ModelTree:
-    model = build(resolved, spec, device)
-    check_positions(model, spec)
+    try:
+        model = build(resolved, spec, device)
+    except NoAttentionError:
+        if spec.given("attention"):
+            raise
+        spec = spec.chosen_as(attention="eager")
+        model = build(resolved, spec, device)
+    spec = fit_positions(model, spec)
+    if spec.given("seq_len") and not reads_tokens(model):
+        notes += ("its inputs have a size of their own: seq_len means nothing here",)
     provenance = {"config": resolved.origin, "device": device}
     inputs = make_inputs(model, spec, device)
     return run_recorded(model, inputs, spec, provenance, notes + inputs.notes, device)
 
 
-def _trace_module(
+def trace_module(
     model: nn.Module,
     inputs: Any,
-    sizes: dict[str, Any],
-    device: str,
-    limits: Limits,
+    run: Mapping[str, Any],
+    *,
+    device: str = "meta",
+    limits: Limits | None = None,
 ) -> ModelTree:
-    """Trace a model that is there, on meta copies of its weights or as it is."""
-    spec = spec_of_module(model, inputs, sizes)
-    limits.check_spec(spec)
+    """Trace a model that is there, on meta copies of its weights or as it is.
+
+    Args:
+        model: The model.
+        inputs: As for `trace`.
+        run: Options of a run, by the names of the fields of `RunSpec`.
+        device: As for `trace`.
+        limits: As for `trace`.
+    """
+    spec = spec_of_module(model, inputs, run)
+    _checked(spec, limits)
     notes: tuple[str, ...] = ()
     home = next((p.device.type for p in model.parameters()), "cpu")
     if inputs is None:
         if not hasattr(model, "config"):
             raise SpecError(
-                f"{type(model).__name__} is not a transformers model: give its inputs, "
-                "irene.trace(model, inputs)"
+                f"{type(model).__name__} is not a transformers model: give its inputs "
+                "as the second argument"
             )
         made = make_inputs(model, spec, home)
         inputs, notes = made, made.notes
@@ -189,20 +218,31 @@ def _trace_module(
         model.train(was_training)
 
 
-def spec_of_module(model: nn.Module, inputs: Any, sizes: dict[str, Any]) -> RunSpec:
-    """The run of a model that is there: its own dtype, the sizes of its inputs."""
-    sizes = dict(sizes)
+def spec_of_module(model: nn.Module, inputs: Any, run: Mapping[str, Any]) -> RunSpec:
+    """The run of a model that is there: its own dtype, the sizes of its inputs.
+
+    Raises:
+        SpecError: Something else was given.
+    """
+    spec = RunSpec.asked(name_of(model), run)
+    own: dict[str, Any] = {}
     dtypes = [dtype_name(p.dtype) for p in model.parameters()]
     known = [name for name in dtypes if name in get_args(DType)]
-    sizes["dtype"] = known[0] if known else "fp32"
+    own["dtype"] = known[0] if known else "fp32"
     chosen = getattr(getattr(model, "config", None), "_attn_implementation", None)
     if chosen in get_args(Attention):
-        sizes["attention"] = chosen
+        own["attention"] = chosen
     given = tensors_in(_flat(inputs))
     if given and given[0].dim() > 0:
-        sizes["batch_size"] = max(given[0].shape[0], 1)
-        sizes["seq_len"] = max(given[0].shape[1], 1) if given[0].dim() > 1 else 1
-    return RunSpec(type(model).__name__, **sizes)
+        own["batch_size"] = max(given[0].shape[0], 1)
+        own["seq_len"] = max(given[0].shape[1], 1) if given[0].dim() > 1 else 1
+    for name, value in own.items():
+        if spec.given(name) and getattr(spec, name) != value:
+            raise SpecError(
+                f"{name}={getattr(spec, name)} was given, but this {spec.model} "
+                f"has {value}: leave {name} out, or change the model or its inputs"
+            )
+    return spec.changed(**own)
 
 
 def _flat(inputs: Any) -> tuple[Any, ...]:

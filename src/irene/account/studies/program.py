@@ -111,7 +111,7 @@ def make_program(subject: Subject, mode: Mode, spec: RunSpec, device: str) -> Pr
     from irene.trace.inputs import make_inputs
     from irene.trace.limits import limits_from_environment
     from irene.trace.models import build, resolve
-    from irene.trace.positions import check_positions
+    from irene.trace.positions import fit_positions
 
     head = _head(subject, mode)
     resolved = resolve(subject.config, limits_from_environment(), head)
@@ -121,7 +121,7 @@ def make_program(subject: Subject, mode: Mode, spec: RunSpec, device: str) -> Pr
         torch.manual_seed(SEED)
         model = build(resolved, spec, device).train(mode != "prediction")
         make_sane(model)
-        check_positions(model, spec)
+        spec = fit_positions(model, spec)
         made = make_inputs(model, spec, device)
         inputs = dict(made)
         if mode == "prediction":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from irene.analyse.grid import Progress
+from irene.analyse.subject import Progress, Subject
 from irene.analyse.suggest.activation import cheaper_activation
 from irene.analyse.suggest.attention import fused_attention
 from irene.analyse.suggest.batch_size import larger_batch
@@ -17,7 +17,6 @@ from irene.analyse.suggest.quantization import fewer_bits
 from irene.analyse.suggest.suggestion import EFFORTS, Rule, Situation, Suggestion
 from irene.analyse.suggest.tiles import whole_tiles
 from irene.analyse.suggest.vocabulary_head import no_vocabulary_head
-from irene.analyse.variant import Variant
 from irene.energy import Energy
 from irene.show.headline import is_warning
 
@@ -76,7 +75,7 @@ class Advice:
         }
 
 
-def suggestions(base: Variant, progress: Progress | None = None) -> Advice:
+def suggestions(base: Subject, progress: Progress | None = None) -> Advice:
     """Ask all rules what would save energy.
 
     Args:
@@ -101,7 +100,7 @@ def suggestions(base: Variant, progress: Progress | None = None) -> Advice:
             silent.append(name)
     found.sort(key=lambda each: (EFFORTS.index(each.effort), -each.saving_j))
     return Advice(
-        tree.spec.model if tree.spec else base.model,
+        tree.spec.model if tree.spec else base.run.model,
         tree.hardware.name if tree.hardware else base.on,
         energy,
         situation.per_sequence_j,

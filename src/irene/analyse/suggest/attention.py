@@ -9,7 +9,7 @@ __all__ = ["fused_attention"]
 
 def fused_attention(situation: Situation) -> list[Suggestion]:
     """`sdpa` instead of `eager`."""
-    if situation.setting("attention", "eager") != "eager":
+    if situation.run.attention != "eager":
         return []
     share = situation.role_share("attention")
     return situation.suggest(

@@ -15,11 +15,12 @@ ENOUGH = 0.9
 
 def larger_batch(situation: Situation) -> list[Suggestion]:
     """The smallest batch that reaches most of what larger batches save."""
-    base = situation.base
-    if situation.setting("phase") == "train":
+    run = situation.run
+    if situation.run.phase == "train":
         return []  # a larger batch trains another model
-    sizes, size = [], base.batch_size * 2
-    while size <= LARGEST and size * base.seq_len <= MOST_TOKENS:
+    sizes, size = [], run.batch_size * 2
+    length = 1 if run.phase in ("decode", "generate") else run.seq_len
+    while size <= LARGEST and size * length <= MOST_TOKENS:
         sizes.append(size)
         size *= 2
     savings = {}
@@ -34,7 +35,7 @@ def larger_batch(situation: Situation) -> list[Suggestion]:
     return situation.suggest(
         "batch size",
         {"batch_size": chosen},
-        f"run batches of {chosen} instead of {base.batch_size}",
+        f"run batches of {chosen} instead of {run.batch_size}",
         "small batches do not fill the machine, and every call costs the host the same",
         least=0.02,
     )

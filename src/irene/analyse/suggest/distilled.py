@@ -31,7 +31,7 @@ def distilled_relatives(situation: Situation) -> list[Suggestion]:
     """Every student of the model, with what its accuracy is known to cost."""
     from irene.trace import catalogue
 
-    entry = catalogue.find(situation.base.model)
+    entry = catalogue.find(situation.base.run.model)
     if entry is None or situation.base.fields:
         return []
     found: list[Suggestion] = []

@@ -19,7 +19,7 @@ def fewer_layers(situation: Situation) -> list[Suggestion]:
     """Two thirds of the layers of an encoder."""
     from irene.trace import catalogue
 
-    entry = catalogue.find(situation.base.model)
+    entry = catalogue.find(situation.base.run.model)
     if entry is None or entry.kind != "encoder":
         return []
     aliases = getattr(situation.model.config, "attribute_map", None) or {}

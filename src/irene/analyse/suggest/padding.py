@@ -13,12 +13,12 @@ LONG = 0.9
 
 def shorter_padding(situation: Situation) -> list[Suggestion]:
     """What half the length would take, where the length is the model's limit."""
-    length = situation.base.seq_len
+    length = situation.run.seq_len
     limits = [situation.fields.get(name) for name in LIMITS]
     limit = next((n for n in limits if isinstance(n, int)), None)
     if limit is None or not LONG * limit <= length <= limit:
         return []
-    if situation.setting("phase") == "decode":
+    if situation.run.phase == "decode":
         return []
     half = length // 2
     return situation.suggest(

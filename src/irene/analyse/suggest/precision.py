@@ -9,12 +9,9 @@ __all__ = ["half_precision"]
 
 def half_precision(situation: Situation) -> list[Suggestion]:
     """16-bit weights and activations instead of 32-bit ones."""
-    from irene.predict.machines.finding import is_gpu
-
-    usual = "bf16" if is_gpu(situation.base.on) else "fp32"
-    if situation.setting("dtype", usual) != "fp32":
+    if situation.run.dtype != "fp32":
         return []
-    if situation.setting("phase") == "train":
+    if situation.run.phase == "train":
         return []  # mixed precision keeps 32-bit weights: another run than this one
     return situation.suggest(
         "precision",

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from irene.analyse.suggest.suggestion import Situation, Suggestion
+from irene.predict.machines.finding import find_predictor
+from irene.spec import SERVING_PHASES
 
 __all__ = ["fewer_bits"]
-
-SERVED = ("prefill", "decode", "generate")
 
 
 def fewer_bits(situation: Situation) -> list[Suggestion]:
     """Weights, and the KV cache, in fp8, where a model is served on a GPU."""
-    from irene.predict.machines.finding import is_gpu
-
-    is_served = is_gpu(situation.base.on) and situation.setting("phase") in SERVED
-    if not is_served:
+    serves = find_predictor(situation.base.on).serves
+    if not serves or situation.run.phase not in SERVING_PHASES:
         return []
     found: list[Suggestion] = []
-    if situation.setting("quantization") in (None, "bf16"):
+    if situation.run.quantization in (None, "bf16"):
         found += situation.suggest(
             "quantization",
             {"quantization": "fp8"},
@@ -25,7 +23,7 @@ def fewer_bits(situation: Situation) -> list[Suggestion]:
             "a decoding step reads every weight once, whatever the batch",
             accuracy="usually small with calibrated scales; check it",
         )
-    if situation.setting("cache_dtype") in (None, "bf16"):
+    if situation.run.cache_dtype in (None, "bf16"):
         found += situation.suggest(
             "quantization",
             {"cache_dtype": "fp8"},

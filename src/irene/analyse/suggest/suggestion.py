@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from irene.analyse.config_fields import ModelConfig, fields_of, read_config
+from irene.analyse.config_fields import ModelConfig, fields_of
 from irene.analyse.grid import Outcome, outcome_of
 from irene.analyse.parts import group_by, parts_of
-from irene.analyse.variant import Variant, predict_variant
+from irene.analyse.subject import Subject, tree_of
 from irene.errors import UsageError
+from irene.spec import RunSpec
 from irene.tree import ModelTree
 
 __all__ = ["EFFORTS", "WORTH_SAYING", "Rule", "Situation", "Suggestion"]
@@ -65,39 +66,36 @@ class Situation:
         base: The model as it is.
     """
 
-    def __init__(self, base: Variant) -> None:
+    def __init__(self, base: Subject) -> None:
         self.base = base
         self._tried: dict[str, Outcome | None] = {}
 
     @cached_property
     def tree(self) -> ModelTree:
         """The predicted tree."""
-        return predict_variant(self.base)
+        return tree_of(self.base)
 
     @cached_property
     def per_sequence_j(self) -> float:
         """Energy per sequence, J."""
         energy = self.tree.energy_of(0)
         assert energy is not None
-        return energy.joules / self.base.batch_size
+        return energy.joules / self.run.batch_size
 
     @cached_property
     def model(self) -> ModelConfig:
         """The model's config."""
-        from irene.trace.limits import limits_from_environment
-
-        run = self.base.run
-        limits = run.get("limits") or limits_from_environment()
-        return read_config(self.base.model, run.get("model_class"), limits)
+        return self.base.config()
 
     @cached_property
     def fields(self) -> dict[str, Any]:
         """Values of all fields of the config."""
         return fields_of(self.model.config) | dict(self.base.fields)
 
-    def setting(self, name: str, default: Any = None) -> Any:
-        """A value of the run (`dtype`, `attention`, `phase`)."""
-        return self.base.run.get(name) or default
+    @cached_property
+    def run(self) -> RunSpec:
+        """The run as the machine runs it."""
+        return self.tree.spec or self.base.run
 
     def role_share(self, role: str) -> float:
         """Part of the energy that goes into a role."""
@@ -110,7 +108,7 @@ class Situation:
         key = repr(sorted(change.items(), key=str))
         if key not in self._tried:
             try:
-                tree = predict_variant(self.base.changed(change))
+                tree = tree_of(self.base.changed(change))
                 self._tried[key] = outcome_of(change, tree, self.tree)
             except UsageError:
                 self._tried[key] = None

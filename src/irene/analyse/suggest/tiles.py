@@ -15,8 +15,8 @@ MORE_THAN_TOKENS = 1.5
 
 def whole_tiles(situation: Situation) -> list[Suggestion]:
     """A slightly shorter length whose saving is out of proportion to its tokens."""
-    length = situation.base.seq_len
-    if situation.setting("phase") == "decode":
+    length = situation.run.seq_len
+    if situation.run.phase == "decode":
         return []
     best: list[Suggestion] = []
     for tile in TILES:

@@ -12,7 +12,7 @@ LARGE = 0.03
 
 def no_vocabulary_head(situation: Situation) -> list[Suggestion]:
     """Hidden states alone, or scores of the last position only."""
-    phase = situation.setting("phase", "forward")
+    phase = situation.run.phase
     has_head = situation.model.model_class != "AutoModel"
     vocabulary = situation.fields.get("vocab_size")
     if phase not in ("forward", "prefill") or not has_head or not vocabulary:
@@ -26,6 +26,6 @@ def no_vocabulary_head(situation: Situation) -> list[Suggestion]:
         "score the vocabulary at the last position only (logits_to_keep=1), or not at "
         "all where hidden states do",
         f"the head takes {share:.0%}: scores of {vocabulary:,} words for each of "
-        f"{situation.base.seq_len} positions",
+        f"{situation.run.seq_len} positions",
         accuracy="none: scores of other positions are not read",
     )

@@ -6,15 +6,14 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from irene.cli.asking.analysis_options import (
+from irene.cli.asking.answering import (
     add_answer_options,
-    add_on_option,
+    add_question,
+    answered,
     check_answer,
     put_answer,
-    subject_tree,
+    question_of,
 )
-from irene.cli.asking.serving_options import add_serving_options
-from irene.cli.options import add_run_options
 from irene.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,11 +40,11 @@ SAME_SHARE = 1e-6
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
+    from irene.questions.table import AskBottlenecks
+
     parser.usage = "irene bottlenecks MODEL|TREE.json [options]"
     parser.epilog = EXAMPLES
-    add_run_options(parser)
-    add_serving_options(parser)
-    add_on_option(parser)
+    add_question(parser, AskBottlenecks)
     group = parser.add_argument_group("the view")
     group.add_argument(
         "--by", choices=BY, action="append",
@@ -65,17 +64,17 @@ def run(options: argparse.Namespace) -> int:
     if not 0 < options.top <= 100:
         raise UsageError(f"--top is a share from 0 to 100 %, got {options.top:g}")
     check_answer(options)
-    tree = subject_tree(options)
-    from irene.analyse.bottlenecks import find_bottlenecks
+    from irene.questions.table import AskBottlenecks
 
-    found = find_bottlenecks(tree)
+    question = question_of(options, AskBottlenecks)
+    found = answered(options, question)
     views = tuple(dict.fromkeys(options.by or OVERVIEW))
     picture = None
     if options.plot:
         from irene.cli.asking.analysis_pictures import bottleneck_bars
 
         picture = bottleneck_bars(found, _shown(found, views[0], options))
-    if put_answer(options, found.to_dict(), picture=picture):
+    if put_answer(options, question, found, picture):
         from irene.cli.screens.analysis_screen import screen
 
         _print(screen(), found, views, options)

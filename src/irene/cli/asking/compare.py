@@ -6,22 +6,20 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from irene.cli.asking.analysis_options import (
+from irene.cli.asking.answering import (
     add_answer_options,
-    add_size_options,
+    add_question,
+    answered,
     check_answer,
-    checked_subject,
     put_answer,
-    size_arguments,
+    question_of,
 )
-from irene.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from irene.analyse.comparison import Comparison, Contribution, Side
-    from irene.tree import ModelTree
 
 __all__ = ["configure", "run"]
 
@@ -40,18 +38,15 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
+    from irene.questions.table import AskComparison
+
     parser.usage = "irene compare A B [C …] [options]"
     parser.epilog = EXAMPLES
-    parser.add_argument(
-        "subjects", nargs="+", metavar="A",
-        help="saved tree, or MODEL[@SIZE,…]; all are compared with the first",
+    add_question(
+        parser, AskComparison, positional="subject",
+        subject_help="saved tree, or MODEL[@SIZE,…]; all are compared with the first",
     )  # fmt: skip
-    add_size_options(parser)
-    group = parser.add_argument_group("the view")
-    group.add_argument(
-        "--per", choices=("run", "sequence", "token"), default="run",
-        help="unit of all energies (default run)",
-    )  # fmt: skip
+    group = parser.add_argument_group("the table")
     group.add_argument(
         "--by", choices=("role", "path"),
         help="how parts are aligned (default: by path if the names agree, and by role)",
@@ -64,27 +59,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict or read, compare, print."""
-    if len(options.subjects) < 2:
-        raise UsageError(
-            "compare needs two or more: `irene compare bert-base-uncased roberta-base`"
-        )
-    check_answer(options)
-    trees = _trees(options)
-    from irene.analyse.comparison import compare, comparisons_document
+    from irene.questions.table import AskComparison
 
-    found = [compare(trees[0], tree, options.per) for tree in trees[1:]]
+    check_answer(options)
+    question = question_of(options, AskComparison)
+    answer = answered(options, question)
+    found = answer.comparisons
     picture = None
     if options.plot:
         from irene.cli.asking.analysis_pictures import comparison_bars
 
         picture = comparison_bars(found)
-    if put_answer(options, comparisons_document(found), picture=picture):
-        from irene.cli.screens.analysis_screen import print_notes, screen
+    if put_answer(options, question, answer, picture):
+        from irene.cli.screens.analysis_screen import (
+            print_left_out,
+            print_notes,
+            screen,
+        )
 
         console = screen()
         _print(console, found, options)
-        notes = [note for tree in trees for note in tree.notes]
-        print_notes(console, [*_coverage(found), *notes])
+        print_left_out(console, answer.left_out)
+        print_notes(console, [*_coverage(found), *answer.notes])
     return 0
 
 
@@ -97,25 +93,10 @@ def _coverage(found: Sequence[Comparison]) -> list[str]:
     return [f"warning: these energies cover different things: {', '.join(covers)}"]
 
 
-def _trees(options: argparse.Namespace) -> list[ModelTree]:
-    from irene.analyse.subjects import tree_of
-    from irene.cli.progress import progress_bar
-
-    run = size_arguments(options)
-    subjects = [checked_subject(text, options.on, run) for text in options.subjects]
-    trees = []
-    with progress_bar("predicting") as progress:
-        for done, subject in enumerate(subjects):
-            if progress:
-                progress(done, len(subjects), subject.text)
-            trees.append(tree_of(subject))
-    return trees
-
-
 def _print(
     console: Console, found: Sequence[Comparison], options: argparse.Namespace
 ) -> None:
-    console.print(_overview(found, options.per))
+    console.print(_overview(found, found[0].per))
     for each in found:
         console.print()
         console.print(f"{each.base.name} → {each.other.name}", style="bold")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from irene.cli.asking.analysis_options import (
+from irene.cli.asking.answering import (
     add_answer_options,
-    add_on_option,
+    add_question,
+    answered,
     check_answer,
-    number,
     put_answer,
-    subject_tree,
+    question_of,
 )
-from irene.cli.asking.serving_options import add_serving_options
-from irene.cli.options import add_run_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,38 +34,15 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
+    from irene.questions.table import AskCost
+
     parser.usage = "irene cost MODEL|TREE.json [options]"
     parser.epilog = EXAMPLES
-    group = parser.add_argument_group("the cost")
-    group.add_argument(
-        "--queries", type=number, default=1e6, metavar="N",
-        help="queries to answer (default 1e6)",
-    )  # fmt: skip
-    group.add_argument(
-        "--per-day", type=number, metavar="N", help="queries per day, for a year's cost"
-    )
-    group.add_argument(
-        "--price", type=number, metavar="MONEY", help="price of a kWh, in any currency"
-    )
-    group.add_argument(
-        "--region", default="WORLD", metavar="CODE",
-        help="whose electricity, for CO₂e (default WORLD)",
-    )  # fmt: skip
-    group.add_argument(
-        "--intensity", type=number, metavar="G",
-        help="g CO₂e per kWh, instead of a region's",
-    )  # fmt: skip
-    group.add_argument(
-        "--pue", type=number, default=1.0, metavar="X",
-        help="energy of the building by that of its machines (default 1)",
-    )  # fmt: skip
-    group.add_argument(
+    parser.add_argument(
         "--regions", action=_ListRegions, nargs=0,
         help="list the regions with year and source, and exit",
     )  # fmt: skip
-    add_run_options(parser)
-    add_serving_options(parser)
-    add_on_option(parser)
+    add_question(parser, AskCost)
     add_answer_options(parser, plot=False)
 
 
@@ -95,20 +70,12 @@ class _ListRegions(argparse.Action):
 
 def run(options: argparse.Namespace) -> int:
     """Predict or read, then print the table."""
-    from irene.analyse.costs import check_cost, cost_of
+    from irene.questions.table import AskCost
 
     check_answer(options)
-    chosen = {
-        "queries": options.queries,
-        "per_day": options.per_day,
-        "price_per_kwh": options.price,
-        "region": options.region,
-        "gco2e_per_kwh": options.intensity,
-        "pue": options.pue,
-    }
-    check_cost(**chosen)
-    found = cost_of(subject_tree(options), **chosen)
-    if put_answer(options, found.to_dict()):
+    question = question_of(options, AskCost)
+    found = answered(options, question)
+    if put_answer(options, question, found):
         from irene.cli.screens.analysis_screen import screen
 
         _print(screen(), found)

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from irene.cli.asking.serving_options import add_serving_options
-from irene.cli.options import (
-    add_output_options,
-    add_run_options,
-    add_view_options,
-    checked_run,
-)
+from irene.cli.asking.answering import MODEL, add_question, answered, question_of
+from irene.cli.options import add_output_options, add_view_options
 
 __all__ = ["configure", "run"]
 
@@ -29,29 +24,21 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
+    from irene.questions.table import AskEnergy
+
     parser.usage = "irene predict MODEL [options]"
     parser.epilog = EXAMPLES
-    add_run_options(parser)
-    parser.add_argument(
-        "--on", metavar="NAME", default="pc1",
-        help="hardware to predict for, or the file of a predictor (default pc1); "
-        "`irene hardware` lists what there is",
-    )  # fmt: skip
-    add_serving_options(parser, step_time=True)
+    add_question(parser, AskEnergy, without=("level", "fold"), subject_help=MODEL)
     add_view_options(parser)
     add_output_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Predict, then print or write."""
-    from irene.cli.progress import working
     from irene.cli.screens.tree_output import check_output, put_tree
+    from irene.questions.table import AskEnergy
 
     check_output(options)
-    arguments = checked_run(options)
-    with working(f"predicting {options.model}"):
-        from irene.predict.api import predict
-
-        tree = predict(options.model, on=options.on, **arguments)
-    put_tree(tree, options)
+    question = question_of(options, AskEnergy, level=None, fold=None)
+    put_tree(answered(options, question), options)
     return 0

@@ -6,15 +6,15 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from irene.cli.asking.analysis_options import (
+from irene.cli.asking.answering import (
     add_answer_options,
-    add_on_option,
-    base_variant,
+    add_question,
+    answered,
     check_answer,
     put_answer,
+    question_of,
+    say_anew,
 )
-from irene.cli.asking.serving_options import add_serving_options
-from irene.cli.options import add_run_options, run_arguments
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,24 +35,23 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
+    from irene.questions.table import AskSuggestions
+
     parser.usage = "irene suggest MODEL|TREE.json [options]"
     parser.epilog = EXAMPLES
-    add_run_options(parser)
-    add_serving_options(parser)
-    add_on_option(parser)
+    add_question(parser, AskSuggestions)
     add_answer_options(parser, plot=False)
 
 
 def run(options: argparse.Namespace) -> int:
     """Ask all rules and print what they say."""
-    from irene.analyse.suggest import suggestions
-    from irene.cli.progress import progress_bar
+    from irene.questions.table import AskSuggestions
 
     check_answer(options)
-    base = base_variant(options.model, options.on, run_arguments(options))
-    with progress_bar("asking") as progress:
-        found = suggestions(base, progress)
-    if put_answer(options, found.to_dict()):
+    question = question_of(options, AskSuggestions)
+    say_anew(options)
+    found = answered(options, question, "asking")
+    if put_answer(options, question, found):
         from irene.cli.screens.analysis_screen import screen
 
         _print(screen(), found)

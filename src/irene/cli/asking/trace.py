@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
 
-from irene.cli.asking.serving_options import add_serving_options, serving_arguments
-from irene.cli.options import (
-    add_output_options,
-    add_run_options,
-    add_view_options,
-    checked_run,
-)
-
-if TYPE_CHECKING:
-    from irene.tree import ModelTree
+from irene.cli.asking.answering import MODEL, add_question, answered, question_of
+from irene.cli.options import add_output_options, add_view_options
 
 __all__ = ["configure", "run"]
 
@@ -33,41 +24,21 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
+    from irene.questions.table import AskTree
+
     parser.usage = "irene trace MODEL [options]"
     parser.epilog = EXAMPLES
-    add_run_options(parser)
-    add_serving_options(parser)
+    add_question(parser, AskTree, without=("level", "fold"), subject_help=MODEL)
     add_view_options(parser)
     add_output_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Trace, then print or write."""
-    from irene.cli.progress import working
     from irene.cli.screens.tree_output import check_output, put_tree
+    from irene.questions.table import AskTree
 
     check_output(options)
-    arguments = checked_run(options)
-    with working(f"tracing {options.model}"):
-        tree = _serving(options, arguments) or _traced(options, arguments)
-    put_tree(tree, options)
+    question = question_of(options, AskTree, level=None, fold=None)
+    put_tree(answered(options, question, "tracing"), options)
     return 0
-
-
-def _serving(
-    options: argparse.Namespace, arguments: dict[str, Any]
-) -> ModelTree | None:
-    """What a serving engine would run, where a serving is asked for."""
-    if arguments["phase"] != "generate" and not serving_arguments(options):
-        return None
-    from irene.trace.serving import serving_tree
-
-    of_traces = ("decoder_len", "device", "model_class", "attention")
-    run = {name: value for name, value in arguments.items() if name not in of_traces}
-    return serving_tree(options.model, **run).unfold()
-
-
-def _traced(options: argparse.Namespace, arguments: dict[str, Any]) -> ModelTree:
-    from irene.trace.tracer import trace
-
-    return trace(options.model, **arguments)

@@ -5,19 +5,18 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from irene.cli.asking.analysis_options import (
+from irene.cli.asking.answering import (
     add_answer_options,
-    add_size_options,
+    add_question,
+    answered,
     check_answer,
-    number,
     put_answer,
-    size_arguments,
+    question_of,
 )
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from irene.analyse.accuracy_table import AccuracyRow
     from irene.analyse.pareto import TradeOff
 
 __all__ = ["configure", "run"]
@@ -37,63 +36,47 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
+    from irene.questions.table import AskTradeOff
+
     parser.usage = "irene trade-off [options]"
     parser.epilog = EXAMPLES
     parser.add_argument(
         "--accuracy", metavar="FILE.csv",
         help="accuracies of models (default: published ones on SST-2)",
     )  # fmt: skip
-    parser.add_argument(
-        "--budget-j", type=number, metavar="J",
-        help="the best model that takes at most this per sequence",
-    )  # fmt: skip
-    parser.add_argument(
-        "--at-least", type=number, metavar="ACCURACY",
-        help="the cheapest model that is at least this accurate",
-    )  # fmt: skip
-    add_size_options(parser, batch=16)
+    add_question(parser, AskTradeOff)
     add_answer_options(parser, table=True)
 
 
 def run(options: argparse.Namespace) -> int:
     """Predict all models of the table and print the front."""
-    from irene.analyse.accuracy_table import published_accuracies, read_accuracies
-    from irene.analyse.pareto import trade_off
-    from irene.cli.progress import progress_bar
-    from irene.predict.machines.finding import find_predictor
+    from irene.analyse.accuracy_table import accuracies_text
+    from irene.questions.table import AskTradeOff
 
     check_answer(options)
-    sizes = size_arguments(options)
-    find_predictor(options.on)
-    rows: list[AccuracyRow] = (
-        read_accuracies(options.accuracy)
-        if options.accuracy
-        else list(published_accuracies())
-    )
-    with progress_bar("predicting") as progress:
-        found = trade_off(
-            rows, sizes, options.on, budget_j=options.budget_j,
-            at_least=options.at_least, progress=progress,
-        )  # fmt: skip
+    text = accuracies_text(options.accuracy) if options.accuracy else None
+    question = question_of(options, AskTradeOff, accuracies=text)
+    found = answered(options, question)
+    from irene.show.headline import run_sizes
+
+    what = f"{', '.join(run_sizes(found.run))}, for {question.on}"
     picture = None
     if options.plot:
         from irene.cli.asking.analysis_pictures import trade_off_chart
 
         task = "accuracy" if options.accuracy else "SST-2 accuracy"
-        picture = trade_off_chart(found, task, _what(options))
-    if put_answer(options, found.to_dict(), rows=found.table(), picture=picture):
+        picture = trade_off_chart(found, task, what)
+    if put_answer(options, question, found, picture):
         from irene.cli.screens.analysis_screen import screen
 
-        _print(screen(), found, options)
+        _print(screen(), found, what, options)
     return 0
 
 
-def _what(options: argparse.Namespace) -> str:
-    return f"batch {options.batch}, length {options.seq}, for {options.on}"
-
-
-def _print(console: Console, found: TradeOff, options: argparse.Namespace) -> None:
-    from irene.cli.screens.analysis_screen import columns
+def _print(
+    console: Console, found: TradeOff, run: str, options: argparse.Namespace
+) -> None:
+    from irene.cli.screens.analysis_screen import columns, print_left_out
     from irene.cli.screens.cells import plain
     from irene.show.text import human_energy
 
@@ -115,10 +98,11 @@ def _print(console: Console, found: TradeOff, options: argparse.Namespace) -> No
             style="bold" if each.on_front else None,
         )
     what = "accuracy" if options.accuracy else "SST-2 accuracy"
-    console.print(f"{what} against energy: {plain(_what(options))}", style="bold")
+    console.print(f"{what} against energy: {plain(run)}", style="bold")
     console.print(table)
     _print_legend(console, found, options)
     _print_choice(console, found)
+    print_left_out(console, found.left_out)
 
 
 def _print_legend(

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from irene.cli.asking.analysis_options import number
-from irene.cli.options import whole_number
+from irene.cli.options import number, whole_number
 from irene.errors import UsageError
 from irene.spec import Attention, DType
 

@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from irene.analyse.subject import LeftOut
+
 __all__ = [
     "columns",
     "merged_notes",
     "percent",
+    "print_left_out",
     "print_notes",
     "screen",
     "signed_energy",
@@ -109,3 +112,12 @@ def value(number: float | None, unit: str = "") -> str:
 
 def _large_or_small(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= 1e4 else f"{number:.2e}"
+
+
+def print_left_out(console: Console, left_out: Iterable[LeftOut]) -> None:
+    """Which subjects of a list have no answer, and why: one line per reason."""
+    by_reason: dict[str, list[str]] = {}
+    for each in left_out:
+        by_reason.setdefault(each.problem, []).append(each.model)
+    for reason, models in by_reason.items():
+        console.print(f"left out: {', '.join(models)}: {reason}", markup=False)

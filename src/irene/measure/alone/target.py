@@ -18,7 +18,7 @@ from irene.spec import RunSpec
 from irene.trace.inputs import make_inputs
 from irene.trace.limits import Limits
 from irene.trace.models import build, resolve
-from irene.trace.positions import check_positions
+from irene.trace.positions import fit_positions
 from irene.trace.tracer import run_recorded, spec_of_module
 from irene.tree import ModelTree
 
@@ -109,7 +109,7 @@ def named_target(
         torch.manual_seed(SEED)
         model = build(resolved, spec, device)
         make_sane(model)
-        check_positions(model, spec)
+        spec = fit_positions(model, spec)
         inputs = make_inputs(model, spec, device)
     provenance = {"config": resolved.origin, "device": device}
     return Target(model, inputs, spec, device, provenance, tuple(inputs.notes))

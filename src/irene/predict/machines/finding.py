@@ -12,6 +12,7 @@ from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.predict.machines.predictor import Predictor, load_predictor
 from irene.predict.machines.user_hardware import added_files
+from irene.spec import Attention, DType
 from irene.tree import ModelTree
 
 if TYPE_CHECKING:
@@ -40,8 +41,25 @@ class Machine(Protocol):
     def provenance(self) -> Mapping[str, Any]:
         """Where it comes from."""
 
-    def predict(self, tree: ModelTree) -> ModelTree:
-        """The same tree carrying predicted energies."""
+    @property
+    def usual_dtype(self) -> DType:
+        """Type that is run unless somebody says otherwise."""
+
+    @property
+    def usual_attention(self) -> Attention:
+        """Attention that is run unless somebody says otherwise."""
+
+    @property
+    def serves(self) -> bool:
+        """Whether servings of language models can be predicted for it."""
+
+    def predict(self, tree: ModelTree, step_s: float | None = None) -> ModelTree:
+        """The same tree carrying predicted energies.
+
+        Args:
+            tree: A traced tree, or a serving's where the machine serves.
+            step_s: Measured time between two tokens of a stream, s, of a serving.
+        """
 
     def to_dict(self) -> dict[str, Any]:
         """What is known of it, as JSON-ready values."""

@@ -18,6 +18,7 @@ from irene.predict.machines.json_file import check_schema, digest_of, read_field
 from irene.predict.machines.serial.model import SerialModel
 from irene.predict.machines.specs.model import SpecsModel
 from irene.predict.machines.specs.work import work_of
+from irene.spec import Attention, DType
 from irene.tree import KINDS, EnergyColumns, ModelTree
 from irene.tree.model_tree import SOURCES
 from irene.whole_file import whole_file
@@ -49,13 +50,29 @@ class Predictor:
     domain: Domain
     provenance: Mapping[str, Any]
 
-    def predict(self, tree: ModelTree) -> ModelTree:
+    @property
+    def usual_dtype(self) -> DType:
+        """Type that is run unless somebody says otherwise."""
+        return "fp32"
+
+    @property
+    def usual_attention(self) -> Attention:
+        """Attention that is run unless somebody says otherwise."""
+        return "eager"
+
+    @property
+    def serves(self) -> bool:
+        """Whether servings of language models can be predicted for it."""
+        return False
+
+    def predict(self, tree: ModelTree, step_s: float | None = None) -> ModelTree:
         """The same tree carrying predicted energies.
 
         Parts add up: a node's energy is what it takes inside this run.
 
         Args:
             tree: A traced tree with math ops, folded or not.
+            step_s: Of a serving, which this machine knows nothing of.
         """
         if not (tree.columns.kind == MATH).any():
             raise UsageError("prediction needs a tree with its math ops: trace it anew")

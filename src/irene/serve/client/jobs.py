@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from irene.analyse.grid import Progress
+from irene.analyse.subject import Progress
 from irene.errors import FormatError, IreneError
 from irene.serve.client.documents import read_fields, read_tree
 from irene.serve.client.events import follow

@@ -17,7 +17,7 @@ from irene.analyse import (
     WhatIf,
 )
 from irene.analyse.accuracy_table import AccuracyRow
-from irene.analyse.grid import Progress
+from irene.analyse.subject import Progress
 from irene.errors import FormatError, IreneError
 from irene.serve.client.choices import as_asked, written
 from irene.serve.client.documents import (

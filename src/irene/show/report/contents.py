@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from irene.analyse.accuracy_table import published_accuracies
 from irene.analyse.bottlenecks import Bottlenecks, find_bottlenecks
-from irene.analyse.costs import Costing, cost_of
-from irene.analyse.grid import Progress, WhatIf, what_if
+from irene.analyse.costs import Costing, CostTerms, cost_of
+from irene.analyse.subject import Progress, WhatIf, what_if
 from irene.analyse.pareto import TradeOff, trade_off
 from irene.analyse.parts import NO_ENERGY
+from irene.analyse.subject import Subject
 from irene.analyse.suggest import Advice, suggestions
-from irene.analyse.variant import Variant
 from irene.errors import UsageError
 from irene.show.headline import energy_per_unit
 from irene.tree import ModelTree
@@ -67,10 +67,10 @@ class Report:
 
 def make_report(
     tree: ModelTree,
-    base: Variant | None = None,
+    base: Subject | None = None,
     *,
     without: Collection[str] = (),
-    cost: Mapping[str, Any] | None = None,
+    cost: CostTerms | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Ask everything about a tree that can be asked.
@@ -79,7 +79,7 @@ def make_report(
         tree: Predicted, measured, accounted, or traced only.
         base: The model that is predicted at other sizes; None for a tree alone.
         without: Parts not to make, of `PARTS`.
-        cost: Arguments of `cost_of`: price_per_kwh, region, pue, per_day.
+        cost: Region, price, PUE and queries per day.
         progress: Told what is being done.
 
     Raises:
@@ -92,7 +92,7 @@ def make_report(
     making = _Making(tree, base, without, progress)
     return Report(
         tree,
-        cost_of(tree, **(cost or {})) if has_energy else None,
+        cost_of(tree, cost) if has_energy else None,
         making.part("bottlenecks", lambda: find_bottlenecks(tree)),
         making.part("sizes", making.sizes) or (),
         making.part("trade-off", making.trade_off),
@@ -109,7 +109,7 @@ class _Making:
     def __init__(
         self,
         tree: ModelTree,
-        base: Variant | None,
+        base: Subject | None,
         without: Collection[str],
         progress: Progress | None,
     ) -> None:
@@ -139,10 +139,10 @@ class _Making:
 
     def sizes(self) -> tuple[WhatIf, ...]:
         base = self._base()
-        phase = base.run.get("phase") or "forward"
-        length = "context_len" if phase == "decode" else "seq_len"
-        here = {"batch_size": base.batch_size, "seq_len": base.seq_len}
-        here["context_len"] = int(base.run.get("context_len") or base.seq_len)
+        run = base.run
+        length = "context_len" if run.phase == "decode" else "seq_len"
+        here = {"batch_size": run.batch_size, "seq_len": run.seq_len}
+        here["context_len"] = run.context_len or run.seq_len
         wanted: list[tuple[str, Sequence[int]]] = [("batch_size", BATCHES)]
         if _reads_tokens(self.tree):
             wanted.append((length, LENGTHS))
@@ -153,21 +153,20 @@ class _Making:
 
     def trade_off(self) -> TradeOff:
         base = self._base()
-        phase = base.run.get("phase") or "forward"
+        phase = base.run.phase
         if phase != "forward" or not _reads_tokens(self.tree):
             what = "reads no text" if phase == "forward" else f"is a {phase} run"
             raise UsageError(
                 f"the table has scores of models that read a sentence; this {what}"
             )
-        kept = ("batch_size", "seq_len", "dtype", "attention", "limits")
-        run = {name: base.run[name] for name in kept if name in base.run}
+        run = base.run.changed(model_class=None)
         rows = published_accuracies()
         return trade_off(rows, run, base.on, progress=self._telling("trade-off"))
 
     def advice(self) -> Advice:
         return suggestions(self._base(), self._telling("suggestions"))
 
-    def _base(self) -> Variant:
+    def _base(self) -> Subject:
         assert self.base is not None
         return self.base
 
@@ -183,7 +182,7 @@ def _reads_tokens(tree: ModelTree) -> bool:
     return any(unit == "token" for unit, _ in energy_per_unit(tree))
 
 
-def _predictor_of(tree: ModelTree, base: Variant | None) -> Predictor | None:
+def _predictor_of(tree: ModelTree, base: Subject | None) -> Predictor | None:
     """The predictor that made a tree's energy, if it is one that is at hand."""
     from irene.predict.machines.finding import find_trained, is_gpu, known_predictors
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from irene.errors import LimitError, SpecError
-from irene.spec import RunSpec
+from irene.spec import RunOptions, RunSpec
 from irene.trace.limits import Limits, limits_from_environment
 from irene.trace.serving.config import read_decoder
 from irene.trace.serving.decoder import Decoder, Layer
@@ -21,7 +22,7 @@ from irene.trace.serving.writer import StepWriter
 from irene.trace.sources import locate
 from irene.tree import ModelTree, TreeBuilder
 
-__all__ = ["SERVING", "decoder_tree", "is_serving_tree", "serving_tree"]
+__all__ = ["SERVING", "decoder_tree", "is_serving_tree", "served", "serving_tree"]
 
 SERVING = "serving engine"
 """Value of `provenance["traced_as"]` of such trees."""
@@ -38,7 +39,7 @@ def serving_tree(
     *,
     limits: Limits | None = None,
     name: str | None = None,
-    **run: Any,
+    **run: Unpack[RunOptions],
 ) -> ModelTree:
     """The tree of a serving step, or of a whole generation.
 
@@ -58,19 +59,44 @@ def serving_tree(
         SpecError: A size or setting is impossible.
         LimitError: The config or run asks for absurd sizes.
     """
+    return served(model, RunSpec.asked(name or "", run), limits)
+
+
+def served(
+    model: str | Path | Mapping[str, Any], spec: RunSpec, limits: Limits | None = None
+) -> ModelTree:
+    """The tree of the serving that a spec describes; as `serving_tree`.
+
+    Args:
+        model: Catalogue name, Hugging Face id, path of a config.json, or its fields.
+        spec: The run; its model names one that is given by its fields.
+        limits: What is refused; by default `DEFAULT_LIMITS`.
+    """
     limits = limits or limits_from_environment()
     if isinstance(model, Mapping):
-        config, called, origin = model, name or str(model.get("model_type")), "given"
+        config, origin = model, "given"
+        called = spec.model or str(model.get("model_type"))
     else:
         source = locate(model)
         config, called, origin = source.read(limits), source.name, source.origin
     limits.check_config(config)
     text = json.dumps(dict(config), sort_keys=True, default=str)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    spec = RunSpec(called, config_digest=digest, **{"dtype": "bf16", **run})
+    spec = _as_engines_run(replace(spec, model=called, config_digest=digest))
     limits.check_spec(spec)
     tree = decoder_tree(read_decoder(config), spec)
     return tree._derive(tree.columns, provenance={"config": origin, **tree.provenance})
+
+
+def _as_engines_run(spec: RunSpec) -> RunSpec:
+    """In bf16 unless somebody says otherwise, always with fused attention."""
+    if spec.given("attention") and spec.attention != "sdpa":
+        raise SpecError(
+            f"serving engines fuse attention (sdpa): attention {spec.attention!r} is "
+            "for a forward pass, prefill or decode that is traced"
+        )
+    usual = {"dtype": "bf16", "attention": "sdpa"}
+    return spec.chosen_as(**{k: v for k, v in usual.items() if k in spec.chosen})
 
 
 def is_serving_tree(tree: ModelTree) -> bool:

@@ -18,6 +18,7 @@ from irene.predict.machines.gpu.serving_calibration import Calibration
 from irene.predict.machines.gpu.serving_ops import GAP, NodeOps, serving_ops
 from irene.predict.machines.gpu.traced_ops import traced_ops
 from irene.predict.machines.json_file import digest_of
+from irene.spec import Attention, DType
 from irene.trace.serving.tree import is_serving_tree
 from irene.tree import EnergyColumns, ModelTree
 from irene.tree.model_tree import SOURCES
@@ -86,6 +87,21 @@ class GpuMachine:
             "provenance": dict(self.provenance),
             "digest": self.digest,
         }
+
+    @property
+    def usual_dtype(self) -> DType:
+        """Type that is run unless somebody says otherwise."""
+        return "bf16"
+
+    @property
+    def usual_attention(self) -> Attention:
+        """Attention that is run unless somebody says otherwise."""
+        return "sdpa"
+
+    @property
+    def serves(self) -> bool:
+        """Whether servings of language models can be predicted for it."""
+        return True
 
     def predict(self, tree: ModelTree, step_s: float | None = None) -> ModelTree:
         """The same tree carrying predicted energies, and times as features.

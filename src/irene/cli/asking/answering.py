@@ -1,0 +1,187 @@
+"""How commands ask questions, and in which forms they give the answers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from irene.cli.options import add_limits_option, add_parameters, values_of
+from irene.errors import UsageError
+
+if TYPE_CHECKING:
+    from irene.questions import Question
+    from irene.show.picture import Picture
+
+__all__ = [
+    "MODEL",
+    "add_answer_options",
+    "add_question",
+    "answered",
+    "check_answer",
+    "put_answer",
+    "question_of",
+    "say_anew",
+]
+
+T = TypeVar("T")
+MODEL = "catalogue name, Hugging Face id, or path of a config.json"
+SUBJECT = f"{MODEL} or of a saved tree"
+
+
+def add_question(
+    parser: argparse.ArgumentParser,
+    question: type[Question[Any]],
+    *,
+    positional: str = "model",
+    without: Collection[str] = (),
+    subject_help: str = SUBJECT,
+) -> None:
+    """Everything that a question can be asked with.
+
+    Args:
+        parser: Gets the options.
+        question: The question.
+        positional: The parameter that needs no option.
+        without: Parameters that have options of another kind here.
+        subject_help: What the user is told about that one.
+    """
+    wanted = [each for each in question.parameters() if each.name not in without]
+    add_parameters(parser, wanted, positional=positional, model_help=subject_help)
+    add_limits_option(parser)
+
+
+def question_of(options: argparse.Namespace, question: type[T], **more: Any) -> T:
+    """The question that options ask; wrong ones are told before torch is loaded.
+
+    Args:
+        options: Of `add_question`.
+        question: The question.
+        **more: Further values by name, instead of what the options say.
+    """
+    from irene.trace.limits import limits_lifted
+
+    asked: Any = question
+    values = values_of(options, asked.parameters())
+    with limits_lifted(options.no_limits):
+        made: Any = asked.asked({**values, **more})
+        made.check()
+    found: T = made
+    return found
+
+
+def say_anew(options: argparse.Namespace) -> None:
+    """Say that the energy of a saved tree does not count."""
+    from irene.analyse.subject import is_saved_tree
+
+    if is_saved_tree(options.model):
+        print(
+            f"{options.model}: the model and size of this tree are predicted anew for "
+            f"{options.on or 'pc1'}",
+            file=sys.stderr,
+        )
+
+
+def answered(
+    options: argparse.Namespace, question: Question[T], doing: str = "predicting"
+) -> T:
+    """The answer, with progress on a terminal.
+
+    Args:
+        options: Of `add_question`.
+        question: The question.
+        doing: In a word.
+    """
+    from irene.cli.progress import progress_bar, working
+    from irene.trace.limits import limits_lifted
+
+    with limits_lifted(options.no_limits):
+        if not question.is_long and question.name != "compare":
+            names = [each.run.model for each in question.subjects()]
+            with working(" ".join([doing, *names])):
+                return question.answer()
+        with progress_bar(doing) as progress:
+            return question.answer(progress)
+
+
+def add_answer_options(
+    parser: argparse.ArgumentParser, *, table: bool = False, plot: bool = True
+) -> None:
+    """In which form, and where to.
+
+    Args:
+        parser: Gets the options.
+        table: Whether there is a table for CSV.
+        plot: Whether there is a picture.
+    """
+    group = parser.add_argument_group("the output")
+    form = group.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON document")
+    if table:
+        form.add_argument("--csv", action="store_true", help="one row per line")
+        group.add_argument(
+            "--out", metavar="FILE", help="write to a file: CSV if it ends so, or JSON"
+        )
+    if plot:
+        group.add_argument(
+            "--plot", metavar="FILE",
+            help="also draw a picture: .svg, .png or .html, with its numbers beside it",
+        )  # fmt: skip
+
+
+def check_answer(options: argparse.Namespace) -> None:
+    """Refuse files that cannot be written, before the work is done."""
+    from irene.cli.screens.tree_output import check_writable
+
+    plot = getattr(options, "plot", None)
+    if plot:
+        from irene.show.picture.picture import SUFFIXES
+
+        if Path(plot).suffix.lower() not in SUFFIXES:
+            raise UsageError(
+                f"--plot {plot}: the name must end in {', '.join(SUFFIXES)}"
+            )
+    for file in filter(None, (plot, getattr(options, "out", None))):
+        check_writable(file)
+
+
+def put_answer(
+    options: argparse.Namespace,
+    question: Question[T],
+    found: T,
+    picture: Picture | None = None,
+) -> bool:
+    """Write what is asked for in other forms than the screen.
+
+    Args:
+        options: Of `add_answer_options`.
+        question: The question.
+        found: Its answer.
+        picture: For `--plot`.
+
+    Returns:
+        Whether the screen is still to be filled.
+    """
+    if picture is not None and options.plot:
+        for path in picture.save(options.plot):
+            print(f"wrote {path}", file=sys.stderr)
+    out = getattr(options, "out", None)
+    as_csv = getattr(options, "csv", False) or (out or "").endswith(".csv")
+    if not (options.json or as_csv or out):
+        return True
+    if as_csv:
+        text = question.csv(found)
+    else:
+        text = json.dumps(question.document(found), allow_nan=False) + "\n"
+    if out is None:
+        sys.stdout.write(text)
+        return False
+    try:
+        Path(out).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {out}: {error.strerror}") from error
+    print(f"wrote {out}", file=sys.stderr)
+    return False

@@ -1,0 +1,303 @@
+"""Asker: the questions as methods, for whoever can answer them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+
+from irene.analyse.costs import CostTerms
+from irene.analyse.subject import Progress
+from irene.errors import UsageError
+from irene.questions.question import Question
+from irene.questions.table import (
+    AskBottlenecks,
+    AskComparison,
+    AskCost,
+    AskLeaderboard,
+    AskReport,
+    AskSuggestions,
+    AskTradeOff,
+    AskWhatIf,
+)
+from irene.show.csv_rows import rows_csv
+from irene.spec import RunOptions, RunSpec
+from irene.tree import ModelTree
+
+if TYPE_CHECKING:
+    from irene.analyse import (
+        Advice,
+        Bottlenecks,
+        Comparison,
+        Costing,
+        Leaderboard,
+        Sensitivity,
+        TradeOff,
+        WhatIf,
+    )
+    from irene.analyse.accuracy_table import AccuracyRow
+
+__all__ = ["Asker"]
+
+T = TypeVar("T")
+Asked = str | Path | ModelTree
+"""A model by name or path, or a tree that is there."""
+
+
+class Asker(ABC):
+    """What can be asked of models.
+
+    A model is a name, the path of a config.json or of a saved tree, or a tree; the
+    options of a run are those of `irene.predict`. What is left out is chosen for the
+    machine.
+    """
+
+    @abstractmethod
+    def ask(self, question: Question[T], progress: Progress | None = None) -> T:
+        """The answer to a question.
+
+        Args:
+            question: Of `irene.questions`.
+            progress: Told steps done, steps in all, and what is being done.
+        """
+
+    def bottlenecks(
+        self, model: Asked, on: str = "pc1", **run: Unpack[RunOptions]
+    ) -> Bottlenecks:
+        """Where the energy of a model goes, and what of it is wasted.
+
+        Args:
+            model: A name, a path, or a tree.
+            on: Name of a machine, or the file of a predictor.
+            **run: batch_size, seq_len, …: the fields of `RunSpec`.
+        """
+        return self.ask(AskBottlenecks(on=on, **_of(model, run)))
+
+    def suggest(
+        self,
+        model: Asked,
+        on: str = "pc1",
+        *,
+        progress: Progress | None = None,
+        **run: Unpack[RunOptions],
+    ) -> Advice:
+        """What to change about a model, and what it saves.
+
+        Args:
+            model: A name, a path, or a tree of a model that the catalogue has.
+            on: Name of a machine, or the file of a predictor.
+            progress: Told what is being done.
+            **run: batch_size, seq_len, …: the fields of `RunSpec`.
+        """
+        return self.ask(AskSuggestions(on=on, **_of(model, run)), progress)
+
+    def cost(
+        self,
+        model: Asked,
+        on: str = "pc1",
+        *,
+        queries: float = 1e6,
+        per_day: float | None = None,
+        price_per_kwh: float | None = None,
+        region: str = "WORLD",
+        gco2e_per_kwh: float | None = None,
+        pue: float = 1.0,
+        **run: Unpack[RunOptions],
+    ) -> Costing:
+        """Kilowatt-hours, money and CO₂e of answering queries with a model.
+
+        Args:
+            model: A name, a path, or a tree.
+            on: Name of a machine, or the file of a predictor.
+            queries: Queries to answer; one is one sequence.
+            per_day: Queries per day, for a year's cost.
+            price_per_kwh: In any currency.
+            region: Whose electricity.
+            gco2e_per_kwh: Instead of a region's, g.
+            pue: Energy of the building by that of its machines.
+            **run: batch_size, seq_len, …: the fields of `RunSpec`.
+        """
+        terms = CostTerms(queries, per_day, price_per_kwh, region, gco2e_per_kwh, pue)
+        return self.ask(AskCost(on=on, terms=terms, **_of(model, run)))
+
+    def compare(
+        self,
+        base: Asked,
+        other: Asked,
+        per: str = "run",
+        on: str = "pc1",
+        **run: Unpack[RunOptions],
+    ) -> Comparison:
+        """What differs between two models, sizes, machines or trees, and why.
+
+        Args:
+            base: The first: `gpt2`, `gpt2@b16s256,on=pc1`, a path, or a tree.
+            other: The second; differences are second minus first.
+            per: `run`, `sequence` or `token`.
+            on: Machine, unless a subject names another.
+            **run: Of the run, unless a subject names others.
+        """
+        sides = [base, other]
+        if all(isinstance(each, ModelTree) for each in sides):
+            given: dict[str, Any] = {"trees": tuple(sides)}
+        elif any(isinstance(each, ModelTree) for each in sides):
+            raise UsageError(
+                "compare two trees, or two models: predict the model first"
+            )
+        else:
+            given = {"subject": tuple(map(str, sides))}
+        asked = AskComparison(on=on, per=_per(per), run=RunSpec.asked("", run), **given)
+        return self.ask(asked).comparisons[0]
+
+    def what_if(
+        self,
+        model: Asked,
+        choices: Mapping[str, Sequence[Any]],
+        on: str = "pc1",
+        *,
+        progress: Progress | None = None,
+        **run: Unpack[RunOptions],
+    ) -> WhatIf:
+        """A model for every combination of choices, compared with the model as it is.
+
+        Args:
+            model: A name, a path, or a tree of a model that the catalogue has.
+            choices: Values by name: a field of `RunSpec`, `norm`, `model`, or any field
+                of the config.
+            on: Name of a machine, or the file of a predictor.
+            progress: Told what is being done.
+            **run: Of the model as it is.
+        """
+        asked = AskWhatIf(on=on, vary=choices, **_of(model, run))
+        return cast("WhatIf", self.ask(asked, progress))
+
+    def sensitivity(
+        self,
+        model: Asked,
+        on: str = "pc1",
+        *,
+        progress: Progress | None = None,
+        **run: Unpack[RunOptions],
+    ) -> Sensitivity:
+        """How the energy of a model follows every number of its config.
+
+        Args:
+            model: A name, a path, or a tree of a model that the catalogue has.
+            on: Name of a machine, or the file of a predictor.
+            progress: Told what is being done.
+            **run: batch_size, seq_len, …: the fields of `RunSpec`.
+        """
+        asked = AskWhatIf(on=on, sensitivity=True, **_of(model, run))
+        return cast("Sensitivity", self.ask(asked, progress))
+
+    def trade_off(
+        self,
+        rows: Sequence[AccuracyRow] | None = None,
+        on: str = "pc1",
+        *,
+        budget_j: float | None = None,
+        at_least: float | None = None,
+        progress: Progress | None = None,
+        **run: Unpack[RunOptions],
+    ) -> TradeOff:
+        """Accuracy against energy, and the Pareto front.
+
+        Args:
+            rows: As `irene.analyse.accuracy_table.read_accuracies` reads them from a
+                file; by default the published accuracies on SST-2.
+            on: Name of a machine, or the file of a predictor.
+            budget_j: Most energy per sequence, J.
+            at_least: Least accuracy.
+            progress: Told what is being done.
+            **run: batch_size (by default 16), seq_len, …: the fields of `RunSpec`.
+        """
+        table = None if rows is None else rows_csv(asdict(row) for row in rows)
+        values = {"on": on, "budget_j": budget_j, "at_least": at_least}
+        asked = AskTradeOff.asked({**values, "accuracies": table, **run})
+        return self.ask(asked, progress)
+
+    def leaderboard(
+        self,
+        search: str = "",
+        on: str = "pc1",
+        *,
+        family: str | None = None,
+        kind: str | None = None,
+        min_params: float | None = None,
+        max_params: float | None = None,
+        max_j_per_token: float | None = None,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **run: Unpack[RunOptions],
+    ) -> Leaderboard:
+        """Models of the catalogue by their energy; the first time takes minutes.
+
+        Args:
+            search: Words that must all occur in a name, family or kind.
+            on: Name of a machine, or the file of a predictor.
+            family: Models that share an architecture.
+            kind: `encoder`, `decoder`, ….
+            min_params: Fewest parameters.
+            max_params: Most parameters.
+            max_j_per_token: Only models that take at most so much per token, J.
+            limit: Only so many, those with the fewest parameters.
+            progress: Told models done, models in all, and what is being done.
+            **run: batch_size (by default 8), seq_len, …: the fields of `RunSpec`.
+        """
+        values: dict[str, Any] = {
+            "search": search, "on": on, "family": family, "kind": kind,
+            "min_params": min_params, "max_params": max_params,
+            "max_j_per_token": max_j_per_token, "limit": limit,
+        }  # fmt: skip
+        return self.ask(AskLeaderboard.asked({**values, **run}), progress)
+
+    def report(
+        self,
+        model: Asked,
+        on: str | None = None,
+        *,
+        without: Collection[str] = (),
+        title: str | None = None,
+        terms: CostTerms | None = None,
+        progress: Progress | None = None,
+        **run: Unpack[RunOptions],
+    ) -> str:
+        """Everything about a model on one page of HTML, which loads nothing.
+
+        Args:
+            model: A name, a path, or a tree.
+            on: Machine to predict for; by default pc1, none for a tree.
+            without: Parts to leave out.
+            title: Heading; by default the model.
+            terms: Price, region and PUE of the cost.
+            progress: Told what is being done.
+            **run: batch_size, seq_len, …: the fields of `RunSpec`.
+        """
+        asked = AskReport(
+            on=on, without=cast(Any, tuple(without)), title=title,
+            terms=terms or CostTerms(), **_of(model, run),
+        )  # fmt: skip
+        return asked.page(self.ask(asked, progress))
+
+
+def _of(model: Asked, run: Mapping[str, Any]) -> dict[str, Any]:
+    """The run of a model, or a tree that has its run already."""
+    if isinstance(model, ModelTree):
+        if run:
+            raise UsageError("a tree has its run already: give it alone")
+        return {"run": model.spec or RunSpec(model.root.op), "tree": model}
+    if not isinstance(model, str | Path):
+        raise UsageError(
+            "a model is a name, a path or a tree, got "
+            f"{type(model).__name__}: predict it first, and give the tree"
+        )
+    return {"run": RunSpec.asked(str(model), run)}
+
+
+def _per(per: str) -> Any:
+    for each in AskComparison.parameters():
+        if each.name == "per":
+            return each.check(per)
+    raise AssertionError("a comparison has a unit")
