@@ -3,22 +3,40 @@
 `irene.trace` turns a model into a `ModelTree` with the cost of every node,
 `irene.predict` gives every node its energy, `irene.measure` runs it here and measures
 it, `irene.account` says where a running program spends it; `irene.load` reads a saved
-tree, and `irene.connect` asks a server.
+tree, and `irene.connect` asks a server. `irene.bottlenecks`, `compare`, `cost`,
+`suggest`, `what_if`, `sensitivity`, `trade_off`, `leaderboard` and `report` ask
+questions of models and trees.
 """
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from irene.errors import IreneError
 
 if TYPE_CHECKING:
-    from irene import account, measure, predict, trace
+    from irene.account.live.session import record as account
     from irene.energy import Energy
     from irene.hardware import Hardware
+    from irene.measure.api import measure
     from irene.measure.windows.window import session, window, windows
+    from irene.predict.api import predict
+    from irene.questions.here import (
+        bottlenecks,
+        compare,
+        cost,
+        leaderboard,
+        report,
+        sensitivity,
+        suggest,
+        trade_off,
+        what_if,
+    )
     from irene.serve.client import connect
     from irene.spec import RunSpec
+    from irene.trace.tracer import trace
     from irene.tree import ModelTree, Node, load
 
 __version__ = "0.1.0"
@@ -31,12 +49,21 @@ __all__ = [
     "Node",
     "RunSpec",
     "account",
+    "bottlenecks",
+    "compare",
     "connect",
+    "cost",
+    "leaderboard",
     "load",
     "measure",
     "predict",
+    "report",
+    "sensitivity",
     "session",
+    "suggest",
     "trace",
+    "trade_off",
+    "what_if",
     "window",
     "windows",
 ]
@@ -47,20 +74,49 @@ _HOMES = {
     "ModelTree": "irene.tree",
     "Node": "irene.tree",
     "RunSpec": "irene.spec",
+    "account": "irene.account.live.session",
     "connect": "irene.serve.client",
     "load": "irene.tree",
+    "measure": "irene.measure.api",
+    "predict": "irene.predict.api",
     "session": "irene.measure.windows.window",
+    "trace": "irene.trace.tracer",
     "window": "irene.measure.windows.window",
     "windows": "irene.measure.windows.window",
 }
+_QUESTIONS = "irene.questions.here"
+_NAMES_AT_HOME = {"account": "record"}
+
+
+class _FrontDoor(ModuleType):
+    """Rooms and functions share names: here a name means the function.
+
+    Python puts a package into its parent under its name when it is imported;
+    `from irene.predict import …` and `import irene.predict` do not need that.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and name in __all__):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _FrontDoor
 
 
 def __getattr__(name: str) -> Any:
     """Import a room only when something in it is asked for."""
     from importlib import import_module
 
-    if name in ("account", "measure", "predict", "trace"):
-        return import_module(f"irene.{name}")
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in __all__:
+        home = import_module(_HOMES.get(name, _QUESTIONS))
+        found = getattr(home, _NAMES_AT_HOME.get(name, name))
+        globals()[name] = found
+        return found
+    try:
+        return import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

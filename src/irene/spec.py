@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, Literal, Protocol, TypedDict
+from inspect import Parameter, signature
+from typing import Annotated, Any, Literal, Protocol, TypedDict, TypeVar
 
 from irene.errors import FormatError, SpecError, UsageError
 from irene.hardware import Hardware
@@ -24,6 +25,7 @@ __all__ = [
     "RunOptions",
     "RunSpec",
     "Runs",
+    "shows_run_options",
 ]
 
 DType = Literal["fp32", "fp16", "bf16"]
@@ -285,6 +287,28 @@ LATER_FIELDS: Mapping[str, Any] = {
     "chosen": (),
 }  # fmt: skip
 """Fields that joined later, which are left out at these values: hashes stay."""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def shows_run_options(function: F) -> F:
+    """Show the fields of a run in a function's signature, instead of its `**run`."""
+    shown = signature(function)
+    kept = [p for p in shown.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    options = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=getattr(hint, "__forward_arg__", hint),
+        )
+        for name, hint in RunOptions.__annotations__.items()
+    ]
+    function.__signature__ = shown.replace(  # type: ignore[attr-defined]
+        parameters=[*kept, *options]
+    )
+    return function
 
 
 class RunOptions(TypedDict, total=False):

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from irene.errors import ConfigError, UsageError
 from irene.predict.machines.finding import Machine, find_predictor
-from irene.spec import SERVING_FIELDS, SERVING_PHASES, RunOptions, RunSpec
+from irene.spec import (
+    SERVING_FIELDS,
+    SERVING_PHASES,
+    RunOptions,
+    RunSpec,
+    shows_run_options,
+)
 from irene.tree import ModelTree
 
 if TYPE_CHECKING:
@@ -23,6 +29,7 @@ __all__ = ["predict", "predict_run"]
 LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel")
 
 
+@shows_run_options
 def predict(
     model: str | Path | PretrainedConfig | nn.Module | ModelTree,
     inputs: Mapping[str, Any] | tuple[Any, ...] | torch.Tensor | None = None,

@@ -23,7 +23,7 @@ from irene.questions.table import (
     AskWhatIf,
 )
 from irene.show.csv_rows import rows_csv
-from irene.spec import RunOptions, RunSpec
+from irene.spec import RunOptions, RunSpec, shows_run_options
 from irene.tree import ModelTree
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Asker(ABC):
             progress: Told steps done, steps in all, and what is being done.
         """
 
+    @shows_run_options
     def bottlenecks(
         self, model: Asked, on: str = "pc1", **run: Unpack[RunOptions]
     ) -> Bottlenecks:
@@ -75,6 +76,7 @@ class Asker(ABC):
         """
         return self.ask(AskBottlenecks(on=on, **_of(model, run)))
 
+    @shows_run_options
     def suggest(
         self,
         model: Asked,
@@ -93,6 +95,7 @@ class Asker(ABC):
         """
         return self.ask(AskSuggestions(on=on, **_of(model, run)), progress)
 
+    @shows_run_options
     def cost(
         self,
         model: Asked,
@@ -122,6 +125,7 @@ class Asker(ABC):
         terms = CostTerms(queries, per_day, price_per_kwh, region, gco2e_per_kwh, pue)
         return self.ask(AskCost(on=on, terms=terms, **_of(model, run)))
 
+    @shows_run_options
     def compare(
         self,
         base: Asked,
@@ -151,6 +155,7 @@ class Asker(ABC):
         asked = AskComparison(on=on, per=_per(per), run=RunSpec.asked("", run), **given)
         return self.ask(asked).comparisons[0]
 
+    @shows_run_options
     def what_if(
         self,
         model: Asked,
@@ -173,6 +178,7 @@ class Asker(ABC):
         asked = AskWhatIf(on=on, vary=choices, **_of(model, run))
         return cast("WhatIf", self.ask(asked, progress))
 
+    @shows_run_options
     def sensitivity(
         self,
         model: Asked,
@@ -192,6 +198,7 @@ class Asker(ABC):
         asked = AskWhatIf(on=on, sensitivity=True, **_of(model, run))
         return cast("Sensitivity", self.ask(asked, progress))
 
+    @shows_run_options
     def trade_off(
         self,
         rows: Sequence[AccuracyRow] | None = None,
@@ -218,6 +225,7 @@ class Asker(ABC):
         asked = AskTradeOff.asked({**values, "accuracies": table, **run})
         return self.ask(asked, progress)
 
+    @shows_run_options
     def leaderboard(
         self,
         search: str = "",
@@ -253,6 +261,7 @@ class Asker(ABC):
         }  # fmt: skip
         return self.ask(AskLeaderboard.asked({**values, **run}), progress)
 
+    @shows_run_options
     def report(
         self,
         model: Asked,

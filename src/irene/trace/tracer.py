@@ -20,7 +20,7 @@ from irene.errors import (
     TraceError,
     UsageError,
 )
-from irene.spec import Attention, DType, RunOptions, RunSpec
+from irene.spec import Attention, DType, RunOptions, RunSpec, shows_run_options
 from irene.trace.captor import Captor
 from irene.trace.costs.call import dtype_name, tensors_in
 from irene.trace.inputs import make_inputs
@@ -47,6 +47,7 @@ SMALL_ENOUGH_TO_RUN = 500_000_000
 """Parameters up to which a model that looks at its data is run for real instead."""
 
 
+@shows_run_options
 def trace(
     model: str | Path | PretrainedConfig | nn.Module,
     inputs: Mapping[str, Any] | tuple[Any, ...] | torch.Tensor | None = None,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 from irene.analyse.accuracy_table import published_accuracies
 from irene.analyse.bottlenecks import Bottlenecks, find_bottlenecks
 from irene.analyse.costs import Costing, CostTerms, cost_of
-from irene.analyse.subject import Progress, WhatIf, what_if
+from irene.analyse.grid import WhatIf, what_if
 from irene.analyse.pareto import TradeOff, trade_off
 from irene.analyse.parts import NO_ENERGY
-from irene.analyse.subject import Subject
+from irene.analyse.subject import Progress, Subject
 from irene.analyse.suggest import Advice, suggestions
 from irene.errors import UsageError
 from irene.show.headline import energy_per_unit
