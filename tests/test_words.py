@@ -113,7 +113,7 @@ def test_a_generation_fills_in_its_lengths_and_has_a_hash_of_its_own() -> None:
     assert replace(spec, tensor_parallel=2).digest != spec.digest
     for wrong in (
         {"prompt_len": 0, "phase": "generate"},
-        {"output_len": 5},
+        {"output_len": 5, "phase": "forward"},
         {"quantization": "fp3"},
         {"cache_dtype": "int1"},
         {"tensor_parallel": 0},

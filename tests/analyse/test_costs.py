@@ -8,13 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irene.analyse.costs import PAPER_TABLE_3, cost_of, regions
+from irene.analyse.costs import PAPER_TABLE_3, CostTerms, regions
+from irene.analyse.costs import cost_of as cost_of_terms
 from irene.errors import UsageError
 from irene.spec import RunSpec
 from irene.tree import TreeBuilder
 
 from ..made_up import tree_of_own
 from .made_trees import trees
+
+
+def cost_of(tree, **terms):
+    return cost_of_terms(tree, CostTerms(**terms))
 
 
 def line(found, name):
@@ -94,12 +99,12 @@ def test_a_region_by_name_and_an_own_intensity():
     ("chosen", "said"),
     [
         ({"region": "Germny"}, "no region 'Germny'; did you mean DE.*There are AT, AU"),
-        ({"region": "XX"}, "no region 'XX'.*--intensity"),
-        ({"queries": -1}, "queries must be a number from 0 up, got -1"),
+        ({"region": "XX"}, "no region 'XX'.*gco2e_per_kwh"),
+        ({"queries": -1}, "queries must be at least 0, got -1"),
         ({"queries": float("inf")}, "queries must be"),
-        ({"per_day": float("nan")}, "queries per day must be"),
-        ({"price_per_kwh": -0.1}, "the price must be"),
-        ({"pue": 0.9}, "at least 1; got 0.9"),
+        ({"per_day": float("nan")}, "per_day must be"),
+        ({"price_per_kwh": -0.1}, "price_per_kwh must be"),
+        ({"pue": 0.9}, "pue must be at least 1, got 0.9"),
     ],
 )
 def test_wrong_numbers_get_one_clear_message(chosen, said):

@@ -10,10 +10,10 @@ from irene.analyse import leaderboard
 from irene.analyse.energy_cache import EnergyCache, default_cache
 from irene.analyse.leaderboard import choose_entries, rank_models
 from irene.errors import UsageError
-from irene.predict import api
+from irene.spec import RunSpec
 from irene.trace import catalogue
 
-SIZES = {"batch_size": 2, "seq_len": 32}
+SIZES = RunSpec(batch_size=2, seq_len=32)
 
 
 def entries(*names):
@@ -34,13 +34,13 @@ def test_the_cheapest_comes_first():
 
 
 def test_what_cannot_run_is_left_out_with_the_reason():
-    found = rank_models(entries("bert-l2-h128", "gpt2"), {**SIZES, "seq_len": 700})
+    found = rank_models(entries("bert-l2-h128", "gpt2"), SIZES.changed(seq_len=700))
     assert [each.model for each in found.models] == ["gpt2"]
     (left_out,) = found.left_out
     assert left_out.model == "bert-l2-h128"
     assert "at most 512 positions" in left_out.problem
     with pytest.raises(UsageError, match=r"none of the models can run: .*512"):
-        rank_models(entries("bert-l2-h128"), {**SIZES, "seq_len": 700})
+        rank_models(entries("bert-l2-h128"), SIZES.changed(seq_len=700))
 
 
 def test_what_was_predicted_is_not_predicted_again(tmp_path, monkeypatch):
@@ -51,10 +51,10 @@ def test_what_was_predicted_is_not_predicted_again(tmp_path, monkeypatch):
     def fail(*args, **options):
         raise AssertionError("asked again")
 
-    monkeypatch.setattr(api, "predict", fail)
+    monkeypatch.setattr(leaderboard, "predict_run", fail)
     assert rank_models(some, SIZES, cache=cache) == first
     with pytest.raises(AssertionError, match="asked again"):
-        rank_models(some, {**SIZES, "batch_size": 3}, cache=cache)
+        rank_models(some, SIZES.changed(batch_size=3), cache=cache)
 
 
 def test_another_process_gives_the_same(monkeypatch):

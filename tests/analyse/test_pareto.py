@@ -16,6 +16,7 @@ from irene.analyse.accuracy_table import (
 from irene.analyse.pareto import Candidate, TradeOff, pareto_front, trade_off
 from irene.energy import Energy
 from irene.errors import UsageError
+from irene.spec import RunSpec
 from irene.trace import catalogue
 
 
@@ -77,7 +78,7 @@ def test_models_are_predicted_unless_the_file_has_their_energy():
         AccuracyRow("bert-l4-h256", 85.9),
         AccuracyRow("something else", 80.0, energy_j=1e-6),
     ]
-    found = trade_off(rows, {"batch_size": 4, "seq_len": 32}, at_least=84)
+    found = trade_off(rows, RunSpec(batch_size=4, seq_len=32), at_least=84)
     assert [each.model for each in found.front] == [
         "something else", "bert-l2-h128", "bert-l4-h256",
     ]  # fmt: skip
@@ -90,12 +91,19 @@ def test_models_are_predicted_unless_the_file_has_their_energy():
     assert document["chosen"] == "bert-l4-h256"
 
 
-def test_all_unknown_models_are_told_at_once():
-    rows = [AccuracyRow("bert-l2-h129", 1.0), AccuracyRow("gpt22", 2.0)]
-    with pytest.raises(
-        UsageError, match=r"'bert-l2-h129', 'gpt22'; did you mean .*gpt2"
-    ):
-        trade_off(rows, {})
+def test_a_model_that_fails_is_left_out_and_the_others_are_answered():
+    rows = [
+        AccuracyRow("bert-l2-h129", 1.0),
+        AccuracyRow("gpt22", 2.0),
+        AccuracyRow("bert-l2-h128", 3.0),
+    ]
+    found = trade_off(rows, RunSpec(batch_size=1, seq_len=8))
+    assert [each.model for each in found.candidates] == ["bert-l2-h128"]
+    assert [each.model for each in found.left_out] == ["bert-l2-h129", "gpt22"]
+    assert "did you mean bert-l2" in found.left_out[0].problem
+    assert found.to_dict()["left_out"][1]["model"] == "gpt22"
+    with pytest.raises(UsageError, match="unknown model 'bert-l2-h129'"):
+        trade_off(rows[:2], RunSpec())
 
 
 def test_every_published_accuracy_has_a_model_and_a_source():

@@ -10,16 +10,18 @@ import json
 import pytest
 
 from irene.analyse.grid import what_if
+from irene.analyse.subject import Subject
 from irene.analyse.suggest import EFFORTS, RULES, Situation, suggestions
 from irene.analyse.suggest.activation import SAME_FUNCTION
 from irene.analyse.suggest.distilled import RELATIVES
-from irene.analyse.variant import Variant
+from irene.spec import RunSpec
 from irene.trace import catalogue
 
 
 def variant(model, run):
     run = {"batch_size": 4, "seq_len": 32, **run}
-    return Variant(model, run, on=run.pop("on", "pc1"))
+    on = run.pop("on", "pc1")
+    return Subject(RunSpec(model, **run), on)
 
 
 def asked(rule, model, **run):
@@ -86,7 +88,7 @@ def test_every_rule_is_tested():
 
 
 def test_advice_is_in_order_of_effort_and_saving():
-    base = Variant("distilbert-base-uncased", {"batch_size": 4, "seq_len": 32})
+    base = Subject(RunSpec("distilbert-base-uncased", batch_size=4, seq_len=32))
     found = suggestions(base)
     keys = [(EFFORTS.index(s.effort), -s.saving_j) for s in found.suggestions]
     assert keys == sorted(keys)

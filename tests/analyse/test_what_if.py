@@ -8,17 +8,18 @@ import pytest
 
 from irene.analyse.grid import what_if
 from irene.analyse.sensitivity import sensitivity
-from irene.analyse.variant import Variant, predict_variant, variant_of_tree
+from irene.analyse.subject import Subject, subject_of_tree, tree_of
 from irene.errors import ConfigError, UsageError
 from irene.predict.api import predict
+from irene.spec import RunSpec
 
 from ..made_up import tree_of_own
 
-SMALL = Variant("bert-l2-h128", {"batch_size": 4, "seq_len": 32})
+SMALL = Subject(RunSpec("bert-l2-h128", batch_size=4, seq_len=32))
 
 
 def energy_j(variant):
-    return predict_variant(variant).energy_of(0).joules
+    return tree_of(variant).energy_of(0).joules
 
 
 def test_the_grid_is_full_and_starts_from_the_model_as_it_is():
@@ -58,12 +59,12 @@ def test_a_change_of_more_than_size_is_compared_at_the_same_size():
 
 def test_a_config_with_changed_fields_is_the_published_one():
     """bert-l2-h128 with twice the layers is bert-l4-h128 of the catalogue."""
-    twice = predict_variant(SMALL.changed({"num_hidden_layers": 4}))
+    twice = tree_of(SMALL.changed({"num_hidden_layers": 4}))
     published = predict("bert-l4-h128", batch_size=4, seq_len=32)
     assert twice.energy_of(0).joules == pytest.approx(published.energy_of(0).joules)
     assert twice.root.params == published.root.params
     assert twice.spec.model == "bert-l2-h128"
-    assert twice.spec.digest != predict_variant(SMALL).spec.digest
+    assert twice.spec.digest != tree_of(SMALL).spec.digest
 
 
 def test_another_model_is_a_change_too():
@@ -83,8 +84,8 @@ def test_another_model_is_a_change_too():
     ],
 )
 def test_fields_of_all_kinds_of_configs(model, field, value):
-    base = Variant(model, {"batch_size": 1, "seq_len": 16})
-    tree = predict_variant(base.changed({field: value}))
+    base = Subject(RunSpec(model, batch_size=1, seq_len=16))
+    tree = tree_of(base.changed({field: value}))
     assert tree.energy_of(0).joules != pytest.approx(energy_j(base), rel=1e-6)
 
 
@@ -93,13 +94,13 @@ def test_other_norms_stand_in():
     layer_norm, rms_norm, none = rows
     assert layer_norm.energy.joules == pytest.approx(energy_j(SMALL))
     assert none.energy.joules < layer_norm.energy.joules
-    tree = predict_variant(SMALL.changed({"norm": "rms_norm"}))
+    tree = tree_of(SMALL.changed({"norm": "rms_norm"}))
     ops = tree.by_operator()
     assert "RMSNorm" in ops
     assert "LayerNorm" not in ops
     assert tree.spec.model == "bert-l2-h128"
     assert rms_norm.params < layer_norm.params  # no bias
-    assert tree.spec.digest != predict_variant(SMALL).spec.digest
+    assert tree.spec.digest != tree_of(SMALL).spec.digest
 
 
 def test_what_cannot_run_is_a_row_that_says_why():
@@ -139,9 +140,9 @@ def test_too_many_combinations_are_refused_before_the_work():
 
 
 def test_a_config_that_transformers_refuses():
-    base = Variant("qwen2.5-0.5b", {"seq_len": 16})
+    base = Subject(RunSpec("qwen2.5-0.5b", seq_len=16))
     with pytest.raises((ConfigError, UsageError), match="key-value heads"):
-        predict_variant(base.changed({"num_key_value_heads": 5}))
+        tree_of(base.changed({"num_key_value_heads": 5}))
 
 
 def test_progress_tells_what_is_tried():
@@ -151,8 +152,8 @@ def test_progress_tells_what_is_tried():
 
 
 def test_elasticities_say_what_matters():
-    base = Variant("bert-l2-h512", {"batch_size": 16, "seq_len": 128})
-    found = {row.field: row for row in sensitivity(base)}
+    base = Subject(RunSpec("bert-l2-h512", batch_size=16, seq_len=128))
+    found = {row.field: row for row in sensitivity(base).fields}
     assert found["num_hidden_layers"].elasticity == pytest.approx(1, abs=0.1)
     assert found["hidden_size"].elasticity > 0.5
     assert 0 < found["batch_size"].elasticity <= 1.1
@@ -164,14 +165,14 @@ def test_elasticities_say_what_matters():
 
 
 def test_at_the_limit_of_positions_one_side_does():
-    base = Variant("bert-l2-h128", {"batch_size": 1, "seq_len": 512})
-    found = {row.field: row for row in sensitivity(base)}
+    base = Subject(RunSpec("bert-l2-h128", batch_size=1, seq_len=512))
+    found = {row.field: row for row in sensitivity(base).fields}
     assert (found["seq_len"].lower, found["seq_len"].upper) == (384, 512)
     assert found["seq_len"].elasticity > 0
 
 
 def test_a_saved_tree_says_what_to_start_from():
     tree = predict("bert-l2-h128", batch_size=4, seq_len=32)
-    assert energy_j(variant_of_tree(tree, "pc1")) == pytest.approx(energy_j(SMALL))
+    assert energy_j(subject_of_tree(tree, "pc1")) == pytest.approx(energy_j(SMALL))
     with pytest.raises(UsageError, match="does not say how the model is built"):
-        variant_of_tree(tree_of_own(), "pc1")
+        subject_of_tree(tree_of_own(), "pc1")

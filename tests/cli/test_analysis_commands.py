@@ -217,13 +217,13 @@ def test_leaderboard_on_screen_and_as_csv(run):
         (("what-if", "gpt2"), "nothing to vary"),
         (("what-if", "gpt2", "--set", "n_layer"), "--set takes FIELD=VALUE"),
         (("what-if", "gpt2", "--set", "n_layr=2"), "no config field 'n_layr'; did you"),
-        (("what-if", "gpt2", "--batch", "0,1"), "--batch takes whole numbers from 1"),
+        (("what-if", "gpt2", "--batch", "0,1"), "--batch-size must be at least 1"),
         (("what-if", "gpt2", "--seq", "9:1:1"), "write from:to:step"),
-        (("what-if", "gpt2", "--dtype", "fp8"), "--dtype: no 'fp8'; there are fp32"),
+        (("what-if", "gpt2", "--dtype", "fp8"), "--dtype must be one of fp32"),
         (("what-if", "gpt2", "--set", "n_layer=2", "--sensitivity"), "goes without"),
         (("trade-off", "--accuracy", "no-such.csv"), "cannot read no-such.csv"),
         (("cost", "gpt2", "--region", "Germny"), "did you mean DE"),
-        (("cost", "gpt2", "--pue", "0.5"), "at least 1; got 0.5"),
+        (("cost", "gpt2", "--pue", "0.5"), "--pue must be at least 1, got 0.5"),
         (("suggest", "no-such-model"), "unknown model 'no-such-model'"),
         (("leaderboard", "--family", "brt"), "no family 'brt'; there are"),
         (("leaderboard", "--limit", "0"), "--limit must be at least 1"),
@@ -241,7 +241,7 @@ def test_bad_requests_get_one_clear_message(run, words, said):
     ("text", "said"),
     [
         ("", "is empty"),
-        ("model,accuracy\nno-such,90\n", "no model 'no-such'"),
+        ("model,accuracy\nno-such,90\n", "unknown model 'no-such'"),
     ],
 )
 def test_accuracies_that_cannot_be_used(run, tmp_path, text, said):

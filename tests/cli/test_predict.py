@@ -1,6 +1,6 @@
 """`irene predict` as a user meets it.
 
-Most tests put made-up energies in the place of `irene.predict.api.predict`: they are of
+Most tests put made-up energies in the place of `predict_run`: they are of
 the command, not of the numbers. Those at the end use the predictor that ships for pc1.
 """
 
@@ -10,9 +10,9 @@ import json
 
 import pytest
 
+from irene.analyse import subject
 from irene.cli import COMMANDS, main
-from irene.predict import api
-from irene.trace.tracer import trace
+from irene.trace.tracer import trace_spec
 from irene.tree import ModelTree, load
 
 from ..made_up import with_made_up_energy
@@ -35,11 +35,11 @@ def asked(monkeypatch):
     """Made-up energies instead of the predictor; what it was asked for is kept."""
     calls = []
 
-    def predict(model, on="pc1", **run_options):
-        calls.append((model, on, run_options))
-        return with_made_up_energy(trace(model, **run_options))
+    def predict_run(spec, machine, **_):
+        calls.append((spec, machine.hardware.name))
+        return with_made_up_energy(trace_spec(spec))
 
-    monkeypatch.setattr(api, "predict", predict)
+    monkeypatch.setattr(subject, "predict_run", predict_run)
     return calls
 
 
@@ -48,13 +48,14 @@ def test_it_is_the_first_command():
 
 
 def test_the_request_reaches_the_predictor(run, asked):
-    words = ("-b", "4", "-s", "32", "--on", "elsewhere", "--dtype", "bf16")
+    words = ("-b", "4", "-s", "32", "--on", "h100", "--dtype", "fp16")
     code, out, err = run("predict", "bert-l2-h128", *words)
     assert (code, err) == (0, "")
-    ((model, on, options),) = asked
-    assert (model, on) == ("bert-l2-h128", "elsewhere")
-    assert (options["batch_size"], options["seq_len"]) == (4, 32)
-    assert options["dtype"] == "bf16"
+    ((spec, machine),) = asked
+    assert (spec.model, machine) == ("bert-l2-h128", "h100")
+    assert (spec.batch_size, spec.seq_len, spec.dtype) == (4, 32, "fp16")
+    assert spec.given("dtype")
+    assert not spec.given("attention")
     assert "share of energy" in out
     assert "predicted for pc1 · covers wall" in out
 
@@ -96,7 +97,7 @@ def test_everything_can_be_written(run, asked, tmp_path):
     ("words", "said"),
     [
         (["bert-base-uncasd"], "did you mean bert-base-uncased"),
-        (["gpt2", "-b", "0"], "batch_size must be at least 1, got 0"),
+        (["gpt2", "-b", "0"], "--batch-size must be at least 1, got 0"),
         (["gpt2", "--top", "-3"], "--top must be at least 1, got -3"),
         (["gpt2", "--on", "pc17"], "unknown hardware 'pc17'"),
     ],

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 from irene.analyse.accuracy_table import published_accuracies
-from irene.analyse.variant import Variant, predict_variant, variant_of_tree
+from irene.analyse.costs import CostTerms
+from irene.analyse.subject import Subject, subject_of_tree, tree_of
 from irene.cli import main
 from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.show.report import PARTS, Report, contents, make_report, report_html
 from irene.show.text import human_energy
+from irene.spec import RunSpec
 from irene.tree import EnergyColumns
 
 from ..made_up import tree_of_own
@@ -35,13 +37,13 @@ RUN = {"batch_size": 4, "seq_len": 32}
 def report() -> Report:
     """A whole report of a small model; of the published scores only three."""
     rows = tuple(row for row in published_accuracies() if row.model in FEW)
-    base = Variant("bert-l4-h256", RUN)
+    base = Subject(RunSpec("bert-l4-h256", **RUN))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contents, "published_accuracies", lambda: rows)
         patch.setattr(contents, "BATCHES", (1, 8))
         patch.setattr(contents, "LENGTHS", (64, 1024))
         return make_report(
-            predict_variant(base), base, cost={"price_per_kwh": 0.3, "region": "DE"}
+            tree_of(base), base, cost=CostTerms(price_per_kwh=0.3, region="DE")
         )
 
 
@@ -184,9 +186,9 @@ def test_parts_can_be_left_out():
 
 
 def test_other_runs_have_no_place_in_the_trade_off():
-    base = Variant("gpt2", {**RUN, "phase": "decode"})
+    base = Subject(RunSpec("gpt2", **RUN, phase="decode"))
     without = ("bottlenecks", "sizes", "suggestions")
-    found = make_report(predict_variant(base), base, without=without)
+    found = make_report(tree_of(base), base, without=without)
     assert found.left_out["trade-off"].endswith("this is a decode run")
 
 
@@ -198,7 +200,7 @@ def test_predictions_beside_a_measurement_are_called_so(predicted):
         EnergyColumns(energy.joules, energy.low, energy.high, source, "a meter"),
         Hardware("lab", "wall"),
     )
-    base = variant_of_tree(measured, "pc1")
+    base = subject_of_tree(measured, "pc1")
     found = make_report(measured, base, without=("sizes", "trade-off"))
     said = words(report_html(found))
     assert "The energy was measured by a meter." in said

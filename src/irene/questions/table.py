@@ -135,7 +135,7 @@ class AskEnergy(AskTree):
 
     on: On = "pc1"
     step_ms: Annotated[
-        float | None, Asked(least=1e-6, most=1e9, metavar="MS", group=SERVING)
+        float | None, Asked(least=1e-3, most=1e9, metavar="MS", group=SERVING)
     ] = None
 
     def check(self) -> None:

@@ -67,10 +67,20 @@ def question_of(options: argparse.Namespace, question: type[T], **more: Any) -> 
     asked: Any = question
     values = values_of(options, asked.parameters())
     with limits_lifted(options.no_limits):
-        made: Any = asked.asked({**values, **more})
+        try:
+            made: Any = asked.asked({**values, **more})
+        except UsageError as error:
+            raise type(error)(_as_option(str(error), asked)) from error
         made.check()
     found: T = made
     return found
+
+
+def _as_option(message: str, question: type[Question[Any]]) -> str:
+    """A message that begins with a parameter, as the command line calls it."""
+    name, space, rest = message.partition(" ")
+    known = {each.name for each in question.parameters()}
+    return f"--{name.replace('_', '-')}{space}{rest}" if name in known else message
 
 
 def say_anew(options: argparse.Namespace) -> None:

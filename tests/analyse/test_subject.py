@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from irene.analyse.subjects import is_saved_tree, parse_subject, tree_of
+from irene.analyse.subject import is_saved_tree, read_subject, tree_of
 from irene.errors import UsageError
+from irene.spec import RunSpec
 from irene.trace.tracer import trace
 
 from ..made_up import tree_of_own
@@ -36,9 +37,10 @@ from ..made_up import tree_of_own
     ],
 )  # fmt: skip
 def test_sizes_after_the_model(text, model, run, on):
-    subject = parse_subject(text, batch_size=1)
-    assert (subject.model, subject.on, subject.is_tree) == (model, on, False)
-    assert subject.run == run
+    subject = read_subject(text, RunSpec(batch_size=1))
+    assert (subject.on, subject.is_tree) == (on, False)
+    assert subject.run == RunSpec(model, **run)
+    assert all(subject.run.given(name) for name in run)
 
 
 @pytest.mark.parametrize("text", ["gpt2@x16", "gpt2@b", "gpt2@fp7", "gpt2@b16s"])
@@ -46,16 +48,18 @@ def test_what_is_no_size_is_refused(text):
     with pytest.raises(
         UsageError, match=r"cannot read .* after the @; write MODEL@b16"
     ):
-        parse_subject(text)
+        read_subject(text, RunSpec())
 
 
 def test_a_saved_tree_and_a_config_are_told_apart(tmp_path):
     tree, config = tmp_path / "tree.json", tmp_path / "config.json"
     tree_of_own().save(tree)
     config.write_text(json.dumps({"model_type": "bert"}))
-    assert parse_subject(str(tree)).is_tree
-    assert not parse_subject(str(config)).is_tree
-    assert tree_of(parse_subject(str(tree))).total().energy_j == pytest.approx(10)
+    assert read_subject(str(tree), RunSpec()).is_tree
+    assert not read_subject(str(config), RunSpec()).is_tree
+    assert tree_of(
+        read_subject(str(tree), RunSpec())
+    ).total().energy_j == pytest.approx(10)
     assert not is_saved_tree(str(tmp_path))
     config.write_bytes(b"\xff")
     assert not is_saved_tree(str(config))
@@ -65,4 +69,4 @@ def test_a_tree_without_energy_says_what_to_do(tmp_path):
     file = tmp_path / "tree.json"
     trace("bert-l2-h128", seq_len=8).save(file)
     with pytest.raises(UsageError, match=r"carries no energy.*irene predict"):
-        tree_of(parse_subject(str(file)))
+        tree_of(read_subject(str(file), RunSpec()))
