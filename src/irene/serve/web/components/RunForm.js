@@ -6,7 +6,7 @@ import { ModelCombobox, useModels } from "./ModelCombobox.js";
 import { Sizes } from "./Sizes.js";
 import { HardwareSelect, MoreFields } from "./SpecForm.js";
 import { longest } from "../lib/catalogue.js";
-import { CHOICES } from "../lib/spec.js";
+import { CHOICES, settingChoices } from "../lib/spec.js";
 
 const NOT_OF_A_RUN = ["level"];
 const WORDS = { dtype: "Number format", attention: "Attention", phase: "Phase" };
@@ -14,9 +14,10 @@ const WORDS = { dtype: "Number format", attention: "Attention", phase: "Phase" }
 /**
  * @param {{model?: string, onModel?: (name: string) => void, run: Record<string, string>,
  *   onRun: (run: Record<string, string>, options?: {replace: boolean}) => void,
- *   without?: readonly string[]}} props without: settings that the page asks for in its own way
+ *   without?: readonly string[], resolved?: any}} props without: settings that the page
+ *   asks for in its own way; resolved: the run of the answer
  */
-export function RunForm({ model, onModel, run, onRun, without = [] }) {
+export function RunForm({ model, onModel, run, onRun, without = [], resolved }) {
   const models = useModels();
   const has = (/** @type {string} */ name) => !without.includes(name) && run[name] !== undefined;
   const set = (/** @type {string} */ name) => (/** @type {string | number} */ value, /** @type {any} */ how) =>
@@ -31,8 +32,8 @@ export function RunForm({ model, onModel, run, onRun, without = [] }) {
       most=${model ? longest(models.find((each) => each.name === model)) : 4096} onChange=${set("seq_len")}
     />`}
     <div class="field-row">
-      ${Object.entries(CHOICES).map(([name, values]) => has(name) && html`<${Choice}
-        key=${name} label=${WORDS[/** @type {"dtype"} */ (name)]} value=${run[name]} options=${values.map((each) => [each, each])} onChange=${set(name)}
+      ${Object.keys(CHOICES).map((name) => has(name) && html`<${Choice}
+        key=${name} label=${WORDS[/** @type {"dtype"} */ (name)]} value=${run[name]} options=${settingChoices(/** @type {"dtype"} */ (name), resolved)} onChange=${set(name)}
       />`)}
       ${has("hardware") && html`<${HardwareSelect} value=${run.hardware} onChange=${change} />`}
     </div>

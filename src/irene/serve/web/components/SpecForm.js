@@ -4,7 +4,7 @@ import { html, useEffect, useId, useState } from "../vendor/preact.js";
 import { getOnce } from "../lib/api.js";
 import { longest } from "../lib/catalogue.js";
 import { parametersOf } from "../lib/parameters.js";
-import { CHOICES, DEFAULTS } from "../lib/spec.js";
+import { DEFAULTS, settingChoices } from "../lib/spec.js";
 import { ModelCombobox, useModels } from "./ModelCombobox.js";
 import { Sizes } from "./Sizes.js";
 
@@ -13,14 +13,14 @@ const OWN_CONTROLS = ["model", ...Object.keys(DEFAULTS), "fold", "format"];
 /** @typedef {(changes: Record<string, any>, options?: {replace?: boolean}) => void} OnChange */
 
 /**
- * @param {{value: Record<string, any>, onChange: OnChange, hardware?: boolean}} props
- *   value: as `readSpec` gives it; hardware: offer it too
+ * @param {{value: Record<string, any>, onChange: OnChange, hardware?: boolean, resolved?: any}} props
+ *   value: as `readSpec` gives it; hardware: offer it too; resolved: the run of the answer
  */
-export function SpecForm({ value, onChange, hardware = true }) {
+export function SpecForm({ value, onChange, hardware = true, resolved }) {
   const models = useModels();
   const model = models.find((each) => each.name === value.model);
-  const field = (/** @type {keyof typeof CHOICES} */ name, /** @type {string} */ label) =>
-    html`<${Select} label=${label} value=${value[name]} choices=${choicesOf(CHOICES[name], value[name])}
+  const field = (/** @type {"dtype" | "attention" | "phase"} */ name, /** @type {string} */ label) =>
+    html`<${Select} label=${label} value=${value[name]} choices=${settingChoices(name, resolved)}
       onChange=${(/** @type {string} */ v) => onChange({ [name]: v })} />`;
   return html`<form class="spec" aria-label="The run" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
     <${ModelCombobox} value=${value.model} onChange=${(/** @type {string} */ v) => onChange({ model: v })} />

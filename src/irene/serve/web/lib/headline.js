@@ -29,8 +29,9 @@ export function settings(spec) {
   if (!spec) return [];
   const words = [];
   if (spec.phase && spec.phase !== "forward") words.push(spec.phase);
-  if (spec.dtype) words.push(spec.dtype);
-  if (spec.attention) words.push(`${spec.attention} attention`);
+  const chosen = (/** @type {string} */ name) => (spec.chosen?.includes(name) ? " (chosen)" : "");
+  if (spec.dtype) words.push(spec.dtype + chosen("dtype"));
+  if (spec.attention) words.push(`${spec.attention} attention${chosen("attention")}`);
   if (spec.decoder_len) words.push(`decoder length ${integer(spec.decoder_len)}`);
   if (spec.quantization && spec.quantization !== "none") words.push(String(spec.quantization));
   if (spec.tensor_parallel > 1) words.push(`on ${spec.tensor_parallel} devices`);

@@ -60,8 +60,8 @@ export function unusual(run, usual = USUAL) {
   return Object.fromEntries(Object.entries(run).filter(([name, value]) => value !== "" && value !== usual[name]));
 }
 
-/** What the commands take to be usual; sizes are always written. */
-const COMMANDS = { dtype: "fp32", attention: "eager", phase: "forward", hardware: "pc1" };
+/** What the commands take to be usual; sizes and what was given are always written. */
+const COMMANDS = { hardware: "pc1" };
 
 /**
  * The run as options of a command.

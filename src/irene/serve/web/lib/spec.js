@@ -2,14 +2,17 @@
 
 import { number, text } from "./state.js";
 
-/** What the first page shows; what equals these is left out of the address. */
+/**
+ * What the first page shows; what equals these is left out of the address. Settings that
+ * are "" are left open: the machine chooses, and the answer says what.
+ */
 export const DEFAULTS = {
   model: "bert-base-uncased",
   batch_size: 8,
   seq_len: 128,
-  dtype: "fp32",
-  attention: "eager",
-  phase: "forward",
+  dtype: "",
+  attention: "",
+  phase: "",
   hardware: "pc1",
 };
 
@@ -19,6 +22,18 @@ export const CHOICES = {
   attention: ["eager", "sdpa"],
   phase: ["forward", "prefill", "decode", "train", "generate"],
 };
+
+/**
+ * What a setting may be: left open, which says what was chosen where that is known, or
+ * one of its values.
+ * @param {keyof typeof CHOICES} name
+ * @param {any} [resolved] the run of an answer
+ * @returns {[string, string][]}
+ */
+export function settingChoices(name, resolved) {
+  const open = resolved?.chosen?.includes(name) ? `${resolved[name]} (chosen)` : "as usual";
+  return [["", open], ...CHOICES[name].map((each) => /** @type {[string, string]} */ ([each, each]))];
+}
 
 /** Names of the page's own state; everything else in the address belongs to the run. */
 export const VIEW_NAMES = [

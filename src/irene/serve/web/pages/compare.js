@@ -204,7 +204,7 @@ function Editor({ text: subject, run, word, done, cancel }) {
     <${ModelCombobox} value=${model} onChange=${setModel} />
     <div class="field-row">
       ${size("batch_size", "Batch size")}${size("seq_len", "Length")}
-      ${Object.entries(CHOICES).map(([name, values]) => html`<${Choice} key=${name} label=${name} value=${String(own[name] ?? "")} options=${[["", `as all (${run[name]})`], ...values.map((each) => [each, each])]} onChange=${set(name)} />`)}
+      ${Object.entries(CHOICES).map(([name, values]) => html`<${Choice} key=${name} label=${name} value=${String(own[name] ?? "")} options=${[["", run[name] ? `as all (${run[name]})` : "as all"], ...values.map((each) => [each, each])]} onChange=${set(name)} />`)}
     </div>
     <p class="actions"><button type="submit" class="primary">${word}</button>${cancel && html`<button type="button" class="quiet" onClick=${cancel}>Cancel</button>`}</p>
   </form>`;

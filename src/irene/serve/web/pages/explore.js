@@ -30,7 +30,7 @@ export default function Explore({ query, setQuery }) {
   };
   const shownSpec = source.kind === "spec" ? spec : { ...spec, ...known(document?.spec) };
   return html`<div class="explore" aria-busy=${busy}>
-    <${FormPanel}><${SpecForm} value=${shownSpec} onChange=${change} /></${FormPanel}>
+    <${FormPanel}><${SpecForm} value=${shownSpec} onChange=${change} resolved=${document?.spec} /></${FormPanel}>
     <div class=${busy && document ? "explore-head updating" : "explore-head"}>
       ${error && html`<${Problem} error=${error} retry=${answer.retry} />`}
       ${document ? html`<${Head} document=${document} setQuery=${setQuery} />` : !error && html`<h1 class="lead">Where does the energy go?</h1><${Busy} label="Predicting" />`}

@@ -65,7 +65,7 @@ export default function LeaderboardPage({ query, setQuery }) {
           <${Choice} label="Catalogue" value=${limit} options=${limits(limit)} onChange=${(/** @type {string} */ value) => setQuery({ limit: value })} />
           <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === PER[0] ? null : value })} />
         </fieldset>
-        <${RunForm} run=${run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
+        <${RunForm} run=${run} resolved=${answer.document?.run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
       </aside>
       <section class="main-column" aria-busy=${answer.busy}>
         ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}

@@ -128,7 +128,7 @@ function without(run, name) {
 /** @param {Record<string, string>} run */
 function subjectOf(run) {
   const sizes = `b${run.batch_size}s${run.seq_len}`;
-  const words = [run.dtype !== "fp32" && run.dtype, run.attention !== "eager" && run.attention, run.phase !== "forward" && run.phase, run.hardware !== "pc1" && `on=${run.hardware}`];
+  const words = [run.dtype, run.attention, run.phase, run.hardware !== "pc1" && `on=${run.hardware}`];
   return `${run.model}@${[sizes, ...words].filter(Boolean).join(",")}`;
 }
 

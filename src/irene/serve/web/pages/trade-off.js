@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { Busy } from "../components/Busy.js";
 import { Chart, Scatter } from "../components/Chart.js";
-import { Check, DropZone, Slider } from "../components/Controls.js";
+import { Check, DropZone, Slider, Notes } from "../components/Controls.js";
 import { ExportMenu } from "../components/ExportMenu.js";
 import { Problem } from "../components/Problem.js";
 import { RunForm } from "../components/RunForm.js";
@@ -51,7 +51,7 @@ export default function TradeOffPage({ query, setQuery }) {
           <${DropZone} small label="Drop your own CSV" accept=".csv,text/csv" onFile=${(/** @type {File} */ each) => readTable(each).then(setFile)} hint="columns model and accuracy; also energy_j per sequence" />
           ${file && html`<button type="button" onClick=${() => setFile(null)}>Back to the published ones</button>`}
         </fieldset>
-        <${RunForm} run=${run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
+        <${RunForm} run=${run} resolved=${answer.document?.run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
       </aside>
       <section class="main-column" aria-busy=${answer.busy}>
         ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
@@ -63,6 +63,7 @@ export default function TradeOffPage({ query, setQuery }) {
               <${Details} each=${all.find((/** @type {any} */ one) => one.model === (hover || picked))} run=${run} /></div>
           </div>
           <div class="panel"><${Table} order=${order} budget=${budget} winner=${winner} picked=${picked} onPick=${(/** @type {string} */ model) => setQuery({ model })} /></div>`}
+        <${Notes} notes=${(answer.document?.left_out ?? []).map((/** @type {any} */ each) => `left out: ${each.model}: ${each.problem}`)} />
       </section>
     </div>
   </div>`;
