@@ -14,6 +14,7 @@ from typing import Any
 from irene.analyse.config_fields import fields_of
 from irene.analyse.subject import Progress, Subject, tree_of
 from irene.errors import UsageError
+from irene.spec import RunSpec
 
 __all__ = ["Elasticity", "Sensitivity", "sensitivity"]
 
@@ -57,11 +58,13 @@ class Sensitivity:
     Attributes:
         model: Name of the model.
         hardware: Name of the machine.
+        run: The run of the model as it is.
         fields: The strongest first, those that could not be tried last.
     """
 
     model: str
     hardware: str
+    run: RunSpec
     fields: tuple[Elasticity, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,6 +73,7 @@ class Sensitivity:
             "schema": SCHEMA,
             "model": self.model,
             "hardware": self.hardware,
+            "run": self.run.to_dict(),
             "fields": self.table(),
         }
 
@@ -102,7 +106,8 @@ def sensitivity(base: Subject, progress: Progress | None = None) -> Sensitivity:
         if progress:
             progress(done, len(numbers), name)
         rows.append(_elasticity(base, name, value, numbers))
-    return Sensitivity(base.run.model, base.on, tuple(sorted(rows, key=_strength)))
+    rows.sort(key=_strength)
+    return Sensitivity(base.run.model, base.on, base.run, tuple(rows))
 
 
 def _strength(row: Elasticity) -> tuple[bool, float]:

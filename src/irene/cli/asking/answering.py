@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +13,8 @@ from irene.cli.options import add_limits_option, add_parameters, values_of
 from irene.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from irene.questions import Question
     from irene.show.picture import Picture
 
@@ -22,8 +24,8 @@ __all__ = [
     "add_question",
     "answered",
     "check_answer",
-    "put_answer",
     "question_of",
+    "run_question",
     "say_anew",
 ]
 
@@ -115,6 +117,33 @@ def answered(
                 return question.answer()
         with progress_bar(doing) as progress:
             return question.answer(progress)
+
+
+def run_question(
+    options: argparse.Namespace,
+    question: Question[T],
+    show: Callable[[Console, T], None],
+    *,
+    draw: Callable[[T], Picture] | None = None,
+    doing: str = "predicting",
+) -> int:
+    """Answer a question and give the answer in the form that was asked for.
+
+    Args:
+        options: Of `add_question` and `add_answer_options`.
+        question: The question.
+        show: Fills the screen.
+        draw: Makes the picture of `--plot`.
+        doing: In a word.
+    """
+    found = answered(options, question, doing)
+    wants_picture = draw is not None and options.plot
+    picture = draw(found) if draw is not None and wants_picture else None
+    if put_answer(options, question, found, picture):
+        from irene.cli.screens.analysis_screen import screen
+
+        show(screen(), found)
+    return 0
 
 
 def add_answer_options(

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from irene.cli.asking.answering import (
     add_answer_options,
     add_question,
-    answered,
     check_answer,
-    put_answer,
     question_of,
+    run_question,
 )
 from irene.errors import UsageError
 
@@ -61,24 +60,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict or read, then print."""
+    from irene.cli.asking.analysis_pictures import bottleneck_bars
+    from irene.questions.table import AskBottlenecks
+
     if not 0 < options.top <= 100:
         raise UsageError(f"--top is a share from 0 to 100 %, got {options.top:g}")
     check_answer(options)
-    from irene.questions.table import AskBottlenecks
-
-    question = question_of(options, AskBottlenecks)
-    found = answered(options, question)
     views = tuple(dict.fromkeys(options.by or OVERVIEW))
-    picture = None
-    if options.plot:
-        from irene.cli.asking.analysis_pictures import bottleneck_bars
-
-        picture = bottleneck_bars(found, _shown(found, views[0], options))
-    if put_answer(options, question, found, picture):
-        from irene.cli.screens.analysis_screen import screen
-
-        _print(screen(), found, views, options)
-    return 0
+    return run_question(
+        options,
+        question_of(options, AskBottlenecks),
+        lambda console, found: _print(console, found, views, options),
+        draw=lambda found: bottleneck_bars(found, _shown(found, views[0], options)),
+    )
 
 
 def _shown(

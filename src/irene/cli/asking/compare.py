@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 from irene.cli.asking.answering import (
     add_answer_options,
     add_question,
-    answered,
     check_answer,
-    put_answer,
     question_of,
+    run_question,
 )
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from irene.analyse.comparison import Comparison, Contribution, Side
+    from irene.analyse.comparison import Comparison, Comparisons, Contribution, Side
 
 __all__ = ["configure", "run"]
 
@@ -59,29 +58,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict or read, compare, print."""
+    from irene.cli.asking.analysis_pictures import comparison_bars
     from irene.questions.table import AskComparison
 
     check_answer(options)
-    question = question_of(options, AskComparison)
-    answer = answered(options, question)
-    found = answer.comparisons
-    picture = None
-    if options.plot:
-        from irene.cli.asking.analysis_pictures import comparison_bars
+    return run_question(
+        options,
+        question_of(options, AskComparison),
+        lambda console, found: _print_all(console, found, options),
+        draw=lambda found: comparison_bars(found.comparisons),
+    )
 
-        picture = comparison_bars(found)
-    if put_answer(options, question, answer, picture):
-        from irene.cli.screens.analysis_screen import (
-            print_left_out,
-            print_notes,
-            screen,
-        )
 
-        console = screen()
-        _print(console, found, options)
-        print_left_out(console, answer.left_out)
-        print_notes(console, [*_coverage(found), *answer.notes])
-    return 0
+def _print_all(
+    console: Console, found: Comparisons, options: argparse.Namespace
+) -> None:
+    from irene.cli.screens.analysis_screen import print_left_out, print_notes
+
+    _print(console, found.comparisons, options)
+    print_left_out(console, found.left_out)
+    print_notes(console, [*_coverage(found.comparisons), *found.notes])
 
 
 def _coverage(found: Sequence[Comparison]) -> list[str]:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from irene.cli.asking.answering import (
     add_answer_options,
     add_question,
-    answered,
     check_answer,
-    put_answer,
     question_of,
+    run_question,
 )
 
 if TYPE_CHECKING:
@@ -73,13 +72,7 @@ def run(options: argparse.Namespace) -> int:
     from irene.questions.table import AskCost
 
     check_answer(options)
-    question = question_of(options, AskCost)
-    found = answered(options, question)
-    if put_answer(options, question, found):
-        from irene.cli.screens.analysis_screen import screen
-
-        _print(screen(), found)
-    return 0
+    return run_question(options, question_of(options, AskCost), _print)
 
 
 def _print(console: Console, found: Costing) -> None:

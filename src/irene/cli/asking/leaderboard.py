@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from irene.cli.asking.answering import (
     add_answer_options,
     add_question,
-    answered,
     check_answer,
-    put_answer,
     question_of,
+    run_question,
 )
 
 if TYPE_CHECKING:
@@ -50,22 +49,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict all and print them in order."""
+    from irene.cli.asking.analysis_pictures import leaderboard_bars
     from irene.questions.table import AskLeaderboard
 
     check_answer(options)
     search = " ".join(options.words)
     question = question_of(options, AskLeaderboard, search=search)
-    found = answered(options, question)
-    picture = None
-    if options.plot:
-        from irene.cli.asking.analysis_pictures import leaderboard_bars
-
-        picture = leaderboard_bars(found)
-    if put_answer(options, question, found, picture):
-        from irene.cli.screens.analysis_screen import screen
-
-        _print(screen(), found)
-    return 0
+    return run_question(options, question, _print, draw=leaderboard_bars)
 
 
 def _print(console: Console, found: Leaderboard) -> None:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from irene.cli.asking.answering import (
     add_answer_options,
     add_question,
-    answered,
     check_answer,
-    put_answer,
     question_of,
+    run_question,
     say_anew,
 )
 
@@ -50,12 +49,7 @@ def run(options: argparse.Namespace) -> int:
     check_answer(options)
     question = question_of(options, AskSuggestions)
     say_anew(options)
-    found = answered(options, question, "asking")
-    if put_answer(options, question, found):
-        from irene.cli.screens.analysis_screen import screen
-
-        _print(screen(), found)
-    return 0
+    return run_question(options, question, _print, doing="asking")
 
 
 def _print(console: Console, found: Advice) -> None:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from irene.cli.asking.answering import (
     add_answer_options,
     add_question,
-    answered,
     check_answer,
-    put_answer,
     question_of,
+    run_question,
 )
 
 if TYPE_CHECKING:
@@ -51,26 +50,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Predict all models of the table and print the front."""
     from irene.analyse.accuracy_table import accuracies_text
+    from irene.cli.asking.analysis_pictures import trade_off_chart
     from irene.questions.table import AskTradeOff
 
     check_answer(options)
     text = accuracies_text(options.accuracy) if options.accuracy else None
     question = question_of(options, AskTradeOff, accuracies=text)
-    found = answered(options, question)
+    task = "accuracy" if options.accuracy else "SST-2 accuracy"
+    return run_question(
+        options,
+        question,
+        lambda console, found: _print(console, found, _what(found, options), options),
+        draw=lambda found: trade_off_chart(found, task, _what(found, options)),
+    )
+
+
+def _what(found: TradeOff, options: argparse.Namespace) -> str:
     from irene.show.headline import run_sizes
 
-    what = f"{', '.join(run_sizes(found.run))}, for {question.on}"
-    picture = None
-    if options.plot:
-        from irene.cli.asking.analysis_pictures import trade_off_chart
-
-        task = "accuracy" if options.accuracy else "SST-2 accuracy"
-        picture = trade_off_chart(found, task, what)
-    if put_answer(options, question, found, picture):
-        from irene.cli.screens.analysis_screen import screen
-
-        _print(screen(), found, what, options)
-    return 0
+    return f"{', '.join(run_sizes(found.run))}, for {options.on}"
 
 
 def _print(

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from irene.cli.asking.answering import (
     add_answer_options,
     add_question,
-    answered,
     check_answer,
-    put_answer,
     question_of,
+    run_question,
     say_anew,
 )
 from irene.errors import UsageError
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from irene.analyse.grid import Outcome, WhatIf
     from irene.analyse.sensitivity import Sensitivity
+    from irene.show.picture import Picture
 
 __all__ = ["configure", "run"]
 
@@ -56,7 +56,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict every combination and print the table."""
-    from irene.analyse.grid import WhatIf
     from irene.questions.table import AskWhatIf
 
     check_answer(options)
@@ -64,22 +63,24 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--sensitivity goes without --plot")
     question = question_of(options, AskWhatIf)
     say_anew(options)
-    found = answered(options, question)
-    picture = None
-    if options.plot and isinstance(found, WhatIf):
-        from irene.cli.asking.analysis_pictures import what_if_chart
+    return run_question(options, question, _print_either, draw=_drawn)
 
-        picture = what_if_chart(found)
-    if put_answer(options, question, found, picture):
-        from irene.cli.screens.analysis_screen import screen
 
-        if isinstance(found, WhatIf):
-            _print(screen(), found)
-        else:
-            from irene.show.headline import run_sizes
+def _drawn(found: WhatIf | Sensitivity) -> Picture:
+    from irene.analyse.grid import WhatIf
+    from irene.cli.asking.analysis_pictures import what_if_chart
 
-            _print_sensitivity(screen(), found, ", ".join(run_sizes(question.run)))
-    return 0
+    assert isinstance(found, WhatIf)
+    return what_if_chart(found)
+
+
+def _print_either(console: Console, found: WhatIf | Sensitivity) -> None:
+    from irene.analyse.grid import WhatIf
+
+    if isinstance(found, WhatIf):
+        _print(console, found)
+    else:
+        _print_sensitivity(console, found)
 
 
 def _print(console: Console, found: WhatIf) -> None:
@@ -131,9 +132,10 @@ def _cells(row: Outcome, found: WhatIf, shown: list[str]) -> list[str]:
     ]
 
 
-def _print_sensitivity(console: Console, found: Sensitivity, run: str) -> None:
+def _print_sensitivity(console: Console, found: Sensitivity) -> None:
     from irene.cli.screens.analysis_screen import columns, print_notes
     from irene.cli.screens.cells import plain
+    from irene.show.headline import run_sizes
 
     table = columns("<field", "value", "tried", "elasticity")
     nothing = [row.field for row in found.fields if row.elasticity == 0]
@@ -143,6 +145,7 @@ def _print_sensitivity(console: Console, found: Sensitivity, run: str) -> None:
             table.add_row(
                 plain(row.field), f"{row.value:,}", tried, f"{row.elasticity:+.2f}"
             )
+    run = ", ".join(run_sizes(found.run))
     title = f"{plain(found.model)} for {plain(found.hardware)}, {run}"
     console.print(title, style="bold")
     console.print(table)
