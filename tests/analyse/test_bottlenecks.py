@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from irene.analyse.bottlenecks import VIEWS, find_bottlenecks
+from irene.analyse.bottlenecks import (
+    VIEWS,
+    BestRates,
+    best_rates,
+    find_bottlenecks,
+    machine_rates,
+)
 from irene.analyse.parts import parts_of
-from irene.analyse.roofline import BestRates, best_rates, machine_rates
 from irene.errors import UsageError
 from irene.trace.tracer import trace
 

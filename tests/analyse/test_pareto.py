@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irene.analyse.accuracy_table import (
+from irene.analyse.pareto import (
     AccuracyRow,
+    Candidate,
+    TradeOff,
+    pareto_front,
     published_accuracies,
     read_accuracies,
+    trade_off,
 )
-from irene.analyse.pareto import Candidate, TradeOff, pareto_front, trade_off
 from irene.energy import Energy
 from irene.errors import UsageError
 from irene.spec import RunSpec

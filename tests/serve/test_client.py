@@ -26,7 +26,7 @@ from irene.analyse import (
     trade_off,
     what_if,
 )
-from irene.analyse.accuracy_table import AccuracyRow
+from irene.analyse.pareto import AccuracyRow
 from irene.errors import (
     FormatError,
     LimitError,

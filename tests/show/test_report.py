@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from irene.analyse.accuracy_table import published_accuracies
 from irene.analyse.costs import CostTerms
+from irene.analyse.pareto import published_accuracies
 from irene.analyse.subject import Subject, subject_of_tree, tree_of
 from irene.cli import main
 from irene.errors import UsageError

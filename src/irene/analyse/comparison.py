@@ -24,8 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from irene.analyse.bottlenecks import BestRates, best_rates
 from irene.analyse.parts import Part, Sum, group_by, parts_of
-from irene.analyse.roofline import BestRates, best_rates
 from irene.analyse.subject import LeftOut, Progress, Subject, tree_of
 from irene.errors import UsageError
 from irene.show.headline import energy_source, model_name, run_sizes

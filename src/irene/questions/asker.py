@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         TradeOff,
         WhatIf,
     )
-    from irene.analyse.accuracy_table import AccuracyRow
+    from irene.analyse.pareto import AccuracyRow
 
 __all__ = ["Asker"]
 
@@ -212,7 +212,7 @@ class Asker(ABC):
         """Accuracy against energy, and the Pareto front.
 
         Args:
-            rows: As `irene.analyse.accuracy_table.read_accuracies` reads them from a
+            rows: As `irene.analyse.pareto.read_accuracies` reads them from a
                 file; by default the published accuracies on SST-2.
             on: Name of a machine, or the file of a predictor.
             budget_j: Most energy per sequence, J.

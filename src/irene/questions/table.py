@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
-from irene.analyse.choices import LISTED, read_choices, write_choices
 from irene.analyse.costs import CostTerms
+from irene.analyse.grid import LISTED, read_choices, write_choices
 from irene.analyse.subject import (
     Progress,
     Subject,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
         TradeOff,
         WhatIf,
     )
-    from irene.analyse.accuracy_table import AccuracyRow
     from irene.analyse.comparison import Comparisons
+    from irene.analyse.pareto import AccuracyRow
     from irene.show.report import Report
     from irene.trace.catalogue import Entry
 
@@ -443,7 +443,7 @@ class AskTradeOff(Question["TradeOff"]):
 
     def rows(self) -> Sequence[AccuracyRow]:
         """The models with their accuracies."""
-        from irene.analyse.accuracy_table import parse_accuracies, published_accuracies
+        from irene.analyse.pareto import parse_accuracies, published_accuracies
 
         if self.accuracies is None:
             return published_accuracies()

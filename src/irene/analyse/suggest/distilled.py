@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irene.analyse.accuracy_table import AccuracyRow, published_accuracies
+from irene.analyse.pareto import AccuracyRow, published_accuracies
 from irene.analyse.suggest.suggestion import Situation, Suggestion
 
 __all__ = ["RELATIVES", "distilled_relatives"]

@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict all models of the table and print the front."""
-    from irene.analyse.accuracy_table import accuracies_text
+    from irene.analyse.pareto import accuracies_text
     from irene.cli.asking.analysis_pictures import trade_off_chart
     from irene.questions.table import AskTradeOff
 

@@ -189,7 +189,7 @@ class WhatIfQuery(FixedRunQuery):
 )
 async def what_if(request: Request, query: Annotated[WhatIfQuery, Query()]) -> Response:
     """Every combination of the values, compared with the first."""
-    from irene.analyse.choices import read_choices
+    from irene.analyse.grid import read_choices
 
     lists = {name: getattr(query, name) for name in (*LISTED, "norm")}
     read_choices(query.set, lists)
@@ -277,7 +277,7 @@ async def _trade_off(
 
 def _models_of(table: str, hardware: str, run: dict[str, Any]) -> list[str]:
     """The models of a table that have to be predicted."""
-    from irene.analyse.accuracy_table import parse_accuracies
+    from irene.analyse.pareto import parse_accuracies
 
     rows = [row for row in parse_accuracies(table, "the table") if row.energy_j is None]
     if len(rows) > MOST_ROWS:

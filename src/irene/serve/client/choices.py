@@ -13,8 +13,7 @@ from dataclasses import fields, replace
 from itertools import product
 from typing import Any
 
-from irene.analyse.choices import read_values
-from irene.analyse.grid import Outcome, WhatIf
+from irene.analyse.grid import Outcome, WhatIf, read_values
 from irene.errors import FormatError, UsageError
 from irene.spec import LATER_FIELDS, RunSpec
 

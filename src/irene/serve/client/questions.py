@@ -16,7 +16,7 @@ from irene.analyse import (
     TradeOff,
     WhatIf,
 )
-from irene.analyse.accuracy_table import AccuracyRow
+from irene.analyse.pareto import AccuracyRow
 from irene.analyse.subject import Progress
 from irene.errors import FormatError, IreneError
 from irene.serve.client.choices import as_asked, written
@@ -221,7 +221,7 @@ class Questions:
         """Accuracy against energy, and the Pareto front.
 
         Args:
-            rows: As `irene.analyse.accuracy_table.read_accuracies` reads them from a
+            rows: As `irene.analyse.pareto.read_accuracies` reads them from a
                 file; by default the published accuracies on SST-2.
             on: Name of a machine.
             budget_j: Most energy per sequence, J.

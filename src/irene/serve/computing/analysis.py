@@ -73,8 +73,7 @@ def _suggest(arguments: Arguments) -> Found:
 
 
 def _what_if(arguments: Arguments) -> Found:
-    from irene.analyse.choices import apply_choices, read_choices
-    from irene.analyse.grid import what_if
+    from irene.analyse.grid import apply_choices, read_choices, what_if
 
     choices = read_choices(arguments["set"], arguments["lists"])
     base, varied = apply_choices(_variant(arguments), choices)
@@ -123,8 +122,7 @@ def _trade_off(arguments: Arguments) -> Found:
 
 
 def _front(arguments: Arguments) -> TradeOff:
-    from irene.analyse.accuracy_table import parse_accuracies, published_accuracies
-    from irene.analyse.pareto import trade_off
+    from irene.analyse.pareto import parse_accuracies, published_accuracies, trade_off
 
     table = arguments.get("table")
     rows = parse_accuracies(table, "the table") if table else published_accuracies()

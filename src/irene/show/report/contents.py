@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from irene.analyse.accuracy_table import published_accuracies
 from irene.analyse.bottlenecks import Bottlenecks, find_bottlenecks
 from irene.analyse.costs import Costing, CostTerms, cost_of
 from irene.analyse.grid import WhatIf, what_if
-from irene.analyse.pareto import TradeOff, trade_off
+from irene.analyse.pareto import TradeOff, published_accuracies, trade_off
 from irene.analyse.parts import NO_ENERGY
 from irene.analyse.subject import Progress, Subject
 from irene.analyse.suggest import Advice, suggestions
