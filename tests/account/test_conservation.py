@@ -15,7 +15,7 @@ from irene.account import (
     Events,
     EventsBuilder,
     PowerSeries,
-    account,
+    attribute,
 )
 from irene.account.align import attribution
 from irene.account.align.alignment import Aligned, align
@@ -75,7 +75,7 @@ def test_every_joule_is_in_the_ledger(
     events = made(rng, count)
     series = [power(rng) for _ in range(channels)]
     window = (BEGIN_NS - 10**4, BEGIN_NS + 10**6)
-    ledger = account(events, series, split=split, window_ns=window)  # type: ignore[arg-type]
+    ledger = attribute(events, series, split=split, window_ns=window)  # type: ignore[arg-type]
     rest = sum(row.energy.joules for row in ledger.rest() if row.energy)
     assert ledger.attributed_j + rest == pytest.approx(ledger.measured_j, rel=1e-9)
     assert ledger.energy_j.sum() == pytest.approx(ledger.attributed_j, rel=1e-9)
@@ -107,4 +107,4 @@ def test_a_ledger_that_does_not_add_up_is_refused(
     one = PowerSeries.from_power("sensor", times, np.full(11, 100.0), device="cpu")
     monkeypatch.setattr(attribution, "align", losing)
     with pytest.raises(ConservationError, match=r"sensor: 100\..* J are missing"):
-        account(builder.build(), [one])
+        attribute(builder.build(), [one])

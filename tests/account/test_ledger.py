@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from irene.account import EventsBuilder, Ledger, PowerSeries, account
+from irene.account import EventsBuilder, Ledger, PowerSeries, attribute
 from irene.errors import UsageError
 from irene.tree import ModelTree, TreeBuilder
 from tests.account.simulated import BEGIN_NS, MS, Machine, Op
@@ -44,7 +44,7 @@ def training(steps: int = 3) -> Machine:
 def ledger() -> Ledger:
     machine = training()
     power = machine.counter(1.0, idle_w=10.0, relative_error=0.05)
-    return account(machine.events(("#1", "#2", "#3")), [power])
+    return attribute(machine.events(("#1", "#2", "#3")), [power])
 
 
 def test_phases_add_up_and_come_largest_first(ledger: Ledger) -> None:
@@ -108,17 +108,17 @@ def test_energies_carry_source_and_interval(ledger: Ledger) -> None:
 
 def test_an_estimated_channel_makes_estimated_rows() -> None:
     machine = training(1)
-    ledger = account(machine.events(), [machine.counter(1.0, source="estimated")])
+    ledger = attribute(machine.events(), [machine.counter(1.0, source="estimated")])
     assert {row.energy.source for row in ledger.by_op() if row.energy} == {"estimated"}
 
 
 def test_what_the_sensor_cannot_resolve_is_flagged_and_its_group_given() -> None:
     machine = training()
-    ledger = account(machine.events(), [machine.counter(1.0, resolution_s=0.015)])
+    ledger = attribute(machine.events(), [machine.counter(1.0, resolution_s=0.015)])
     rows = {row.path: row for row in ledger.by_module()}
     # A layer runs for 10 ms forward and 20 ms backward, 15 ms on average.
     assert rows["encoder.layer.1"].row.resolved
-    coarse = account(machine.events(), [machine.counter(1.0, resolution_s=0.05)])
+    coarse = attribute(machine.events(), [machine.counter(1.0, resolution_s=0.05)])
     row = next(row for row in coarse.by_op() if row.name == "aten::addmm")
     assert not row.resolved
     assert row.group == "encoder.layer"
@@ -187,7 +187,7 @@ def test_devices_without_power_are_told_and_not_zero() -> None:
     builder.add("b", BEGIN_NS, BEGIN_NS + 10 * MS, device="cuda:1")
     times = BEGIN_NS + np.arange(11) * MS
     power = PowerSeries.from_power("nvml:0", times, np.full(11, 100.0), device="cuda:0")
-    ledger = account(builder.build(), [power])
+    ledger = attribute(builder.build(), [power])
     assert [row.name for row in ledger.by_device()] == ["cuda:0"]
     assert any("cuda:1" in note and "1 events" in note for note in ledger.notes)
 
@@ -200,7 +200,7 @@ def test_two_channels_of_one_device_add_up() -> None:
         PowerSeries.from_power(name, times, np.full(11, watts), device="cpu")
         for name, watts in (("package", 100.0), ("dram", 20.0))
     )
-    ledger = account(builder.build(), [package, dram])
+    ledger = attribute(builder.build(), [package, dram])
     assert ledger.by_op()[0].energy_j == pytest.approx(1.2)
     assert [a.attributed_j for a in ledger.accounts] == pytest.approx([1.0, 0.2])
 
@@ -211,18 +211,18 @@ def test_files_of_different_times_are_refused_with_the_offset_that_helps() -> No
     with pytest.raises(
         UsageError, match=r"do not overlap.*--offset-s -3600\."
     ) as caught:
-        account(machine.events(), [power])
+        attribute(machine.events(), [power])
     assert str(caught.value).count("2023-11-14") == 4
     offset_s = float(str(caught.value).split("--offset-s ")[1].split()[0])
-    ledger = account(machine.events(), [power.moved(round(offset_s * 1e9))])
+    ledger = attribute(machine.events(), [power.moved(round(offset_s * 1e9))])
     assert ledger.attributed_j > 0
 
 
 def test_nothing_to_account_for_is_refused() -> None:
     machine = training(1)
     with pytest.raises(UsageError, match="no op events"):
-        account(EventsBuilder().build(), [machine.counter(1.0)])
+        attribute(EventsBuilder().build(), [machine.counter(1.0)])
     with pytest.raises(UsageError, match="no power"):
-        account(machine.events(), [])
+        attribute(machine.events(), [])
     with pytest.raises(UsageError, match="flops"):
-        account(machine.events(), [machine.counter(1.0)], split="flops")
+        attribute(machine.events(), [machine.counter(1.0)], split="flops")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from irene.account.align.attribution import account
+from irene.account.align.attribution import attribute
 from irene.account.align.power import PowerSeries
 from irene.account.events import Events, EventsBuilder
 from irene.account.live.event_file import KeptEvents, read_events, write_events
@@ -135,7 +135,7 @@ def test_processes_that_run_at_once_share() -> None:
     merged = merge_events({"a": events_of(0, 2), "b": events_of(1, 3, step=1)})
     times = np.array([0, 4 * S])
     power = PowerSeries.from_power("wall", times, np.array([10.0, 10.0]), "linear", 10)
-    ledger = account(merged, [power], window_ns=(0, 4 * S))
+    ledger = attribute(merged, [power], window_ns=(0, 4 * S))
     assert ledger.energy_j.tolist() == pytest.approx([0, 15, 0, 15])
     assert merged.parent.tolist() == [-1, 0, -1, 2]
     assert merged.lane.names == ("a · cpu 0", "b · cpu 0")

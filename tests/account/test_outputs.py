@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from irene.account import Ledger, account
+from irene.account import Ledger, attribute
 from irene.account.ledger.tables import VIEWS
 from irene.errors import UsageError
 from irene.tree import ModelTree
@@ -23,7 +23,7 @@ from tests.account.test_ledger import costs, training
 def ledger() -> Ledger:
     machine = training()
     events = machine.events(("#1", "#2", "#3")).noted("warning: <b>look</b>")
-    return account(events, [machine.counter(1.0, idle_w=10.0, relative_error=0.05)])
+    return attribute(events, [machine.counter(1.0, idle_w=10.0, relative_error=0.05)])
 
 
 def test_the_document_is_a_tree_with_the_ledger_in_it(ledger: Ledger) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irene.account.align.attribution import account
+from irene.account.align.attribution import attribute
 from irene.account.align.power import PowerSeries
 from irene.account.events import Events
 from irene.account.readers.formats import read_events
@@ -222,7 +222,7 @@ def test_a_recorded_step_and_power_make_a_ledger() -> None:
     begin, end = events.span_ns
     times = np.linspace(begin - 1000, end + 1000, 50).astype(np.int64)
     power = PowerSeries.from_power("made", times, np.full(50, 20.0), device="cpu")
-    ledger = account(events, [power])
+    ledger = attribute(events, [power])
     assert ledger.measured_j == pytest.approx(20 * (end - begin) * 1e-9)
     modules = {row.path: row for row in ledger.by_module()}
     assert set(modules) >= LAYERS

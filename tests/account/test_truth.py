@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from irene.account import Events, EventsBuilder, Ledger, PowerSeries, account
+from irene.account import Events, EventsBuilder, Ledger, PowerSeries, attribute
 from irene.account.align.power import process_share
 from tests.account.simulated import BEGIN_NS, MS, Machine, Op
 
@@ -41,7 +41,7 @@ def test_ops_of_two_samples_or_more_of_a_counter(
     before, after = Op("before", 0.0, shift_ms, 100.0), Op("after", 0, 0, 100.0)
     after = replace(after, begin_ms=ops[-1].end_ms, end_ms=ops[-1].end_ms + 10)
     machine = Machine([*([before] if shift_ms else []), *ops, after])
-    ledger = account(machine.events(), [machine.counter(2.0)])
+    ledger = attribute(machine.events(), [machine.counter(2.0)])
     # An op of two samples contains a whole one only if it lasts for three, or begins
     # with one: those that do must be right.
     checked = 0
@@ -60,7 +60,7 @@ def test_ops_of_two_samples_or_more_of_a_counter(
 
 def test_constant_power_per_op_and_a_sensor_of_instantaneous_power() -> None:
     machine = Machine(back_to_back(20, 40.0))
-    ledger = account(machine.events(), [machine.instant(0.1)])
+    ledger = attribute(machine.events(), [machine.instant(0.1)])
     for op in machine.ops:
         assert by_name(ledger)[op.name] == pytest.approx(op.energy_j(), rel=0.01)
 
@@ -68,7 +68,7 @@ def test_constant_power_per_op_and_a_sensor_of_instantaneous_power() -> None:
 def test_ops_with_pauses_of_two_samples() -> None:
     ops = [Op(f"op{i}", 10.0 * i + 0.7, 10.0 * i + 5.3, 200.0 + i) for i in range(50)]
     machine = Machine([*ops, Op("end", 500.0, 510.0, 200.0)], idle_w=20.0)
-    ledger = account(machine.events(), [machine.counter(2.0, idle_w=20.0)])
+    ledger = attribute(machine.events(), [machine.counter(2.0, idle_w=20.0)])
     for op in ops[1:]:
         truth_j = op.energy_j() + 20.0 * 4.6e-3
         assert by_name(ledger)[op.name] == pytest.approx(truth_j, rel=0.01)
@@ -82,12 +82,12 @@ def test_ramps() -> None:
     ]
     machine = Machine(ops)
     # A sensor of instantaneous power and the trapezoid rule see a ramp as it is.
-    ledger = account(machine.events(), [machine.instant(10.0)])
+    ledger = attribute(machine.events(), [machine.instant(10.0)])
     for op in ops:
         assert by_name(ledger)[op.name] == pytest.approx(op.energy_j(), rel=0.01)
     half = replace(ops[0], end_ms=15.0, last_w=150.0)
     parts = [half, replace(ops[0], name="second half", begin_ms=15.0, first_w=150.0)]
-    split = account(Machine([*parts, *ops[1:]]).events(), [machine.instant(10.0)])
+    split = attribute(Machine([*parts, *ops[1:]]).events(), [machine.instant(10.0)])
     assert by_name(split)["rises"] == pytest.approx(half.energy_j(), rel=0.01)
 
 
@@ -97,7 +97,7 @@ def test_concurrent_streams_share_and_a_lone_one_does_not() -> None:
         Op("b", 20.0, 60.0, 150.0, lane="20"),
     ]
     machine = Machine(ops)
-    ledger = account(machine.events(), [machine.counter(1.0)])
+    ledger = attribute(machine.events(), [machine.counter(1.0)])
     # Alone 20 ms at 150 W, together 20 ms at 300 W: the truth, as both are equal.
     for op in ops:
         assert by_name(ledger)[op.name] == pytest.approx(6.0, rel=0.01)
@@ -108,7 +108,7 @@ def test_concurrent_streams_share_by_weight(split: str) -> None:
     heavy = Op("heavy", 0.0, 40.0, 225.0, lane="7", weights={split: 3e9})
     light = Op("light", 0.0, 40.0, 75.0, lane="20", weights={split: 1e9})
     machine = Machine([heavy, light])
-    ledger = account(machine.events(), [machine.counter(1.0)], split=split)  # type: ignore[arg-type]
+    ledger = attribute(machine.events(), [machine.counter(1.0)], split=split)  # type: ignore[arg-type]
     for op in (heavy, light):
         assert by_name(ledger)[op.name] == pytest.approx(op.energy_j(), rel=0.01)
 
@@ -119,7 +119,7 @@ def test_a_counter_that_wraps_is_unknown_there_and_nowhere_else() -> None:
     energy_j = np.concatenate(([0.0], np.cumsum(whole.begin_w * 1e-3)))
     wrapped = np.where(np.arange(len(energy_j)) > 50, energy_j - 5.0, energy_j)
     series = PowerSeries.from_counter("c", whole.time_ns, wrapped, device="cuda:0")
-    ledger = account(machine.events(), [series])
+    ledger = attribute(machine.events(), [series])
     assert ledger.rest()[-1].time_s == pytest.approx(0.001)
     for op in machine.ops:
         if op.name != "op2":  # whose 51st ms is lost
@@ -135,7 +135,7 @@ def test_a_counter_that_wraps_is_unknown_there_and_nowhere_else() -> None:
 
 def test_an_op_is_not_charged_for_the_interval_after_it_ends() -> None:
     machine = Machine([Op("low", 0.0, 10.0, 10.0), Op("high", 10.0, 20.0, 300.0)])
-    ledger = account(machine.events(), [machine.counter(4.0)])
+    ledger = attribute(machine.events(), [machine.counter(4.0)])
     # The sample from 8 to 12 ms holds both; each gets its own 2 ms of it.
     assert by_name(ledger) == pytest.approx({"low": 0.1, "high": 3.0})
 
@@ -143,7 +143,7 @@ def test_an_op_is_not_charged_for_the_interval_after_it_ends() -> None:
 def test_a_short_op_inside_a_sample_gets_its_time_and_no_more() -> None:
     ops = [Op("a", 0.0, 9.0, 100.0), Op("b", 9.0, 10.0, 300.0), Op("c", 10.0, 20, 100)]
     machine = Machine(ops)
-    ledger = account(machine.events(), [machine.counter(4.0)])
+    ledger = attribute(machine.events(), [machine.counter(4.0)])
     # The sample from 8 to 12 ms holds 0.6 J; who took how much of it is not known.
     assert by_name(ledger)["b"] == pytest.approx(0.15)
     row = next(row for row in ledger.by_op() if row.name == "b")
@@ -158,7 +158,7 @@ def test_a_short_op_inside_a_sample_gets_its_time_and_no_more() -> None:
 def test_a_pause_belongs_to_nobody() -> None:
     ops = [Op("a", 0.0, 10.0, 100.0), Op("b", 50.0, 60.0, 100.0)]
     machine = Machine(ops, idle_w=20.0)
-    ledger = account(machine.events(), [machine.counter(1.0, idle_w=15.0)])
+    ledger = attribute(machine.events(), [machine.counter(1.0, idle_w=15.0)])
     assert by_name(ledger) == pytest.approx({"a": 1.2, "b": 1.2})
     idle, _, above, _ = ledger.rest()
     assert idle.energy is not None
@@ -172,7 +172,7 @@ def test_a_gap_in_the_power_is_not_filled_in() -> None:
     whole = machine.counter(1.0)
     watts = whole.begin_w.copy()
     watts[40:80] = np.nan
-    ledger = account(machine.events(), [replace(whole, begin_w=watts, end_w=watts)])
+    ledger = attribute(machine.events(), [replace(whole, begin_w=watts, end_w=watts)])
     assert {row.name for row in ledger.by_op() if row.energy is None} == {"op2", "op3"}
     assert ledger.rest()[-1].time_s == pytest.approx(0.04)
     known_j = sum(op.energy_j() for op in machine.ops if op.name not in ("op2", "op3"))
@@ -192,7 +192,7 @@ def test_a_process_on_n_cpus_is_not_charged_n_sockets() -> None:
     builder = EventsBuilder()
     for thread in range(8):
         builder.add("op", BEGIN_NS, BEGIN_NS + 1000 * MS, lane=str(thread))
-    ledger = account(builder.build(), [series])
+    ledger = attribute(builder.build(), [series])
     assert ledger.attributed_j == pytest.approx(50.0)
     assert ledger.energy_j.tolist() == pytest.approx([50.0 / 8] * 8)
 
@@ -208,7 +208,7 @@ def test_half_of_the_machine_is_charged_half_and_the_rest_is_a_row() -> None:
     )
     builder = EventsBuilder()
     builder.add("op", BEGIN_NS, BEGIN_NS + 1000 * MS)
-    ledger = account(builder.build(), [series])
+    ledger = attribute(builder.build(), [series])
     assert ledger.attributed_j == pytest.approx(25.0)
     other = ledger.rest()[1]
     assert other.name == "other processes"
@@ -240,7 +240,7 @@ def test_nested_ops_are_charged_once_for_their_own_time() -> None:
     series = PowerSeries.from_power(
         "p", BEGIN_NS + np.arange(0, 101) * MS, np.full(101, 10.0), device="cpu"
     )
-    ledger = account(nested(), [series])
+    ledger = attribute(nested(), [series])
     assert by_name(ledger) == pytest.approx({"linear": 0.4, "addmm": 0.4, "copy_": 0.2})
     fc = next(row for row in ledger.by_module() if row.path == "fc")
     assert fc.row.energy_j == pytest.approx(1.0)
@@ -255,7 +255,7 @@ def test_a_thread_that_waits_inside_a_mark_takes_nothing_from_an_op() -> None:
     series = PowerSeries.from_power(
         "p", BEGIN_NS + np.arange(0, 101) * MS, np.full(101, 10.0), device="cpu"
     )
-    ledger = account(builder.build(), [series])
+    ledger = attribute(builder.build(), [series])
     assert by_name(ledger) == pytest.approx({"mm": 0.4, "(python)": 0.6})
 
 
@@ -267,5 +267,5 @@ def test_the_meter_of_the_whole_machine_charges_accelerators_first() -> None:
     wall = PowerSeries.from_power(
         "wall", BEGIN_NS + np.arange(0, 101) * MS, np.full(101, 10.0)
     )
-    ledger = account(builder.build(), [wall])
+    ledger = attribute(builder.build(), [wall])
     assert by_name(ledger) == pytest.approx({"launch": 0.2, "mm": 0.6})

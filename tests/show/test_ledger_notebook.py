@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from irene.account import Ledger, account
+from irene.account import Ledger, attribute
 from irene.account.ledger.tables import VIEWS
 from irene.show.text import human_range
 from tests.account.test_ledger import training
@@ -15,7 +15,7 @@ from tests.tree.test_notebook import shown, words
 def ledger() -> Ledger:
     machine = training()
     events = machine.events(("#1", "#2", "#3")).noted("warning: <b>look</b>")
-    return account(events, [machine.counter(1.0, idle_w=10.0, relative_error=0.05)])
+    return attribute(events, [machine.counter(1.0, idle_w=10.0, relative_error=0.05)])
 
 
 def test_the_whole_the_tree_and_the_ops_are_shown(ledger: Ledger) -> None:

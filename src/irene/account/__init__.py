@@ -7,7 +7,7 @@ The package is also the function that records: `with irene.account(model) as led
 - `nesting`: which event is inside which, and the time that is its own.
 - `power`: `PowerSeries`, the power of a device, piece by piece; shares of a process.
 - `alignment`: exact energy of every event from one series.
-- `attribution`: `account`, all series together, checked to the last joule.
+- `attribution`: `attribute`, all series together, checked to the last joule.
 - `ledger`: `Ledger` and its views; `rows`, `grouping`, `scopes`, `timeline`: parts.
 - `ledger_tree`, `ledger_document`, `ledger_tables`, `ledger_page`, `ledger_pictures`,
   `perfetto`: the ledger as tree, JSON, CSV and Parquet, page, charts and trace.
@@ -23,7 +23,7 @@ The package is also the function that records: `with irene.account(model) as led
 from typing import TYPE_CHECKING, Any
 
 from irene._callable import make_callable
-from irene.account.align.attribution import ConservationError, Split, account
+from irene.account.align.attribution import ConservationError, Split, attribute
 from irene.account.align.power import PowerSeries, process_share
 from irene.account.events import PHASES, Coded, Events, EventsBuilder
 from irene.account.ledger.ledger import Ledger
@@ -47,7 +47,7 @@ __all__ = [
     "Row",
     "Split",
     "Spread",
-    "account",
+    "attribute",
     "merge_folder",
     "process_share",
     "record",

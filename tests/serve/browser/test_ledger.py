@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Page, expect
 
-from irene.account import account
+from irene.account import attribute
 from tests.account.test_ledger import costs, training
 
 
@@ -22,7 +22,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three steps of training; a note is markup."""
     machine = training()
     events = machine.events(("#1", "#2", "#3")).noted("warning: <b>look</b>")
-    found = account(events, [machine.counter(1.0, idle_w=10.0, relative_error=0.05)])
+    found = attribute(events, [machine.counter(1.0, idle_w=10.0, relative_error=0.05)])
     path = tmp_path_factory.mktemp("ledger") / "ledger.json"
     path.write_text(found.to_json(costs()))
     return path

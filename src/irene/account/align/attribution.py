@@ -21,7 +21,7 @@ __all__ = [
     "TOLERANCE",
     "ConservationError",
     "Split",
-    "account",
+    "attribute",
     "check_overlap",
     "split_weights",
 ]
@@ -40,7 +40,7 @@ class ConservationError(ArithmeticError):
     """The parts of a ledger do not add up to what was measured: a bug of ours."""
 
 
-def account(
+def attribute(
     events: Events,
     power: Sequence[PowerSeries],
     *,

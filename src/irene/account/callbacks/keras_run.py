@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irene.account.align.attribution import Split, account
+from irene.account.align.attribution import Split, attribute
 from irene.account.ledger.ledger import Ledger
 from irene.account.live.schedule import Schedule
 from irene.account.readers.formats import read_events
@@ -108,7 +108,7 @@ class KerasRun:
             names = {channel.name for channel in recording.channels}
             cpus = os.cpu_count() if PROCESS_CPU in names else None
             notes = (f"power: {note}" for note in recording.notes)
-            return account(
+            return attribute(
                 read_events(_trace_in(self._folder / "record")).noted(*notes),
                 power_of_recording(recording, idle_w, cpus=cpus),
                 split=split,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from irene.account.align.attribution import Split, account
+from irene.account.align.attribution import Split, attribute
 from irene.account.events import PHASES, Coded, Events
 from irene.account.ledger.ledger import Ledger
 from irene.account.live.event_file import KeptEvents, read_events
@@ -48,7 +48,7 @@ def merge_folder(
     events = merge_events({f"rank {part.rank}": part.events for part in kept})
     cpus = next((part.cpus for part in kept if part.cpus), None)
     measured_w = next((part.idle_w for part in kept if part.idle_w), None)
-    return account(
+    return attribute(
         events.noted(*(f"power: {note}" for note in recording.notes)),
         power_of_recording(
             recording, measured_w if idle_w is None else idle_w, cpus=cpus

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 
-from irene.account.align.attribution import Split, account
+from irene.account.align.attribution import Split, attribute
 from irene.account.events import Events
 from irene.account.ledger.ledger import Ledger
 from irene.account.live.event_file import KeptEvents, write_events
@@ -310,7 +310,7 @@ class LiveLedger:
         if power is None or not rank.is_alone:
             return
         notes = (f"power: {note}" for note in power.recording.notes)
-        self.ledger = account(
+        self.ledger = attribute(
             events.noted(*notes),
             power.series(wanted.idle_w),
             split=wanted.split,

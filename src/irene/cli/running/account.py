@@ -139,7 +139,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _recorded_ledger(options: argparse.Namespace) -> Ledger:
-    from irene.account import account
+    from irene.account import attribute
     from irene.account.readers.recorded import read_power, read_trace
     from irene.cli.progress import working
 
@@ -158,7 +158,7 @@ def _recorded_ledger(options: argparse.Namespace) -> Ledger:
         _refuse_clock(trace.events.span_ns, power.series[0].span_ns)
     with working("accounting"):
         events = trace.events.noted(*power.notes)
-        return account(events, power.series, split=options.split)
+        return attribute(events, power.series, split=options.split)
 
 
 def _refuse_clock(trace_ns: tuple[int, int], power_ns: tuple[int, int]) -> None:
