@@ -1,81 +1,30 @@
 from __future__ import annotations
 
-import csv
-from pathlib import Path
-
 import pytest
 
 from irene.account.studies import (
     MODES,
-    Report,
     Store,
+    Study,
     evolution,
     grid,
     modes,
     precision,
 )
-from irene.account.studies.likeness import median_difference, pearson
 from irene.errors import UsageError
 from tests.account.studies.steady import albert, bert, quick
 
 
-def rows(file: Path) -> list[dict[str, str]]:
-    with file.open(encoding="utf-8", newline="") as text:
-        return list(csv.DictReader(text))
-
-
-def values(report: Report) -> dict[str, float]:
+def values(report: Study) -> dict[str, float]:
     return {finding.name: finding.value for finding in report.findings}
 
 
 @pytest.fixture(scope="module")
-def small_grid() -> Report:
+def small_grid() -> Study:
     return grid([bert(1), bert(3)], quick(), Store())
 
 
-def test_the_matrices_are_those_of_the_table(
-    small_grid: Report, tmp_path: Path
-) -> None:
-    small_grid.write(tmp_path)
-    tables: dict[str, dict[tuple[str, str], float]] = {}
-    for row in rows(tmp_path / "operations.csv"):
-        energies = tables.setdefault(row["program"], {})
-        energies[row["operation"], row["in_body"]] = float(row["energy_j"])
-    assert list(tables) == ["L=1", "L=3"]
-    for file, names, measure in (
-        ("correlation.csv", ("of", "with"), pearson),
-        ("difference.csv", ("from", "to"), median_difference),
-    ):
-        cells = rows(tmp_path / file)
-        assert len(cells) == 4
-        for cell in cells:
-            a, b = (tables[cell[name]] for name in names)
-            assert float(cell["value"]) == pytest.approx(measure(a, b), rel=1e-9)
-
-
-def test_a_configuration_is_like_itself(small_grid: Report) -> None:
-    for name, same in (("correlation", 1.0), ("difference", 0.0)):
-        for one, other, value in small_grid.pictures[name].rows:
-            if one == other:
-                assert value == pytest.approx(same)
-
-
-def test_tables_are_what_the_pictures_show(small_grid: Report, tmp_path: Path) -> None:
-    files = small_grid.write(tmp_path)
-    for name, picture in small_grid.pictures.items():
-        text = (tmp_path / f"{name}.csv").read_text()
-        assert text == picture.csv()
-        assert (tmp_path / f"{name}.svg").read_text() == picture.svg()
-    summary = (tmp_path / "summary.md").read_text()
-    assert all(f"{name}.svg" in summary for name in small_grid.pictures)
-    assert {file.name for file in files} == {f.name for f in tmp_path.iterdir()}
-    energies = values(small_grid)
-    for program, _, joules, *_ in small_grid.pictures["energy"].rows:
-        assert joules == energies[f"{program}: energy per step"]
-    assert "num_hidden_layers: power with which energy follows" in energies
-
-
-def test_a_report_says_where_its_watts_come_from(small_grid: Report) -> None:
+def test_a_report_says_where_its_watts_come_from(small_grid: Study) -> None:
     assert small_grid.notes == ("Energy measured by wall:power.",)
 
 
@@ -95,30 +44,23 @@ def test_one_model_against_another() -> None:
 
 def test_modes_compared() -> None:
     report = modes(bert(1), quick(), Store())
-    drawn = {row[0] for row in report.pictures["energy"].rows}
-    assert drawn == set(MODES)
-    assert {f"top-{mode}" for mode in MODES} <= set(report.pictures)
+    assert [each.name for each in report.profiles] == list(MODES)
     with pytest.raises(UsageError, match="two or three"):
         modes(bert(1), quick(), Store(), ["prediction"])
 
 
-def test_precision_has_its_four_plots() -> None:
+def test_agreement_by_runs_batches_and_period() -> None:
     report = precision(
         bert(1), quick(runs=3, steps=2), Store(), [0.002, 0.004], "prediction"
     )
-    places = {
-        name: [row[1] for row in picture.rows]
-        for name, picture in report.pictures.items()
+    assert [len(row) for row in report.between_runs] == [3, 3, 3]
+    assert {name: list(points) for name, points in report.agreement.items()} == {
+        "runs": [1.0],
+        "batches": [1.0, 2.0],
+        "period": [0.002, 0.004],
     }
-    assert len(places.pop("between-runs")) == 9
-    assert places == {
-        "by-runs": [1.0],
-        "by-batches": [1.0, 2.0],
-        "by-period": [0.002, 0.004],
-    }
-    for _, *numbers in report.pictures["by-period"].rows:
-        _, mean, low, high = (float(str(value)) for value in numbers)
-        assert -1 <= low <= mean <= high <= 1
+    for points in report.agreement.values():
+        assert all(-1 <= value <= 1 for values in points.values() for value in values)
 
 
 def test_what_cannot_be_compared() -> None:

@@ -15,9 +15,10 @@ from irene.energy import Energy
 from irene.errors import LimitError
 
 if TYPE_CHECKING:
+    from irene.account.events import Events
     from irene.account.ledger.ledger import Ledger
 
-__all__ = ["Groups", "covered_s", "grouped", "summed"]
+__all__ = ["Groups", "covered_s", "distinct_ops", "grouped", "summed"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -157,6 +158,21 @@ def grouped(ledger: Ledger, codes: Ints, names: Sequence[str]) -> Groups:
         _by_step(ledger, rows, group, size),
         total(ledger.is_estimated.astype(np.float64)) > 0,
     )
+
+
+def distinct_ops(events: Events, place: Ints) -> tuple[list[tuple[int, ...]], Ints]:
+    """Distinct triples of place, op and phase, and the number of each event's triple.
+
+    Args:
+        events: What ran.
+        place: A number of where each event ran: its module, or what modules share.
+    """
+    sizes = len(events.op.names), len(events.phase.names)
+    key = (place * sizes[0] + events.op.codes) * sizes[1] + events.phase.codes
+    distinct, codes = np.unique(key, return_inverse=True)
+    rest, phase = np.divmod(distinct, sizes[1])
+    table = np.stack((*np.divmod(rest, sizes[0]), phase), axis=1)
+    return [tuple(row) for row in table.tolist()], codes
 
 
 def _runs(ledger: Ledger, codes: Ints, size: int) -> Ints:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
 from irene.account.events import Coded, Events
-from irene.account.ledger.grouping import grouped, summed
+from irene.account.ledger.grouping import distinct_ops, grouped, summed
 from irene.account.ledger.rows import NO_POWER, ChannelAccount, ModuleRow, RestRow, Row
 from irene.account.ledger.scopes import ScopeTree, merged
 from irene.energy import Energy, Source
@@ -171,27 +171,26 @@ class Ledger:
         Args:
             top: How many at most; None for all.
         """
-        events = self.events
-        patterns = Coded.from_strings(merged(name) for name in events.scope.names)
-        scope = patterns.codes[events.scope.codes] if len(events) else patterns.codes
-        ops, phases = len(events.op.names), len(events.phase.names)
-        key = (scope * ops + events.op.codes) * phases + events.phase.codes
-        distinct, codes = np.unique(key, return_inverse=True)
-        names = []
-        for number in distinct.tolist():
-            rest, phase = divmod(number, phases)
-            where, op = divmod(rest, ops)
-            names.append(
-                (patterns.names[where], events.op.names[op], events.phase.names[phase])
-            )
+        names, codes = self.operation_codes()
         labels = [" · ".join(filter(None, parts)) for parts in names]
         parts_of = dict(zip(labels, names, strict=True))
         rows = _largest_first(self._rows(Coded(codes, tuple(labels))))[:top]
-        fields = ("scope", "op", "phase")
-        return [
-            replace(row, **dict(zip(fields, parts_of[row.name], strict=True)))
-            for row in rows
+        found = []
+        for row in rows:
+            scope, op, phase = parts_of[row.name]
+            found.append(replace(row, scope=scope, op=op, phase=phase))
+        return found
+
+    def operation_codes(self) -> tuple[list[tuple[str, str, str]], Ints]:
+        """Scope with layers merged, op and phase of every operation; each event's."""
+        events = self.events
+        patterns = Coded.from_strings(merged(name) for name in events.scope.names)
+        distinct, codes = distinct_ops(events, patterns.codes[events.scope.codes])
+        names = [
+            (patterns.names[scope], events.op.names[op], events.phase.names[phase])
+            for scope, op, phase in distinct
         ]
+        return names, codes
 
     def rest(self) -> list[RestRow]:
         """What belongs to no op: idle, other processes, unattributed, unknown."""

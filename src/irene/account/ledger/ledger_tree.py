@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from irene.account.ledger.grouping import distinct_ops, grouped
 from irene.energy import Energy
 from irene.hardware import Hardware
 from irene.tree import ModelTree, TreeBuilder
@@ -101,22 +102,14 @@ class _Growing:
 
     def ops(self) -> None:
         """Ops of every module, forward and backward apart."""
-        from irene.account.ledger.grouping import grouped
-
         ledger, events = self.ledger, self.ledger.events
-        ops, phases = len(events.op.names), len(events.phase.names)
-        key = (self.scopes.event_node * ops + events.op.codes) * phases
-        key += events.phase.codes
-        distinct, codes = np.unique(key, return_inverse=True)
+        nodes = self.scopes.event_node
+        distinct, codes = distinct_ops(events, nodes)
         groups = grouped(ledger, codes, [""] * len(distinct))
-        by_phase = grouped(
-            ledger,
-            np.where(self.scopes.event_node == 0, events.phase.codes, -1),
-            events.phase.names,
-        )
+        homeless = np.where(nodes == 0, events.phase.codes, -1)
+        by_phase = grouped(ledger, homeless, events.phase.names)
         for group in np.flatnonzero(groups.count).tolist():
-            rest, phase = divmod(int(distinct[group]), phases)
-            node, op = divmod(rest, ops)
+            node, op, phase = distinct[group]
             words = events.phase.names[phase]
             parent = self.handles[node]
             if node == 0:

@@ -1,21 +1,26 @@
-"""Profile: the mean of some runs of one program, and every way to sum it up."""
+"""Profile: the mean of some runs of one program, and how far two of them differ."""
 
 from __future__ import annotations
 
 import math
 import re
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TypeVar
 
-from irene.account.studies.run import OWN, Operation, Run
+import numpy as np
+
+from irene.account.studies.run import OWN, Operation, OperationKey, Run
 
 __all__ = [
-    "OperationKey",
     "Profile",
+    "difference_matrix",
     "layer_path",
+    "median_difference",
     "operation_label",
+    "pearson",
+    "pearson_matrix",
     "profile",
     "role_of",
 ]
@@ -29,13 +34,8 @@ FEED_FORWARD = re.compile(
 EMBEDDING = re.compile(r"embed|patch|rotary|position|(^|[._])w[tp]e", re.IGNORECASE)
 
 
-class OperationKey(NamedTuple):
-    """What makes operations of several runs the same one."""
-
-    scope: str
-    op: str
-    phase: str
-    in_body: bool
+Key = TypeVar("Key", bound=Hashable)
+"""Whatever two programs can have in common."""
 
 
 def operation_label(key: OperationKey) -> str:
@@ -126,8 +126,7 @@ def profile(name: str, runs: Sequence[Run]) -> Profile:
     rows: dict[OperationKey, list[Operation]] = {}
     for run in runs:
         for each in run.operations:
-            key = OperationKey(each.scope, each.op, each.phase, each.in_body)
-            rows.setdefault(key, []).append(each)
+            rows.setdefault(each.key, []).append(each)
     means: dict[OperationKey, float] = {}
     spreads: dict[OperationKey, float] = {}
     for key, found in rows.items():
@@ -194,3 +193,41 @@ def role_of(key: OperationKey) -> str:
     if EMBEDDING.search(key.scope):
         return "embeddings"
     return "pooler" if "pooler" in key.scope else "other"
+
+
+def _shared(a: Mapping[Key, float], b: Mapping[Key, float]) -> list[Key]:
+    return [key for key in a if key in b]
+
+
+def median_difference(a: Mapping[Key, float], b: Mapping[Key, float]) -> float:
+    """Median of (b − a) / a over what both have, percent; NaN if they share nothing."""
+    differences = [100 * (b[key] - a[key]) / a[key] for key in _shared(a, b) if a[key]]
+    return statistics.median(differences) if differences else math.nan
+
+
+def pearson(a: Mapping[Key, float], b: Mapping[Key, float]) -> float:
+    """Pearson's correlation over what both have; NaN for fewer than three of these."""
+    shared = _shared(a, b)
+    x = np.array([a[key] for key in shared])
+    y = np.array([b[key] for key in shared])
+    if len(shared) < 3 or x.std() == 0 or y.std() == 0:
+        return math.nan
+    x, y = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
+    return float(np.clip(np.mean(x * y), -1.0, 1.0))
+
+
+def difference_matrix(tables: Sequence[Mapping[Key, float]]) -> list[list[float]]:
+    """Median difference of every column against every row, percent."""
+    return _matrix(tables, median_difference)
+
+
+def pearson_matrix(tables: Sequence[Mapping[Key, float]]) -> list[list[float]]:
+    """Pearson's correlation of every pair."""
+    return _matrix(tables, pearson)
+
+
+def _matrix(
+    tables: Sequence[Mapping[Key, float]],
+    measure: Callable[[Mapping[Key, float], Mapping[Key, float]], float],
+) -> list[list[float]]:
+    return [[measure(row, column) for column in tables] for row in tables]

@@ -1,4 +1,4 @@
-"""Program: what a step of pre-training, fine-tuning or prediction is.
+"""Program: what is run, how, and what a step of it is.
 
 Fine-tuning and prediction run the model with a classification head, as the paper does;
 pre-training with the head for masked tokens, else for the next token.
@@ -7,20 +7,25 @@ pre-training with the head for masked tokens, else for the next token.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from irene.errors import UsageError
+from irene.spec import Attention, DType, RunSpec
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
     from transformers import PretrainedConfig
 
-    from irene.spec import RunSpec
+    from irene.account.live.session import Level
+    from irene.meters.channel import Meter
 
-__all__ = ["MODES", "Mode", "Program", "Subject", "make_program"]
+__all__ = ["MODES", "Conditions", "Job", "Mode", "Program", "Subject", "make_program"]
+
+SCHEMA = "irene.study-run/1"
 
 Mode = Literal["pretraining", "finetuning", "prediction"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -63,6 +68,113 @@ class Subject:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """How every run of a study is done.
+
+    Attributes:
+        batch_size: Sequences per step.
+        seq_len: Tokens per sequence.
+        steps: Steps that are recorded.
+        warmup: Steps before these that are not recorded.
+        runs: How often everything is run.
+        level: `op` for every op, `module` for modules alone.
+        meters: Names of meters, or open ones.
+        period_s: Period of the power samples, s.
+        dtype: Floating-point type of weights and activations.
+        attention: Attention implementation.
+        device: Where to run, as torch names it.
+        threads: Threads of torch on the CPU; None for as many as it takes.
+    """
+
+    batch_size: int = 8
+    seq_len: int = 128
+    steps: int = 3
+    warmup: int = 1
+    runs: int = 3
+    level: Level = "op"
+    meters: Sequence[str] | Sequence[Meter] = ("auto",)
+    period_s: float = 0.01
+    dtype: DType = "fp32"
+    attention: Attention = "eager"
+    device: str = "auto"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        for name in ("steps", "runs"):
+            if (value := getattr(self, name)) < 1:
+                raise UsageError(f"{name} must be at least 1, got {value}")
+        if not 0 < self.period_s < math.inf:
+            raise UsageError(f"the period must be more than 0 s, got {self.period_s}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values; open meters by name."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        names = [each if isinstance(each, str) else each.name for each in self.meters]
+        return fields | {"meters": names}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run that a study wants.
+
+    Attributes:
+        subject: The model.
+        mode: What its steps are.
+        conditions: How it is run.
+        number: Which of the repeated runs, from 1.
+    """
+
+    subject: Subject
+    mode: Mode
+    conditions: Conditions
+    number: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse a mode that there is not."""
+        if self.mode not in MODES:
+            raise UsageError(f"mode is one of {', '.join(MODES)}, got {self.mode!r}")
+
+    @property
+    def words(self) -> str:
+        """For progress."""
+        return f"{self.subject.name}, {self.mode}, run {self.number}"
+
+    @property
+    def spec(self) -> RunSpec:
+        """Sizes, dtype and attention of a step."""
+        return RunSpec(
+            self.subject.name,
+            self.conditions.batch_size,
+            self.conditions.seq_len,
+            dtype=self.conditions.dtype,
+            attention=self.conditions.attention,
+            phase="forward" if self.mode == "prediction" else "train",
+        )
+
+    def key(self, machine: Mapping[str, str]) -> dict[str, Any]:
+        """All that decides what the run gives, JSON-ready.
+
+        Args:
+            machine: Where it is run.
+        """
+        import torch
+
+        conditions = self.conditions.to_dict()
+        del conditions["runs"]  # how many others there are changes nothing
+        conditions["threads"] = conditions["threads"] or torch.get_num_threads()
+        return {
+            "schema": SCHEMA,
+            "model": self.subject.digest,
+            "mode": self.mode,
+            "number": self.number,
+            "torch": torch.__version__,
+            "machine": dict(machine),
+            **conditions,
+        }
+
+
 @dataclass(slots=True)
 class Program:
     """A model with all that a step needs.
@@ -92,14 +204,12 @@ class Program:
         self.optimizer.step()
 
 
-def make_program(subject: Subject, mode: Mode, spec: RunSpec, device: str) -> Program:
+def make_program(job: Job, device: str) -> Program:
     """Build a model with random weights, and what it needs to run in a mode.
 
     Args:
-        subject: The model.
-        mode: One of `MODES`.
-        spec: Batch size, length, dtype and attention.
-        device: Where to run.
+        job: The model, its mode and its sizes.
+        device: Where to run, as torch names it.
 
     Raises:
         UsageError: The model has no head for the mode, or does not fit.
@@ -113,6 +223,7 @@ def make_program(subject: Subject, mode: Mode, spec: RunSpec, device: str) -> Pr
     from irene.trace.models import build, resolve
     from irene.trace.positions import fit_positions
 
+    subject, mode, spec = job.subject, job.mode, job.spec
     head = _head(subject, mode)
     resolved = resolve(subject.config, limits_from_environment(), head)
     _choose_padding(resolved.config)

@@ -1,142 +1,58 @@
-"""Run: one program run under meters, and the small part of its ledger that is kept."""
+"""Run: one program run under meters, and the small part of its ledger that is kept.
+
+Every finished run is a small file, so that a study goes on where it was stopped. A file
+is named after all that decides what the run gives, so a run of other sizes, of another
+model or on another machine is never taken for it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from irene.account.events import PYTHON
 from irene.account.ledger.grouping import grouped
-from irene.account.ledger.scopes import merged
-from irene.account.live.session import Level, record
-from irene.account.studies.program import MODES, Mode, Program, Subject, make_program
+from irene.account.live.session import record
+from irene.account.studies.program import Conditions, Job, Program, make_program
 from irene.errors import FormatError, UsageError
-from irene.spec import Attention, DType, RunSpec
+from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
     from irene.account.ledger.ledger import Ledger
-    from irene.meters.channel import Meter
 
 __all__ = [
     "OWN",
-    "SCHEMA",
-    "Conditions",
-    "Job",
     "Operation",
+    "OperationKey",
+    "Progress",
     "Run",
-    "digest",
+    "Store",
     "perform",
 ]
 
-SCHEMA = "irene.study-run/1"
 OWN = "(own)"
 """Name of what belongs to a module itself and to nothing inside it."""
+Progress = Callable[[int, int, str], None]
+"""Told runs done, runs in all, and what is being done."""
+LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """How every run of a study is done.
+class OperationKey(NamedTuple):
+    """What makes operations of several runs the same one."""
 
-    Attributes:
-        batch_size: Sequences per step.
-        seq_len: Tokens per sequence.
-        steps: Steps that are recorded.
-        warmup: Steps before these that are not recorded.
-        runs: How often everything is run.
-        level: `op` for every op, `module` for modules alone.
-        meters: Names of meters, or open ones.
-        period_s: Period of the power samples, s.
-        dtype: Floating-point type of weights and activations.
-        attention: Attention implementation.
-        device: Where to run, as torch names it.
-        threads: Threads of torch on the CPU; None for as many as it takes.
-    """
-
-    batch_size: int = 8
-    seq_len: int = 128
-    steps: int = 3
-    warmup: int = 1
-    runs: int = 3
-    level: Level = "op"
-    meters: Sequence[str] | Sequence[Meter] = ("auto",)
-    period_s: float = 0.01
-    dtype: DType = "fp32"
-    attention: Attention = "eager"
-    device: str = "auto"
-    threads: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
-        for name in ("steps", "runs"):
-            if getattr(self, name) < 1:
-                value = getattr(self, name)
-                raise UsageError(f"{name} must be at least 1, got {value}")
-        if not 0 < self.period_s < math.inf:
-            raise UsageError(f"the period must be more than 0 s, got {self.period_s}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values; open meters by name."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return fields | {"meters": [_meter_name(meter) for meter in self.meters]}
-
-
-def _meter_name(meter: str | Meter) -> str:
-    return meter if isinstance(meter, str) else meter.name
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One run that a study wants.
-
-    Attributes:
-        subject: The model.
-        mode: What its steps are.
-        conditions: How it is run.
-        number: Which of the repeated runs, from 1.
-    """
-
-    subject: Subject
-    mode: Mode
-    conditions: Conditions
-    number: int = 1
-
-    def __post_init__(self) -> None:
-        """Refuse a mode that there is not."""
-        if self.mode not in MODES:
-            raise UsageError(f"mode is one of {', '.join(MODES)}, got {self.mode!r}")
-
-    @property
-    def words(self) -> str:
-        """For progress."""
-        return f"{self.subject.name}, {self.mode}, run {self.number}"
-
-    def key(self, machine: Mapping[str, str]) -> dict[str, Any]:
-        """All that decides what the run gives, JSON-ready.
-
-        Args:
-            machine: Where it is run.
-        """
-        import torch
-
-        conditions = self.conditions.to_dict()
-        del conditions["runs"]  # how many others there are changes nothing
-        conditions["threads"] = conditions["threads"] or torch.get_num_threads()
-        return {
-            "schema": SCHEMA,
-            "model": self.subject.digest,
-            "mode": self.mode,
-            "number": self.number,
-            "torch": torch.__version__,
-            "machine": dict(machine),
-            **conditions,
-        }
+    scope: str
+    op: str
+    phase: str
+    in_body: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +72,11 @@ class Operation:
     phase: str
     in_body: bool
     step_j: tuple[float, ...]
+
+    @property
+    def key(self) -> OperationKey:
+        """What it is, whatever it used."""
+        return OperationKey(self.scope, self.op, self.phase, self.in_body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +144,7 @@ def perform(job: Job) -> Run:
     device = choose_device(conditions.device)
     wait = synchroniser(device)
     with using_threads(conditions.threads):
-        program = make_program(job.subject, job.mode, _spec(job), device)
+        program = make_program(job, device)
         _warm_up(program, conditions)
         wait()
         live = record(
@@ -264,18 +185,6 @@ def _warm_up(program: Program, conditions: Conditions) -> None:
             program.step()
 
 
-def _spec(job: Job) -> RunSpec:
-    conditions = job.conditions
-    return RunSpec(
-        job.subject.name,
-        conditions.batch_size,
-        conditions.seq_len,
-        dtype=conditions.dtype,
-        attention=conditions.attention,
-        phase="forward" if job.mode == "prediction" else "train",
-    )
-
-
 def _kept(ledger: Ledger, model: Any, notes: tuple[str, ...]) -> Run:
     prefix = getattr(model, "base_model_prefix", "")
     body = prefix if prefix and hasattr(model, prefix) else ""
@@ -292,30 +201,24 @@ def _kept(ledger: Ledger, model: Any, notes: tuple[str, ...]) -> Run:
 
 
 def _operations(ledger: Ledger, body: str) -> tuple[Operation, ...]:
-    """Own energies by module, op and phase, layers merged.
+    """Own energies by module, op and phase, layers merged, in the order they ran.
 
     Args:
         ledger: The ledger.
         body: Path of the model below its head; "" if it has none.
     """
-    events = ledger.events
-    number: dict[tuple[str, str, str], int] = {}
-    codes = np.empty(len(events), np.int64)
-    scopes = [merged(name) for name in events.scope.names]
-    # What a module does between its ops.
-    ops = [OWN if name == PYTHON else name for name in events.op.names]
-    columns = (events.scope.codes, events.op.codes, events.phase.codes)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    for row, (scope, op, phase) in enumerate(rows):
-        key = (scopes[scope], ops[op], events.phase.names[phase])
-        codes[row] = number.setdefault(key, len(number))
-    groups = grouped(ledger, codes, ["\t".join(key) for key in number])
+    names, codes = ledger.operation_codes()
+    groups = grouped(ledger, codes, [""] * len(names))
+    _, first = np.unique(codes, return_index=True)
     found = []
-    for (scope, op, phase), group in number.items():
+    for group in np.argsort(first).tolist():
         if groups.count[group]:
+            scope, op, phase = names[group]
             place, in_body = _below(scope, body)
             in_body = in_body and phase in ("forward", "backward")
             step_j = tuple(groups.step_j[group].tolist())
+            # A module's mark is what it does between its ops.
+            op = OWN if op == PYTHON else op
             found.append(Operation(place, op, phase, in_body, step_j))
     return tuple(found)
 
@@ -330,7 +233,79 @@ def _below(scope: str, body: str) -> tuple[str, bool]:
     return (scope[len(body) + 1 :], True) if inside else (scope, False)
 
 
-def digest(key: Mapping[str, Any]) -> str:
-    """16 hex digits that stand for a key."""
-    text = json.dumps(key, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+class Store:
+    """Runs that are finished, by what they are runs of.
+
+    Args:
+        folder: Where the files are; None to keep nothing.
+        fresh: Whether to run everything anew.
+        progress: Told before each run and after the last.
+
+    Attributes:
+        performed: How many runs were made, not read, since this was opened.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        fresh: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        self.performed = 0
+        self._folder = folder
+        self._fresh = fresh
+        self._progress = progress
+        self._machine = _machine()
+
+    def runs(self, jobs: Sequence[Job]) -> list[Run]:
+        """The runs of some jobs: those that are kept, and the others made now.
+
+        Args:
+            jobs: In the order to run them.
+        """
+        found = []
+        for done, job in enumerate(jobs):
+            self._tell(done, len(jobs), job.words)
+            found.append(self._run(job))
+        self._tell(len(jobs), len(jobs), "done")
+        return found
+
+    def _tell(self, done: int, total: int, words: str) -> None:
+        if self._progress is not None:
+            self._progress(done, total, words)
+
+    def _run(self, job: Job) -> Run:
+        key = job.key(self._machine)
+        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode())
+        path = self._folder and self._folder / f"{digest.hexdigest()[:16]}.json"
+        kept = None if path is None or self._fresh else _read(path)
+        if kept is not None:
+            return kept
+        run = perform(job)
+        self.performed += 1
+        if path is not None:
+            words = {"model": job.subject.name, "fields": dict(job.subject.fields)}
+            fields = {"key": key, "subject": words, "run": run.to_dict()}
+            with whole_file(path) as file:
+                file.write(json.dumps(fields, allow_nan=False, default=str).encode())
+        return run
+
+
+def _machine() -> dict[str, str]:
+    """What tells machines apart; a new kernel makes no new machine."""
+    from irene.meters.machine import describe_machine
+
+    described = describe_machine()
+    return {n: described[n] for n in ("cpu", "cpus", "gpu") if n in described}
+
+
+def _read(path: Path) -> Run | None:
+    """The run of a file; None if there is none, or it is damaged."""
+    try:
+        return Run.from_dict(json.loads(path.read_text(encoding="utf-8"))["run"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, FormatError):
+        LOG.warning("%s is damaged: its run is made again", path)
+        return None

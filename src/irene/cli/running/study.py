@@ -15,7 +15,7 @@ from irene.spec import Attention, DType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from irene.account.studies import Conditions, Report, Store, Subject
+    from irene.account.studies import Conditions, Store, Study, Subject
 
 __all__ = ["configure", "run"]
 
@@ -137,14 +137,17 @@ def run(options: argparse.Namespace) -> int:
         from irene.account.studies import Store
 
         store = Store(folder / "runs", fresh=options.fresh, progress=progress)
-        report = _study(options, models, conditions, store, periods_s)
+        study = _study(options, models, conditions, store, periods_s)
+    from irene.show.picture.study_pictures import StudyReport
+
+    report = StudyReport(study)
     files = report.write(folder, png=options.png)
     if options.json:
         document = report.to_dict() | {"files": [str(file) for file in files]}
         json.dump(document, sys.stdout, indent=2, allow_nan=False)
         print()
     else:
-        _print(report, folder, len(files), store.performed)
+        _print(study, folder, len(files), store.performed)
     return 0
 
 
@@ -207,7 +210,7 @@ def _study(
     conditions: Conditions,
     store: Store,
     periods_s: Sequence[float],
-) -> Report:
+) -> Study:
     from irene.account import studies
 
     mode = (options.mode or ["finetuning"])[0]
@@ -222,17 +225,17 @@ def _study(
     return studies.precision(models[0], conditions, store, periods_s, mode)
 
 
-def _print(report: Report, folder: Path, files: int, performed: int) -> None:
+def _print(study: Study, folder: Path, files: int, performed: int) -> None:
     from irene.cli.screens.analysis_screen import columns, screen
     from irene.cli.screens.cells import plain
 
     console = screen()
-    console.print(plain(report.title), style="bold")
+    console.print(plain(study.title), style="bold")
     table = columns("<finding", "value")
-    for finding in report.findings:
+    for finding in study.findings:
         table.add_row(plain(finding.name), finding.words)
     console.print(table)
-    for note in report.notes:
+    for note in study.notes:
         console.print(plain(note), style="yellow")
     console.print(
         f"{plain(str(folder))}: {files} files; summary.md first. {performed} runs were "

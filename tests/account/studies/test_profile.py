@@ -6,16 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irene.account.studies.grid import elasticities
-from irene.account.studies.likeness import median_difference, pearson, pearson_matrix
-from irene.account.studies.precision import between_groups
+from irene.account.studies.comparisons import between_groups, elasticities
+from irene.account.studies.findings import shape_findings
 from irene.account.studies.profile import (
-    OperationKey,
     layer_path,
+    median_difference,
+    pearson,
+    pearson_matrix,
     profile,
     role_of,
 )
-from irene.account.studies.shapes import shape_findings
+from irene.account.studies.run import OperationKey
 from tests.account.studies.steady import made_run
 
 ENERGIES = st.lists(st.floats(1e-6, 1e3), min_size=3, max_size=20, unique=True)
