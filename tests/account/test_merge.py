@@ -12,9 +12,15 @@ import pytest
 from irene.account.align.attribution import attribute
 from irene.account.align.power import PowerSeries
 from irene.account.events import Events, EventsBuilder
-from irene.account.live.event_file import KeptEvents, read_events, write_events
-from irene.account.live.merging import merge_events, merge_folder
-from irene.account.live.ranks import Rank, this_rank
+from irene.account.live.ranks import (
+    KeptEvents,
+    Rank,
+    merge_events,
+    merge_folder,
+    read_events,
+    this_rank,
+    write_events,
+)
 from irene.account.live.session import record
 from irene.errors import FormatError, UsageError
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from torch.nn.modules import module as module_hooks
 
-from irene.account.live.after_import import after_import
-from irene.account.live.script import Program, run_program
+from irene.account.live.script import Program, after_import, run_program
 from irene.account.live.session import Wanted
 from irene.cli import main
 from irene.errors import UsageError

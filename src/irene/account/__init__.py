@@ -30,7 +30,7 @@ from irene.account.ledger.ledger import Ledger
 from irene.account.ledger.rows import ChannelAccount, ModuleRow, RestRow, Row, Spread
 
 if TYPE_CHECKING:
-    from irene.account.live.merging import merge_folder
+    from irene.account.live.ranks import merge_folder
     from irene.account.live.session import record
 
 __all__ = [
@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "merge_folder": "irene.account.live.merging",
+    "merge_folder": "irene.account.live.ranks",
     "record": "irene.account.live.session",
 }
 

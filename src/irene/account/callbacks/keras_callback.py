@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from irene.account.align.attribution import Split
 from irene.account.callbacks.keras_run import KerasRun
 from irene.account.ledger.ledger import Ledger
-from irene.account.live.schedule import Schedule
+from irene.account.live.steps import Schedule
 from irene.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:

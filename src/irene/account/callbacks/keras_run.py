@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from irene.account.align.attribution import Split, attribute
 from irene.account.ledger.ledger import Ledger
-from irene.account.live.schedule import Schedule
+from irene.account.live.steps import Schedule
 from irene.account.readers.formats import read_events
 from irene.account.readers.recorded_power import PROCESS_CPU, power_of_recording
 from irene.errors import FormatError, UsageError

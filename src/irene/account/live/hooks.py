@@ -1,15 +1,15 @@
-"""Hooks that tell an observer what a PyTorch program does, and leave no trace.
+"""Hooks that tell a collector what a PyTorch program does, and leave no trace.
 
 All hooks are PyTorch's own global ones, so the program needs to tell us nothing; a
-loader of data has none, so its `__next__` is wrapped while we watch.
+loader of data has none, so its `__next__` is wrapped while we watch. Modules are called
+by the paths that a trace gives them too.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import nn
@@ -18,13 +18,28 @@ from torch.optim import Optimizer
 from torch.optim import optimizer as optimizer_hooks
 from torch.utils.data import dataloader
 
-from irene.account.live.names import ModuleNames
+from irene.account.events import Events
 
-__all__ = ["Hooks", "Observer", "tensors_in"]
+__all__ = ["Collector", "Hooks", "Mark", "ModuleNames", "is_loss", "tensors_in"]
+
+Mark = Literal["forward", "optimizer", "data"]
 
 
-class Observer(Protocol):
-    """Is told what happens; every call comes from the thread in which it happens."""
+class Collector(Protocol):
+    """Is told what happens, and keeps it while it records.
+
+    Every call comes from the thread in which it happens.
+    """
+
+    def begin_recording(self) -> None:
+        """Forget what was before, and record from now on."""
+
+    def end_recording(self) -> None:
+        """Record no more."""
+
+    def events(self) -> Events:
+        """What ran while it recorded last."""
+        ...
 
     def enter(self, path: str, module: nn.Module, inputs: Any) -> None:
         """A module's forward begins."""
@@ -40,19 +55,24 @@ class Observer(Protocol):
 
 
 class Hooks:
-    """Everything that is hooked between `install` and `remove`."""
+    """Everything that is hooked between `install` and `remove`.
+
+    Args:
+        collector: Is told what happens.
+        names: Paths of modules.
+        on_mark: Called with `forward` before the whole model is called, `optimizer`
+            after a step of one, and `data` before a batch is loaded.
+    """
 
     def __init__(
         self,
-        observer: Observer,
+        collector: Collector,
         names: ModuleNames,
-        on_step: Callable[[int], None],
-        on_forward: Callable[[int], None],
+        on_mark: Callable[[Mark], None],
     ) -> None:
-        self._observer = observer
+        self._collector = collector
         self._names = names
-        self._on_step = on_step
-        self._on_forward = on_forward
+        self._on_mark = on_mark
         self._thread = threading.local()
         self._handles: list[Any] = []
         self._plain_next: Callable[[Any], Any] | None = None
@@ -93,9 +113,9 @@ class Hooks:
         stack = self._stack()
         path = self._names.path(module, stack[-1][1] if stack else None)
         if not stack and path == "":
-            self._on_forward(time.time_ns())
+            self._on_mark("forward")
         stack.append((id(module), path))
-        self._observer.enter(path, module, inputs)
+        self._collector.enter(path, module, inputs)
 
     def _leave(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
         stack = self._stack()
@@ -103,27 +123,27 @@ class Hooks:
         while stack:
             identity, path = stack.pop()
             if identity == id(module):
-                self._observer.leave(path, module, outputs)
+                self._collector.leave(path, module, outputs)
                 return
-            self._observer.leave(path, module, None)
+            self._collector.leave(path, module, None)
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        self._observer.begin(f"{type(optimizer).__name__}.step", "optimizer")
+        self._collector.begin(f"{type(optimizer).__name__}.step", "optimizer")
 
     def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        self._observer.end(f"{type(optimizer).__name__}.step", "optimizer")
-        self._on_step(time.time_ns())
+        self._collector.end(f"{type(optimizer).__name__}.step", "optimizer")
+        self._on_mark("optimizer")
 
     def _wrap_loader(self) -> None:
         plain = dataloader._BaseDataLoaderIter.__next__
-        observer = self._observer
 
         def watched_next(loader: Any) -> Any:
-            observer.begin("DataLoader", "data")
+            self._on_mark("data")
+            self._collector.begin("DataLoader", "data")
             try:
                 return plain(loader)
             finally:
-                observer.end("DataLoader", "data")
+                self._collector.end("DataLoader", "data")
 
         self._plain_next = plain
         dataloader._BaseDataLoaderIter.__next__ = watched_next  # type: ignore[assignment, method-assign]
@@ -139,3 +159,73 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, Mapping):
         for part in value.values():
             yield from tensors_in(part)
+
+
+class ModuleNames:
+    """Paths of modules, learned from the models they belong to.
+
+    The model that is accounted for is "", and its modules have the paths they have in
+    its tree. A second model of a program is named by its class. A module that a forward
+    makes for itself (a loss, say) is named by its class below the module that calls it.
+    A wrapper for several processes has the path of what it wraps.
+    """
+
+    def __init__(self, models: Mapping[str, nn.Module] | None = None) -> None:
+        self._paths: dict[int, str] = {}
+        self._kept: list[nn.Module] = []  # an id is only good while its module lives
+        self._roots: set[str] = set()
+        for name, model in (models or {}).items():
+            self._learn(name, model)
+
+    def path(self, module: nn.Module, around: str | None) -> str:
+        """Path of a module that is being called.
+
+        Args:
+            module: Any module.
+            around: Path of the module whose call is around it, None for none.
+        """
+        known = self._paths.get(id(module))
+        if known is not None:
+            return known
+        inner = _unwrapped(module)
+        if inner is not module and id(inner) in self._paths:
+            self._paths[id(module)] = self._paths[id(inner)]
+            self._kept.append(module)
+            return self._paths[id(module)]
+        name = type(module).__name__
+        if around is not None or is_loss(module):
+            name = f"{around}.{name}" if around else name
+            if next(module.children(), None) is None:
+                return name  # often made anew for every call: not kept
+        elif not self._roots:
+            name = ""
+        self._learn(self._free(name), module)
+        return self._paths[id(module)]
+
+    def _learn(self, root: str, model: nn.Module) -> None:
+        self._roots.add(root)
+        self._paths.setdefault(id(model), root)
+        for name, module in _unwrapped(model).named_modules():
+            path = ".".join(filter(None, (root, name)))
+            self._paths.setdefault(id(module), path)
+        self._kept.append(model)
+
+    def _free(self, name: str) -> str:
+        number, free = 1, name
+        while free in self._roots:
+            number += 1
+            free = f"{name}-{number}"
+        return free
+
+
+def _unwrapped(module: nn.Module) -> nn.Module:
+    """What is inside a wrapper for several processes or devices; else the same."""
+    if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
+        inner: nn.Module = module.module
+        return inner
+    return module
+
+
+def is_loss(module: nn.Module) -> bool:
+    """Whether a module only compares what was predicted with what was wanted."""
+    return isinstance(module, nn.modules.loss._Loss)

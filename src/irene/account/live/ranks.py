@@ -1,16 +1,44 @@
-"""Ranks: which of several processes this one is, and what it leaves in a folder."""
+"""Ranks: several processes that run a program together, and one ledger of them all.
+
+Each process leaves a file of its events in a folder; merged, they are those of one
+program. All times are since 1970, so they are on one clock already. A lane is a thread
+or stream of one process; modules, ops and steps of the same name are the same.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
-from dataclasses import dataclass
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
-from irene.errors import UsageError
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["EVENTS_FILES", "SAMPLES", "Rank", "this_rank"]
+from irene.account.align.attribution import Split
+from irene.account.events import PHASES, Coded, Events
+from irene.account.ledger.ledger import Ledger
+from irene.account.readers.recorded_power import SampledPower
+from irene.errors import FormatError, UsageError
+from irene.meters.sampling.recording import read_recording
+from irene.whole_file import whole_file
+
+__all__ = [
+    "EVENTS_FILES",
+    "SAMPLES",
+    "KeptEvents",
+    "Rank",
+    "merge_events",
+    "merge_folder",
+    "read_events",
+    "this_rank",
+    "write_events",
+]
 
 SAMPLES = "samples.csv"
 EVENTS_FILES = "events*.npz"
@@ -107,3 +135,233 @@ def _distributed() -> tuple[int, int]:
         if distributed.is_available() and distributed.is_initialized():
             return distributed.get_rank(), distributed.get_world_size()
     return 0, 1
+
+
+SCHEMA = "irene.events/1"
+CODED = ("name", "op", "scope", "phase", "device", "lane")
+PLAIN = ("start_ns", "end_ns", "parent", "step", "is_mark")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEvents:
+    """Events of one process, and what is needed to account for them.
+
+    Attributes:
+        events: What it ran.
+        window_ns: Begin and end of what was recorded, ns since 1970.
+        rank: Number of the process.
+        ranks: How many there are on its machine.
+        cpus: CPUs of the machine, if the share of the program in them is recorded.
+        idle_w: Idle power of channels by name, W, as far as it was measured.
+    """
+
+    events: Events
+    window_ns: tuple[int, int]
+    rank: int = 0
+    ranks: int = 1
+    cpus: int | None = None
+    idle_w: Mapping[str, float] = field(default_factory=dict)
+
+
+def write_events(kept: KeptEvents, path: Path) -> None:
+    """Write the events of one process.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    events = kept.events
+    arrays: dict[str, Any] = {name: getattr(events, name) for name in PLAIN}
+    arrays |= {name: getattr(events, name).codes for name in CODED}
+    arrays |= {f"weight {key}": values for key, values in events.weights.items()}
+    words = {
+        "schema": SCHEMA,
+        "names": {name: getattr(events, name).names for name in CODED},
+        "steps": events.steps,
+        "notes": events.notes,
+        **{
+            fact.name: getattr(kept, fact.name)
+            for fact in fields(kept)
+            if fact.name != "events"
+        },
+    }
+    arrays["words"] = np.frombuffer(json.dumps(words).encode(), np.uint8)
+    with whole_file(path) as file:
+        np.savez_compressed(file, **arrays)
+
+
+def read_events(path: Path) -> KeptEvents:
+    """Read the events of one process.
+
+    Raises:
+        UsageError: There is no such file.
+        FormatError: It is no file of events, damaged, or of a newer version.
+    """
+    try:
+        with path.open("rb") as file, np.load(file) as arrays:
+            return _kept({name: arrays[name] for name in arrays.files})
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise FormatError(f"{path} is not a file of events: {error}") from error
+
+
+def _kept(arrays: dict[str, Any]) -> KeptEvents:
+    words = json.loads(arrays["words"].tobytes())
+    if words["schema"] != SCHEMA:
+        raise ValueError(f"it is {words['schema']!r}, this irene reads {SCHEMA}")
+    coded: dict[str, Any] = {
+        name: Coded(arrays[name], tuple(words["names"][name])) for name in CODED
+    }
+    prefix = "weight "
+    weights = {
+        name.removeprefix(prefix): values
+        for name, values in arrays.items()
+        if name.startswith(prefix)
+    }
+    events = Events(
+        **{name: arrays[name] for name in PLAIN},
+        **coded,
+        steps=tuple(words["steps"]),
+        weights=weights,
+        notes=tuple(words["notes"]),
+    )
+    begin_ns, end_ns = words["window_ns"]
+    facts = {name: words[name] for name in ("rank", "ranks", "cpus", "idle_w")}
+    return KeptEvents(events, (begin_ns, end_ns), **facts)
+
+
+Ints = npt.NDArray[np.int64]
+
+
+def merge_folder(
+    folder: str | Path, *, split: Split = "equal", idle_w: float | None = None
+) -> Ledger:
+    """The ledger of all processes that recorded into a folder.
+
+    Args:
+        folder: The `folder` of `record`, after all processes have ended.
+        split: How ops that run at once share, also those of different processes.
+        idle_w: Power of the machine while nothing runs, W; None for what was measured
+            with `idle_s`, if it was.
+
+    Raises:
+        UsageError: Something is missing: a process, or the samples.
+        FormatError: A file is damaged.
+    """
+    folder = Path(folder)
+    kept = _complete([read_events(path) for path in _files(folder)], folder)
+    recording = read_recording(folder / SAMPLES)
+    events = merge_events({f"rank {part.rank}": part.events for part in kept})
+    cpus = next((part.cpus for part in kept if part.cpus), None)
+    measured_w = next((part.idle_w for part in kept if part.idle_w), {})
+    window_ns = (
+        min(part.window_ns[0] for part in kept),
+        max(part.window_ns[1] for part in kept),
+    )
+    power = SampledPower(recording, cpus, measured_w)
+    return power.ledger(events, window_ns, split, idle_w)
+
+
+def _files(folder: Path) -> list[Path]:
+    found = sorted(folder.glob(EVENTS_FILES))
+    if found:
+        return found
+    machines = sorted({path.parent for path in folder.glob(f"*/{EVENTS_FILES}")})
+    if machines:
+        names = ", ".join(map(str, machines))
+        raise UsageError(
+            f"{folder} holds the recordings of {len(machines)} machines, each with its "
+            f"own power: merge one at a time, {names}"
+        )
+    raise UsageError(f"{folder} holds no events: no {EVENTS_FILES} of a recorded run")
+
+
+def _complete(kept: Sequence[KeptEvents], folder: Path) -> Sequence[KeptEvents]:
+    """All processes of one run, or an error: who is missing is charged to the others.
+
+    Numbers of ranks need not begin at 0 on the second of several machines.
+    """
+    counts = sorted({part.ranks for part in kept})
+    if len(counts) > 1:
+        raise UsageError(
+            f"{folder} holds files of several runs, with {counts} processes: remove "
+            "the old ones"
+        )
+    if len(kept) != counts[0]:
+        numbers = ", ".join(str(part.rank) for part in kept)
+        raise UsageError(
+            f"{folder} holds {len(kept)} of {counts[0]} processes (rank {numbers}): "
+            "the energy of the others cannot be told from theirs"
+        )
+    return sorted(kept, key=lambda part: part.rank)
+
+
+def merge_events(parts: Mapping[str, Events]) -> Events:
+    """Events of several processes as those of one program.
+
+    Args:
+        parts: Events by what the process is called; one alone stays as it is.
+    """
+    every = list(parts.values())
+    if len(every) == 1:
+        return every[0]
+    steps = list(dict.fromkeys(label for part in every for label in part.steps))
+    columns: dict[str, Any] = {
+        name: _joined([getattr(part, name) for part in every])
+        for name in ("name", "op", "scope", "device")
+    }
+    return Events(
+        start_ns=np.concatenate([part.start_ns for part in every]),
+        end_ns=np.concatenate([part.end_ns for part in every]),
+        **columns,
+        phase=_joined([part.phase for part in every], PHASES),
+        lane=_joined([_lanes(name, part) for name, part in parts.items()]),
+        parent=_parents(every),
+        step=np.concatenate([_steps(part, steps) for part in every]),
+        is_mark=np.concatenate([part.is_mark for part in every]),
+        steps=tuple(steps),
+        weights=_weights(every),
+        notes=tuple(
+            f"{name}: {note}" for name, part in parts.items() for note in part.notes
+        ),
+    )
+
+
+def _joined(columns: Sequence[Coded], first: Sequence[str] = ()) -> Coded:
+    """Columns one after the other, with one numbering of their strings."""
+    index = {name: number for number, name in enumerate(first)}
+    codes = []
+    for column in columns:
+        own = [index.setdefault(name, len(index)) for name in column.names]
+        codes.append(np.array(own, np.int64)[column.codes])
+    return Coded(np.concatenate(codes), tuple(index))
+
+
+def _lanes(process: str, events: Events) -> Coded:
+    names = tuple(f"{process} · {name}" for name in events.lane.names)
+    return Coded(events.lane.codes, names)
+
+
+def _parents(parts: Sequence[Events]) -> Ints:
+    found, before = [], 0
+    for part in parts:
+        found.append(np.where(part.parent >= 0, part.parent + before, -1))
+        before += len(part)
+    return np.concatenate(found)
+
+
+def _steps(events: Events, labels: Sequence[str]) -> Ints:
+    """Steps of the same label are the same step: ranks train in step."""
+    number = {label: index for index, label in enumerate(labels)}
+    own = np.array([*(number[label] for label in events.steps), -1], np.int64)
+    return own[events.step]
+
+
+def _weights(parts: Sequence[Events]) -> dict[str, npt.NDArray[np.float64]]:
+    keys = dict.fromkeys(key for part in parts for key in part.weights)
+    return {
+        key: np.concatenate(
+            [part.weights.get(key, np.full(len(part), np.nan)) for part in parts]
+        )
+        for key in keys
+    }

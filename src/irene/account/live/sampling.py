@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irene.account.align.power import PowerSeries
 from irene.account.live.ranks import SAMPLES, Rank
-from irene.account.readers.recorded_power import PROCESS_CPU, power_of_recording
+from irene.account.readers.recorded_power import SampledPower
 from irene.errors import UsageError
 from irene.meters.sampling.recording import Recording, read_recording
 from irene.meters.sampling.sampler import Sampler
@@ -23,33 +20,9 @@ if TYPE_CHECKING:
     from irene.meters.channel import Meter
     from irene.meters.sampling.totals import Snapshot
 
-__all__ = ["USUAL_PERIOD_S", "SampledPower", "Sampling"]
+__all__ = ["Sampling"]
 
 USUAL_PERIOD_S = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class SampledPower:
-    """What was sampled.
-
-    Attributes:
-        recording: All samples.
-        cpus: CPUs of the machine, if the load of the program is in the samples.
-        idle_w: Idle power of each channel that counts, W; empty if not measured.
-    """
-
-    recording: Recording
-    cpus: int | None
-    idle_w: Mapping[str, float] = field(default_factory=dict)
-
-    def series(self, idle_w: float | None) -> tuple[PowerSeries, ...]:
-        """What counts; of a CPU only the program's share, where its load is known.
-
-        Args:
-            idle_w: Power while nothing runs, W; None for what was measured.
-        """
-        known = (self.idle_w or None) if idle_w is None else idle_w
-        return power_of_recording(self.recording, known, cpus=self.cpus)
 
 
 class Sampling:
@@ -139,9 +112,7 @@ class Sampling:
             recording = read_recording(sampler.path)
         finally:
             self._clean()
-        names = {channel.name for channel in recording.channels}
-        cpus = os.cpu_count() if PROCESS_CPU in names else None
-        return SampledPower(recording, cpus, self._idle_w(recording))
+        return SampledPower.here(recording, self._idle_w(recording))
 
     def abandon(self) -> None:
         """End, and forget what was sampled."""

@@ -13,17 +13,18 @@ import runpy
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType, ModuleType, TracebackType
 
-from irene.account.live.after_import import after_import
 from irene.account.live.session import LiveLedger, Wanted
 from irene.errors import IreneError, UsageError
 
-__all__ = ["Program", "ProgramRun", "run_program"]
+__all__ = ["Program", "ProgramRun", "after_import", "run_program"]
 
 FAILED, STOPPED, TERMINATED = 1, 130, 143
 
@@ -175,3 +176,57 @@ def _show(error: BaseException) -> None:
 def _is_ours(trace: TracebackType) -> bool:
     name = trace.tb_frame.f_code.co_filename
     return name == __file__ or name.endswith(("<frozen runpy>", f"{os.sep}runpy.py"))
+
+
+@contextmanager
+def after_import(name: str, then: Callable[[], None]) -> Iterator[None]:
+    """Call something once a module is there; at once if it is already.
+
+    A program may choose devices and threads in its environment before it imports
+    PyTorch. To import it in the program's place would take that choice away.
+
+    Args:
+        name: Name of the module.
+        then: Is called in the thread that imports it.
+    """
+    if name in sys.modules:
+        then()
+        yield
+        return
+    finder = _Finder(name, then)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        finder.leave()
+
+
+class _Finder(MetaPathFinder):
+    """Asks the other finders, and has their loader report the end of its work."""
+
+    def __init__(self, name: str, then: Callable[[], None]) -> None:
+        self._name, self._then = name, then
+
+    def leave(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        self.leave()
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            loader, plain = spec.loader, spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                plain(module)
+                self._then()
+
+            loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

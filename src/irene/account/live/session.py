@@ -8,22 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from irene.account.align.attribution import Split, attribute
+from irene.account.align.attribution import Split
 from irene.account.events import Events
 from irene.account.ledger.ledger import Ledger
-from irene.account.live.event_file import KeptEvents, write_events
-from irene.account.live.ranks import Rank, this_rank
-from irene.account.live.sampling import SampledPower, Sampling
-from irene.account.live.schedule import Schedule, StepCounter, StepKind
-from irene.account.live.steps import StepMarks
+from irene.account.live.ranks import KeptEvents, Rank, this_rank, write_events
+from irene.account.live.sampling import Sampling
+from irene.account.live.steps import Schedule, StepKind, Steps
+from irene.account.readers.recorded_power import SampledPower
 from irene.errors import UsageError
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from irene.account.live.hooks import Hooks
+    from irene.account.live.hooks import Collector, Hooks, Mark
     from irene.meters.channel import Meter
 
     Model = nn.Module | Mapping[str, nn.Module] | None
@@ -54,16 +53,6 @@ class Wanted:
             raise UsageError(f"level is one of {levels}, got {self.level!r}")
         if self.idle_w is not None and self.idle_s:
             raise UsageError("idle power is either known (idle_w) or measured (idle_s)")
-
-
-class _Collector(Protocol):
-    def begin_recording(self) -> None: ...
-    def end_recording(self) -> None: ...
-    def events(self) -> Events: ...
-    def enter(self, path: str, module: nn.Module, inputs: Any) -> None: ...
-    def leave(self, path: str, module: nn.Module, outputs: Any) -> None: ...
-    def begin(self, name: str, phase: str) -> None: ...
-    def end(self, name: str, phase: str) -> None: ...
 
 
 def record(
@@ -127,13 +116,13 @@ class LiveLedger:
             model if isinstance(model, Mapping) else {"": model} if model else {}
         )
         self._sampling = Sampling(wanted.meters, wanted.period_s, wanted.idle_s)
-        self._marks, self._counter = StepMarks(), StepCounter()
+        self._steps = Steps()
         self._state = "before"
         self._due: tuple[str, int] | None = None
         self._window_ns = (0, 0)
         self.rank = Rank()
         self._hooks: Hooks | None = None
-        self._collector: _Collector | None = None
+        self._collector: Collector | None = None
 
     def step(self) -> None:
         """Say that a step is over."""
@@ -141,7 +130,7 @@ class LiveLedger:
 
     def no_step(self) -> None:
         """Say that what ran since the last step is no step: an evaluation, say."""
-        self._marks.void_ns.append(time.time_ns())
+        self._steps.void_ns.append(time.time_ns())
 
     def used_j(self) -> float:
         """Energy of the whole machine since this was first asked, J, while it records.
@@ -150,22 +139,24 @@ class LiveLedger:
         """
         return self._sampling.used_j()
 
+    def _marked(self, mark: Mark) -> None:
+        """A forward begins, an optimizer's step has ended, or a batch is loaded."""
+        if mark == "data":
+            self._settle()
+        else:
+            self._stepped(mark)
+
     def _stepped(self, kind: StepKind) -> None:
         if self._state not in ("skip", "warmup", "record"):
             return
-        if kind == "forward":
-            self._marks.forward_ns.append(time.time_ns())
-        elif kind == "optimizer":
-            self._marks.optimizer_ns.append(time.time_ns())
-        else:
-            self._marks.told_ns.append(time.time_ns())
+        counts = self._steps.happened(kind, time.time_ns())
         if kind != "optimizer":
             self._settle()
-        if not self._counter.happened(kind):
+        if not counts:
             return
         # PyTorch's own mark of an optimizer's step is still open when its hook is
         # called, and a profiler that is stopped or started inside a mark crashes.
-        self._due = (self._wanted.schedule.state(self._counter.done), time.time_ns())
+        self._due = (self._wanted.schedule.state(self._steps.done), time.time_ns())
         if kind != "optimizer":
             self._settle()
 
@@ -238,18 +229,13 @@ class LiveLedger:
 
     def watch(self) -> None:
         """Begin to watch what PyTorch does."""
-        from irene.account.live.hooks import Hooks
-        from irene.account.live.names import ModuleNames
+        from irene.account.live.hooks import Hooks, ModuleNames
 
         folder = self._wanted.folder
         trace = self.rank.file(folder, TRACE) if folder is not None else None
         self._collector = _collector(self._wanted.level, trace)
-        self._hooks = Hooks(
-            self,
-            ModuleNames(self._models),
-            lambda _: self._stepped("optimizer"),
-            lambda _: self._stepped("forward"),
-        )
+        names = ModuleNames(self._models)
+        self._hooks = Hooks(self._collector, names, self._marked)
         try:
             self._hooks.install()
             self._follow(self._wanted.schedule.state(0))
@@ -283,21 +269,14 @@ class LiveLedger:
             power = self._sampling.stop()
             self._state = "over"
         if self._window_ns[1] == 0 or self._collector is None:
-            if not failed:
-                raise UsageError(self._nothing())
-            return
-        events = self._marks.give(self._collector.events(), self._window_ns)
+            if failed:
+                return
+            if self._collector is None:
+                raise UsageError("nothing was recorded: the program never used PyTorch")
+            raise UsageError(self._wanted.schedule.why_nothing(self._steps.done))
+        events = self._steps.give(self._collector.events(), self._window_ns)
         if len(events) or not failed:
             self._account(events, power)
-
-    def _nothing(self) -> str:
-        if self._collector is None:
-            return "nothing was recorded: the program never used PyTorch"
-        schedule = self._wanted.schedule
-        return (
-            f"nothing was recorded: {self._counter.done} steps are over, and recording "
-            f"begins after {schedule.skip} skipped and {schedule.warmup} to warm up"
-        )
 
     def _account(self, events: Events, power: SampledPower | None) -> None:
         """Keep the events, and make the ledger unless other processes belong to it."""
@@ -309,41 +288,7 @@ class LiveLedger:
             write_events(kept, rank.file(wanted.folder, EVENTS))
         if power is None or not rank.is_alone:
             return
-        notes = (f"power: {note}" for note in power.recording.notes)
-        self.ledger = attribute(
-            events.noted(*notes),
-            power.series(wanted.idle_w),
-            split=wanted.split,
-            window_ns=self._window_ns,
-        )
-
-    # What happens in the program ------------------------------------------------
-
-    @property
-    def _recording(self) -> _Collector | None:
-        return self._collector if self._state in ("warmup", "record") else None
-
-    def enter(self, path: str, module: nn.Module, inputs: Any) -> None:
-        """A module's forward begins."""
-        if self._recording is not None:
-            self._recording.enter(path, module, inputs)
-
-    def leave(self, path: str, module: nn.Module, outputs: Any) -> None:
-        """A module's forward has ended."""
-        if self._recording is not None:
-            self._recording.leave(path, module, outputs)
-
-    def begin(self, name: str, phase: str) -> None:
-        """An optimizer's step or the loading of a batch begins."""
-        if phase == "data":
-            self._settle()
-        if self._recording is not None:
-            self._recording.begin(name, phase)
-
-    def end(self, name: str, phase: str) -> None:
-        """It has ended."""
-        if self._recording is not None:
-            self._recording.end(name, phase)
+        self.ledger = power.ledger(events, self._window_ns, wanted.split, wanted.idle_w)
 
     def __getattr__(self, name: str) -> Any:
         """What the ledger answers, once there is one."""
@@ -366,18 +311,18 @@ class LiveLedger:
         )
 
 
-def _collector(level: Level, trace: Path | None) -> _Collector:
+def _collector(level: Level, trace: Path | None) -> Collector:
     if level == "module":
         import torch
 
-        from irene.account.live.module_level import ModuleLevel
+        from irene.account.live.levels import ModuleLevel
 
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             raise UsageError(
                 "level='module' sees when the host ran, not the GPU: use level='op'"
             )
         return ModuleLevel()
-    from irene.account.live.op_level import OpLevel
+    from irene.account.live.levels import OpLevel
 
     if trace is not None:
         trace.parent.mkdir(parents=True, exist_ok=True)

@@ -2,23 +2,70 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from irene.account.align.attribution import Split, attribute
 from irene.account.align.power import PowerSeries
-from irene.account.events import CPU
+from irene.account.events import CPU, Events
+from irene.account.ledger.ledger import Ledger
 from irene.errors import FormatError, UsageError
 from irene.meters.sampling.recording import Recording
 
-__all__ = ["at_least_two", "power_of_recording", "recorded_share", "with_idle"]
+__all__ = ["SampledPower", "at_least_two", "power_of_recording", "with_idle"]
 
 Floats = npt.NDArray[np.float64]
 
 PROCESS_CPU, MACHINE_CPU = "proc:process_cpu", "proc:cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class SampledPower:
+    """What the meters said while a program ran.
+
+    Attributes:
+        recording: All samples.
+        cpus: CPUs of the machine, if the load of the program is in the samples.
+        idle_w: Idle power of channels by name, W; empty if not measured.
+    """
+
+    recording: Recording
+    cpus: int | None
+    idle_w: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def here(cls, recording: Recording, idle_w: Mapping[str, float]) -> SampledPower:
+        """Of this machine."""
+        names = {channel.name for channel in recording.channels}
+        return cls(recording, os.cpu_count() if PROCESS_CPU in names else None, idle_w)
+
+    def ledger(
+        self,
+        events: Events,
+        window_ns: tuple[int, int],
+        split: Split,
+        idle_w: float | None,
+    ) -> Ledger:
+        """What the program used; of a CPU only its share, where its load is known.
+
+        Args:
+            events: What ran.
+            window_ns: Begin and end of what is accounted for, ns since 1970.
+            split: How ops that run at once share.
+            idle_w: Power while nothing runs, W; None for what was measured.
+        """
+        known_w = (self.idle_w or None) if idle_w is None else idle_w
+        return attribute(
+            events.noted(*(f"power: {note}" for note in self.recording.notes)),
+            power_of_recording(self.recording, known_w, cpus=self.cpus),
+            split=split,
+            window_ns=window_ns,
+        )
 
 
 def power_of_recording(
@@ -43,7 +90,7 @@ def power_of_recording(
     """
     at_least_two(len(recording), "the recording")
     if share is None and cpus:
-        share = recorded_share(recording, cpus)
+        share = _recorded_share(recording, cpus)
     times = recording.epoch_ns(recording.time_ns)
     _refuse_overlap(times)
     series = tuple(
@@ -121,16 +168,8 @@ def _channel_series(
     return PowerSeries(channel.name, times, begin, end, **facts)
 
 
-def recorded_share(recording: Recording, cpus: int) -> Floats:
-    """Share of the process in all CPU time between samples, from recorded loads.
-
-    Args:
-        recording: With the channels of the load of the machine and of the process.
-        cpus: CPUs of the machine.
-
-    Raises:
-        UsageError: The recording has no load of a process.
-    """
+def _recorded_share(recording: Recording, cpus: int) -> Floats:
+    """Share of the process in all CPU time between samples, from recorded loads."""
     names = [channel.name for channel in recording.channels]
     missing = [name for name in (PROCESS_CPU, MACHINE_CPU) if name not in names]
     if missing:

@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _merged(options: argparse.Namespace) -> Ledger:
-    from irene.account.live.merging import merge_folder
+    from irene.account.live.ranks import merge_folder
     from irene.cli.progress import working
 
     with working(f"merging {options.merge}"):
@@ -135,8 +135,8 @@ def _program(options: argparse.Namespace) -> Program:
 
 
 def _wanted(options: argparse.Namespace) -> Wanted:
-    from irene.account.live.schedule import Schedule
     from irene.account.live.session import Wanted
+    from irene.account.live.steps import Schedule
 
     return Wanted(
         options.level,
