@@ -2,7 +2,8 @@
 
 - `hugging_face`: for `transformers.Trainer`.
 - `lightning`: for `lightning.pytorch.Trainer`.
-- `training`: what they have in common.
+- `keras_callback`: for `fit`, `evaluate` and `predict` of Keras on TensorFlow.
+- `training`: what the first two have in common.
 """
 
 __all__: list[str] = []

@@ -38,7 +38,7 @@ class EnergyCallback(TrainerCallback):
     @property
     def ledger(self) -> Ledger | None:
         """The ledger of the last run; None before its end."""
-        return self._training.live.ledger if self._training.live else None
+        return self._training.ledger
 
     def stop(self) -> None:
         """End a run that raised: the Trainer does not tell its callbacks of that."""

@@ -4,26 +4,36 @@
     model.fit(x, y, callbacks=[energy])
     for row in energy.ledger.by_module(): …
 
-TensorFlow is imported when one is made, not before.
+TensorFlow is imported when one is made, not before. Its profiler and the meters run
+side by side.
 """
 
 from __future__ import annotations
 
+import tempfile
+import time
 from collections.abc import Sequence
+from functools import partialmethod
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from irene.account.align.attribution import Split
-from irene.account.callbacks.keras_run import KerasRun
 from irene.account.ledger.ledger import Ledger
+from irene.account.live.ranks import Rank
+from irene.account.live.sampling import Sampling
+from irene.account.live.session import Wanted
 from irene.account.live.steps import Schedule
-from irene.errors import MissingExtraError, UsageError
+from irene.account.readers.formats import read_events
+from irene.errors import FormatError, MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from irene.meters.channel import Meter
 
 __all__ = ["EnergyCallback"]
+
+HOST_LEVEL, DEVICE_LEVEL, PYTHON_LEVEL = 2, 1, 0
+"""What the profiler records: ops, kernels, and nothing of Python."""
 
 
 class EnergyCallback:
@@ -71,63 +81,15 @@ class EnergyCallback:
     ) -> None:
         super().__init__()
         self.ledger: Ledger | None = None
-        self._schedule = Schedule(skip, warmup, steps)
-        self._meters, self._period_s = meters, period_s
-        self._split, self._idle_w = split, idle_w
-        self._folder = None if folder is None else Path(folder)
-        self._run: KerasRun | None = None
-
-    # What Keras calls -----------------------------------------------------------
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        """Start the meters."""
-        self._begin("train")
-
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """A step begins."""
-        self._step_begins("train")
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """A step is over."""
-        self._step_ends("train")
-
-    def on_train_end(self, logs: Any = None) -> None:
-        """Make the ledger."""
-        self._end("train")
-
-    def on_test_begin(self, logs: Any = None) -> None:
-        """Start the meters."""
-        self._begin("test")
-
-    def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """A step begins."""
-        self._step_begins("test")
-
-    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        """A step is over."""
-        self._step_ends("test")
-
-    def on_test_end(self, logs: Any = None) -> None:
-        """Make the ledger."""
-        self._end("test")
-
-    def on_predict_begin(self, logs: Any = None) -> None:
-        """Start the meters."""
-        self._begin("predict")
-
-    def on_predict_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """A step begins."""
-        self._step_begins("predict")
-
-    def on_predict_batch_end(self, batch: int, logs: Any = None) -> None:
-        """A step is over."""
-        self._step_ends("predict")
-
-    def on_predict_end(self, logs: Any = None) -> None:
-        """Make the ledger."""
-        self._end("predict")
-
-    # ------------------------------------------------------------------------------
+        self._wanted = Wanted(
+            meters=meters,
+            period_s=period_s,
+            schedule=Schedule(skip, warmup, steps),
+            split=split,
+            idle_w=idle_w,
+            folder=None if folder is None else Path(folder),
+        )
+        self._run: _KerasRun | None = None
 
     def close(self) -> None:
         """Stop meters and profiler without a ledger; for a run that failed."""
@@ -135,27 +97,39 @@ class EnergyCallback:
             run, self._run = self._run, None
             run.close()
 
-    def _begin(self, kind: str) -> None:
+    # What Keras calls ---------------------------------------------------------------
+
+    def _begin(self, kind: str, logs: Any = None) -> None:
         if self._run is not None and self._run.kind != kind:
             return  # validation inside training
         self.close()  # of a run that failed
-        self._run = KerasRun(
-            kind, self._schedule, self._meters, self._period_s, self._folder
-        )
+        self._run = _KerasRun(kind, self._wanted)
 
-    def _step_begins(self, kind: str) -> None:
+    def _step_begins(self, kind: str, batch: int, logs: Any = None) -> None:
         if self._run is not None and self._run.kind == kind:
             self._run.step_begins()
 
-    def _step_ends(self, kind: str) -> None:
+    def _step_ends(self, kind: str, batch: int, logs: Any = None) -> None:
         if self._run is not None and self._run.kind == kind:
             self._run.step_ends()
 
-    def _end(self, kind: str) -> None:
-        if self._run is None or self._run.kind != kind:
-            return
-        run, self._run = self._run, None
-        self.ledger = run.ledger(self._split, self._idle_w)
+    def _end(self, kind: str, logs: Any = None) -> None:
+        if self._run is not None and self._run.kind == kind:
+            run, self._run = self._run, None
+            self.ledger = run.ledger()
+
+    on_train_begin = partialmethod(_begin, "train")
+    on_train_batch_begin = partialmethod(_step_begins, "train")
+    on_train_batch_end = partialmethod(_step_ends, "train")
+    on_train_end = partialmethod(_end, "train")
+    on_test_begin = partialmethod(_begin, "test")
+    on_test_batch_begin = partialmethod(_step_begins, "test")
+    on_test_batch_end = partialmethod(_step_ends, "test")
+    on_test_end = partialmethod(_end, "test")
+    on_predict_begin = partialmethod(_begin, "predict")
+    on_predict_batch_begin = partialmethod(_step_begins, "predict")
+    on_predict_batch_end = partialmethod(_step_ends, "predict")
+    on_predict_end = partialmethod(_end, "predict")
 
 
 def _callback_class() -> type:
@@ -176,3 +150,130 @@ def _callback_class() -> type:
         )
     found: type = keras.callbacks.Callback
     return found
+
+
+class _KerasRun:
+    """One `fit`, `evaluate` or `predict`; the meters run from the start.
+
+    Attributes:
+        kind: `train`, `test` or `predict`.
+    """
+
+    def __init__(self, kind: str, wanted: Wanted) -> None:
+        self.kind, self._wanted = kind, wanted
+        self._scratch = tempfile.TemporaryDirectory(prefix="irene-")
+        self._folder = wanted.folder or Path(self._scratch.name)
+        self._profile = _Profile()
+        self._done = 0
+        self._window_ns = (0, 0)
+        self._mark: Any = None
+        try:
+            self._sampling = Sampling(wanted.meters, wanted.period_s, wanted.idle_s)
+            self._sampling.start(Rank(), self._folder)
+        except BaseException:
+            self._scratch.cleanup()
+            raise
+
+    def step_begins(self) -> None:
+        """Record this step, if it is one to record."""
+        state = self._wanted.schedule.state(self._done)
+        if state not in ("warmup", "record"):
+            return
+        self._profile.run_to(self._folder / state)
+        if state == "record":
+            self._mark = self._profile.mark(self.kind, self._done)
+            begin_ns = self._window_ns[0] or time.time_ns()
+            self._window_ns = (begin_ns, 0)
+            self._mark.__enter__()
+
+    def step_ends(self) -> None:
+        """Count the step, and stop the profiler after the last one."""
+        if self._mark is not None:
+            self._profile.wait_for_devices()
+            self._mark.__exit__(None, None, None)
+            self._mark = None
+            self._window_ns = (self._window_ns[0], time.time_ns())
+        self._done += 1
+        if self._wanted.schedule.state(self._done) == "over":
+            self._profile.stop()
+
+    def ledger(self) -> Ledger:
+        """Stop everything and make the ledger.
+
+        Raises:
+            UsageError: No step was recorded, or there is no power.
+        """
+        try:
+            self._profile.stop()
+            power = self._sampling.stop()
+            if not self._window_ns[1] or power is None:
+                raise UsageError(self._wanted.schedule.why_nothing(self._done))
+            events = read_events(_trace_in(self._folder / "record"))
+            return power.ledger(
+                events, self._window_ns, self._wanted.split, self._wanted.idle_w
+            )
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Stop everything; twice is fine."""
+        self._profile.stop()
+        self._sampling.abandon()
+        self._scratch.cleanup()
+
+
+class _Profile:
+    """TensorFlow's profiler, of which there is one in a process."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+
+    def run_to(self, folder: Path) -> None:
+        """Record into a folder, unless that is being done."""
+        if self._folder == folder:
+            return
+        self.stop()
+        profiler = _profiler()
+        options = profiler.ProfilerOptions(
+            host_tracer_level=HOST_LEVEL,
+            python_tracer_level=PYTHON_LEVEL,
+            device_tracer_level=DEVICE_LEVEL,
+        )
+        try:
+            profiler.start(str(folder), options=options)
+        except Exception as error:  # TensorFlow's own tree of errors
+            if type(error).__name__ != "AlreadyExistsError":
+                raise
+            raise UsageError(
+                "TensorFlow's profiler is running already (TensorBoard's callback "
+                "starts it: give that profile_batch=0)"
+            ) from error
+        self._folder = folder
+
+    def stop(self) -> None:
+        """Write what was recorded; twice is fine."""
+        if self._folder is not None:
+            self._folder = None
+            _profiler().stop()
+
+    def mark(self, kind: str, number: int) -> Any:
+        """A mark around a step."""
+        return _profiler().Trace(kind, step_num=number, _r=1)
+
+    def wait_for_devices(self) -> None:
+        """Let GPUs end what they were given."""
+        tf: Any = import_module("tensorflow")
+        if tf.config.list_logical_devices("GPU"):
+            tf.test.experimental.sync_devices()
+
+
+def _trace_in(folder: Path) -> Path:
+    """The trace that the profiler wrote."""
+    found = sorted(folder.rglob("*.xplane.pb"))
+    if not found:
+        raise FormatError(f"TensorFlow's profiler wrote no trace into {folder}")
+    return found[-1]
+
+
+def _profiler() -> Any:
+    return import_module("tensorflow").profiler.experimental

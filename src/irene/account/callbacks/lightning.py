@@ -56,7 +56,7 @@ class EnergyCallback:
     @property
     def ledger(self) -> Ledger | None:
         """The ledger of the last run; None before its end."""
-        return self._training.live.ledger if self._training.live else None
+        return self._training.ledger
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Training begins."""

@@ -13,6 +13,8 @@ from irene.errors import IreneError
 if TYPE_CHECKING:
     from torch import nn
 
+    from irene.account.ledger.ledger import Ledger
+
 __all__ = ["ENERGY_PER_STEP", "Training"]
 
 LOG = logging.getLogger(__name__)
@@ -33,6 +35,11 @@ class Training:
         self.live: LiveLedger | None = None
         self._is_on = False
         self._steps, self._logged = 0, (0, 0.0)
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """The ledger of the last run; None before its end."""
+        return self.live.ledger if self.live else None
 
     def begin(self, model: nn.Module) -> None:
         """Training of a model begins."""
