@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from irene.account.events import Events
-from irene.account.readers.tensorflow.trace_bytes import opening
+from irene.account.readers.tensorflow.wire import opening
 from irene.errors import FormatError
 
 __all__ = ["Format", "has_clock", "read_events", "sniff"]

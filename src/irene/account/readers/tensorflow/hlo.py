@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from irene.account.readers.tensorflow.trace_bytes import trace_bytes
-from irene.account.readers.tensorflow.wire import BYTES, Message, Span
+from irene.account.readers.tensorflow.wire import Message, trace_bytes
 from irene.account.readers.tensorflow.xplane import Plane
 from irene.errors import FormatError
 
@@ -108,7 +107,7 @@ class HloNames:
     def __init__(self) -> None:
         self.programs: dict[str, Program] = {}
         self.by_number: dict[int, Program] = {}
-        self._found: dict[tuple[int, str, str], str] = {}
+        self._found: dict[tuple[int, str], str] = {}
 
     def add(self, program: Program, number: int | None = None) -> None:
         """Take up a program."""
@@ -124,12 +123,15 @@ class HloNames:
                     source = f"{plane.message.source} ({plane.names[number]})"
                     self.add(_read_proto(Message(value, source)), number)
 
-    def op_name(self, module: str, instruction: str, number: int = -1) -> str:
-        """`op_name` of an instruction, "" if it or its program is unknown."""
-        key = (number, module, instruction)
+    def program(self, module: str, number: int) -> Program | None:
+        """A program by its number, else by the name of its module."""
+        return self.by_number.get(number) or self.programs.get(module)
+
+    def op_name(self, program: Program, instruction: str) -> str:
+        """`op_name` of an instruction, "" if it is unknown."""
+        key = (id(program), instruction)
         if key not in self._found:
-            program = self.by_number.get(number) or self.programs.get(module)
-            self._found[key] = program.op_name(instruction) if program else ""
+            self._found[key] = program.op_name(instruction)
         return self._found[key]
 
 
@@ -159,77 +161,20 @@ def read_hlo_text(path: Path) -> Program:
 
 
 def _read_proto(message: Message) -> Program:
-    for number, kind, value in message.fields(0, len(message.data)):
-        if number == 1 and kind == BYTES:
-            return _read_module(message, message.span(kind, value))
-    raise FormatError(f"{message.source}: an HLO program without a module")
-
-
-def _read_module(message: Message, span: Span) -> Program:
-    program = Program("")
-    found = []
-    for number, kind, value in message.fields(*span):
-        if number == 1:
-            program.name = message.text(kind, value)
-        elif number == 3:
-            found.append(_computation(message, message.span(kind, value)))
-    names = {number_of: name for number_of, name, _ in found}
-    for _, name, instructions in found:
-        read = [_instruction(message, at) for at in instructions]
-        named = {one.number: one.name for one in read}
-        for one in read:
-            calls = [names[key] for key in one.calls if key in names]
-            operands = [named[key] for key in one.operands if key in named]
-            program.add(name, one.name, one.op_name, calls, operands)
+    """A module: computations by number, their instructions, and who calls whom."""
+    modules = list(message.record(0, len(message.data)).inside(1))
+    if not modules:
+        raise FormatError(f"{message.source}: an HLO program without a module")
+    program = Program(modules[0].text(1))
+    computations = list(modules[0].inside(3))
+    names = {each.number(5, -1): each.text(1) for each in computations}
+    for computation in computations:
+        instructions = list(computation.inside(2))
+        named = {each.number(35, -1): each.text(1) for each in instructions}
+        for each in instructions:
+            op_name = next((inner.text(2) for inner in each.inside(7)), "")
+            calls = [names[key] for key in each.numbers(38) if key in names]
+            operands = [named[key] for key in each.numbers(36) if key in named]
+            name, home = each.text(1), computation.text(1)
+            program.add(home, name, op_name, calls, operands)
     return program
-
-
-def _computation(message: Message, span: Span) -> tuple[int, str, list[Span]]:
-    """Number, name and where the instructions are."""
-    number_of, name, instructions = -1, "", list[Span]()
-    for number, kind, value in message.fields(*span):
-        if number == 1:
-            name = message.text(kind, value)
-        elif number == 2:
-            instructions.append(message.span(kind, value))
-        elif number == 5:
-            number_of = message.number(kind, value)
-    return number_of, name, instructions
-
-
-@dataclass(slots=True)
-class _Instruction:
-    number: int = -1
-    name: str = ""
-    op_name: str = ""
-    calls: list[int] = field(default_factory=list)
-    operands: list[int] = field(default_factory=list)
-
-
-def _instruction(message: Message, span: Span) -> _Instruction:
-    found = _Instruction()
-    for number, kind, value in message.fields(*span):
-        if number == 1:
-            found.name = message.text(kind, value)
-        elif number == 7:
-            for inner, inner_kind, part in message.fields(*message.span(kind, value)):
-                if inner == 2:
-                    found.op_name = message.text(inner_kind, part)
-        elif number == 35:
-            found.number = message.number(kind, value)
-        elif number == 36:
-            found.operands += _numbers(message, kind, value)
-        elif number == 38:
-            found.calls += _numbers(message, kind, value)
-    return found
-
-
-def _numbers(message: Message, kind: int, value: int | Span) -> Iterator[int]:
-    """A repeated number: one, or several packed into bytes."""
-    if isinstance(value, int):
-        yield message.number(kind, value)
-        return
-    position, end = value
-    while position < end:
-        number, position = message.varint(position, end)
-        yield number

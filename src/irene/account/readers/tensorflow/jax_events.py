@@ -10,20 +10,20 @@ and Flax modules, what JAX did to them, and the primitive.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from irene.account.events import Events
-from irene.account.readers.recorded_ops import Op, build
-from irene.account.readers.tensorflow.hlo import METADATA, HloNames
+from irene.account.readers.tensorflow.hlo import METADATA, HloNames, Program
 from irene.account.readers.tensorflow.name_scopes import is_loss, is_optimizer
+from irene.account.readers.tensorflow.recorded_ops import Op, build
 from irene.account.readers.tensorflow.tensorflow_events import NO_CLOCK, op_names
-from irene.account.readers.tensorflow.xplane import Value, XSpace
-from irene.account.readers.tensorflow.xplane_host import (
+from irene.account.readers.tensorflow.xplane import XSpace
+from irene.account.readers.tensorflow.xplane_ops import (
     EXECUTORS,
+    Namer,
     StatsOf,
-    device_planes,
-    read_host,
+    read_ops,
 )
 
 __all__ = ["JaxName", "is_jax", "jax_events", "parse_op_name"]
@@ -32,20 +32,15 @@ WRAPPED = re.compile(r"^([\w\-]+)\((.*)\)$")
 FUNCTIONS = {"jit", "pjit", "xla_call", "core_call"}
 """What these wrap is a function, not a module."""
 CONTROL = {
-    "while",
-    "body",
-    "cond",
-    "scan",
-    "branch",
-    "checkpoint",
-    "remat",
-    "closed_call",
-}
-CONTROL |= {"rematted_computation", "custom_jvp_call", "custom_vjp_call", "shard_map"}
-CONTROL |= {"custom_vjp_call_jaxpr", "remat2", "pjit", "jit", "xla_call"}
+    "while", "body", "cond", "scan", "branch", "checkpoint", "remat", "remat2",
+    "rematted_computation", "closed_call", "custom_jvp_call", "custom_vjp_call",
+    "custom_vjp_call_jaxpr", "shard_map", "pjit", "jit", "xla_call",
+}  # fmt: skip
+"""What JAX calls its own control flow, which is no module."""
 BRANCH = re.compile(r"branch_\d+_fun$")
 
 
+@dataclass(frozen=True, slots=True)
 class JaxName:
     """What an `op_name` tells.
 
@@ -55,12 +50,9 @@ class JaxName:
         transforms: What JAX did: `jvp`, `transpose`, `vmap`.
     """
 
-    __slots__ = ("op", "scopes", "transforms")
-
-    def __init__(self, scopes: Sequence[str], op: str, transforms: set[str]) -> None:
-        self.scopes = tuple(scopes)
-        self.op = op
-        self.transforms = frozenset(transforms)
+    scopes: tuple[str, ...]
+    op: str
+    transforms: frozenset[str]
 
     @property
     def scope(self) -> str:
@@ -91,7 +83,7 @@ def parse_op_name(op_name: str) -> JaxName:
         if is_scope and not BRANCH.match(name):
             # `jvp(model/layer)` wraps a whole path.
             scopes += [piece.replace(".", "_") for piece in name.split("/") if piece]
-    return JaxName(scopes, op or function or "(call)", transforms)
+    return JaxName(tuple(scopes), op or function or "(call)", frozenset(transforms))
 
 
 def _split(op_name: str) -> list[str]:
@@ -124,30 +116,21 @@ def jax_events(space: XSpace, hlo: HloNames | None = None) -> Events:
     for plane in space.named(METADATA):
         names.add_plane(plane)
     namer = _JaxNamer(names)
-    trace = read_host(space, namer)
-    for device, plane, line in device_planes(space):
-        for row, name_id in enumerate(line.name_id):
-            start_ns, end_ns = int(line.start_ns[row]), int(line.end_ns[row])
-            op = Op(plane.names.get(name_id, ""), start_ns, end_ns, line.name)
-            op = replace(op, device=device)
-            trace.ops.append(namer.instruction(op, plane.event_stats(line, row)) or op)
-    return build(trace, _notes(space, namer))
+    return build(read_ops(space, namer), _notes(space, namer))
 
 
-class _JaxNamer:
+class _JaxNamer(Namer):
     """Tells HLO instructions from what surrounds them.
 
     Attributes:
-        unnamed: Instructions of which no program says where they come from.
         outside: Instructions of a training step that are neither in the
             differentiated function nor in a name scope.
     """
 
     def __init__(self, hlo: HloNames) -> None:
-        self.hlo = hlo
-        self.unnamed: set[str] = set()
+        super().__init__(hlo)
         self.outside: set[str] = set()
-        self._modules_with_backward: dict[tuple[int, str], bool] = {}
+        self._has_backward: dict[int, bool] = {}
         self._parsed: dict[str, JaxName] = {}
 
     def host_op(self, op: Op, stats: StatsOf) -> Op | None:
@@ -156,28 +139,19 @@ class _JaxNamer:
             return replace(op, op=op.name, is_mark=True)
         if op.name.startswith("end: ") or not stats.line.stats_at[stats.row]:
             return None
-        return self.instruction(op, stats())
+        return self.compiled(op, stats())
 
-    def instruction(self, op: Op, stats: dict[str, Value]) -> Op | None:
-        """An instruction with what its program tells, None if it is none."""
-        name = str(stats.get("hlo_op", ""))
-        if not name:
-            return None
-        module, number = str(stats.get("hlo_module", "")), stats.get("program_id", -1)
-        number = number if isinstance(number, int) else -1
-        op_name = self.hlo.op_name(module, name, number)
-        if not op_name:
-            self.unnamed.add(f"{module}/{name}")
-            return replace(op, op=name.partition(".")[0])
+    def instruction(self, op: Op, op_name: str, home: Program, label: str) -> Op:
+        """A compiled instruction with what its `op_name` tells."""
         if op_name not in self._parsed:
             self._parsed[op_name] = parse_op_name(op_name)
         parsed = self._parsed[op_name]
-        phase = self._phase(parsed, number, module)
+        phase = self._phase(parsed, home)
         if phase == "other":
-            self.outside.add(f"{module}/{name}")
+            self.outside.add(label)
         return replace(op, op=parsed.op, scope=parsed.scope, phase=phase)
 
-    def _phase(self, name: JaxName, number: int, module: str) -> str:
+    def _phase(self, name: JaxName, home: Program) -> str:
         if "transpose" in name.transforms:
             return "backward"
         if any(map(is_optimizer, name.scopes)):
@@ -185,18 +159,16 @@ class _JaxNamer:
         if any(map(is_loss, name.scopes)):
             return "loss"
         outside = not name.scopes and "jvp" not in name.transforms
-        if outside and self._has_backward(number, module):
+        if outside and self._is_training(home):
             return "other"
         return "forward"
 
-    def _has_backward(self, number: int, module: str) -> bool:
-        key = (number, module)
-        if key not in self._modules_with_backward:
-            program = self.hlo.by_number.get(number) or self.hlo.programs.get(module)
-            names = program.op_names.values() if program else ()
+    def _is_training(self, program: Program) -> bool:
+        if id(program) not in self._has_backward:
+            names = program.op_names.values()
             found = any("transpose(jvp(" in name for name in names)
-            self._modules_with_backward[key] = found
-        return self._modules_with_backward[key]
+            self._has_backward[id(program)] = found
+        return self._has_backward[id(program)]
 
 
 def _notes(space: XSpace, namer: _JaxNamer) -> Iterator[str]:

@@ -39,48 +39,16 @@ PLUMBING = {"_Send", "_Recv", "_HostSend", "_HostRecv", "_Arg", "_Retval", "NoOp
 PLUMBING |= {"Placeholder", "Const"}
 UPDATES = re.compile(r"Resource(Sparse)?Apply|^(Sparse)?Apply|^AssignSub")
 FUNCTIONS = {
-    *(
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "div",
-        "div_no_nan",
-        "floordiv",
-        "floormod",
-        "mod",
-    ),
-    *("pow", "neg", "matmul", "einsum", "moments", "strided_slice", "concat", "stack"),
-    *(
-        "unstack",
-        "split",
-        "transpose",
-        "reshape",
-        "batchnorm",
-        "embedding_lookup",
-        "and",
-    ),
-    *("stateless_dropout", "stateless_random_uniform", "random_uniform", "while", "or"),
-    *("clip_by_value", "l2_normalize", "ones", "zeros", "ones_like", "zeros_like"),
-    *("range", "mean", "sum", "max", "min", "equal", "not_equal", "greater", "less"),
-    *(
-        "logical_and",
-        "logical_or",
-        "Tensordot",
-        "Gelu",
-        "Relu",
-        "Selu",
-        "Silu",
-        "swish",
-    ),
-    *(
-        "stateless_random_normal",
-        "stateless_truncated_normal",
-        "assert_equal",
-        "Assert",
-    ),
-    *("AssignMovingAvg", "AssignMovingAvg_1", "batch_normalization_moments"),
-}
+    "add", "sub", "mul", "truediv", "div", "div_no_nan", "floordiv", "floormod", "mod",
+    "pow", "neg", "matmul", "einsum", "moments", "strided_slice", "concat", "stack",
+    "unstack", "split", "transpose", "reshape", "batchnorm", "embedding_lookup", "and",
+    "or", "while", "stateless_dropout", "stateless_random_uniform", "random_uniform",
+    "clip_by_value", "l2_normalize", "ones", "zeros", "ones_like", "zeros_like",
+    "range", "mean", "sum", "max", "min", "equal", "not_equal", "greater", "less",
+    "logical_and", "logical_or", "Tensordot", "Gelu", "Relu", "Selu", "Silu", "swish",
+    "stateless_random_normal", "stateless_truncated_normal", "assert_equal", "Assert",
+    "AssignMovingAvg", "AssignMovingAvg_1", "batch_normalization_moments",
+}  # fmt: skip
 """Scopes that functions of TensorFlow open, which are no layers."""
 READ = "ReadVariableOp"
 METRICS = "compile_metrics"

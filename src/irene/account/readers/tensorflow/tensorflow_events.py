@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from irene.account.events import Events
-from irene.account.readers.recorded_ops import Op, RecordedOps, Step, build
-from irene.account.readers.tensorflow.hlo import METADATA, HloNames
+from irene.account.readers.tensorflow.hlo import METADATA, HloNames, Program
 from irene.account.readers.tensorflow.name_scopes import DATA, NameScopes, Placed
-from irene.account.readers.tensorflow.xplane import XSpace
-from irene.account.readers.tensorflow.xplane_host import (
+from irene.account.readers.tensorflow.recorded_ops import Op, RecordedOps, Step, build
+from irene.account.readers.tensorflow.xplane import Value, XSpace
+from irene.account.readers.tensorflow.xplane_ops import (
     EXECUTORS,
     HOST,
+    Namer,
     StatsOf,
-    device_planes,
-    read_host,
+    read_ops,
 )
 
 __all__ = ["NO_CLOCK", "op_names", "tensorflow_events"]
@@ -49,12 +49,11 @@ def tensorflow_events(space: XSpace) -> Events:
     hlo = HloNames()
     for plane in space.named(METADATA):
         hlo.add_plane(plane)
-    compiled = set(_compiled_names(space, hlo))
-    namer = _TensorFlowNamer(NameScopes({*op_names(space), *compiled}), hlo)
-    trace = read_host(space, namer)
+    names = {*op_names(space), *_compiled_names(hlo)}
+    namer = _TensorFlowNamer(NameScopes(names), hlo)
+    trace = read_ops(space, namer)
     if not trace.steps:
         trace.steps.extend(_calls(trace))
-    trace.ops.extend(_kernels(space, namer))
     return build(trace, _notes(space, namer, len(trace.ops)))
 
 
@@ -66,26 +65,24 @@ def op_names(space: XSpace) -> Iterator[tuple[str, str]]:
                 yield found[1], found[2]
 
 
-def _compiled_names(space: XSpace, hlo: HloNames) -> Iterator[tuple[str, str]]:
+def _compiled_names(hlo: HloNames) -> Iterator[tuple[str, str]]:
     """Names and types of the ops that compiled programs were made from."""
     for program in hlo.programs.values():
         for name in program.op_names.values():
             yield name, name.rpartition("/")[2]
 
 
-class _TensorFlowNamer:
+class _TensorFlowNamer(Namer):
     """Tells ops of TensorFlow from what surrounds them.
 
     Attributes:
         eager: Number of eager ops seen.
-        unnamed: Compiled instructions of which nothing says where they come from.
     """
 
     def __init__(self, scopes: NameScopes, hlo: HloNames) -> None:
+        super().__init__(hlo)
         self.scopes = scopes
-        self.hlo = hlo
         self.eager = 0
-        self.unnamed: set[str] = set()
         self._placed: dict[tuple[str, str], Placed] = {}
 
     def host_op(self, op: Op, stats: StatsOf) -> Op | None:
@@ -102,43 +99,34 @@ class _TensorFlowNamer:
         if "::" not in name and (found := OP.match(name)):
             if op.lane.startswith(DATA_LANE):
                 return replace(op, op=_op(found[2]), phase="data")
-            return self.placed(op, found[1], found[2])
+            return self._placed_op(op, found[1], found[2])
         if stats.line.stats_at[stats.row] and not name.startswith("end: "):
             return self.compiled(op, stats())
         return None
 
-    def placed(self, op: Op, name: str, kind: str) -> Op:
+    def _placed_op(self, op: Op, name: str, kind: str) -> Op:
         """An op with what its name tells."""
         key = (name, kind)
         if key not in self._placed:
             self._placed[key] = self.scopes.place(name, kind)
         found = self._placed[key]
-        return Op(
-            op.name,
-            op.start_ns,
-            op.end_ns,
-            op.lane,
-            _op(kind),
-            found.scope,
-            found.phase,
-            device=op.device,
+        return replace(
+            op,
+            op=_op(kind),
+            scope=found.scope,
+            phase=found.phase,
             follows=found.follows,
         )
 
-    def compiled(
-        self, op: Op, stats: dict[str, int | float | str | bytes]
-    ) -> Op | None:
-        """An instruction that XLA compiled, None if it is none."""
-        instruction = str(stats.get("hlo_op", ""))
-        if not instruction:
-            return None
-        module, number = str(stats.get("hlo_module", "")), stats.get("program_id", -1)
-        number = number if isinstance(number, int) else -1
-        name = self.hlo.op_name(module, instruction, number)
-        if not name:
-            self.unnamed.add(f"{module}/{instruction}")
-            return replace(op, op=instruction.partition(".")[0])
-        return self.placed(op, name, name.rpartition("/")[2])
+    def instruction(self, op: Op, op_name: str, home: Program, label: str) -> Op:
+        """A compiled instruction with what its `op_name` tells."""
+        return self._placed_op(op, op_name, op_name.rpartition("/")[2])
+
+    def device_op(self, op: Op, stats: dict[str, Value]) -> Op:
+        """A kernel or copy of a GPU: of an op of TensorFlow, or compiled."""
+        if found := OP.match(str(stats.get("tf_op", ""))):
+            return self._placed_op(op, found[1], found[2])
+        return super().device_op(op, stats)
 
     def _eager(self, op: Op, kind: str) -> Op:
         if FUNCTION.match(kind):
@@ -165,20 +153,6 @@ def _calls(trace: RecordedOps) -> list[Step]:
         (op for op in calls if op.name == most), key=lambda call: call.start_ns
     )
     return [Step(f"step {i}", op.start_ns, op.end_ns) for i, op in enumerate(chosen)]
-
-
-def _kernels(space: XSpace, namer: _TensorFlowNamer) -> Iterator[Op]:
-    """Kernels and copies of all GPUs."""
-    for device, plane, line in device_planes(space):
-        for row, name_id in enumerate(line.name_id):
-            start_ns, end_ns = int(line.start_ns[row]), int(line.end_ns[row])
-            op = Op(plane.names.get(name_id, ""), start_ns, end_ns, line.name)
-            op = replace(op, device=device)
-            stats = plane.event_stats(line, row)
-            if found := OP.match(str(stats.get("tf_op", ""))):
-                yield namer.placed(op, found[1], found[2])
-            else:
-                yield namer.compiled(op, stats) or op
 
 
 def _notes(space: XSpace, namer: _TensorFlowNamer, count: int) -> Iterator[str]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from irene.account.events import CPU, Events
-from irene.account.readers.recorded_ops import Op, RecordedOps, Step, build
 from irene.account.readers.tensorflow.name_scopes import (
     DATA,
     FUNCTIONS,
@@ -23,7 +23,8 @@ from irene.account.readers.tensorflow.name_scopes import (
     is_loss,
     is_optimizer,
 )
-from irene.account.readers.tensorflow.trace_bytes import trace_bytes
+from irene.account.readers.tensorflow.recorded_ops import Op, RecordedOps, Step, build
+from irene.account.readers.tensorflow.wire import trace_bytes
 from irene.errors import FormatError
 
 __all__ = ["read_events", "timeline_events"]
@@ -172,17 +173,7 @@ class _Scopes:
         if phase == "optimizer":
             scope = self._updated(parts) or scope or parts[0]
         follows = backward and not scope and op.op == "AddN"
-        return Op(
-            op.name,
-            op.start_ns,
-            op.end_ns,
-            op.lane,
-            op.op,
-            scope.strip("."),
-            phase,
-            device=op.device,
-            follows=follows,
-        )
+        return replace(op, scope=scope.strip("."), phase=phase, follows=follows)
 
     def _module(self, scopes: list[str], path: list[str]) -> Iterator[str]:
         kept = scopes

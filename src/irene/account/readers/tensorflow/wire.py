@@ -1,18 +1,26 @@
-"""Protocol buffers as bytes: fields, numbers and lengths, every length checked.
+"""The bytes of a trace, gzipped or not, and the protocol buffers in them.
 
 A message is a row of fields. A field is a key, a number of 7 bits a byte that holds the
 field's number and kind, and then a number, 4 or 8 bytes, or a length and so many bytes.
+Every length is checked.
 """
 
 from __future__ import annotations
 
+import gzip
 import struct
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from irene.errors import FormatError
+from irene.errors import FormatError, UsageError
 
-__all__ = ["BYTES", "DOUBLE", "FLOAT", "VARINT", "Message", "signed"]
+__all__ = ["BYTES", "DOUBLE", "Message", "Record", "Span", "opening", "trace_bytes"]
+
+GZIP = b"\x1f\x8b"
+LARGEST = 2**31
+"""More bytes than this no trace of ours has: protobuf messages end there."""
 
 VARINT = 0
 DOUBLE = 1
@@ -24,9 +32,43 @@ LONGEST_VARINT = 70
 Span = tuple[int, int]
 
 
-def signed(number: int) -> int:
-    """A number of 64 bits as the two's complement that it stands for."""
-    return number - 2**64 if number >= 2**63 else number
+def trace_bytes(path: Path) -> bytes:
+    """All bytes of a file, unpacked.
+
+    Raises:
+        UsageError: It cannot be opened.
+        FormatError: It is cut off, broken or too large.
+    """
+    data = _read(path, LARGEST + 1)
+    if len(data) > LARGEST:
+        raise FormatError(f"{path} has more than {LARGEST:,} bytes: not a trace")
+    return data
+
+
+def opening(path: Path, count: int) -> bytes:
+    """The first bytes of a file, unpacked; fewer if it is shorter or broken.
+
+    Raises:
+        UsageError: It cannot be opened.
+    """
+    try:
+        return _read(path, count)
+    except FormatError:
+        return b""
+
+
+def _read(path: Path, count: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            if file.read(2) != GZIP:
+                file.seek(0)
+                return file.read(count)
+        with gzip.open(path) as packed:
+            return packed.read(count)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise FormatError(f"{path} is cut off or broken: {error}") from error
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +123,13 @@ class Message:
                 raise self.error(at, "there is no field 0")
             yield key >> 3, kind, value
 
+    def record(self, begin: int, end: int) -> Record:
+        """All fields of a message at once, by number."""
+        found: dict[int, list[tuple[int, int | Span]]] = {}
+        for number, kind, value in self.fields(begin, end):
+            found.setdefault(number, []).append((kind, value))
+        return Record(self, found)
+
     def varint(self, position: int, end: int) -> tuple[int, int]:
         """A number and the position after it.
 
@@ -112,7 +161,8 @@ class Message:
         """A field that is a whole number with a sign."""
         if kind != VARINT or not isinstance(value, int):
             raise FormatError(f"{self.source}: a field is of kind {kind}, not a number")
-        return signed(value)
+        # 64 bits as the two's complement that they stand for.
+        return value - 2**64 if value >= 2**63 else value
 
     def floating(self, value: int | Span) -> float:
         """A field of 8 bytes as a floating-point number."""
@@ -123,3 +173,45 @@ class Message:
     def error(self, position: int, what: str) -> FormatError:
         """An error that names the file and the byte."""
         return FormatError(f"{self.source}, byte {position:,}: {what}; is it cut off?")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The fields of one message; of those that may be there once, the last counts.
+
+    Attributes:
+        message: The file.
+        fields: Kinds and values by number of the field.
+    """
+
+    message: Message
+    fields: dict[int, list[tuple[int, int | Span]]]
+
+    def text(self, field: int) -> str:
+        """A text, "" if there is none."""
+        found = self.fields.get(field)
+        return self.message.text(*found[-1]) if found else ""
+
+    def number(self, field: int, default: int = 0) -> int:
+        """A whole number with a sign."""
+        found = self.fields.get(field)
+        return self.message.number(*found[-1]) if found else default
+
+    def spans(self, field: int) -> list[Span]:
+        """Where the bytes of a field are, each time it is there."""
+        return [self.message.span(*one) for one in self.fields.get(field, ())]
+
+    def inside(self, field: int) -> Iterator[Record]:
+        """The messages of a field."""
+        return (self.message.record(*span) for span in self.spans(field))
+
+    def numbers(self, field: int) -> Iterator[int]:
+        """A repeated number: one by one, or several packed into bytes."""
+        for kind, value in self.fields.get(field, ()):
+            if isinstance(value, int):
+                yield self.message.number(kind, value)
+                continue
+            position, end = value
+            while position < end:
+                number, position = self.message.varint(position, end)
+                yield number

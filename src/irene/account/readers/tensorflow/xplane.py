@@ -15,8 +15,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from irene.account.readers.tensorflow.trace_bytes import trace_bytes
-from irene.account.readers.tensorflow.wire import BYTES, DOUBLE, Message, Span
+from irene.account.readers.tensorflow.wire import (
+    BYTES,
+    DOUBLE,
+    Message,
+    Record,
+    Span,
+    trace_bytes,
+)
 from irene.errors import FormatError
 
 __all__ = ["Line", "Plane", "XSpace", "read_xspace"]
@@ -173,62 +179,37 @@ def _start_ns(planes: list[Plane]) -> int | None:
 
 def _names(message: Message, span: Span) -> Plane:
     """A plane with all its names, but without its lines."""
-    plane = Plane(message)
-    stats_at: list[Span] = []
-    for number, kind, value in message.fields(*span):
-        if number == 3:
-            plane.lines_at.append(message.span(kind, value))
-        elif number == 2:
-            plane.name = message.text(kind, value)
-        elif number == 4:
-            key, name, spans = _entry(message, message.span(kind, value), 5)
-            plane.names[key] = name
-            if spans:
-                plane.name_stats_at[key] = spans
-        elif number == 5:
-            key, name, _ = _entry(message, message.span(kind, value), 0)
-            plane.stat_names[key] = name
-        elif number == 6:
-            stats_at.append(message.span(kind, value))
-    plane.stats = plane.read_stats(stats_at)
+    record = message.record(*span)
+    plane = Plane(message, record.text(2), lines_at=record.spans(3))
+    for entry in record.inside(4):
+        key, name, spans = _entry(entry)
+        plane.names[key] = name
+        if spans:
+            plane.name_stats_at[key] = spans
+    for entry in record.inside(5):
+        key, name, _ = _entry(entry)
+        plane.stat_names[key] = name
+    plane.stats = plane.read_stats(record.spans(6))
     return plane
 
 
-def _entry(message: Message, span: Span, stats: int) -> tuple[int, str, list[Span]]:
+def _entry(entry: Record) -> tuple[int, str, list[Span]]:
     """Number, name and stats of one entry of a table of names."""
-    key, name, found = 0, "", list[Span]()
-    for number, kind, value in message.fields(*span):
-        if number == 1:
-            key = message.number(kind, value)
-        elif number == 2:
-            for inner, inner_kind, part in message.fields(*message.span(kind, value)):
-                if inner == 1:
-                    key = message.number(inner_kind, part)
-                elif inner == 2:
-                    name = message.text(inner_kind, part)
-                elif inner == stats:
-                    found.append(message.span(inner_kind, part))
-    return key, name, found
+    key, name, stats = entry.number(1), "", list[Span]()
+    for value in entry.inside(2):
+        key = value.number(1, key)
+        name = value.text(2) or name
+        stats += value.spans(5)
+    return key, name, stats
 
 
 def _line(message: Message, span: Span, start_ns: int) -> Line:
-    number_of, name, shown, base_ns = 0, "", "", 0
-    events: list[Span] = []
-    for number, kind, value in message.fields(*span):
-        if number == 4 and isinstance(value, tuple):
-            events.append(value)
-        elif number == 1:
-            number_of = message.number(kind, value)
-        elif number == 2:
-            name = message.text(kind, value)
-        elif number == 11:
-            shown = message.text(kind, value)
-        elif number == 3:
-            base_ns = message.number(kind, value)
+    record = message.record(*span)
+    name, base_ns = record.text(2) or record.text(11), record.number(3)
     base_ns += start_ns if base_ns < UNIX_NS else 0
     if not 0 <= base_ns < LATEST_NS:
         raise FormatError(f"{message.source}: line {name!r} begins at {base_ns} ns")
-    columns = [_event(message, *event) for event in events]
+    columns = [_event(message, *event) for event in record.spans(4)]
     name_id, offset, length, stats = zip(*columns, strict=True) if columns else [()] * 4
     try:
         offset_ps = np.array(offset, dtype=np.int64)
@@ -237,8 +218,8 @@ def _line(message: Message, span: Span, start_ns: int) -> Line:
         text = f"{message.source}: times of line {name!r} are beyond 64 bits"
         raise FormatError(text) from error
     return Line(
-        number_of,
-        name or shown,
+        record.number(1),
+        name,
         list(name_id),
         base_ns + offset_ps // PS_PER_NS,
         base_ns + np.maximum(end_ps, offset_ps) // PS_PER_NS,
@@ -289,10 +270,6 @@ def _event(
 def _odd_event(
     message: Message, begin: int, end: int
 ) -> tuple[int, int, int, tuple[Span, ...]]:
-    values, stats = [0, 0, 0, 0], list[Span]()
-    for number, kind, value in message.fields(begin, end):
-        if number == 4:
-            stats.append(message.span(kind, value))
-        elif number in (1, 2, 3):
-            values[number] = message.number(kind, value)
-    return values[1], values[2], values[3], tuple(stats)
+    record = message.record(begin, end)
+    name, offset, length = (record.number(field) for field in (1, 2, 3))
+    return name, offset, length, tuple(record.spans(4))

@@ -1,19 +1,24 @@
 """Ops that a reader found, not yet events: pool threads and followers find their op.
 
 Readers of XPlane and of TensorFlow 1 timelines make these; `build` makes the events.
+
+An op may hand work to a pool of threads. The profiler writes three kinds of marks
+without a length: `Record` where a thread hands work out, `StartRegion` and `StopRegion`
+where another does it; a number links them. So the work of every pool thread belongs to
+the op that was running where it was recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from irene.account.events import CPU, Events, EventsBuilder
-from irene.account.readers.tensorflow.pool_threads import Handed, Region, owners
 
-__all__ = ["Op", "RecordedOps", "Step", "build"]
+__all__ = ["Handed", "Op", "RecordedOps", "Region", "Step", "build"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +90,9 @@ def build(trace: RecordedOps, notes: Iterable[str] = ()) -> Events:
         notes: What a reader should know.
     """
     ops = _following(sorted(trace.ops, key=lambda op: (op.start_ns, -op.end_ns)))
-    places = (
-        (op.lane, op.start_ns, op.end_ns, row)
-        for row, op in enumerate(ops)
-        if not op.is_mark and op.device == CPU
-    )
-    for region, row in owners(places, trace.handed, trace.regions):
-        source = ops[row]
+    for region, op in list(_owners(ops, trace)):
         begin, end, lane = region.start_ns, region.end_ns, region.lane
-        ops.append(replace(source, start_ns=begin, end_ns=end, lane=lane))
+        ops.append(replace(op, start_ns=begin, end_ns=end, lane=lane))
     steps = _step_of(ops, trace.steps)
     builder = EventsBuilder()
     for op, step in zip(ops, steps, strict=True):
@@ -146,3 +145,83 @@ def _step_of(ops: list[Op], steps: list[Step]) -> list[int]:
     inside = (index >= 0) & (at <= ends[np.maximum(index, 0)])
     found: list[int] = np.where(inside, index, -1).tolist()
     return found
+
+
+MOST_NESTED = 64
+"""How far back an op that still runs is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A moment at which a thread hands work out.
+
+    Attributes:
+        lane: The thread.
+        time_ns: When.
+    """
+
+    lane: str
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Work that a thread of a pool did.
+
+    Attributes:
+        lane: The thread.
+        start_ns: Begin.
+        end_ns: End.
+        number: Links it to where it was handed out.
+    """
+
+    lane: str
+    start_ns: int
+    end_ns: int
+    number: int
+
+
+class _Running:
+    """What runs on a thread at a moment; made in the order of the begins."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ops: list[tuple[int, Op]] = []
+
+    def add(self, start_ns: int, end_ns: int, op: Op) -> None:
+        """Append something that begins no earlier than those before."""
+        self._starts.append(start_ns)
+        self._ops.append((end_ns, op))
+
+    def at(self, time_ns: int) -> tuple[int, Op] | None:
+        """Begin and op of the innermost at a moment, None if nothing runs."""
+        last = bisect_right(self._starts, time_ns) - 1
+        for index in range(last, max(-1, last - MOST_NESTED), -1):
+            end_ns, op = self._ops[index]
+            if end_ns >= time_ns:
+                return self._starts[index], op
+        return None
+
+
+def _owners(ops: list[Op], trace: RecordedOps) -> Iterator[tuple[Region, Op]]:
+    """The regions that belong to an op; the work of a region may be handed on."""
+    lanes: dict[str, _Running] = {}
+    for op in sorted(ops, key=lambda op: (op.start_ns, op.end_ns)):
+        if not op.is_mark and op.device == CPU:
+            lanes.setdefault(op.lane, _Running()).add(op.start_ns, op.end_ns, op)
+    pools: dict[str, _Running] = {}
+    for region in sorted(trace.regions, key=lambda region: region.start_ns):
+        source = trace.handed.get(region.number)
+        if source is None or region.number < 0:
+            continue  # a damaged trace: it is not said whose work this is
+        found = [
+            running.at(source.time_ns)
+            for running in (lanes.get(source.lane), pools.get(source.lane))
+            if running is not None
+        ]
+        known = [each for each in found if each is not None]
+        if known:
+            _, op = max(known, key=lambda each: each[0])
+            pool = pools.setdefault(region.lane, _Running())
+            pool.add(region.start_ns, region.end_ns, op)
+            yield region, op
