@@ -14,7 +14,6 @@ def test_strings_are_numbered_as_they_appear() -> None:
     assert column.codes.tolist() == [0, 1, 0]
     assert column.names == ("b", "a")
     assert column[2] == "b"
-    assert column.take([1]).codes.tolist() == [1]
 
 
 def test_events_of_one_thread_nest_and_those_of_others_do_not() -> None:

@@ -29,7 +29,6 @@ def test_a_silence_is_a_gap_for_power_and_not_for_a_counter() -> None:
     times = np.array([0, 1, 2, 3, 20, 21]) * S
     power = PowerSeries.from_power("log", times, np.full(6, 10.0))
     assert power.window_j(0, 21 * S) == pytest.approx(40.0)
-    assert power.window_s(0, 21 * S) == pytest.approx(4.0)
     counter = PowerSeries.from_counter("counter", times, times / S * 10.0)
     assert counter.window_j(0, 21 * S) == pytest.approx(210.0)
 

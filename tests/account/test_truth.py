@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from irene.account import Events, EventsBuilder, Ledger, PowerSeries, attribute
-from irene.account.align.power import process_share
 from tests.account.simulated import BEGIN_NS, MS, Machine, Op
 
 
@@ -184,10 +183,8 @@ def test_a_process_on_n_cpus_is_not_charged_n_sockets() -> None:
     reads = np.arange(0, 101) * 10 * MS
     socket_j = np.cumsum(np.full(101, 0.5))  # 50 W
     # Eight CPUs busy for this process alone, and nobody else.
-    ticks = np.arange(101) * 8.0
-    share = process_share(ticks, ticks)
     series = PowerSeries.from_counter(
-        "rapl", BEGIN_NS + reads, socket_j, device="cpu", share=share
+        "rapl", BEGIN_NS + reads, socket_j, device="cpu", share=np.ones(100)
     )
     builder = EventsBuilder()
     for thread in range(8):
@@ -204,7 +201,7 @@ def test_half_of_the_machine_is_charged_half_and_the_rest_is_a_row() -> None:
         BEGIN_NS + reads,
         np.cumsum(np.full(101, 0.5)),
         device="cpu",
-        share=process_share(np.arange(101) * 4.0, np.arange(101) * 8.0),
+        share=np.full(100, 0.5),
     )
     builder = EventsBuilder()
     builder.add("op", BEGIN_NS, BEGIN_NS + 1000 * MS)
@@ -214,15 +211,6 @@ def test_half_of_the_machine_is_charged_half_and_the_rest_is_a_row() -> None:
     assert other.name == "other processes"
     assert other.energy is not None
     assert other.energy.joules == pytest.approx(25.0)
-
-
-def test_a_share_is_told_for_more_than_a_tick() -> None:
-    # Samples of 4 ms and ticks of 10 ms: most samples see no tick at all.
-    at_ms = np.arange(0, 2001, 4)
-    active = np.floor(at_ms / 10.0) * 2
-    process = np.floor(at_ms / 10.0)
-    share = process_share(process, active)
-    assert share == pytest.approx(np.full(len(share), 0.5), abs=0.05)
 
 
 # Nested ops -------------------------------------------------------------------

@@ -5,7 +5,7 @@ The package is also the function that records: `with irene.account(model) as led
 - `live`: `record` and scripts, for programs that run; `callbacks`: for trainers.
 - `events`: `Events`, what ran, as columns; `EventsBuilder` collects them.
 - `nesting`: which event is inside which, and the time that is its own.
-- `power`: `PowerSeries`, the power of a device, piece by piece; shares of a process.
+- `power`: `PowerSeries`, the power of a device, piece by piece.
 - `alignment`: exact energy of every event from one series.
 - `attribution`: `attribute`, all series together, checked to the last joule.
 - `ledger`: `Ledger` and its views; `rows`, `grouping`, `scopes`, `timeline`: parts.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from irene._callable import make_callable
 from irene.account.align.attribution import ConservationError, Split, attribute
-from irene.account.align.power import PowerSeries, process_share
+from irene.account.align.power import PowerSeries
 from irene.account.events import PHASES, Coded, Events, EventsBuilder
 from irene.account.ledger.ledger import Ledger
 from irene.account.ledger.rows import ChannelAccount, ModuleRow, RestRow, Row, Spread
@@ -49,7 +49,6 @@ __all__ = [
     "Spread",
     "attribute",
     "merge_folder",
-    "process_share",
     "record",
 ]
 

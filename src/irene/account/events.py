@@ -11,16 +11,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from irene.account.align.nesting import nest
+from irene.account.arrays import Bools, Floats, Ints
 from irene.errors import FormatError
 
 __all__ = ["CPU", "PHASES", "PYTHON", "WEIGHTS", "Coded", "Events", "EventsBuilder"]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 PHASES = ("forward", "backward", "optimizer", "loss", "data", "other")
 CPU = "cpu"
@@ -49,10 +46,6 @@ class Coded:
         index: dict[str, int] = {}
         codes = [index.setdefault(text, len(index)) for text in strings]
         return cls(np.array(codes, dtype=np.int64), tuple(index))
-
-    def take(self, rows: Any) -> Coded:
-        """The column of some events."""
-        return Coded(self.codes[rows], self.names)
 
     def __getitem__(self, row: int) -> str:
         """The string of one event."""
@@ -134,14 +127,6 @@ class Events:
         if not len(self):
             return (0, 0)
         return int(self.start_ns.min()), int(self.end_ns.max())
-
-    def moved(self, offset_ns: int) -> Events:
-        """The same events on a clock that is `offset_ns` ahead."""
-        return replace(
-            self,
-            start_ns=self.start_ns + offset_ns,
-            end_ns=self.end_ns + offset_ns,
-        )
 
     def noted(self, *notes: str) -> Events:
         """The same events with more notes."""

@@ -13,17 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
 from irene.account.align.sharpening import sharpen
+from irene.account.arrays import Bools, Floats, Ints
 
 __all__ = ["Aligned", "align", "clipped"]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 BLOCK = 4096
 PAIRS_AT_ONCE = 2_000_000

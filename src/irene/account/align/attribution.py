@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from irene.account.align.alignment import Aligned, align, clipped
 from irene.account.align.nesting import Segments, own_segments
 from irene.account.align.power import PowerSeries
+from irene.account.arrays import Bools, Ints
 from irene.account.events import CPU, Events
 from irene.account.ledger.ledger import Ledger
 from irene.account.ledger.rows import ChannelAccount
@@ -26,8 +26,6 @@ __all__ = [
     "split_weights",
 ]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 Split = Literal["equal", "flops", "threads", "sm"]
 TOLERANCE = 1e-9
@@ -109,7 +107,7 @@ class _Totals:
         self,
         series: PowerSeries,
         aligned: Aligned,
-        rows: npt.NDArray[np.bool_],
+        rows: Bools,
         window: tuple[int, int],
     ) -> None:
         self.accounts.append(_checked(series, aligned, window))
@@ -153,15 +151,15 @@ def _checked(
     return account
 
 
-def _charged(events: Events, device: str) -> npt.NDArray[np.bool_]:
+def _charged(events: Events, device: str) -> Bools:
     """Events that a channel of a device charges."""
     if not device:
         return np.ones(len(events), dtype=np.bool_)
-    found: npt.NDArray[np.bool_] = _codes_where(events, device)[events.device.codes]
+    found: Bools = _codes_where(events, device)[events.device.codes]
     return found
 
 
-def _codes_where(events: Events, device: str) -> npt.NDArray[np.bool_]:
+def _codes_where(events: Events, device: str) -> Bools:
     return np.array([name == device for name in events.device.names], dtype=np.bool_)
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+
+from irene.account.arrays import Bools, Ints
 
 __all__ = ["Nesting", "Segments", "nest", "own_segments"]
 
-Ints = npt.NDArray[np.int64]
 
 ROUNDING_NS = 2_000
 """Overlaps of neighbours up to this come from times in whole microseconds."""
@@ -65,7 +65,7 @@ class Segments:
         """Number of segments."""
         return len(self.start_ns)
 
-    def of(self, rows: npt.NDArray[np.bool_]) -> Segments:
+    def of(self, rows: Bools) -> Segments:
         """Segments of the events that are true in `rows`."""
         keep = rows[self.owner]
         return Segments(self.start_ns[keep], self.end_ns[keep], self.owner[keep])

@@ -12,20 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.account.arrays import Floats, Ints
 from irene.energy import Source
 from irene.errors import FormatError, UsageError
 from irene.meters.sampling.totals import GAP_PERIODS, SHORTEST_GAP_S
 
-__all__ = ["Between", "PowerSeries", "checked_times", "process_share"]
+__all__ = ["Between", "PowerSeries", "checked_times"]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 Between = Literal["linear", "step"]
-FEWEST_TICKS = 10.0
-"""A share of CPU time is told for at least this many ticks of the kernel's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +121,6 @@ class PowerSeries:
         end = np.where(known, watts[1:] if between == "linear" else watts[:-1], np.nan)
         return cls(name, times, begin, end, **facts)  # type: ignore[arg-type]
 
-    def with_idle(self, idle_w: float | None) -> PowerSeries:
-        """The same series with a known idle power."""
-        return replace(self, idle_w=idle_w)
-
     def moved(self, offset_ns: int) -> PowerSeries:
         """The same series on a clock that is `offset_ns` ahead."""
         return replace(self, time_ns=self.time_ns + offset_ns)
@@ -142,16 +134,15 @@ class PowerSeries:
 
     def window_j(self, begin_ns: int, end_ns: int) -> float:
         """All energy that is known in a window, J."""
-        begin, width = self._pieces(begin_ns, end_ns)
+        begin, end = (
+            np.clip(edge, begin_ns, end_ns)
+            for edge in (self.time_ns[:-1], self.time_ns[1:])
+        )
+        width = (end - begin).astype(np.float64)
         line = np.diff(self.time_ns).astype(np.float64)
         middle = (begin - self.time_ns[:-1]) + 0.5 * width
         watts = self.begin_w + (self.end_w - self.begin_w) * middle / line
         return float(np.nansum(watts * width)) * 1e-9
-
-    def window_s(self, begin_ns: int, end_ns: int) -> float:
-        """Seconds of a window for which power is known."""
-        _, width = self._pieces(begin_ns, end_ns)
-        return float(width[np.isfinite(self.begin_w)].sum()) * 1e-9
 
     def spacing_s(self, at_ns: Ints) -> Floats:
         """What the sensor resolves at given moments: its step or the sample spacing."""
@@ -162,12 +153,6 @@ class PowerSeries:
         steps_s = np.diff(self.time_ns) * 1e-9
         found: Floats = steps_s[np.clip(place, 0, last)]
         return np.maximum(found, self.resolution_s)
-
-    def _pieces(self, begin_ns: int, end_ns: int) -> tuple[Ints, Floats]:
-        """Begin and length of every stretch inside a window, ns."""
-        begin = np.clip(self.time_ns[:-1], begin_ns, end_ns)
-        end = np.clip(self.time_ns[1:], begin_ns, end_ns)
-        return begin, (end - begin).astype(np.float64)
 
 
 def checked_times(time_ns: Ints, name: str) -> Ints:
@@ -187,25 +172,3 @@ def checked_times(time_ns: Ints, name: str) -> Ints:
             f"({int(steps[where - 1]) * 1e-9:+.6f} s)"
         )
     return times
-
-
-def process_share(process_ticks: Floats, active_ticks: Floats) -> Floats:
-    """Share of a socket's energy that is a process's, between samples.
-
-    It is the process's CPU time over all CPUs of the socket, divided by the time that
-    these CPUs were active for anybody: at most 1, however many CPUs it keeps busy. The
-    kernel counts in ticks of 10 ms, so a share is told for stretches of ten ticks.
-
-    Args:
-        process_ticks: CPU time of the process on that socket up to each sample.
-        active_ticks: CPU time of everybody on it, not idle, up to each sample.
-    """
-    process, active = (np.asarray(x, np.float64) for x in (process_ticks, active_ticks))
-    stretch = np.floor((active[:-1] - active[0]) / FEWEST_TICKS).astype(np.int64)
-    stretch = np.unique(np.maximum(stretch, 0), return_inverse=True)[1]
-    own = np.bincount(stretch, np.diff(process))
-    everybody = np.bincount(stretch, np.diff(active))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = np.where(everybody > 0, own / everybody, 0.0)
-    found: Floats = np.clip(share, 0.0, 1.0)[stretch]
-    return found

@@ -12,15 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from irene.account.align.power import PowerSeries
+from irene.account.arrays import Bools, Floats, Ints
 
 __all__ = ["sharpen"]
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 def sharpen(

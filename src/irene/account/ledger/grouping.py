@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from irene.account.align.nesting import Segments
+from irene.account.arrays import Bools, Floats, Ints
 from irene.account.ledger.rows import Row, Spread
 from irene.energy import Energy
 from irene.errors import LimitError
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from irene.account.ledger.ledger import Ledger
 
 __all__ = ["Groups", "covered_s", "distinct_ops", "grouped", "summed"]
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ class Groups:
     runs: Ints
     resolution_s: Floats
     step_j: Floats
-    is_estimated: npt.NDArray[np.bool_]
+    is_estimated: Bools
 
     def energy(self, ledger: Ledger, group: int) -> Energy | None:
         """Energy of a group; None if no power is known for any of its time."""

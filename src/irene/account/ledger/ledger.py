@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
+from irene.account.arrays import Bools, Floats, Ints
 from irene.account.events import Coded, Events
 from irene.account.ledger.grouping import distinct_ops, grouped, summed
 from irene.account.ledger.rows import NO_POWER, ChannelAccount, ModuleRow, RestRow, Row
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Ledger"]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 LAYER = re.compile(r"((\w+_)?(layer|block|stage)_?)?\d+")
 
 

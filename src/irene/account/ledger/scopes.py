@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.account.arrays import Floats, Ints
 from irene.account.events import PHASES
 from irene.account.ledger.grouping import Groups, grouped, summed
 from irene.account.ledger.rows import ModuleRow, Row
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["WHOLE", "ScopeTree", "merged"]
 
-Ints = npt.NDArray[np.int64]
 WHOLE = "(whole program)"
 NUMBER = re.compile(r"\d+")
 
@@ -66,15 +65,9 @@ class ScopeTree:
         """Number of nodes."""
         return len(self.paths)
 
-    def node(self, path: str) -> int | None:
-        """Node of a path, None if nothing ran for it."""
-        return self._index.get(path)
-
     @cached_property
     def event_node(self) -> Ints:
         """Node of every event."""
-        if not len(self.node_of):
-            return np.zeros(0, np.int64)
         return self.node_of[self.ledger.events.scope.codes]
 
     @cached_property
@@ -164,7 +157,7 @@ class ScopeTree:
         return node == 0 or int(self.groups(node).count[node]) > 0
 
     @cached_property
-    def phase_j(self) -> npt.NDArray[np.float64]:
+    def phase_j(self) -> Floats:
         """Nodes × phases: energy of every node with all that is below it, J."""
         events, size = self.ledger.events, len(PHASES)
         names = [PHASES.index(name) for name in events.phase.names]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+
+from irene.account.arrays import Floats
 
 if TYPE_CHECKING:
     from irene.account.align.power import PowerSeries
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Curve", "Stretch", "Timeline", "compact", "timeline"]
 
-Floats = npt.NDArray[np.float64]
 
 COMPACT_DEPTH = 2
 COMPACT_POINTS = 600

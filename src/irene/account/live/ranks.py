@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from irene.account.align.attribution import Split
+from irene.account.arrays import Floats, Ints
 from irene.account.events import PHASES, Coded, Events
 from irene.account.ledger.ledger import Ledger
 from irene.account.readers.recorded_power import SampledPower
@@ -230,9 +230,6 @@ def _kept(arrays: dict[str, Any]) -> KeptEvents:
     return KeptEvents(events, (begin_ns, end_ns), **facts)
 
 
-Ints = npt.NDArray[np.int64]
-
-
 def merge_folder(
     folder: str | Path, *, split: Split = "equal", idle_w: float | None = None
 ) -> Ledger:
@@ -357,7 +354,7 @@ def _steps(events: Events, labels: Sequence[str]) -> Ints:
     return own[events.step]
 
 
-def _weights(parts: Sequence[Events]) -> dict[str, npt.NDArray[np.float64]]:
+def _weights(parts: Sequence[Events]) -> dict[str, Floats]:
     keys = dict.fromkeys(key for part in parts for key in part.weights)
     return {
         key: np.concatenate(

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from irene.account.align.attribution import Split, attribute
 from irene.account.align.power import PowerSeries
+from irene.account.arrays import Floats, Ints
 from irene.account.events import CPU, Events
 from irene.account.ledger.ledger import Ledger
 from irene.errors import FormatError, UsageError
@@ -19,7 +19,6 @@ from irene.meters.sampling.recording import Recording
 
 __all__ = ["SampledPower", "at_least_two", "power_of_recording", "with_idle"]
 
-Floats = npt.NDArray[np.float64]
 
 PROCESS_CPU, MACHINE_CPU = "proc:process_cpu", "proc:cpu"
 
@@ -72,7 +71,6 @@ def power_of_recording(
     recording: Recording,
     idle_w: float | Mapping[str, float] | None = None,
     *,
-    share: Floats | None = None,
     cpus: int | None = None,
 ) -> tuple[PowerSeries, ...]:
     """Every channel of a recording that counts.
@@ -81,16 +79,15 @@ def power_of_recording(
         recording: Samples of any meters.
         idle_w: Power while nothing runs, W, if there is one channel, or by the names of
             channels; None unknown.
-        share: Share of the process in the energy of CPUs between samples.
-        cpus: Number of CPUs, to find that share in the recording itself.
+        cpus: Number of CPUs; with the load of the process in the recording, only its
+            share of their energy counts.
 
     Raises:
         UsageError: No channel gives energy, or the load of the process is missing.
         FormatError: The clock was set back meanwhile.
     """
     at_least_two(len(recording), "the recording")
-    if share is None and cpus:
-        share = _recorded_share(recording, cpus)
+    share = _recorded_share(recording, cpus) if cpus else None
     times = recording.epoch_ns(recording.time_ns)
     _refuse_overlap(times)
     series = tuple(
@@ -132,7 +129,7 @@ def at_least_two(samples: int, name: str) -> None:
         raise UsageError(f"{name} has {samples} samples; energy needs at least two")
 
 
-def _refuse_overlap(times: npt.NDArray[np.int64]) -> None:
+def _refuse_overlap(times: Ints) -> None:
     """Refuse a clock that was set back: the same moment would be there twice."""
     steps = np.diff(times)
     if steps.min() > 0:
@@ -147,7 +144,7 @@ def _refuse_overlap(times: npt.NDArray[np.int64]) -> None:
 def _channel_series(
     recording: Recording,
     column: int,
-    times: npt.NDArray[np.int64],
+    times: Ints,
     share: Floats | None,
 ) -> PowerSeries:
     channel = recording.channels[column]

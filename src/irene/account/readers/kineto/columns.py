@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from irene.account.arrays import Floats, Ints
 
 __all__ = [
     "ANNOTATION",
@@ -23,8 +24,6 @@ __all__ = [
     "collect",
 ]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 OP = 0
 ANNOTATION = 1

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from irene.account.align.nesting import nest
+from irene.account.arrays import Bools, Ints
 from irene.account.readers.kineto.columns import KERNEL, OP, RUNTIME, Columns
 
 __all__ = ["KernelLinks", "forward_of", "link_kernels", "nearest"]
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 ROUNDING_NS = 1_000
 """Old traces are in whole microseconds: a launch may seem to begin as its op ends."""

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.account.arrays import Bools, Ints
 from irene.account.events import PHASES
 from irene.account.readers.kineto.columns import (
     ANNOTATION,
@@ -20,8 +20,6 @@ from irene.account.readers.kineto.links import forward_of, nearest
 
 __all__ = ["MARK", "STEP", "Places", "place"]
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 MARK = "mod:"
 STEP = "ProfilerStep#"

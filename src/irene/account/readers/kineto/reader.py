@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from irene.account.align.nesting import Nesting, nest
+from irene.account.arrays import Bools, Floats, Ints
 from irene.account.events import CPU, PHASES, PYTHON, Coded, Events
 from irene.account.readers.kineto.columns import (
     ANNOTATION,
@@ -28,8 +28,6 @@ from irene.errors import FormatError
 
 __all__ = ["KinetoTrace", "Linking", "read_kineto"]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 YEAR_2001_US = 1e15
 """Times before are not since 1970 but need a base."""
@@ -233,10 +231,10 @@ def _events(
     )
 
 
-def _is_mark(columns: Columns, rows: Ints) -> npt.NDArray[np.bool_]:
+def _is_mark(columns: Columns, rows: Ints) -> Bools:
     """Annotations, and our own marks of modules, which the profiler takes for ops."""
     named = np.array([name.startswith(MARK) for name in columns.names], np.bool_)
-    marks: npt.NDArray[np.bool_] = np.isin(columns.kind[rows], (ANNOTATION, MODULE))
+    marks: Bools = np.isin(columns.kind[rows], (ANNOTATION, MODULE))
     return marks | named[columns.name[rows]]
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.account.arrays import Ints
 from irene.account.readers.tensorflow.wire import (
     BYTES,
     DOUBLE,
@@ -27,7 +27,6 @@ from irene.errors import FormatError
 
 __all__ = ["Line", "Plane", "XSpace", "read_xspace"]
 
-Ints = npt.NDArray[np.int64]
 Value = int | float | str | bytes
 
 ENVIRONMENT = "Task Environment"

@@ -1,0 +1,10 @@
+"""Columns: the array types that events, power and ledgers are made of."""
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Bools", "Floats", "Ints"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
