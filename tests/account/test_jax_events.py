@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from irene.account.events import Events
-from irene.account.readers.formats import read_events, sniff
+from irene.account.readers.recorded import read_trace, sniff
 from irene.account.readers.tensorflow.hlo import (
     METADATA,
     HloNames,
@@ -56,7 +56,7 @@ def check_step(events: Events) -> None:
 
 def test_every_instruction_of_a_recorded_step_is_placed() -> None:
     assert sniff(TRACE) == "xplane"
-    check_step(read_events(TRACE))
+    check_step(read_trace(TRACE).events)
 
 
 def test_the_text_of_the_module_tells_what_the_trace_itself_does() -> None:
@@ -64,7 +64,7 @@ def test_the_text_of_the_module_tells_what_the_trace_itself_does() -> None:
     bare = replace(found, planes=tuple(p for p in found.planes if p.name != METADATA))
     names = HloNames()
     names.add(read_hlo_text(TEXT))
-    told, known = jax_events(bare, names), read_events(TRACE)
+    told, known = jax_events(bare, names), read_trace(TRACE).events
     check_step(told)
     for column in ("scope", "phase", "op"):
         one, other = getattr(told, column), getattr(known, column)
@@ -134,7 +134,7 @@ def test_kernels_of_a_gpu_are_placed(tmp_path: Path) -> None:
     gpu = MadePlane("/device:GPU:0", {"Stream #7": [("sgemm", 10, 5, facts)]})
     path = tmp_path / "t.xplane.pb"
     path.write_bytes(space(gpu, environment()))
-    events = read_events(path, [tmp_path / "f.txt"])
+    events = read_trace(path, [tmp_path / "f.txt"]).events
     assert (events.device[0], events.scope[0], events.op[0]) == ("cuda:0", "a", "dot")
 
 
@@ -167,4 +167,4 @@ def test_a_damaged_program_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.xplane.pb"
     path.write_bytes(data[:at] + b"\xff" * 64 + data[at + 64 :])
     with pytest.raises(FormatError, match=r"t\.xplane\.pb"):
-        read_events(path)
+        read_trace(path)

@@ -19,7 +19,7 @@ import pytest
 from irene.account.align.attribution import attribute
 from irene.account.align.power import PowerSeries
 from irene.account.events import Events
-from irene.account.readers.formats import read_events
+from irene.account.readers.recorded import read_trace
 from irene.account.readers.tensorflow.name_scopes import NameScopes
 from irene.account.readers.tensorflow.xplane import read_xspace
 from irene.errors import FormatError, MissingExtraError
@@ -74,7 +74,7 @@ def check_every_op_is_placed(events: Events, optimizer: str) -> None:
 
 
 def test_every_op_of_a_recorded_training_step_is_placed() -> None:
-    events = read_events(RECORDED / "keras_fit.xplane.pb.gz")
+    events = read_trace(RECORDED / "keras_fit.xplane.pb.gz").events
     check_every_op_is_placed(events, "adam_w")
     assert events.notes == ()
     assert events.steps == ("step 0", "step 1")
@@ -84,14 +84,14 @@ def test_every_op_of_a_recorded_training_step_is_placed() -> None:
 
 
 def test_the_sums_of_gradients_belong_to_the_layer_they_come_from() -> None:
-    events = read_events(RECORDED / "keras_fit.xplane.pb.gz")
+    events = read_trace(RECORDED / "keras_fit.xplane.pb.gz").events
     sums = [row for row in ops(events) if "/AddN" in events.name[row]]
     assert {events.phase[row] for row in sums} == {"backward"}
     assert all(events.scope[row].startswith("transformer.layer_") for row in sums)
 
 
 def test_work_of_pool_threads_belongs_to_the_op_that_handed_it_out() -> None:
-    events = read_events(RECORDED / "keras_fit.xplane.pb.gz")
+    events = read_trace(RECORDED / "keras_fit.xplane.pb.gz").events
     pool = [row for row in ops(events) if "Eigen" in events.lane[row]]
     assert len(pool) > 50
     for row in pool:
@@ -104,13 +104,13 @@ def test_work_of_pool_threads_belongs_to_the_op_that_handed_it_out() -> None:
 def test_times_are_those_of_the_profile() -> None:
     path = RECORDED / "keras_fit.xplane.pb.gz"
     (environment,) = read_xspace(path).named("Task Environment")
-    begin, end = read_events(path).span_ns
+    begin, end = read_trace(path).events.span_ns
     stats = environment.stats
     assert stats["profile_start_time"] <= begin < end <= stats["profile_stop_time"]
 
 
 def test_a_layer_called_twice_is_one_module_and_names_of_keras_are_kept() -> None:
-    events = read_events(RECORDED / "keras_shared.xplane.pb.gz")
+    events = read_trace(RECORDED / "keras_shared.xplane.pb.gz").events
     forward = scopes(events, "forward") - {""}
     block = {f"functional.shared{part}" for part in BLOCK}
     named = ("embedding", "dense", "dense_1", "dense_2", "global_average_pooling1d")
@@ -130,7 +130,7 @@ def test_a_layer_called_twice_is_one_module_and_names_of_keras_are_kept() -> Non
 
 
 def test_compiled_instructions_have_the_layer_of_the_op_they_were_made_from() -> None:
-    events = read_events(RECORDED / "keras_compiled.xplane.pb.gz")
+    events = read_trace(RECORDED / "keras_compiled.xplane.pb.gz").events
     only = {layer for layer in LAYERS if "layer_1" not in layer}
     assert scopes(events, "forward") <= only | {""}
     assert only - scopes(events, "forward") - scopes(events, "backward") == set()
@@ -168,7 +168,7 @@ def test_the_names_of_keras_2_have_no_number_too_many() -> None:
 def read_made(folder: Path, *planes: MadePlane) -> Events:
     path = folder / "made.xplane.pb"
     path.write_bytes(space(*planes, environment()))
-    return read_events(path)
+    return read_trace(path).events
 
 
 def test_kernels_are_on_their_gpu_and_stream(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_trace_without_ops_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_recorded_step_and_power_make_a_ledger() -> None:
-    events = read_events(RECORDED / "keras_fit.xplane.pb.gz")
+    events = read_trace(RECORDED / "keras_fit.xplane.pb.gz").events
     begin, end = events.span_ns
     times = np.linspace(begin - 1000, end + 1000, 50).astype(np.int64)
     power = PowerSeries.from_power("made", times, np.full(50, 20.0), device="cpu")
@@ -266,7 +266,7 @@ live_group = pytest.mark.xdist_group("tensorflow")
 
 @live_group
 def test_every_op_of_a_live_training_step_is_placed(live: Path) -> None:
-    check_every_op_is_placed(read_events(live / "fit.xplane.pb"), "adam")
+    check_every_op_is_placed(read_trace(live / "fit.xplane.pb").events, "adam")
 
 
 @live_group

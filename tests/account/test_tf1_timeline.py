@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from irene.account.events import Events
-from irene.account.readers.formats import has_clock, read_events, sniff
+from irene.account.readers.recorded import read_trace, sniff
 from irene.account.readers.tensorflow.tf1_timeline import timeline_events
 from irene.errors import FormatError
 
@@ -48,7 +48,7 @@ def op(
 
 
 def test_every_op_of_a_recorded_step_is_placed() -> None:
-    events = read_events(TIMELINE)
+    events = read_trace(TIMELINE).events
     assert scopes(events, "forward") == MODULES
     assert scopes(events, "backward") <= MODULES | {"loss"}
     assert scopes(events, "loss") == {"loss"}
@@ -61,7 +61,7 @@ def test_every_op_of_a_recorded_step_is_placed() -> None:
 
 
 def test_an_optimizer_updates_the_weights_of_a_module() -> None:
-    updated = scopes(read_events(TIMELINE), "optimizer")
+    updated = scopes(read_trace(TIMELINE).events, "optimizer")
     weights = {
         name for name in MODULES if name.rpartition(".")[2] in ("dense", "query")
     }
@@ -70,11 +70,11 @@ def test_an_optimizer_updates_the_weights_of_a_module() -> None:
 
 
 def test_times_are_since_1970() -> None:
-    events = read_events(TIMELINE)
+    events = read_trace(TIMELINE).events
     data = json.loads(gzip.decompress(TIMELINE.read_bytes()))
     first = min(r["ts"] for r in data["traceEvents"] if r["ph"] == "X")
     assert events.span_ns[0] == first * 1000
-    assert has_clock(events)
+    assert read_trace(TIMELINE).has_clock
     assert events.notes == ()
 
 
@@ -83,9 +83,9 @@ def test_a_plain_file_reads_the_same(tmp_path: Path) -> None:
     with gzip.open(TIMELINE) as packed, plain.open("wb") as file:
         shutil.copyfileobj(packed, file)
     assert sniff(plain) == "tf1-timeline"
-    events = read_events(plain)
+    events = read_trace(plain).events
     assert events.steps == ("step 42",)
-    assert (events.start_ns == read_events(TIMELINE).start_ns).all()
+    assert (events.start_ns == read_trace(TIMELINE).events.start_ns).all()
 
 
 def test_the_gradient_of_an_op_belongs_to_its_module() -> None:
@@ -124,7 +124,6 @@ def test_kernels_count_once_and_launches_are_the_cpu_s() -> None:
 
 def test_a_clock_of_its_own_is_said() -> None:
     events = timeline(op("bert/dense/MatMul", ts=12.5))
-    assert not has_clock(events)
     assert "do not count from 1970" in events.notes[0]
 
 
@@ -153,4 +152,4 @@ def test_a_cut_file_is_refused(tmp_path: Path) -> None:
         path = tmp_path / name
         path.write_bytes(data)
         with pytest.raises(FormatError, match=name):
-            read_events(path)
+            read_trace(path)

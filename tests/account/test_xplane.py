@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from irene.account.readers.formats import read_events
+from irene.account.readers.recorded import read_trace
 from irene.account.readers.tensorflow.xplane import read_xspace
 from irene.errors import FormatError, IreneError, UsageError
 from tests.account.xplane_bytes import (
@@ -44,7 +44,7 @@ def written(folder: Path, data: bytes, name: str = "t.xplane.pb") -> Path:
 def is_read_or_refused(path: Path) -> bool:
     """Whether a file gives sound events, or an error that names it."""
     try:
-        events = read_events(path)
+        events = read_trace(path).events
     except IreneError as error:
         return path.name in str(error)
     return bool((events.end_ns >= events.start_ns).all())
@@ -76,7 +76,7 @@ def test_lines_that_count_from_1970_are_left_alone(tmp_path: Path) -> None:
 def test_a_trace_without_a_begin_says_so(tmp_path: Path) -> None:
     path = written(tmp_path, space(MadePlane("/host:CPU", {"python": EVENTS})))
     assert read_xspace(path).start_ns is None
-    (note,) = read_events(path).notes
+    (note,) = read_trace(path).events.notes
     assert "does not say when it began" in note
 
 

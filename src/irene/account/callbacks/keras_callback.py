@@ -24,7 +24,7 @@ from irene.account.live.ranks import Rank
 from irene.account.live.sampling import Sampling
 from irene.account.live.session import Wanted
 from irene.account.live.steps import Schedule
-from irene.account.readers.formats import read_events
+from irene.account.readers.recorded import read_trace
 from irene.errors import FormatError, MissingExtraError, UsageError
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class _KerasRun:
             power = self._sampling.stop()
             if not self._window_ns[1] or power is None:
                 raise UsageError(self._wanted.schedule.why_nothing(self._done))
-            events = read_events(_trace_in(self._folder / "record"))
+            events = read_trace(_trace_in(self._folder / "record")).events
             return power.ledger(
                 events, self._window_ns, self._wanted.split, self._wanted.idle_w
             )

@@ -1,28 +1,45 @@
-"""Inputs: a recorded trace and a recorded power log, whatever their formats."""
+"""Recorded files: a trace and a power log, whatever their formats."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from irene.account.align.power import PowerSeries
 from irene.account.events import Events
-from irene.account.readers.formats import has_clock, read_events, sniff
+from irene.account.readers.kineto import read_kineto
 from irene.account.readers.recorded_power import (
     at_least_two,
     power_of_recording,
     with_idle,
 )
+from irene.account.readers.tensorflow.hlo import HloNames, read_hlo_text
+from irene.account.readers.tensorflow.jax_events import is_jax, jax_events
+from irene.account.readers.tensorflow.tensorflow_events import tensorflow_events
+from irene.account.readers.tensorflow.tf1_timeline import read_timeline
+from irene.account.readers.tensorflow.wire import opening
+from irene.account.readers.tensorflow.xplane import read_xspace
 from irene.errors import FormatError, UsageError
+from irene.meters.logs.power_log import read_power_log
+from irene.meters.sampling.recording import read_recording
 
-__all__ = ["RecordedPower", "RecordedTrace", "read_power", "read_trace"]
+__all__ = ["RecordedPower", "RecordedTrace", "read_power", "read_trace", "sniff"]
 
 RECORDING_MAGIC = b'#{"schema"'
 UNKNOWN_ERROR = (
     "warning: the log does not say how exact its meter is, and intervals are without "
     "that error (--error-percent states it)"
 )
+Format = Literal["xplane", "tf1-timeline"]
+LOOKED_AT = 2**16
+TIMELINE_MARKS = (b'"Allocators"', b' Compute"')
+XPLANE_SUFFIXES = (".xplane.pb", ".xplane.pb.gz")
+XPLANE_BEGIN = b"\n"
+"""Key of a plane, the first field of every such file."""
+UNIX_NS = 10**17
+"""Times beyond this (1973) are since 1970, and not since some begin."""
 JSON_MAGICS = (b"{", b"[", b"\x1f\x8b")
 
 
@@ -62,15 +79,16 @@ def read_trace(path: str | Path, hlo: Sequence[str | Path] = ()) -> RecordedTrac
 
     Raises:
         UsageError: There is no such file.
-        FormatError: It is of no format that we read, or damaged.
+        FormatError: It is of no format that we read, cut off or broken, or has no ops.
     """
     path = Path(path)
     begin = _first_bytes(path).lstrip()
     if not begin:
         raise FormatError(f"{path} is empty")
-    if sniff(path) is not None:
-        events = read_events(path, [Path(text) for text in hlo])
-        return RecordedTrace(events, has_clock(events))
+    kind = sniff(path)
+    if kind is not None:
+        events = read_timeline(path) if kind == "tf1-timeline" else _xplane(path, hlo)
+        return RecordedTrace(events, events.span_ns[0] > UNIX_NS)
     if hlo:
         raise UsageError(f"--hlo is for traces of JAX; {path} is another one")
     if not begin.startswith(JSON_MAGICS):
@@ -78,10 +96,45 @@ def read_trace(path: str | Path, hlo: Sequence[str | Path] = ()) -> RecordedTrac
             f"{path} is no trace that we read: Kineto JSON of the PyTorch profiler, "
             "*.xplane.pb of TensorFlow or JAX, or timeline JSON of TensorFlow 1"
         )
-    from irene.account.readers.kineto import read_kineto
-
     trace = read_kineto(path)
     return RecordedTrace(trace.events, trace.has_clock)
+
+
+def sniff(path: Path) -> Format | None:
+    """What a file is, by its name and its first bytes; None for none of these.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UsageError: It cannot be opened.
+    """
+    begin = opening(path, LOOKED_AT)
+    if path.name.endswith(XPLANE_SUFFIXES):
+        return "xplane"
+    if begin.startswith(XPLANE_BEGIN) and (b"/host:" in begin or b"/device:" in begin):
+        return "xplane"
+    is_json = begin.lstrip()[:1] == b"{"
+    if is_json and any(mark in begin for mark in TIMELINE_MARKS):
+        return "tf1-timeline"
+    return None
+
+
+def _xplane(path: Path, hlo: Sequence[str | Path]) -> Events:
+    space = read_xspace(path)
+    if is_jax(space):
+        names = HloNames()
+        for text in hlo:
+            names.add(read_hlo_text(Path(text)))
+        events = jax_events(space, names)
+    else:
+        events = tensorflow_events(space)
+    if not len(events):
+        raise FormatError(
+            f"{path} has no ops: was a model run while it recorded, and for TensorFlow "
+            "with host_tracer_level=2 or above?"
+        )
+    return events
 
 
 def read_power(
@@ -134,8 +187,6 @@ def _first_bytes(path: Path) -> bytes:
 
 
 def _power_of_file(path: Path, cpus: int | None) -> RecordedPower:
-    from irene.meters.sampling.recording import read_recording
-
     recording = read_recording(path)
     notes = tuple(f"power: {note}" for note in recording.notes)
     return RecordedPower(power_of_recording(recording, cpus=cpus), notes)
@@ -144,8 +195,6 @@ def _power_of_file(path: Path, cpus: int | None) -> RecordedPower:
 def _power_of_log(
     path: Path, device: str, error_percent: float | None
 ) -> RecordedPower:
-    from irene.meters.logs.power_log import read_power_log
-
     if error_percent is not None and not 0 <= error_percent <= 100:
         raise UsageError(f"--error-percent must be 0 to 100, got {error_percent}")
     log = read_power_log(path)

@@ -27,7 +27,7 @@ from irene.account.readers.tensorflow.recorded_ops import Op, RecordedOps, Step,
 from irene.account.readers.tensorflow.wire import trace_bytes
 from irene.errors import FormatError
 
-__all__ = ["read_events", "timeline_events"]
+__all__ = ["read_timeline", "timeline_events"]
 
 COMPUTE = re.compile(r"device:(\w+):(\d+)(/stream:(\w+))? Compute$")
 GRADIENTS = re.compile(r"gradients(_\d+)?$")
@@ -43,7 +43,7 @@ UNIX_US = 10**14
 NO_CLOCK = "warning: the timeline's times do not count from 1970: they begin at {} µs"
 
 
-def read_events(path: Path) -> Events:
+def read_timeline(path: Path) -> Events:
     """Read a timeline of TensorFlow 1.
 
     Args:
