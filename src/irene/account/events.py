@@ -16,7 +16,16 @@ from irene.account.align.nesting import nest
 from irene.account.arrays import Bools, Floats, Ints
 from irene.errors import FormatError
 
-__all__ = ["CPU", "PHASES", "PYTHON", "WEIGHTS", "Coded", "Events", "EventsBuilder"]
+__all__ = [
+    "CPU",
+    "PHASES",
+    "PYTHON",
+    "WEIGHTS",
+    "Coded",
+    "Events",
+    "EventsBuilder",
+    "RecordedTrace",
+]
 
 
 PHASES = ("forward", "backward", "optimizer", "loss", "data", "other")
@@ -131,6 +140,19 @@ class Events:
     def noted(self, *notes: str) -> Events:
         """The same events with more notes."""
         return replace(self, notes=(*self.notes, *notes))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTrace:
+    """A trace that was read.
+
+    Attributes:
+        events: What ran.
+        has_clock: Whether its times are since 1970; if not, they need an offset.
+    """
+
+    events: Events
+    has_clock: bool
 
 
 class EventsBuilder:

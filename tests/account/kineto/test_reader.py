@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 
 from irene.account import Events
-from irene.account.readers.kineto import KinetoTrace, read_kineto
+from irene.account.events import RecordedTrace
+from irene.account.readers.kineto import read_kineto
+from irene.account.readers.kineto.linking import link_kernels
 from irene.errors import FormatError
+from tests.account.kineto.linked_parts import (
+    backward_s,
+    launched,
+    linked_trace,
+    only_annotated,
+)
 from tests.account.kineto.small_traces import BASE_NS, event, of_2022, today
 
 DATA = Path(os.environ.get("IRENE_DATA_DIR", "")) / "gpu-traces"
@@ -19,7 +27,7 @@ needs_data = pytest.mark.skipif(
 )
 
 
-def read(tmp_path: Path, document: dict) -> KinetoTrace:
+def read(tmp_path: Path, document: dict) -> RecordedTrace:
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(document))
     return read_kineto(path)
@@ -81,7 +89,8 @@ def test_a_gradient_is_accumulated_for_the_module_that_made_it(tmp_path: Path) -
     trace = read(tmp_path, today())
     name = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
     assert facts(trace.events, name)[1:3] == ("fc", "backward")
-    assert trace.linking.backward_s[0] == trace.linking.backward_s[1] > 0
+    all_s, linked_s = backward_s(linked_trace(tmp_path / "trace.json"))
+    assert all_s == linked_s > 0
 
 
 def test_the_last_forward_op_with_a_number_owns_it(tmp_path: Path) -> None:
@@ -127,8 +136,9 @@ def test_old_traces_are_linked_through_the_runtime_call(tmp_path: Path) -> None:
     assert facts(events, "add")[0] == "aten::add"
     fused = facts(events, "adam")
     assert fused == ("Optimizer.step#FusedAdam.step", "", "optimizer", "cuda:2")
-    assert trace.linking.kernels == (4, 3)
-    assert trace.linking.to_annotation == 1
+    linked = linked_trace(tmp_path / "trace.json")
+    assert launched(linked)[0] == (4, 3)
+    assert only_annotated(linked) == 1
     assert facts(events, "stray")[0] == "stray"
     assert any("1 of 4 kernels" in note for note in events.notes)
 
@@ -154,7 +164,6 @@ def test_modules_that_the_profiler_recorded_give_paths(tmp_path: Path) -> None:
         "baseTimeNanoseconds": BASE_NS,
     }
     trace = read(tmp_path, document)
-    assert trace.scope_from == "recorded modules"
     assert facts(trace.events, "aten::mm")[1] == "Bert_0.Layer_0"
     assert facts(trace.events, "aten::add")[1] == "Bert_0.Layer_1"
     assert len(trace.events) == 5
@@ -187,7 +196,7 @@ def test_identifiers_as_text_and_events_without_time(tmp_path: Path) -> None:
         event("cpu_op", "aten::odd", 5, -3),
     ]
     trace = read(tmp_path, document)
-    assert trace.linking.kernels == (3, 3)
+    assert launched(linked_trace(tmp_path / "trace.json"))[0] == (3, 3)
     assert any("2 events have no usable time" in note for note in trace.events.notes)
 
 
@@ -211,7 +220,7 @@ def test_a_trace_without_ops_is_refused(tmp_path: Path) -> None:
 
 @needs_data
 @pytest.mark.parametrize(
-    ("name", "kernels", "copies", "fills", "only_annotated"),
+    ("name", "kernels", "copies", "fills", "annotated"),
     [
         ("v100-resnet-2024", 4350, 1600, 145, 0),
         ("a100-2022", 8568, 228, 654, 48),
@@ -221,38 +230,29 @@ def test_a_trace_without_ops_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_everything_that_ran_on_a_gpu_is_linked(
-    name: str, kernels: int, copies: int, fills: int, only_annotated: int
+    name: str, kernels: int, copies: int, fills: int, annotated: int
 ) -> None:
-    linking = read_kineto(DATA / f"{name}.json.gz").linking
-    assert linking.kernels == (kernels, kernels)
-    assert linking.copies == (copies, copies)
-    assert linking.fills == (fills, fills)
-    assert linking.to_annotation == only_annotated
+    linked = linked_trace(DATA / f"{name}.json.gz")
+    counts = (kernels, copies, fills)
+    assert launched(linked) == [(count, count) for count in counts]
+    assert only_annotated(linked) == annotated
 
 
 @needs_data
 def test_both_ways_to_link_agree_on_a_trace_that_has_both() -> None:
-    from irene.account.readers.kineto.columns import collect
-    from irene.account.readers.kineto.links import link_kernels
-    from irene.account.readers.kineto.reader import _base_ns, _host_and_steps, _times
-    from irene.account.readers.kineto.stream import TraceFile
-
-    file = TraceFile(DATA / "v100-resnet-2024.json.gz")
-    columns = collect(file.events())
-    times = _times(columns, _base_ns(file.metadata, columns)[0])
-    host, _ = _host_and_steps(columns)
-    by_id = link_kernels(columns, *times, host)
+    linked = linked_trace(DATA / "v100-resnet-2024.json.gz")
+    columns, by_id = linked.columns, linked.links
     on_gpu = columns.kind >= 4
     columns.external[on_gpu] = columns.correlation[on_gpu]  # as in 2022
-    by_call = link_kernels(columns, *times, host)
-    assert by_id.by_external_id == by_call.by_correlation == 6095
+    by_call = link_kernels(columns, linked.start_ns, linked.end_ns, linked.host)
+    assert (by_id.by_external_id, by_call.by_external_id) == (6095, 0)
     assert by_id.host.tolist() == by_call.host.tolist()
 
 
 @needs_data
 def test_backward_is_linked_on_real_traces() -> None:
     for name in ("v100-resnet-2024", "a100-2022", "mi250-rocm6-2024"):
-        all_s, linked_s = read_kineto(DATA / f"{name}.json.gz").linking.backward_s
+        all_s, linked_s = backward_s(linked_trace(DATA / f"{name}.json.gz"))
         assert linked_s > 0.99 * all_s
 
 
@@ -290,7 +290,7 @@ def test_a_training_step_recorded_by_torch_itself(tmp_path: Path) -> None:
     assert {"forward", "backward", "optimizer"} <= {
         events.phase[i] for i in range(len(events))
     }
-    all_s, linked_s = trace.linking.backward_s
+    all_s, linked_s = backward_s(linked_trace(tmp_path / "trace.json"))
     assert linked_s > 0.99 * all_s
     scopes = {
         events.scope[i] for i in range(len(events)) if events.phase[i] == "backward"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from irene.account.align.power import PowerSeries
-from irene.account.events import Events
+from irene.account.events import Events, RecordedTrace
 from irene.account.readers.kineto import read_kineto
 from irene.account.readers.recorded_power import (
     at_least_two,
@@ -25,7 +25,7 @@ from irene.errors import FormatError, UsageError
 from irene.meters.logs.power_log import read_power_log
 from irene.meters.sampling.recording import read_recording
 
-__all__ = ["RecordedPower", "RecordedTrace", "read_power", "read_trace", "sniff"]
+__all__ = ["RecordedPower", "read_power", "read_trace", "sniff"]
 
 RECORDING_MAGIC = b'#{"schema"'
 UNKNOWN_ERROR = (
@@ -41,19 +41,6 @@ XPLANE_BEGIN = b"\n"
 UNIX_NS = 10**17
 """Times beyond this (1973) are since 1970, and not since some begin."""
 JSON_MAGICS = (b"{", b"[", b"\x1f\x8b")
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedTrace:
-    """A trace that was read.
-
-    Attributes:
-        events: What ran.
-        has_clock: Whether its times are since 1970.
-    """
-
-    events: Events
-    has_clock: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +83,7 @@ def read_trace(path: str | Path, hlo: Sequence[str | Path] = ()) -> RecordedTrac
             f"{path} is no trace that we read: Kineto JSON of the PyTorch profiler, "
             "*.xplane.pb of TensorFlow or JAX, or timeline JSON of TensorFlow 1"
         )
-    trace = read_kineto(path)
-    return RecordedTrace(trace.events, trace.has_clock)
+    return read_kineto(path)
 
 
 def sniff(path: Path) -> Format | None:
