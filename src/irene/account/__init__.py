@@ -4,20 +4,12 @@ The package is also the function that records: `with irene.account(model) as led
 
 - `live`: `record` and scripts, for programs that run; `callbacks`: for trainers.
 - `events`: `Events`, what ran, as columns; `EventsBuilder` collects them.
-- `nesting`: which event is inside which, and the time that is its own.
-- `power`: `PowerSeries`, the power of a device, piece by piece.
-- `alignment`: exact energy of every event from one series.
-- `attribution`: `attribute`, all series together, checked to the last joule.
-- `ledger`: `Ledger` and its views; `rows`, `grouping`, `scopes`, `timeline`: parts.
-- `ledger_tree`, `ledger_document`, `ledger_tables`, `ledger_page`, `ledger_pictures`,
-  `perfetto`: the ledger as tree, JSON, CSV and Parquet, page, charts and trace.
-- `inputs`: recorded traces and power; `recorded_power`: power of a recording;
-  `kineto`: traces of the PyTorch profiler.
-- `formats`: traces of TensorFlow and JAX: `tensorflow_events`, `jax_events` and
-  `tf1_timeline`, from `xplane`, `xplane_host`, `hlo`, `wire`, `trace_bytes`, with
-  `name_scopes`, `pool_threads` and `recorded_ops` to place what they find.
+- `align`: which event is inside which; `PowerSeries`, the power of a device; exact
+  energy of every event; `attribute`, all series together, checked to the last joule.
+- `ledger`: `Ledger` and its views, as tree, JSON, CSV, Parquet and Perfetto trace.
+- `readers`: recorded traces and power: Kineto, TensorFlow, JAX, TensorFlow 1.
 - `studies`: questions that take many ledgers; `irene study`.
-- `keras_callback`: `EnergyCallback`, a ledger of a Keras run; `keras_run`: its parts.
+- `arrays`: the types of columns.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -5,6 +5,12 @@ neighbours the same ops run and power is one straight line, so the energy of suc
 elementary interval is exact. It is split among the ops that run in it; an op's energy
 is the difference of a running sum between its end and its begin. An op is never charged
 for a nanosecond in which it does not run.
+
+A counter's sample in which one op ends and the next begins holds energy of both. Spread
+evenly, the cheap op would pay for the dear one. If both go on for a whole sample beside
+it, their powers are known from there, and the sample's energy is divided in proportion.
+Its sum stays what was measured. Samples of instantaneous power are left alone: what is
+between them is a straight line already.
 """
 
 from __future__ import annotations
@@ -16,11 +22,9 @@ import numpy as np
 
 from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
-from irene.account.align.sharpening import sharpen
 from irene.account.arrays import Bools, Floats, Ints
 
-__all__ = ["Aligned", "align", "clipped"]
-
+__all__ = ["Aligned", "align", "clipped", "sharpen"]
 
 BLOCK = 4096
 PAIRS_AT_ONCE = 2_000_000
@@ -269,3 +273,69 @@ def _without_op(
         idle_j *= power.share[np.clip(place, 0, len(power.share) - 1)]
     idle = float(np.minimum(joules, idle_j).sum())
     return idle, total_j - idle
+
+
+def sharpen(
+    power: PowerSeries,
+    joules: Floats,
+    width: Ints,
+    place: Ints,
+    places: Sequence[tuple[Ints, Ints]],
+) -> None:
+    """Divide samples with one change inside by the powers before and after, in place.
+
+    Args:
+        power: The series.
+        joules: Energy of every elementary interval, J; changed.
+        width: Their lengths, ns.
+        place: The stretch between samples that each is in, -1 where power is unknown.
+        places: First interval and the one after the last, of the segments of all ops.
+    """
+    stretch_ns = np.diff(power.time_ns)
+    pieces = np.bincount(place[place >= 0], minlength=len(stretch_ns))
+    if not np.any(pieces == 2):
+        return
+    first = np.flatnonzero(np.diff(place, prepend=-2) != 0)
+    first = first[place[first] >= 0]
+    head = np.full(len(stretch_ns), -1, dtype=np.int64)
+    head[place[first]] = first
+    changes = _changes(places, len(width))
+    one = _is_whole(head, pieces, 1, width, stretch_ns)
+    two = np.flatnonzero(_is_whole(head, pieces, 2, width, stretch_ns)[1:-1]) + 1
+    begin = head[two]
+    # The same must run on both sides of the samples at its begin and at its end.
+    steady = one[two - 1] & one[two + 1] & ~changes[begin] & ~changes[begin + 2]
+    steady &= power.begin_w[two] == power.end_w[two]
+    # A sensor with nothing new in every sample shows steps that are no powers.
+    steady &= power.resolution_s <= stretch_ns[two] * 1e-9
+    two, begin = two[steady], begin[steady]
+    before = power.end_w[two - 1] * width[begin]
+    after = power.begin_w[two + 1] * width[begin + 1]
+    total = before + after
+    use = total > 0
+    begin, share = begin[use], before[use] / total[use]
+    both_j = joules[begin] + joules[begin + 1]
+    joules[begin] = both_j * share
+    joules[begin + 1] = both_j - joules[begin]
+
+
+def _is_whole(
+    head: Ints, pieces: Ints, count: int, width: Ints, stretch_ns: Ints
+) -> Bools:
+    """Stretches of so many pieces that lie wholly inside the window."""
+    found: Bools = (pieces == count) & (head >= 0)
+    rows = np.flatnonzero(found)
+    length = width[head[rows]].copy()
+    if count == 2:
+        length += width[head[rows] + 1]
+    found[rows] = length == stretch_ns[rows]
+    return found
+
+
+def _changes(places: Sequence[tuple[Ints, Ints]], intervals: int) -> Bools:
+    """Whether an op begins or ends at the begin of each interval."""
+    changes = np.zeros(intervals + 1, dtype=np.bool_)
+    for begin, end in places:
+        changes[begin] = True
+        changes[end] = True
+    return changes

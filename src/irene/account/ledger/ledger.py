@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,13 +16,15 @@ from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
 from irene.account.arrays import Bools, Floats, Ints
 from irene.account.events import Coded, Events
+from irene.account.ledger import tables
 from irene.account.ledger.grouping import distinct_ops, grouped, summed
+from irene.account.ledger.perfetto import to_perfetto
 from irene.account.ledger.rows import NO_POWER, ChannelAccount, ModuleRow, RestRow, Row
 from irene.account.ledger.scopes import ScopeTree, merged
+from irene.account.ledger.timeline import Timeline, timeline
 from irene.energy import Energy, Source
 
 if TYPE_CHECKING:
-    from irene.account.ledger.timeline import Timeline
     from irene.tree import ModelTree
 
 __all__ = ["Ledger"]
@@ -212,8 +215,6 @@ class Ledger:
             depth: Level of the modules that are marked.
             points: Most points of a power curve.
         """
-        from irene.account.ledger.timeline import timeline
-
         return timeline(self, depth, points)
 
     @cached_property
@@ -251,15 +252,11 @@ class Ledger:
 
     def to_dict(self, costs: ModelTree | None = None) -> dict[str, Any]:
         """The tree's document with the ledger in it, as JSON-ready values."""
-        from irene.account.ledger.document import to_dict
-
-        return to_dict(self, costs)
+        return tables.to_dict(self, costs)
 
     def to_json(self, costs: ModelTree | None = None) -> str:
         """The document `irene.tree/1` with the `irene.ledger/1` in it."""
-        from irene.account.ledger.document import to_json
-
-        return to_json(self, costs)
+        return json.dumps(self.to_dict(costs), allow_nan=False)
 
     def to_html(self, costs: ModelTree | None = None, title: str | None = None) -> str:
         """One page to look at in a browser; it needs no network."""
@@ -269,9 +266,11 @@ class Ledger:
 
     def to_csv(self, by: str = "op", top: int | None = None) -> str:
         """A view as CSV, with what belongs to no op."""
-        from irene.account.ledger.tables import to_csv
+        return tables.to_csv(self, by, top)
 
-        return to_csv(self, by, top)
+    def columns(self, by: str = "op", top: int | None = None) -> dict[str, list[Any]]:
+        """A view by column, as in its CSV; None where there is no value."""
+        return tables.view_columns(self, by, top)
 
     def to_pandas(self, by: str = "op") -> Any:
         """A view as a pandas DataFrame, with the columns of its CSV."""
@@ -286,14 +285,10 @@ class Ledger:
 
     def to_parquet(self, path: str | Path) -> None:
         """Write every event with its energy."""
-        from irene.account.ledger.tables import to_parquet
-
-        to_parquet(self, Path(path))
+        tables.to_parquet(self, Path(path))
 
     def to_perfetto(self, path: str | Path) -> None:
         """Write a trace that opens in Perfetto, with energies and power lanes."""
-        from irene.account.ledger.perfetto import to_perfetto
-
         to_perfetto(self, Path(path))
 
     def __repr__(self) -> str:

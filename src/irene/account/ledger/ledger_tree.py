@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from irene.account.ledger.grouping import distinct_ops, grouped
+from irene.account.ledger.scopes import module_costs
 from irene.energy import Energy
 from irene.hardware import Hardware
 from irene.tree import ModelTree, TreeBuilder
@@ -41,17 +41,6 @@ def ledger_tree(ledger: Ledger, costs: ModelTree | None) -> ModelTree:
     return growing.tree()
 
 
-@dataclass(slots=True)
-class _Cost:
-    """What a trace says of a module, for all steps."""
-
-    op: str = MODULE
-    flops: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
-    params: int = 0
-
-
 class _Growing:
     """A tree with the energies of its nodes, in the order of their handles."""
 
@@ -60,7 +49,7 @@ class _Growing:
         self.builder = TreeBuilder()
         self.energies: list[Energy | None] = []
         self.handles: dict[int | str, int] = {}
-        self.costs = _module_costs(costs, max(len(ledger.events.steps), 1))
+        self.costs = module_costs(costs, ledger)
 
     def _add(
         self, parent: int, name: str, kind: str, op: str, energy: Energy | None
@@ -165,23 +154,4 @@ def _provenance(ledger: Ledger) -> dict[str, str]:
         "events": f"{len(ledger.events):,}",
         "steps": str(len(ledger.events.steps)),
         "split": ledger.split,
-    }
-
-
-def _module_costs(tree: ModelTree | None, steps: int) -> dict[str, _Cost]:
-    if tree is None:
-        return {}
-    classes: dict[str, tuple[str, int]] = {}
-    for kind in ("model", "module"):
-        for node in tree.nodes(kind):
-            classes.setdefault(node.path, (node.op, node.params))
-    return {
-        path: _Cost(
-            classes[path][0],
-            cost.flops * steps,
-            cost.bytes_read * steps,
-            cost.bytes_written * steps,
-            classes[path][1],
-        )
-        for path, cost in tree.by_module().items()
     }

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from irene.account.ledger.ledger import Ledger
     from irene.tree import ModelTree
 
-__all__ = ["WHOLE", "ScopeTree", "merged"]
+__all__ = ["WHOLE", "ModuleCost", "ScopeTree", "merged", "module_costs"]
 
 WHOLE = "(whole program)"
 NUMBER = re.compile(r"\d+")
@@ -133,7 +133,7 @@ class ScopeTree:
         Args:
             costs: A trace of one step of the same model, for FLOPs and bytes.
         """
-        known = _costs(costs, max(len(self.ledger.events.steps), 1))
+        known = module_costs(costs, self.ledger)
         return [self._row(node, known) for node in self.order() if self._ran(node)]
 
     def order(self) -> list[int]:
@@ -169,7 +169,7 @@ class ScopeTree:
             table[self.parent[node]] += table[node]
         return table
 
-    def _row(self, node: int, costs: Mapping[str, tuple[float, float]]) -> ModuleRow:
+    def _row(self, node: int, costs: Mapping[str, ModuleCost]) -> ModuleRow:
         groups, path = self.groups(node), self.paths[node]
         row = groups.row(self.ledger, node, path or WHOLE)
         group = self.resolved(node)
@@ -177,23 +177,43 @@ class ScopeTree:
             row = self._with_group(row, group)
         above = self.parent[node]
         parent_j = float(self.groups(above).energy_j[above]) if node else 0.0
-        flops, moved = costs.get(path, (None, None))
+        cost = costs.get(path)
         return ModuleRow(
             path,
             self.depth[node],
             row,
             float(groups.energy_j[node]) / parent_j if parent_j > 0 else 1.0,
             dict(zip(PHASES, self.phase_j[node].tolist(), strict=True)),
-            flops,
-            moved,
+            cost and float(cost.flops),
+            cost and float(cost.bytes_read + cost.bytes_written),
         )
 
 
-def _costs(tree: ModelTree | None, steps: int) -> dict[str, tuple[float, float]]:
-    """FLOPs and bytes of all steps by path."""
+class ModuleCost(NamedTuple):
+    """What a trace says of a module, for all steps."""
+
+    op: str
+    params: int
+    flops: int
+    bytes_read: int
+    bytes_written: int
+
+
+def module_costs(tree: ModelTree | None, ledger: Ledger) -> dict[str, ModuleCost]:
+    """Costs of all steps of a ledger by path, from a trace of one step."""
     if tree is None:
         return {}
+    steps = max(len(ledger.events.steps), 1)
+    classes: dict[str, tuple[str, int]] = {}
+    for kind in ("model", "module"):
+        for node in tree.nodes(kind):
+            classes.setdefault(node.path, (node.op, node.params))
     return {
-        path: (float(cost.flops * steps), float(cost.bytes * steps))
+        path: ModuleCost(
+            *classes[path],
+            cost.flops * steps,
+            cost.bytes_read * steps,
+            cost.bytes_written * steps,
+        )
         for path, cost in tree.by_module().items()
     }

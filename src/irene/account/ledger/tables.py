@@ -1,4 +1,4 @@
-"""A ledger as tables: views as CSV, all events as Parquet."""
+"""A ledger as documents: JSON, views as columns and CSV, all events as Parquet."""
 
 from __future__ import annotations
 
@@ -11,16 +11,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from irene.account.ledger.document import SCHEMA
+from irene.account.arrays import Bools
+from irene.account.ledger.rows import energy_fields
+from irene.account.ledger.timeline import compact
 from irene.errors import MissingExtraError, UsageError
 from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from irene.account.ledger.ledger import Ledger
     from irene.account.ledger.rows import Row
+    from irene.tree import ModelTree
 
-__all__ = ["VIEWS", "to_csv", "to_parquet", "view_rows"]
+__all__ = [
+    "VIEWS",
+    "ledger_dict",
+    "to_csv",
+    "to_dict",
+    "to_parquet",
+    "view_columns",
+    "view_rows",
+]
 
+SCHEMA = "irene.ledger/1"
 VIEWS = ("module", "layer", "op", "operation", "phase", "device")
 COLUMNS = (
     "name", "energy_j", "low_j", "high_j", "source", "power_w", "share", "time_s",
@@ -44,49 +58,86 @@ def view_rows(ledger: Ledger, by: str, top: int | None = None) -> list[Row]:
     return views[by]()[:top]
 
 
-def to_csv(ledger: Ledger, by: str, top: int | None = None) -> str:
-    """A view, then what belongs to no op.
+def to_dict(ledger: Ledger, costs: ModelTree | None = None) -> dict[str, Any]:
+    """The document `irene.tree/1` with `irene.ledger/1` in it.
+
+    Args:
+        ledger: The ledger.
+        costs: A trace of one step of the same model, for FLOPs and bytes.
+    """
+    return {**ledger.tree(costs).to_dict(), "ledger": ledger_dict(ledger, costs)}
+
+
+def ledger_dict(ledger: Ledger, costs: ModelTree | None = None) -> dict[str, Any]:
+    """The ledger alone, as JSON-ready values."""
+    begin_ns, end_ns = ledger.window_ns
+    return {
+        "schema": SCHEMA,
+        "begin_ns": begin_ns,
+        "end_ns": end_ns,
+        "window_s": ledger.window_s,
+        "split": ledger.split,
+        "events": len(ledger.events),
+        "steps": list(ledger.events.steps),
+        **energy_fields(ledger.total),
+        "measured_j": ledger.measured_j,
+        "attributed_j": ledger.attributed_j,
+        "produced_by": ledger.produced_by,
+        "channels": [account.to_dict() for account in ledger.accounts],
+        "rest": [row.to_dict() for row in ledger.rest()],
+        "by_phase": [row.to_dict() for row in ledger.by_phase()],
+        "by_device": [row.to_dict() for row in ledger.by_device()],
+        "by_op": [row.to_dict() for row in ledger.by_op()],
+        "by_module": [row.to_dict() for row in ledger.by_module(costs)],
+        "operations": [row.to_dict() for row in ledger.operations()],
+        "timeline": compact(ledger).to_dict(),
+        "notes": list(ledger.notes),
+    }
+
+
+def view_columns(ledger: Ledger, by: str, top: int | None = None) -> dict[str, Any]:
+    """A view, then what belongs to no op, by column; None where there is no value.
 
     Args:
         ledger: The ledger.
         by: One of `VIEWS`.
         top: How many rows at most; None for all.
+
+    Raises:
+        UsageError: There is no such view.
     """
+    names: tuple[str, ...] = COLUMNS
+    if by in ("module", "layer"):
+        names += MODULE_COLUMNS
+        modules = ledger.by_module() if by == "module" else ledger.by_layer()
+        records = [module.to_dict() for module in modules[:top]]
+    else:
+        records = [row.to_dict() for row in view_rows(ledger, by, top)]
+    rest = [{**row.to_dict(), "name": f"({row.name})"} for row in ledger.rest()]
+    cells = [_cells(record) for record in (*records, *rest)]
+    return {name: [each.get(name) for each in cells] for name in names}
+
+
+def _cells(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a row by column: the spread over steps has three of its own."""
+    steps = record.get("steps") or {}
+    return {
+        **record,
+        "group": record.get("group") or None,
+        "steps": steps.get("steps"),
+        "step_mean_j": steps.get("mean_j"),
+        "step_std_j": steps.get("std_j"),
+    }
+
+
+def to_csv(ledger: Ledger, by: str, top: int | None = None) -> str:
+    """The columns of a view as CSV; arguments are those of `view_columns`."""
+    columns = view_columns(ledger, by, top)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    if by in ("module", "layer"):
-        modules = ledger.by_module() if by == "module" else ledger.by_layer()
-        writer.writerow((*COLUMNS, *MODULE_COLUMNS))
-        for module in modules[:top]:
-            extra = (module.parent_share, module.forward_j, module.backward_j)
-            writer.writerow((*_cells(module.row), *extra))
-    else:
-        writer.writerow(COLUMNS)
-        writer.writerows(map(_cells, view_rows(ledger, by, top)))
-    for rest in ledger.rest():
-        fields = rest.to_dict()
-        cells = (f"({rest.name})", *_energy_cells(fields), "", rest.share, rest.time_s)
-        writer.writerow((*cells, *[""] * (len(COLUMNS) - len(cells))))
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
     return text.getvalue()
-
-
-def _cells(row: Row) -> tuple[Any, ...]:
-    fields = row.to_dict()
-    steps = row.steps
-    return (
-        row.name,
-        *_energy_cells(fields),
-        *(_cell(fields[key]) for key in COLUMNS[5:13]),
-        *((steps.steps, steps.mean_j, steps.std_j) if steps else ("", "", "")),
-    )
-
-
-def _energy_cells(fields: dict[str, Any]) -> list[Any]:
-    return [_cell(fields[key]) for key in COLUMNS[1:5]]
-
-
-def _cell(value: Any) -> Any:
-    return "" if value is None else value
 
 
 def to_parquet(ledger: Ledger, path: Path) -> None:
@@ -131,10 +182,11 @@ def to_parquet(ledger: Ledger, path: Path) -> None:
         parquet.write_table(table, file, compression="zstd")
 
 
-def _known(ledger: Ledger) -> Any:
+def _known(ledger: Ledger) -> Bools:
     """Events of whose time some power is known."""
     dark = (ledger.unknown_s >= ledger.own_s * (1 - 1e-12)) & (ledger.own_s > 0)
-    return ledger.is_charged & ~(dark & (ledger.energy_j == 0))
+    known: Bools = ledger.is_charged & ~(dark & (ledger.energy_j == 0))
+    return known
 
 
 def _pyarrow() -> tuple[Any, Any]:
