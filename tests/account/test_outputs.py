@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from irene.account import Ledger, attribute
+from irene.account.ledger import timeline
 from irene.account.ledger.tables import VIEWS
 from irene.errors import UsageError
 from irene.tree import ModelTree
@@ -63,7 +64,7 @@ def test_the_document_has_the_power_over_time(ledger: Ledger) -> None:
 def test_a_long_run_has_a_timeline_that_can_be_sent(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("irene.account.ledger.timeline.MOST_STRETCHES", 2)
+    monkeypatch.setattr(timeline, "MOST_STRETCHES", 2)
     view = json.loads(ledger.to_json())["ledger"]["timeline"]
     assert len(view["modules"]) == 2
     assert len(view["steps"]) == 2

@@ -1,6 +1,6 @@
 """Accounting: events of a running program × power samples → a ledger of energy.
 
-The package is also the function that records: `with irene.account(model) as ledger:`.
+`irene.account`, the function that records, is `record`: `with irene.account(model):`.
 
 - `live`: `record` and scripts, for programs that run; `callbacks`: for trainers.
 - `events`: `Events`, what ran, as columns; `EventsBuilder` collects them.
@@ -14,7 +14,6 @@ The package is also the function that records: `with irene.account(model) as led
 
 from typing import TYPE_CHECKING, Any
 
-from irene._callable import make_callable
 from irene.account.align.attribution import ConservationError, Split, attribute
 from irene.account.align.power import PowerSeries
 from irene.account.events import PHASES, Coded, Events, EventsBuilder
@@ -57,6 +56,3 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)
-
-
-make_callable(__name__, "record")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from irene.account.readers.kineto import stream
 from irene.account.readers.kineto.stream import TraceFile
 from irene.errors import FormatError, UsageError
 from tests.account.kineto.small_traces import today
@@ -42,7 +43,7 @@ def test_events_across_the_edge_of_a_buffer(
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(today(), ensure_ascii=False) + "\n")
     for size in (1, 7, 64):
-        monkeypatch.setattr("irene.account.readers.kineto.stream.CHUNK", size)
+        monkeypatch.setattr(stream, "CHUNK", size)
         events, file = read(path)
         assert events == today()["traceEvents"]
         # A number that is split must not be taken for a shorter one.

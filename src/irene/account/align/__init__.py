@@ -1,1 +1,3 @@
 """Events × power: nesting, alignment, attribution, each joule once."""
+
+__all__: list[str] = []

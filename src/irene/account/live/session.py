@@ -71,6 +71,11 @@ def record(
 ) -> LiveLedger:
     """Account for whatever runs in a `with` block: training, inference, a pipeline.
 
+    Example:
+        with irene.account(model, skip=10, warmup=2, steps=20) as ledger:
+            train(model)
+        for row in ledger.by_op(): print(row.name, row.energy_j)
+
     Args:
         model: The model, or models by name; None for whichever is called first.
         level: `op` for every op (PyTorch's profiler), `module` for modules alone.
@@ -80,14 +85,17 @@ def record(
         skip: Steps at the start that are not recorded.
         warmup: Steps after these that are recorded and thrown away.
         steps: Steps to record; None for all.
-        split: How ops that run at once share.
+        split: How ops that run at once share: `equal`, by `flops`, `threads` or `sm`.
         idle_w: Power of the machine while nothing runs, W, if known.
         idle_s: How long to watch the machine before the block to find that power, s.
         folder: Where samples, trace and events are kept; None for nowhere. Processes
-            that run a program together need one, and `merge` makes their ledger.
+            that run a program together need one, and `merge_folder` makes their ledger.
 
     Returns:
         To be used in `with`; afterwards it answers all that a `Ledger` does.
+
+    Raises:
+        UsageError: An option cannot be met, or two contradict each other.
     """
     kept = None if folder is None else Path(folder).absolute()
     schedule = Schedule(skip, warmup, steps)

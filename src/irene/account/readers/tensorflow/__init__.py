@@ -1,1 +1,3 @@
 """Traces of TensorFlow and JAX."""
+
+__all__: list[str] = []
