@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from irene.cli import main
-from tests.account.kineto.small_traces import BASE_NS, today
+from tests.account.readers.kineto.small_traces import BASE_NS, today
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from irene.account import Ledger, attribute
 from irene.account.ledger.tables import VIEWS
 from irene.show.text import human_range
-from tests.account.test_ledger import training
+from tests.account.ledger.test_ledger import training
 from tests.tree.test_notebook import shown, words
 
 

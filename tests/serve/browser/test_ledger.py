@@ -14,7 +14,7 @@ pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Page, expect
 
 from irene.account import attribute
-from tests.account.test_ledger import costs, training
+from tests.account.ledger.test_ledger import costs, training
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from irene.account.readers.recorded import read_trace
 from irene.account.readers.tensorflow.xplane import read_xspace
 from irene.errors import FormatError, IreneError, UsageError
-from tests.account.xplane_bytes import (
+from tests.account.readers.tensorflow.xplane_bytes import (
     START_NS,
     MadePlane,
     chunk,
@@ -21,7 +21,7 @@ from tests.account.xplane_bytes import (
     varint,
 )
 
-RECORDED = Path(__file__).parent / "recorded"
+RECORDED = Path(__file__).parents[1] / "recorded"
 QUIET = settings(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -12,13 +12,13 @@ from irene.account.events import RecordedTrace
 from irene.account.readers.kineto import read_kineto
 from irene.account.readers.kineto.linking import link_kernels
 from irene.errors import FormatError
-from tests.account.kineto.linked_parts import (
+from tests.account.readers.kineto.linked_parts import (
     backward_s,
     launched,
     linked_trace,
     only_annotated,
 )
-from tests.account.kineto.small_traces import BASE_NS, event, of_2022, today
+from tests.account.readers.kineto.small_traces import BASE_NS, event, of_2022, today
 
 DATA = Path(os.environ.get("IRENE_DATA_DIR", "")) / "gpu-traces"
 needs_data = pytest.mark.skipif(

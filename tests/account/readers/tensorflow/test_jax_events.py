@@ -18,9 +18,9 @@ from irene.account.readers.tensorflow.hlo import (
 from irene.account.readers.tensorflow.jax_events import jax_events, parse_op_name
 from irene.account.readers.tensorflow.xplane import read_xspace
 from irene.errors import FormatError
-from tests.account.xplane_bytes import MadePlane, environment, space
+from tests.account.readers.tensorflow.xplane_bytes import MadePlane, environment, space
 
-RECORDED = Path(__file__).parent / "recorded"
+RECORDED = Path(__file__).parents[1] / "recorded"
 TRACE = RECORDED / "jax_step.xplane.pb.gz"
 TEXT = RECORDED / "jax_step.hlo.txt.gz"
 LAYER = (

@@ -25,7 +25,7 @@ from transformers import (
 from irene.account.live.session import Level, LiveLedger, record
 from irene.errors import UsageError
 from irene.meters.channel import Channel
-from tests.account.kineto.linked_parts import backward_s, linked_trace
+from tests.account.readers.kineto.linked_parts import backward_s, linked_trace
 
 WATTS = 40.0
 SMALL: dict[str, Any] = {

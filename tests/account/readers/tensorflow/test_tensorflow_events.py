@@ -23,10 +23,15 @@ from irene.account.readers.recorded import read_trace
 from irene.account.readers.tensorflow.name_scopes import NameScopes
 from irene.account.readers.tensorflow.xplane import read_xspace
 from irene.errors import FormatError, MissingExtraError
-from tests.account.xplane_bytes import START_NS, MadePlane, environment, space
+from tests.account.readers.tensorflow.xplane_bytes import (
+    START_NS,
+    MadePlane,
+    environment,
+    space,
+)
 
-ROOT = Path(__file__).parents[2]
-RECORDED = Path(__file__).parent / "recorded"
+ROOT = Path(__file__).parents[4]
+RECORDED = Path(__file__).parents[1] / "recorded"
 TENSORFLOW = ROOT / ".venv-tf" / "bin" / "python"
 PATIENCE_S = 300
 BLOCK = (

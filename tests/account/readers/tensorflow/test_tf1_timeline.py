@@ -13,7 +13,7 @@ from irene.account.readers.recorded import read_trace, sniff
 from irene.account.readers.tensorflow.tf1_timeline import timeline_events
 from irene.errors import FormatError
 
-TIMELINE = Path(__file__).parent / "recorded" / "timeline-1.json.gz"
+TIMELINE = Path(__file__).parents[1] / "recorded" / "timeline-1.json.gz"
 LAYER = (
     *("attention.self", "attention.self.query", "attention.self.key"),
     *("attention.self.value", "attention.output", "attention.output.dense"),

@@ -17,7 +17,7 @@ from irene.account.ledger import timeline
 from irene.account.ledger.tables import VIEWS
 from irene.errors import UsageError
 from irene.tree import ModelTree
-from tests.account.test_ledger import costs, training
+from tests.account.ledger.test_ledger import costs, training
 
 
 @pytest.fixture(scope="module")

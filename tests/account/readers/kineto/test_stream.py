@@ -9,7 +9,7 @@ import pytest
 from irene.account.readers.kineto import stream
 from irene.account.readers.kineto.stream import TraceFile
 from irene.errors import FormatError, UsageError
-from tests.account.kineto.small_traces import today
+from tests.account.readers.kineto.small_traces import today
 
 
 def read(path: Path) -> tuple[list[dict], TraceFile]:

@@ -19,7 +19,7 @@ assert "tensorflow" not in sys.modules, "the callback imports TensorFlow too ear
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts" / "record_traces"))
+sys.path.insert(0, str(Path(__file__).parents[4] / "scripts" / "record_traces"))
 
 from keras_transformer import (  # noqa: E402
     batches,
