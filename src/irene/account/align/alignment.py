@@ -24,7 +24,7 @@ from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
 from irene.account.arrays import Bools, Floats, Ints
 
-__all__ = ["Aligned", "align", "clipped", "sharpen"]
+__all__ = ["Aligned", "align", "clipped"]
 
 BLOCK = 4096
 PAIRS_AT_ONCE = 2_000_000
@@ -159,7 +159,7 @@ def _intervals(
     watts = _middle_w(power, edges, width, place)
     known = inside & np.isfinite(watts)
     joules = np.where(known, watts, 0.0) * seconds
-    sharpen(power, joules, width, np.where(known, place, -1), places)
+    _sharpen(power, joules, width, np.where(known, place, -1), places)
     if power.share is None:
         return _Intervals(edges, seconds, joules, np.zeros(1), known)
     own_j = joules * power.share[place]
@@ -275,7 +275,7 @@ def _without_op(
     return idle, total_j - idle
 
 
-def sharpen(
+def _sharpen(
     power: PowerSeries,
     joules: Floats,
     width: Ints,
@@ -284,12 +284,8 @@ def sharpen(
 ) -> None:
     """Divide samples with one change inside by the powers before and after, in place.
 
-    Args:
-        power: The series.
-        joules: Energy of every elementary interval, J; changed.
-        width: Their lengths, ns.
-        place: The stretch between samples that each is in, -1 where power is unknown.
-        places: First interval and the one after the last, of the segments of all ops.
+    `place` is the stretch between samples that each interval is in, -1 where power is
+    unknown; `places` are the first interval and the one after the last of all ops.
     """
     stretch_ns = np.diff(power.time_ns)
     pieces = np.bincount(place[place >= 0], minlength=len(stretch_ns))

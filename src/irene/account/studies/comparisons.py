@@ -59,11 +59,6 @@ def _profiles(
 
     All are run once before any is run again, so that what drifts meanwhile, such as the
     temperature or other work on the machine, meets all of them alike.
-
-    Args:
-        programs: What to call them, and what to run.
-        conditions: How.
-        store: Keeps the runs.
     """
     jobs = [
         Job(subject, mode, conditions, number)
