@@ -19,30 +19,10 @@ class _Relabelled:
     """A meter whose channels say something else."""
 
     def __init__(self, meter: Meter, channels: Sequence[Channel]) -> None:
-        self._meter, self.channels = meter, tuple(channels)
-
-    @property
-    def name(self) -> str:
-        """Name of the meter inside."""
-        return self._meter.name
-
-    @property
-    def longest_interval_s(self) -> float:
-        """How often the meter inside must be read at least, s."""
-        return float(getattr(self._meter, "longest_interval_s", math.inf))
-
-    @property
-    def holds_s(self) -> float:
-        """How long a reading of the meter inside is good for, s."""
-        return float(getattr(self._meter, "holds_s", 0.0))
-
-    def read(self) -> Sequence[float]:
-        """Values of the meter inside."""
-        return self._meter.read()
-
-    def close(self) -> None:
-        """Close the meter inside."""
-        self._meter.close()
+        self.channels = tuple(channels)
+        self.name, self.read, self.close = meter.name, meter.read, meter.close
+        self.longest_interval_s = getattr(meter, "longest_interval_s", math.inf)
+        self.holds_s = getattr(meter, "holds_s", 0.0)
 
 
 def count_once(meters: Sequence[Meter]) -> list[Meter]:
@@ -64,7 +44,7 @@ def count_once(meters: Sequence[Meter]) -> list[Meter]:
         by = wall[0].name if wall and meter not in wall else ""
         channels = [_counted(channel, by, seen) for channel in meter.channels]
         for channel in channels:
-            if channel.is_energy and channel.counted and channel.covers != WALL:
+            if channel.in_total and channel.covers != WALL:
                 seen.setdefault(part_of(channel), meter.name)
         same = channels == list(meter.channels)
         result.append(meter if same else _Relabelled(meter, channels))
@@ -72,7 +52,7 @@ def count_once(meters: Sequence[Meter]) -> list[Meter]:
 
 
 def _counted(channel: Channel, by: str, seen: dict[str, str]) -> Channel:
-    if not (channel.is_energy and channel.counted):
+    if not channel.in_total:
         return channel
     by = by or seen.get(part_of(channel), "")
     if not by:

@@ -8,11 +8,12 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from irene.meters.channel import Channel, Finding, Meter
-    from irene.meters.finding import Places
+    from irene.meters.cpu.kernel_files import Roots
 
 __all__ = ["configure", "run"]
 
@@ -54,11 +55,11 @@ def _seconds(text: str) -> float:
 def run(options: argparse.Namespace) -> int:
     """Look, read for a moment, and print; a machine without meters is no failure."""
     from irene.cli.progress import working
-    from irene.meters.finding import Places
+    from irene.meters.cpu.kernel_files import Roots
 
-    places = Places(sysfs=options.sysfs)
+    roots = Roots(Path(options.sysfs)) if options.sysfs else Roots()
     with working("reading the meters"):
-        document = _examine(places, options.seconds)
+        document = _examine(roots, options.seconds)
     if options.json:
         json.dump(document, sys.stdout, indent=2, allow_nan=False)
         print()
@@ -69,23 +70,23 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _examine(places: Places, seconds: float) -> dict[str, Any]:
+def _examine(roots: Roots, seconds: float) -> dict[str, Any]:
     """The document that is printed.
 
     Args:
-        places: Where to look.
+        roots: Where the kernel shows the machine.
         seconds: Length of the live reading, s; 0 for none.
     """
     from irene.meters.estimate.cpu_estimate import assumptions
     from irene.meters.finding import METERS, choose, findings
     from irene.meters.machine import describe_machine
 
-    found = findings(places)
-    live = _live([f for f in found if f.works], places, seconds) if seconds else {}
+    found = findings(roots)
+    live = _live([f for f in found if f.works], roots, seconds) if seconds else {}
     used = choose(found)
     return {
         "schema": SCHEMA,
-        "machine": describe_machine(places.proc, places.sysfs),
+        "machine": describe_machine(roots),
         "auto": used,
         "measured": _measured(found, used),
         "meters": [
@@ -100,7 +101,7 @@ def _examine(places: Places, seconds: float) -> dict[str, Any]:
             }
             for finding in found
         ],
-        "estimate": list(assumptions(places.proc, places.sysfs)),
+        "estimate": list(assumptions(roots)),
     }
 
 
@@ -122,13 +123,13 @@ def _channel(channel: Channel, live: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-def _live(found: Sequence[Finding], places: Places, seconds: float) -> dict[str, float]:
+def _live(found: Sequence[Finding], roots: Roots, seconds: float) -> dict[str, float]:
     """What every channel gives over a while: W of energies, else the last value."""
     import time
 
     from irene.meters.finding import METERS
 
-    meters = [meter for f in found for meter in _opened(METERS[f.meter].open, places)]
+    meters = [meter for f in found for meter in _opened(METERS[f.meter].open, roots)]
     try:
         began_s, first = time.monotonic(), [_values(meter) for meter in meters]
         time.sleep(seconds)
@@ -145,11 +146,11 @@ def _live(found: Sequence[Finding], places: Places, seconds: float) -> dict[str,
     }
 
 
-def _opened(open_meter: Any, places: Places) -> list[Meter]:
+def _opened(open_meter: Any, roots: Roots) -> list[Meter]:
     from irene.errors import IreneError
 
     try:
-        return [open_meter(places)]
+        return [open_meter(roots)]
     except IreneError:  # it was there a moment ago
         return []
 

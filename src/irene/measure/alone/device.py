@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from irene.errors import LimitError, UsageError
-from irene.meters.cpu.cpu_load import proc_root
+from irene.meters.cpu.kernel_files import Roots
 from irene.tree import human
 
 __all__ = [
@@ -77,7 +77,7 @@ def available_bytes(device: str) -> int | None:
     if device.startswith("cuda"):
         return int(torch.cuda.mem_get_info(device)[0])
     try:
-        with (proc_root(None) / "meminfo").open(encoding="ascii") as file:
+        with (Roots().proc / "meminfo").open(encoding="ascii") as file:
             sizes = dict(line.split(":", 1) for line in file if ":" in line)
         return int(sizes["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError, IndexError):

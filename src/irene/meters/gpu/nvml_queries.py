@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from irene.meters.channel import NO_VALUE, Channel
+from irene.meters.energy_counter import GrowingCounter
 from irene.meters.gpu.cuda_visible import VisibleGpu
-from irene.meters.growing_counter import GrowingCounter
 
 __all__ = ["Answers", "Query", "answers_of"]
 

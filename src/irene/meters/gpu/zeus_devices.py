@@ -16,7 +16,7 @@ from typing import Any
 
 from irene.errors import IreneError, MeterError, MissingExtraError
 from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError
-from irene.meters.growing_counter import GrowingCounter
+from irene.meters.energy_counter import GrowingCounter
 
 __all__ = ["ZeusMeter", "open_zeus", "probe"]
 

@@ -1,0 +1,283 @@
+"""What the estimate takes a machine for: its cores, and their thermal design power.
+
+`processors.json` holds names, cores, threads and TDP of common processors as their
+makers publish them; each group of rows names its source. Of one that it does not have,
+what is usual for its kind is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+from irene.errors import UsageError
+from irene.meters.machine import Processor
+
+__all__ = [
+    "TDP_VARIABLE",
+    "Basis",
+    "KnownProcessor",
+    "Model",
+    "UsualPower",
+    "basis_of",
+    "find_known",
+    "known_processors",
+    "usual_power",
+]
+
+TDP_VARIABLE = "IRENE_CPU_TDP_W"
+"""Environment variable: TDP of all CPUs that this machine sees, W."""
+ARM = "ARM"
+NORMAL_90 = 1.645  # standard deviations on either side that hold 90 %
+NOT_COVERED = (
+    "it covers the CPU package alone: no memory, GPU, disk, fan or power supply"
+)
+FILE = Path(__file__).with_name("processors.json")
+SERVER_WORDS = ("xeon", "epyc", "neoverse", "altra", "ampere", "graviton", "opteron")
+LAPTOP_ENDING = re.compile(r"(core|ryzen).*\d(u|h|hs|hq|hk|hx|y|p|g\d)\b")
+NOISE = re.compile(r"\((r|tm)\)|\b(cpu|processor)\b|@.*|\b\d+-core\b|\bwith\b.*")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownProcessor:
+    """A processor as its maker specifies it.
+
+    Attributes:
+        name: Without the maker: `EPYC 7763`.
+        vendor: `Intel`, `AMD`, `Ampere`.
+        kind: `server`, `desktop` or `laptop`.
+        cores: Physical cores.
+        threads: Threads.
+        tdp_w: Thermal design power, W.
+    """
+
+    name: str
+    vendor: str
+    kind: str
+    cores: int
+    threads: int
+    tdp_w: float
+
+    @property
+    def tdp_w_per_core(self) -> float:
+        """Thermal design power of a core with its part of the rest, W."""
+        return self.tdp_w / self.cores
+
+
+@dataclass(frozen=True, slots=True)
+class UsualPower:
+    """Thermal design power per core of a group of processors.
+
+    Attributes:
+        group: Which, in words.
+        count: How many there are in the table.
+        tdp_w_per_core: Geometric mean, W.
+        log_deviation: Standard deviation of the logarithm.
+        low_w: The smallest, W.
+        high_w: The largest, W.
+    """
+
+    group: str
+    count: int
+    tdp_w_per_core: float
+    log_deviation: float
+    low_w: float
+    high_w: float
+
+
+@cache
+def known_processors() -> tuple[KnownProcessor, ...]:
+    """All processors of the table."""
+    groups = json.loads(FILE.read_text(encoding="utf-8"))["groups"]
+    return tuple(
+        KnownProcessor(name, group["vendor"], group["class"], cores, threads, tdp_w)
+        for group in groups
+        for name, cores, threads, tdp_w in group["rows"]
+    )
+
+
+def find_known(name: str) -> KnownProcessor | None:
+    """The processor of the table that a system means by its name.
+
+    Args:
+        name: As `/proc/cpuinfo` has it.
+    """
+    said = _words(name)
+    found = [known for known in known_processors() if _names(said, known.name)]
+    return max(found, key=lambda known: len(known.name), default=None)
+
+
+def _words(name: str) -> str:
+    return " ".join(NOISE.sub(" ", name.lower()).split())
+
+
+def _names(said: str, name: str) -> bool:
+    # An EPYC with a P is the same for one socket.
+    single = "p?" if name.startswith("EPYC") else ""
+    pattern = rf"(?<![\w-]){re.escape(_words(name))}{single}(?![\w+-])"
+    return re.search(pattern, said) is not None
+
+
+def usual_power(processor: Processor) -> UsualPower:
+    """What is usual for processors of this kind, for one that the table does not have.
+
+    Args:
+        processor: What is known of it; a virtual machine is taken for a server.
+    """
+    kind = _kind(processor)
+    vendor = "Ampere" if processor.vendor == ARM else processor.vendor
+    table = known_processors()
+    choices = {
+        f"{vendor} {kind}": [k for k in table if (k.vendor, k.kind) == (vendor, kind)],
+        kind: [k for k in table if k.kind == kind],
+    }
+    group, rows = next((g, rows) for g, rows in choices.items() if rows)
+    logs = [math.log(row.tdp_w_per_core) for row in rows]
+    mean = sum(logs) / len(logs)
+    deviation = math.sqrt(sum((x - mean) ** 2 for x in logs) / len(logs))
+    low, high = (math.exp(end) for end in (min(logs), max(logs)))
+    return UsualPower(group, len(rows), math.exp(mean), deviation, low, high)
+
+
+def _kind(processor: Processor) -> str:
+    said = _words(processor.name)
+    if processor.virtual or any(word in said for word in SERVER_WORDS):
+        return "server"
+    return "laptop" if LAPTOP_ENDING.search(said) else "desktop"
+
+
+class Model(Protocol):
+    """What makes watts of a load."""
+
+    @property
+    def relative_error(self) -> float:
+        """Half the 90 % interval as a share of the value, on a processor left out."""
+
+    def power_w(
+        self, cores: float, tdp_w_per_core: float, load: float, clock: float = 1.0
+    ) -> float:
+        """Power at a load, W."""
+
+    def words(self, cores: float, tdp_w_per_core: float) -> str:
+        """What it says of a machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What the estimate takes this machine for.
+
+    Attributes:
+        cores: Physical cores; of a virtual machine, those its CPUs are worth.
+        tdp_w_per_core: Thermal design power per core, W.
+        relative_error: Half the 90 % interval as a share of the value.
+        assumptions: What was taken for granted, in words.
+    """
+
+    cores: float
+    tdp_w_per_core: float
+    relative_error: float
+    assumptions: tuple[str, ...]
+
+
+def basis_of(
+    processor: Processor, model: Model, tdp_text: str = "", clock_note: str = ""
+) -> Basis:
+    """What to take a machine for.
+
+    Args:
+        processor: What it tells of itself.
+        model: What makes watts of it; its error is the least there is.
+        tdp_text: TDP as the user states it, W; "" if not.
+        clock_note: Where the clock is from, or why there is none; "" to say nothing.
+
+    Raises:
+        UsageError: The stated TDP is no positive number.
+    """
+    known = find_known(processor.name)
+    cores, core_width, core_lines = _cores(processor, known)
+    power, power_width, power_line = _tdp(processor, known, tdp_text, cores)
+    relative = math.hypot(model.relative_error, core_width, power_width)
+    lines = [
+        f"processor: {processor.name or 'no name'}, {_seen(processor)}",
+        *core_lines,
+        power_line,
+        model.words(cores, power) + (f"; {clock_note}" if clock_note else ""),
+        f"90 % interval: {_width(relative)}; from three measured processors, each "
+        "estimated from the other two"
+        + (", and what is unknown here" if relative > model.relative_error else ""),
+        NOT_COVERED,
+    ]
+    return Basis(cores, power, relative, tuple(lines))
+
+
+def _seen(processor: Processor) -> str:
+    what = _count(processor.threads, "CPU", "CPUs")
+    if processor.virtual:
+        return f"{what} of a virtual machine"
+    return f"{what} on {_count(processor.cores, 'core', 'cores')}"
+
+
+def _count(number: float, one: str, many: str) -> str:
+    return f"{number:g} {one if number == 1 else many}"
+
+
+def _width(relative: float) -> str:
+    if relative < 1:
+        return f"± {relative:.0%}".replace("%", " %")
+    return f"from nothing to {1 + relative:.1f} times the value"
+
+
+def _cores(
+    processor: Processor, known: KnownProcessor | None
+) -> tuple[float, float, list[str]]:
+    """Physical cores, the width that not knowing them adds, and how they were found."""
+    if not processor.virtual or processor.cores < processor.threads:
+        return float(processor.cores), 0.0, []
+    per_core = 1 if processor.vendor == ARM else 2
+    if known:
+        per_core = max(1, known.threads // known.cores)
+    if per_core == 1:
+        line = "each virtual CPU is taken for a core"
+        return float(processor.threads), 0.0, [line]
+    cores = processor.threads / per_core
+    line = (
+        f"each virtual CPU is taken for one of {per_core} threads of a core: "
+        f"{processor.threads} of them for "
+        f"{_count(cores, 'core', 'cores')}; they may be whole cores, and then take "
+        f"{per_core} times as much"
+    )
+    return cores, math.log(per_core), [line]
+
+
+def _tdp(
+    processor: Processor, known: KnownProcessor | None, tdp_text: str, cores: float
+) -> tuple[float, float, str]:
+    """TDP per core, the width that not knowing it adds, and how it was found."""
+    if tdp_text:
+        tdp_w = _positive(tdp_text)
+        return tdp_w / cores, 0.0, f"TDP {tdp_w:g} W, as {TDP_VARIABLE} says"
+    if known:
+        line = f"TDP {known.tdp_w:g} W with {known.cores} cores, as {known.vendor} says"
+        return known.tdp_w_per_core, 0.0, line
+    usual = usual_power(processor)
+    line = (
+        f"TDP unknown: {usual.tdp_w_per_core:.1f} W a core taken, the middle of "
+        f"{usual.count} {usual.group} processors ({usual.low_w:.1f} to "
+        f"{usual.high_w:.1f} W); {TDP_VARIABLE}=WATTS states that of all CPUs seen here"
+    )
+    return usual.tdp_w_per_core, NORMAL_90 * usual.log_deviation, line
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise UsageError(f"{TDP_VARIABLE} is {text!r}; it has to be watts above 0")
+    return value
