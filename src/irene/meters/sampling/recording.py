@@ -6,7 +6,6 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy.typing as npt
 from irene.errors import FormatError, UsageError
 from irene.meters.channel import Channel
 from irene.meters.sampling.sample_file import SCHEMA
-from irene.meters.sampling.totals import GAP_PERIODS, SHORTEST_GAP_S, Window, frozen_s
+from irene.meters.sampling.totals import ChannelTotal, Window
 
 __all__ = ["Recording", "read_recording"]
 
@@ -44,7 +43,10 @@ class Recording:
     period_s: float = 0.0
     clock: tuple[tuple[int, int], ...] = ()
     events: tuple[Mapping[str, Any], ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    _totals: dict[int, tuple[Floats, Floats]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -89,7 +91,7 @@ class Recording:
 
     def power(self, column: int) -> Floats:
         """Mean power between each sample and the next, W; NaN where not known."""
-        cumulative, known = self._totals[column]
+        cumulative, known = self._total(column)
         seconds = np.diff(known)
         with np.errstate(invalid="ignore", divide="ignore"):
             watts: Floats = np.where(seconds > 0, np.diff(cumulative) / seconds, np.nan)
@@ -102,7 +104,7 @@ class Recording:
 
     def windows(self, column: int, begin_ns: Floats, end_ns: Floats) -> list[Window]:
         """What one channel gave in each of many stretches."""
-        cumulative, known = self._totals[column]
+        cumulative, known = self._total(column)
         times = self.time_ns.astype(np.float64)
         integral = np.interp(end_ns, times, cumulative) - np.interp(
             begin_ns, times, cumulative
@@ -115,39 +117,28 @@ class Recording:
             for row in zip(lengths_s, known_s, integral, strict=True)
         ]
 
-    @cached_property
-    def _totals(self) -> list[tuple[Floats, Floats]]:
-        """Integral and known seconds of every channel up to every sample."""
-        return [self._total(column) for column in range(len(self.channels))]
-
     def _total(self, column: int) -> tuple[Floats, Floats]:
-        channel, values = self.channels[column], self.values[:, column]
-        seconds = np.diff(self.time_ns) * 1e-9
-        if channel.quantity == "energy_j":
-            steps = np.diff(values)
-            known = np.isfinite(steps) & (steps >= 0)
-            if channel.counted and channel.source == "measured":
-                known &= ~_frozen(steps, seconds, frozen_s(channel))
-        else:
-            steps = 0.5 * (values[1:] + values[:-1]) * seconds
-            longest_s = max(SHORTEST_GAP_S, GAP_PERIODS * self.period_s)
-            known = np.isfinite(steps) & (seconds <= longest_s)
-        return (
-            np.concatenate(([0.0], np.cumsum(np.where(known, steps, 0.0)))),
-            np.concatenate(([0.0], np.cumsum(np.where(known, seconds, 0.0)))),
-        )
+        """Integral and known seconds of a channel up to every sample."""
+        if column not in self._totals:
+            self._totals[column] = self._add_up(column)
+        return self._totals[column]
 
-
-def _frozen(steps: Floats, seconds: Floats, longest_s: float) -> npt.NDArray[np.bool_]:
-    """Steps of a counter that stood still too long, and the jump that ends each."""
-    frozen = np.zeros(len(steps), dtype=np.bool_)
-    still = np.concatenate(([0], (steps == 0).astype(np.int8), [0]))
-    edges = np.diff(still)
-    begins, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-    for begin, end in zip(begins, ends, strict=True):
-        if seconds[begin:end].sum() > longest_s:
-            frozen[begin : end + 1] = True
-    return frozen
+    def _add_up(self, column: int) -> tuple[Floats, Floats]:
+        total = ChannelTotal(self.channels[column], self.period_s)
+        seconds = np.diff(self.time_ns, prepend=self.time_ns[:1]) * 1e-9
+        integral, known_s, still_s = [], [], []
+        for value, since_s in zip(
+            self.values[:, column].tolist(), seconds.tolist(), strict=True
+        ):
+            total.add(value, since_s)
+            integral.append(total.integral)
+            known_s.append(total.known_s)
+            still_s.append(total.still_s)
+        # Seconds of standing still belong where they were, once they are believed:
+        # whatever is not known later on was never known.
+        still_s[-1:] = [0.0] if still_s else []
+        known = np.array(known_s) + np.array(still_s)
+        return np.array(integral), np.minimum.accumulate(known[::-1])[::-1]
 
 
 def read_recording(path: Path) -> Recording:
