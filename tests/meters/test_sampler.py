@@ -73,14 +73,13 @@ def test_counter_and_power_of_a_curve_agree(tmp_path: Path, clock: Clock) -> Non
 def test_late_and_missed_samples_are_counted(tmp_path: Path, clock: Clock) -> None:
     loop = SamplingLoop([ramp(clock)], 0.1, tmp_path / "s.csv")
     run(loop, clock, 1)
-    assert (loop.late, loop.missed) == (0, 0)
+    assert (loop.counts["late"], loop.counts["missed"]) == (0, 0)
     clock.forward(0.08)  # within the next one's time
     run(loop, clock, 0.1)
-    assert (loop.late, loop.missed) == (1, 0)
+    assert (loop.counts["late"], loop.counts["missed"]) == (1, 0)
     clock.forward(1.0)
     run(loop, clock, 0.1)
-    assert loop.late == 2
-    assert loop.missed == 10
+    assert (loop.counts["late"], loop.counts["missed"]) == (2, 10)
     loop.finish()
     recording = read_recording(tmp_path / "s.csv")
     assert recording.events[-1]["missed"] == 10

@@ -94,7 +94,7 @@ def _runs(pid: int) -> bool:
 def test_it_needs_neither_numpy_nor_torch(tmp_path: Path) -> None:
     code = (
         "import sys, io, json\n"
-        "from irene.meters.sampling import sampling_process as s\n"
+        "from irene.meters.sampling import sampler_process as s\n"
         "import irene.meters.finding\n"
         f"s.main(['--period-s', '0.01', '--meter', 'proc', '--meter', 'estimate',"
         f" '--out', {str(tmp_path / 's.csv')!r}])\n"

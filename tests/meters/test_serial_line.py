@@ -19,8 +19,7 @@ import pytest
 
 from irene.errors import MeterError, MissingExtraError, UsageError
 from irene.meters.channel import SensorLostError
-from irene.meters.wall.line_integral import LineIntegral
-from irene.meters.wall.line_reader import LONGEST_LINE, LineSplitter
+from irene.meters.wall.line_reader import LONGEST_LINE, LineIntegral, LineSplitter
 from irene.meters.wall.serial_formats import (
     BadChecksumError,
     BadLineError,

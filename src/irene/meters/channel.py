@@ -140,11 +140,13 @@ def probed(
     Args:
         name: Name of the meter.
         open_meter: Opens it.
-        detail: What there is of it, in words.
+        detail: What there is of it, in words; may raise as well.
         install: Command that installs what it is read with.
     """
     try:
-        meter = open_meter()
+        with closing(open_meter()) as meter:
+            remedy = str(getattr(meter, "remedy", ""))
+            return Finding(name, True, detail(meter), remedy, tuple(meter.channels))
     except MissingExtraError as error:
         return Finding(name, False, str(error), install)
     except MeterError as error:
@@ -153,6 +155,3 @@ def probed(
         return Finding(name, False, str(error))
     except Exception as error:  # noqa: BLE001  a vendor's library may raise anything
         return Finding(name, False, f"{type(error).__name__}: {error}")
-    with closing(meter):
-        remedy = str(getattr(meter, "remedy", ""))
-        return Finding(name, True, detail(meter), remedy, tuple(meter.channels))
