@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from irene.errors import MeterError, UsageError
-from irene.measure.alone.bench import Bench, Round
+from irene.measure.alone.bench import Bench
+from irene.measure.alone.rounds import Round
 from irene.measure.protocol import DEFAULT, PAPER, MeasureProtocol
 from irene.measure.readings import Readings
 from irene.meters.channel import Channel

@@ -237,14 +237,6 @@ def test_no_step_is_shorter_than_the_sensor():
     assert found.peak_power_w == pytest.approx(50)
 
 
-def test_the_picture_shows_the_energy_that_was_measured():
-    found = recorded([10, 20, 30])
-    picture = found.picture()
-    area = sum((row[1] - row[0]) * row[2] for row in picture.rows)
-    assert area == pytest.approx(found.energy.joules)
-    assert "Power over time: prog (measured)" in picture.svg()
-
-
 def test_a_long_command_is_one_short_line():
     found = recorded([1, 2])
     long = Monitored(("sh", "-c", "a\nb" * 100), 0, 0, 1, 0.0, found.recording)

@@ -8,11 +8,11 @@ import pytest
 
 from irene.errors import MeterError, UsageError
 from irene.meters.channel import Channel, Finding
-from irene.meters.count_once import count_once
 from irene.meters.finding import (
     METERS,
     best_meters,
     choose,
+    count_once,
     findings,
     open_meters,
 )

@@ -10,9 +10,8 @@ import pytest
 
 from irene.errors import UsageError
 from irene.meters.channel import SensorLostError
-from irene.meters.logs.replay import ReplayMeter
 from irene.meters.sampling import sample_file, sampler
-from irene.meters.sampling.recording import read_recording
+from irene.meters.sampling.recording import ReplayMeter, read_recording
 from irene.meters.sampling.sampler import Sampler, SamplingLoop
 from tests.meters.made_up import COUNTER, LOAD, NAN, POWER, CurveMeter, ListMeter
 

@@ -14,13 +14,16 @@ import transformers
 from torch import nn
 
 from irene.errors import UsageError
-from irene.measure.alone.bench import Bench, PowerSampler
-from irene.measure.alone.device import choose_device, synchroniser, using_threads
-from irene.measure.alone.exclusive import check_exclusive
+from irene.measure.alone.bench import Bench
+from irene.measure.alone.device import (
+    check_exclusive,
+    choose_device,
+    synchroniser,
+    using_threads,
+)
 from irene.measure.alone.journal import Journal, journal_path
-from irene.measure.alone.plan import Plan, make_plan
+from irene.measure.alone.node_by_node import Listener, Plan, make_plan, measure_nodes
 from irene.measure.alone.result import measured_tree
-from irene.measure.alone.session import Listener, measure_nodes
 from irene.measure.alone.target import Model, Target, named_target, own_target
 from irene.measure.protocol import DEFAULT, PAPER, QUICK, MeasureProtocol
 from irene.meters.channel import Meter
@@ -103,32 +106,31 @@ def measure(
             fails, or it does not fit.
         MeterError: No meter here counts energy.
     """
-    request = _Request(
+    subject = _Subject(
         model, inputs, model_class, device, limits or limits_from_environment(),
+        _choose_protocol(protocol, rounds, round_s),
         {
             "batch_size": batch_size, "seq_len": seq_len, "decoder_len": decoder_len,
             "context_len": context_len, "dtype": dtype, "attention": attention,
             "phase": phase,
         },
     )  # fmt: skip
-    chosen = _choose_protocol(protocol, rounds, round_s)
     if exclusive:
         check_exclusive()
     with ExitStack() as stack:
         used_threads = stack.enter_context(using_threads(threads))
-        sampler = open_sampler(
-            ["auto"] if meters is None else meters, chosen.period_s, pid=os.getpid()
-        )
+        names = ["auto"] if meters is None else meters
+        period_s = subject.protocol.period_s
+        sampler = open_sampler(names, period_s, pid=os.getpid())
         stack.enter_context(sampler)
-        where = choose_device(device) if not isinstance(model, nn.Module) else device
-        target = request.target(where)
+        target = subject.target()
         wait = synchroniser(target.device)
-        bench = Bench(sampler, chosen, target.device, wait, exclusive)
+        bench = Bench(sampler, subject.protocol, target.device, wait, exclusive)
         machine = _environment(target, used_threads, exclusive)
         diary = _journal(target, machine, bench, journal, fresh)
         book = stack.enter_context(diary) if diary is not None else None
         tree, nodes = target.capture()
-        plan = make_plan(nodes, chosen, target.device, used_threads)
+        plan = make_plan(nodes, subject.protocol, target.device, used_threads)
         bench.watch_idle()
         results = measure_nodes(nodes, bench, plan, book, progress)
         return measured_tree(tree, nodes, results, bench, machine, name)
@@ -149,27 +151,16 @@ def plan_measurement(
 ) -> Plan:
     """What `measure` would run and about how long it would take; nothing is run.
 
-    Args:
-        model: As for `measure`.
-        inputs: As for `measure`.
-        model_class: As for `measure`.
-        device: As for `measure`.
-        threads: As for `measure`.
-        protocol: As for `measure`.
-        rounds: As for `measure`.
-        round_s: As for `measure`.
-        limits: As for `measure`.
-        **sizes: batch_size, seq_len and the others of `measure`.
+    The arguments are those of `measure`; `sizes` are batch_size, seq_len and so on.
     """
-    checked = limits or limits_from_environment()
-    defaults = {"phase": "forward"}
-    request = _Request(model, inputs, model_class, device, checked, defaults | sizes)
-    chosen = _choose_protocol(protocol, rounds, round_s)
+    subject = _Subject(
+        model, inputs, model_class, device, limits or limits_from_environment(),
+        _choose_protocol(protocol, rounds, round_s), {"phase": "forward", **sizes},
+    )  # fmt: skip
     with using_threads(threads) as used_threads:
         where = choose_device(device)
-        target = request.target(device if isinstance(model, nn.Module) else "meta")
-        _, nodes = target.capture()
-        return make_plan(nodes, chosen, where, used_threads)
+        _, nodes = subject.target(only_looked_at=True).capture()
+        return make_plan(nodes, subject.protocol, where, used_threads)
 
 
 def _choose_protocol(
@@ -190,22 +181,25 @@ def _choose_protocol(
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    """The model that was asked for."""
+class _Subject:
+    """What was asked for: a model, and how it is to be run and measured."""
 
     model: Model
     inputs: Any
     model_class: str | None
     device: str
     limits: Limits
+    protocol: MeasureProtocol
     sizes: dict[str, Any]
 
-    def target(self, device: str) -> Target:
-        """The model on a device, with inputs."""
-        if isinstance(self.model, nn.Module):
-            return own_target(self.model, self.inputs, self.sizes, device, self.limits)
-        spec = RunSpec(str(getattr(self.model, "model_type", self.model)), **self.sizes)
-        return named_target(self.model, spec, self.model_class, device, self.limits)
+    def target(self, only_looked_at: bool = False) -> Target:
+        """The model where it is run, or on the meta device, with inputs."""
+        model, limits = self.model, self.limits
+        if isinstance(model, nn.Module):
+            return own_target(model, self.inputs, self.sizes, self.device, limits)
+        spec = RunSpec(str(getattr(model, "model_type", model)), **self.sizes)
+        device = "meta" if only_looked_at else choose_device(self.device)
+        return named_target(model, spec, self.model_class, device, limits)
 
 
 def _environment(target: Target, threads: int, exclusive: bool) -> dict[str, str]:
@@ -229,11 +223,10 @@ def _journal(
 ) -> Journal | None:
     if journal is None:
         return None
-    sampler: PowerSampler = bench.sampler
     header = {
         "spec": target.spec.to_dict(),
         "machine": dict(machine),
-        "channels": [[c.name, c.source, c.counted] for c in sampler.channels],
+        "channels": [[c.name, c.source, c.counted] for c in bench.sampler.channels],
         "protocol": bench.protocol.to_dict(),
     }
     if callable(journal):

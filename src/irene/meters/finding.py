@@ -1,5 +1,7 @@
 """Which meters there are, which work here, and which are the best.
 
+Each joule counts once, also when several meters see it.
+
 Meters by name, the better ones first:
 
 | name | what |
@@ -17,17 +19,17 @@ Meters by name, the better ones first:
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from irene.errors import UsageError
-from irene.meters.channel import Finding, Meter
-from irene.meters.count_once import count_once, part_of
+from irene.meters.channel import Channel, Finding, Meter
 from irene.meters.cpu.kernel_files import Roots, text_in
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "Kind",
     "best_meters",
     "choose",
+    "count_once",
     "findings",
     "open_meters",
     "resolved",
@@ -44,6 +47,9 @@ __all__ = [
 AUTO = "auto"
 AMD_GPU = "0x1002"
 """PCI vendor of AMD's GPUs."""
+WALL = "wall"
+BOARD = "board"  # of a Jetson, with its CPU
+ALSO = "not counted: {} covers it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +137,7 @@ def choose(found: Iterable[Finding]) -> list[str]:
     chosen: list[str] = []
     covered: set[str] = set()
     for finding in found:
-        parts = {part_of(channel) for channel in finding.channels if channel.in_total}
+        parts = {_part_of(channel) for channel in finding.channels if channel.in_total}
         if finding.works and (parts - covered or not parts):
             chosen.append(finding.meter)
             covered |= parts
@@ -209,7 +215,60 @@ def _open(spec: str, roots: Roots, pid: int | None) -> Meter:
 
         return open_serial(spec)
     if kind == "replay":
-        from irene.meters.logs.replay import open_replay
+        from irene.meters.sampling.recording import ReplayMeter, read_recording
 
-        return open_replay(Path(address))
+        return ReplayMeter(read_recording(Path(address)))
     return METERS[spec].open(roots, pid)
+
+
+class _Relabelled:
+    """A meter whose channels say something else."""
+
+    def __init__(self, meter: Meter, channels: Sequence[Channel]) -> None:
+        self.channels = tuple(channels)
+        self.name, self.read, self.close = meter.name, meter.read, meter.close
+        self.longest_interval_s = getattr(meter, "longest_interval_s", math.inf)
+        self.holds_s = getattr(meter, "holds_s", 0.0)
+
+
+def count_once(meters: Sequence[Meter]) -> list[Meter]:
+    """The same meters, none of them counting what another one counts.
+
+    Wall meters contain everything, so the others are only shown. Else what is covered
+    twice counts where it comes first: the CPU by `rapl`, not again by `perf` or by an
+    estimate.
+
+    Args:
+        meters: The better ones first.
+    """
+    wall = [
+        m for m in meters if any(c.counted and c.covers == WALL for c in m.channels)
+    ]
+    seen: dict[str, str] = {}
+    result: list[Meter] = []
+    for meter in meters:
+        by = wall[0].name if wall and meter not in wall else ""
+        channels = [_counted(channel, by, seen) for channel in meter.channels]
+        for channel in channels:
+            if channel.in_total and channel.covers != WALL:
+                seen.setdefault(_part_of(channel), meter.name)
+        same = channels == list(meter.channels)
+        result.append(meter if same else _Relabelled(meter, channels))
+    return result
+
+
+def _counted(channel: Channel, by: str, seen: dict[str, str]) -> Channel:
+    if not channel.in_total:
+        return channel
+    by = by or seen.get(_part_of(channel), "")
+    if not by:
+        return channel
+    note = "; ".join(filter(None, (channel.note, ALSO.format(by))))
+    return replace(channel, counted=False, note=note)
+
+
+def _part_of(channel: Channel) -> str:
+    """The part of a machine that a channel covers: the same for two that are rivals."""
+    if channel.covers.startswith("cpu") or channel.covers in ("soc-cpu", BOARD):
+        return "cpu"
+    return f"{channel.covers} {channel.device}".strip()

@@ -18,7 +18,7 @@ from irene.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from irene.measure.alone.plan import Plan
+    from irene.measure.alone.node_by_node import Plan
     from irene.tree import ModelTree
 
 __all__ = ["configure", "run"]

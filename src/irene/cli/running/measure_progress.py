@@ -12,8 +12,8 @@ from irene.cli.screens.cells import empty_table, plain
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from irene.measure.alone.plan import Plan
-    from irene.measure.alone.session import Progress
+    from irene.measure.alone.node_by_node import Plan
+    from irene.measure.alone.node_by_node import Progress
 
 __all__ = ["human_time", "measuring", "plan_table", "plan_words"]
 

@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.energy import Energy
-from irene.measure.windows.window_energy import window_energy
+from irene.measure.readings import window_energy
 from irene.meters.channel import Channel
 from irene.meters.sampling.recording import Recording
 from irene.meters.sampling.totals import Window
-from irene.show.picture import AxisSpec, Picture, timeline
 
 __all__ = ["ChannelUse", "Monitored"]
 
@@ -95,7 +94,7 @@ class Monitored:
     @property
     def energy(self) -> Energy | None:
         """What was used; None where part of it is not known."""
-        return window_energy(self.windows).energy
+        return window_energy(self.windows)[0]
 
     @property
     def mean_power_w(self) -> float:
@@ -113,7 +112,7 @@ class Monitored:
     def notes(self) -> tuple[str, ...]:
         """What a reader should know, in words."""
         found = (*self.problems, *self.recording.notes)
-        return tuple(dict.fromkeys((*window_energy(self.windows).notes, *found)))
+        return tuple(dict.fromkeys((*window_energy(self.windows)[1], *found)))
 
     @cached_property
     def uses(self) -> tuple[ChannelUse, ...]:
@@ -129,7 +128,7 @@ class Monitored:
     def edges_ns(self) -> Floats:
         """Even steps of time, none shorter than the period or a sensor's own step."""
         longest_s = max(
-            (c.resolution_s for c in self.recording.channels if self._counts(c)),
+            (c.resolution_s for c in self.recording.channels if c.in_total),
             default=0.0,
         )
         step_s = max(longest_s, self.recording.period_s, 1e-3)
@@ -158,7 +157,7 @@ class Monitored:
         return {
             channel.name: np.maximum(self.steps(column), 0.0)
             for column, channel in enumerate(self.recording.channels)
-            if self._counts(channel)
+            if channel.in_total
         }
 
     @property
@@ -168,19 +167,6 @@ class Monitored:
         if not layers:
             return np.full(len(self.edges_ns) - 1, np.nan)
         return np.asarray(np.sum(layers, axis=0), dtype=np.float64)
-
-    @staticmethod
-    def _counts(channel: Channel) -> bool:
-        return channel.is_energy and channel.counted
-
-    def picture(self) -> Picture:
-        """Power over time, one layer for each channel that counts."""
-        energy = self.energy
-        source = f" ({energy.source})" if energy else ""
-        title = f"Power over time: {self.title}{source}"
-        edges = self.edges_s if self.duration_s > 0 else np.zeros(0)
-        layers = self.power_w if self.duration_s > 0 else {}
-        return timeline(edges, layers, title, AxisSpec("power", "W"))
 
 
 def _largest(values: Floats) -> float:

@@ -1,10 +1,14 @@
-"""Recording: samples that were taken, as arrays, and the energy of any stretch."""
+"""Recording: samples that were taken, as arrays, and the energy of any stretch.
+
+`ReplayMeter` plays them as if they were taken now, for tests and teaching.
+"""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import FormatError, UsageError
-from irene.meters.channel import Channel
+from irene.meters.channel import Channel, SensorLostError
 from irene.meters.sampling.sample_file import SCHEMA
 from irene.meters.sampling.totals import ChannelTotal, Window
 
-__all__ = ["Recording", "read_recording"]
+__all__ = ["Recording", "ReplayMeter", "read_recording"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -256,3 +260,52 @@ def _notes(events: Sequence[Mapping[str, Any]], broken: int) -> tuple[str, ...]:
         elif event.get("event") == "lost-lines":
             notes.append(f"{event.get('bytes')} bytes of samples found no room")
     return tuple(notes)
+
+
+class ReplayMeter:
+    """Gives the values of a recording, as much later as it was opened later.
+
+    Counters are read between two samples in proportion to time, other values as they
+    were at the last sample. After the last sample there is nothing more.
+    """
+
+    name = "replay"
+
+    def __init__(
+        self,
+        recording: Recording,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        if not len(recording):
+            raise UsageError("the recording has no samples to replay")
+        self.channels: tuple[Channel, ...] = recording.channels
+        self._recording = recording
+        self._clock_ns = clock_ns
+        self._began_ns: int | None = None
+
+    def read(self) -> list[float]:
+        """Values at this moment of the recording.
+
+        Raises:
+            SensorLostError: The recording is over.
+        """
+        now_ns = self._clock_ns()
+        if self._began_ns is None:
+            self._began_ns = now_ns
+        times = self._recording.time_ns
+        moment = int(times[0]) + now_ns - self._began_ns
+        if moment > times[-1]:
+            raise SensorLostError("the recording is over")
+        before = int(np.searchsorted(times, moment, side="right")) - 1
+        after = min(before + 1, len(times) - 1)
+        values: list[float] = self._recording.values[before].tolist()
+        step_ns = int(times[after] - times[before])
+        part = (moment - int(times[before])) / step_ns if step_ns else 0.0
+        for column, channel in enumerate(self.channels):
+            if channel.quantity == "energy_j":
+                then = float(self._recording.values[after, column])
+                values[column] += part * (then - values[column])
+        return values
+
+    def close(self) -> None:
+        """Nothing is open."""

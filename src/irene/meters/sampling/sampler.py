@@ -214,9 +214,11 @@ class Sampler(Streaming):
         path: Path | None = None,
     ) -> None:
         super().__init__(path)
+        self.period_s = period_s
         self._loop = SamplingLoop(meters, period_s, self.path)
         self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self._running = threading.Lock()  # waiting for it is cheaper than for an event
+        self._running.acquire()
         self._thread = threading.Thread(
             target=self._run, name="irene-sampler", daemon=True
         )
@@ -246,7 +248,8 @@ class Sampler(Streaming):
         loop = self._loop
         while True:
             wait_s = (loop.next_ns - time.monotonic_ns()) * 1e-9
-            if self._stop.wait(max(0.0, wait_s)):
+            if self._running.acquire(timeout=max(0.0, wait_s)):
+                self._running.release()
                 return
             with self._lock:
                 loop.tick()
@@ -267,9 +270,9 @@ class Sampler(Streaming):
 
     def stop(self) -> None:
         """Take the last sample and close everything; stopping twice is fine."""
-        if self._stop.is_set():
+        if not self._running.locked():
             return
-        self._stop.set()
+        self._running.release()
         if self._thread.ident is not None:
             self._thread.join()
         with self._lock:

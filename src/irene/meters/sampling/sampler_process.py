@@ -15,7 +15,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 from irene.errors import IreneError, MeterError, UsageError
 from irene.meters.channel import Channel, Meter
 from irene.meters.finding import open_meters, resolved
-from irene.meters.sampling.sampler import Sampler, SamplingLoop, Streaming
+from irene.meters.sampling.sampler import Sampler, Streaming
 from irene.meters.sampling.totals import RunningTotals, Snapshot, Window
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["SamplerProcess", "main", "open_sampler"]
 
 PATIENCE_S = 10.0
-LONGEST_SLEEP_S = 0.25
-"""How long it takes at most to notice that standard input has ended, s."""
 
 
 def open_sampler(
@@ -229,53 +226,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     try:
-        loop = _open(options)
+        sampler = _open(options).start()
     except IreneError as error:
         _answer({"error": str(error)})
         return error.exit_code
-    loop.sample()  # whoever hears the answer is covered from then on
-    channels = [asdict(channel) for channel in loop.channels]
-    _answer({"channels": channels, "period_s": loop.period_ns * 1e-9})
-    _drive(loop)
-    loop.finish()
-    _answer({**loop.counts, "problems": loop.problems})
+    gc.disable()  # nothing here is made of cycles
+    channels = [asdict(channel) for channel in sampler.channels]
+    _answer({"channels": channels, "period_s": sampler.period_s})
+    while words := os.read(sys.stdin.fileno(), 64):
+        for _ in range(words.count(b"\n")):
+            _answer(asdict(sampler.sample_now()))
+    sampler.stop()
+    _answer({**sampler.counts, "problems": sampler.problems})
     return 0
 
 
-def _open(options: argparse.Namespace) -> SamplingLoop:
+def _open(options: argparse.Namespace) -> Sampler:
     meters = open_meters(options.meters or ["auto"], pid=options.pid)
     period_s = options.period_s
     if options.no_finer:
         counted = [c for meter in meters for c in meter.channels if c.in_total]
         steps = [c.resolution_s for c in counted if c.resolution_s > 0]
         period_s = max(period_s, min(steps, default=0.0))
-    return SamplingLoop(meters, period_s, options.out)
-
-
-def _drive(loop: SamplingLoop) -> None:
-    """Sample on time; a thread waits for questions, which costs nothing meanwhile."""
-    lock, over = threading.Lock(), threading.Event()
-    loop.next_ns = time.monotonic_ns() + loop.period_ns
-    thread = threading.Thread(target=_listen, args=(loop, lock, over), daemon=True)
-    thread.start()
-    gc.disable()  # nothing here is made of cycles
-    while not over.is_set():
-        wait_s = (loop.next_ns - time.monotonic_ns()) * 1e-9
-        if wait_s > 0:
-            time.sleep(min(wait_s, LONGEST_SLEEP_S))
-        if time.monotonic_ns() >= loop.next_ns:
-            with lock:
-                loop.tick()
-
-
-def _listen(loop: SamplingLoop, lock: threading.Lock, over: threading.Event) -> None:
-    """Answer questions until there are no more."""
-    while words := os.read(sys.stdin.fileno(), 64):
-        for _ in range(words.count(b"\n")):
-            with lock:
-                snapshot = loop.sample()
-            _answer(asdict(snapshot))
-    over.set()
+    return Sampler(meters, period_s, options.out)
 
 
 def _answer(document: dict[str, object]) -> None:
