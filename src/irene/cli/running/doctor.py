@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from irene.meters.channel import Channel, Finding, Meter
     from irene.meters.cpu.kernel_files import Roots
 
@@ -25,6 +27,27 @@ examples:
   irene doctor --sysfs ./copy-of-sys --seconds 0
 """
 SCHEMA = "irene.doctor/1"
+LABELS = {
+    "cpu": "CPU",
+    "cpus": "logical CPUs",
+    "virtual": "virtual machine",
+    "max_clock": "highest clock",
+    "gpu": "GPU",
+    "gpu_driver": "GPU driver",
+}
+UNITS = {
+    "power_w": "W",
+    "percent": "%",
+    "mhz": "MHz",
+    "celsius": "°C",
+    "bytes": "bytes",
+}
+NOTHING = (
+    "Nothing measures energy here. Energies of this machine are estimates from the "
+    "load of its CPUs, and are labelled so."
+)
+NOT_EVEN = "Nothing measures energy here, and there is no load to estimate it from."
+LABEL_WIDTH = 16
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -64,9 +87,7 @@ def run(options: argparse.Namespace) -> int:
         json.dump(document, sys.stdout, indent=2, allow_nan=False)
         print()
     else:
-        from irene.cli.running.doctor_screen import show
-
-        show(document)
+        _show(document)
     return 0
 
 
@@ -107,11 +128,8 @@ def _examine(roots: Roots, seconds: float) -> dict[str, Any]:
 
 def _measured(found: Sequence[Finding], used: Sequence[str]) -> list[str]:
     """What the energy that is measured covers."""
-    channels = [c for f in found if f.meter in used for c in f.channels]
-    covers = [c.covers for c in channels if c.is_energy and c.counted]
-    sources = [c.source for c in channels if c.is_energy and c.counted]
-    pairs = zip(covers, sources, strict=True)
-    return list(dict.fromkeys(name for name, source in pairs if source == "measured"))
+    channels = [c for f in found if f.meter in used for c in f.channels if c.in_total]
+    return list(dict.fromkeys(c.covers for c in channels if c.source == "measured"))
 
 
 def _channel(channel: Channel, live: Mapping[str, float]) -> dict[str, Any]:
@@ -162,3 +180,102 @@ def _values(meter: Meter) -> Sequence[float]:
         return meter.read()
     except SensorLostError:
         return [math.nan] * len(meter.channels)
+
+
+# On a terminal --------------------------------------------------------------------
+
+
+def _show(document: Mapping[str, Any]) -> None:
+    """Print the document on a terminal, or as plain text where there is none."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    _heading(console, "machine")
+    for name, value in document["machine"].items():
+        _line(console, f"  {LABELS.get(name, name):{LABEL_WIDTH}}{value}")
+    _heading(console, "meters")
+    for meter in document["meters"]:
+        _show_meter(console, meter)
+    _heading(console, "what is used")
+    for line in _used(document):
+        _line(console, f"  {line}")
+    if "estimate" in document["auto"]:
+        _heading(console, "the estimate")
+        for line in document["estimate"]:
+            _line(console, f"  {line}")
+
+
+def _heading(console: Console, text: str) -> None:
+    _line(console, text, "bold")
+
+
+def _line(console: Console, text: str, style: str = "") -> None:
+    from rich.text import Text
+
+    from irene.cli.screens.cells import plain
+
+    # Not wrapped: a command has to stay in one piece to be copied.
+    console.print(Text(plain(text), style=style), soft_wrap=True)
+
+
+def _show_meter(console: Console, meter: Mapping[str, Any]) -> None:
+    from rich.text import Text
+
+    from irene.cli.screens.cells import plain
+
+    works = meter["works"]
+    text = Text("  ")
+    text.append("✓" if works else "✗", style="bold green" if works else "red")
+    text.append(f" {meter['name']:9}", style="bold" if works else "")
+    text.append(plain(f" {meter['about']}: {meter['detail']}"))
+    console.print(text, soft_wrap=True)
+    for channel in meter["channels"]:
+        _line(
+            console,
+            f"      {_channel_line(channel)}",
+            "cyan" if channel["live"] else "",
+        )
+    for line in filter(None, meter["remedy"].splitlines()):
+        _line(
+            console, f"      → {line}" if line[0] != " " else f"      {line}", "yellow"
+        )
+
+
+def _channel_line(channel: Mapping[str, Any]) -> str:
+    facts = [_live_words(channel["live"]), channel["covers"], *_labels(channel)]
+    return f"{channel['name']:22} {', '.join(filter(None, facts))}".rstrip()
+
+
+def _live_words(live: Mapping[str, Any] | None) -> str:
+    if live is None:
+        return ""
+    unit = UNITS[live["quantity"]]
+    if unit == "bytes":
+        return f"{live['value']:,.0f} bytes"
+    return f"{live['value']:.1f} {unit}"
+
+
+def _labels(channel: Mapping[str, Any]) -> Sequence[str]:
+    labels = []
+    if channel["covers"]:
+        labels.append(channel["source"])
+        if not channel["counted"]:
+            labels.append("not counted")
+        if channel["relative_error"]:
+            labels.append(f"± {100 * channel['relative_error']:.0f} %")
+    if channel["resolution_s"]:
+        labels.append(f"new every {channel['resolution_s'] * 1e3:g} ms")
+    if channel["note"]:
+        labels.append(channel["note"])
+    return labels
+
+
+def _used(document: Mapping[str, Any]) -> Sequence[str]:
+    lines = [f"auto = {' + '.join(document['auto']) or 'none'}"]
+    if document["measured"]:
+        lines.append(f"measured: {', '.join(document['measured'])}")
+        if "estimate" in document["auto"]:
+            lines.append("estimated: cpu-package")
+    else:
+        lines.append(NOTHING if "estimate" in document["auto"] else NOT_EVEN)
+    return lines
