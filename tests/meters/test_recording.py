@@ -158,16 +158,6 @@ def recording_of(
     return Recording((channel,), times, np.array(values)[:, None], period_s)
 
 
-def test_gaps_are_found() -> None:
-    recording = Recording(
-        (POWER,),
-        np.array([0, 100, 200, 900, 1000], dtype=np.int64) * 1_000_000,
-        np.ones((5, 1)),
-        0.1,
-    )
-    assert recording.gaps == [(200_000_000, 900_000_000)]
-
-
 amounts = st.lists(st.one_of(st.floats(0, 50), st.just(0.0), st.just(NAN)), max_size=60)
 
 

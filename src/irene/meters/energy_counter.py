@@ -106,14 +106,9 @@ class EnergyCounter:
 
 
 class GrowingCounter:
-    """Turns raw counts of a device that may start again into joules that only grow.
-
-    Attributes:
-        resets: How often the raw count went back.
-    """
+    """Turns raw counts of a device that may start again into joules that only grow."""
 
     def __init__(self, joules_per_count: float) -> None:
-        self.resets = 0
         self._joules_per_count = joules_per_count
         self._last = 0.0
         self._lost = 0.0
@@ -125,7 +120,6 @@ class GrowingCounter:
         """
         went_back = count < self._last
         if went_back:
-            self.resets += 1
             self._lost += self._last - count
         self._last = count
         return NO_VALUE if went_back else (count + self._lost) * self._joules_per_count

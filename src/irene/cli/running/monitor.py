@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from irene.measure.windows.monitored import ChannelUse, Monitored
+    from irene.measure.windows.monitored import Monitored
+    from irene.meters.sampling.totals import Window
 
 __all__ = ["configure", "run", "sparkline"]
 
@@ -176,7 +177,7 @@ def _document(found: Monitored, options: argparse.Namespace) -> dict[str, Any]:
         "peak_power_w": _known(found.peak_power_w),
         "cpu_s": _known(found.cpu_s),
         "meters": _meters(found),
-        "channels": [_channel(use) for use in found.uses],
+        "channels": list(map(_channel, found.windows, found.peaks)),
         "samples": {"period_s": options.period, **found.counts},
         "notes": list(found.notes),
     }
@@ -198,15 +199,15 @@ def _began(found: Monitored) -> str | None:
 def _meters(found: Monitored) -> list[dict[str, Any]]:
     """What each meter adds to the total."""
     sums: dict[str, float] = {}
-    for use in found.uses:
-        if use.channel.in_total:
-            name = use.channel.name.partition(":")[0]
-            sums[name] = sums.get(name, 0.0) + use.window.energy_j
+    for window in found.windows:
+        if window.channel.in_total:
+            name = window.channel.name.partition(":")[0]
+            sums[name] = sums.get(name, 0.0) + window.energy_j
     return [{"meter": name, "energy_j": _known(j)} for name, j in sums.items()]
 
 
-def _channel(use: ChannelUse) -> dict[str, Any]:
-    channel, window = use.channel, use.window
+def _channel(window: Window, peak: float) -> dict[str, Any]:
+    channel = window.channel
     return {
         "name": channel.name,
         "quantity": channel.quantity,
@@ -216,7 +217,7 @@ def _channel(use: ChannelUse) -> dict[str, Any]:
         "energy_j": _known(window.energy_j),
         "half_width_j": _known(window.half_width_j) if channel.is_energy else None,
         "mean": _known(window.mean),
-        "peak": _known(use.peak),
+        "peak": _known(peak),
         "known_s": window.known_s,
         "complete": window.complete,
         "note": channel.note,
@@ -241,7 +242,7 @@ def _report_lines(found: Monitored) -> list[str]:
         powers = f"{_watts(found.mean_power_w)} mean, {_watts(found.peak_power_w)} peak"
         lines.append(f"  power      {powers}  {sparkline(found.total_power_w)}")
     lines.append(f"  time       {_time(found)}")
-    lines += _table(found.uses)
+    lines += _table(found)
     lines += [f"  note       {plain(note)}" for note in found.notes]
     return lines
 
@@ -273,10 +274,10 @@ def _time(found: Monitored) -> str:
     return text
 
 
-def _table(uses: Sequence[ChannelUse]) -> list[str]:
+def _table(found: Monitored) -> list[str]:
     """A line for each channel: what it is, energy, mean and peak."""
     rows = [("channel", "covers", "source", "energy", "mean", "peak")]
-    rows += [_row(use) for use in uses]
+    rows += map(_row, found.windows, found.peaks)
     widths = [max(len(row[i]) for row in rows) for i in range(6)]
     lines = []
     for row in rows:
@@ -288,17 +289,17 @@ def _table(uses: Sequence[ChannelUse]) -> list[str]:
     return lines if len(rows) > 1 else []
 
 
-def _row(use: ChannelUse) -> tuple[str, str, str, str, str, str]:
-    channel, window = use.channel, use.window
+def _row(window: Window, peak: float) -> tuple[str, str, str, str, str, str]:
+    channel = window.channel
     unit = "W" if channel.is_energy else UNITS[channel.quantity]
     size = UNIT_SIZES.get(channel.quantity, 1.0)
-    mean, peak = (_amount(v * size, unit) for v in (window.mean, use.peak))
+    mean, most = (_amount(v * size, unit) for v in (window.mean, peak))
     if not channel.is_energy:
-        return plain(channel.name), "", "", "", mean, peak
+        return plain(channel.name), "", "", "", mean, most
     half = f" ± {_amount(window.half_width_j, 'J')}" if window.complete else ""
     energy = _amount(window.energy_j, "J") + half
     covers = plain(channel.covers) + ("" if channel.counted else " (not counted)")
-    return plain(channel.name), covers, channel.source, energy, mean, peak
+    return plain(channel.name), covers, channel.source, energy, mean, most
 
 
 def sparkline(values: npt.NDArray[np.float64], width: int = SPARK_WIDTH) -> str:

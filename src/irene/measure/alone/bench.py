@@ -6,22 +6,22 @@ import gc
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 from statistics import mean, median
-from typing import Any, Protocol
+from typing import Any
 
 from irene.errors import MeterError
 from irene.measure.alone.device import exclusively
 from irene.measure.alone.rounds import HOT, Round
 from irene.measure.protocol import MeasureProtocol
 from irene.measure.readings import Readings
-from irene.meters.channel import Channel
-from irene.meters.sampling.totals import Snapshot, Window
+from irene.meters.sampling.sampler import Sampler
+from irene.meters.sampling.sampler_process import SamplerProcess
 
-__all__ = ["Bench", "Idle", "PowerSampler", "undisturbed"]
+__all__ = ["Bench", "Idle", "undisturbed"]
 
 PIECE_S = {"cpu": 0.0005}
 LONG_PIECE_S = 0.02
@@ -29,20 +29,6 @@ LONG_PIECE_S = 0.02
 waited for at the end of each gets longer ones."""
 IDLE_PIECE_S = 0.25
 FEWEST_PIECES_S = 0.1
-
-
-class PowerSampler(Protocol):
-    """Samples meters in the background: `Sampler` or `SamplerProcess`."""
-
-    @property
-    def channels(self) -> tuple[Channel, ...]:
-        """What the meters give."""
-
-    def sample_now(self) -> Snapshot:
-        """Take a sample at this moment and return the totals."""
-
-    def between(self, begin: Snapshot, end: Snapshot) -> Sequence[Window]:
-        """What every channel gave from one snapshot to a later one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +60,7 @@ class Bench:
 
     def __init__(
         self,
-        sampler: PowerSampler,
+        sampler: Sampler | SamplerProcess,
         protocol: MeasureProtocol,
         device: str,
         synchronise: Callable[[], None] = lambda: None,

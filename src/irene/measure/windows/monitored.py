@@ -13,34 +13,14 @@ import numpy.typing as npt
 
 from irene.energy import Energy
 from irene.measure.readings import window_energy
-from irene.meters.channel import Channel
 from irene.meters.sampling.recording import Recording
 from irene.meters.sampling.totals import Window
 
-__all__ = ["ChannelUse", "Monitored"]
+__all__ = ["Monitored"]
 
 Floats = npt.NDArray[np.float64]
 MOST_STEPS = 100_000
 LONGEST_TITLE = 100
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelUse:
-    """What one channel gave.
-
-    Attributes:
-        window: Its total over the whole time.
-        peak: The largest mean of a step of time: W for energies, else its own unit;
-            NaN where nothing is known.
-    """
-
-    window: Window
-    peak: float
-
-    @property
-    def channel(self) -> Channel:
-        """Which."""
-        return self.window.channel
 
 
 @dataclass(frozen=True)
@@ -115,12 +95,13 @@ class Monitored:
         return tuple(dict.fromkeys((*window_energy(self.windows)[1], *found)))
 
     @cached_property
-    def uses(self) -> tuple[ChannelUse, ...]:
-        """What every channel gave."""
-        return tuple(
-            ChannelUse(window, _largest(self.steps(column)))
-            for column, window in enumerate(self.windows)
-        )
+    def peaks(self) -> tuple[float, ...]:
+        """The largest mean of a step of time of every channel; NaN where not known.
+
+        W for energies, else the channel's own unit.
+        """
+        columns = range(len(self.recording.channels))
+        return tuple(_largest(self.steps(column)) for column in columns)
 
     # Over time ----------------------------------------------------------------
 

@@ -61,16 +61,6 @@ class Recording:
         """From the first to the last sample, s."""
         return float(self.time_ns[-1] - self.time_ns[0]) * 1e-9 if len(self) else 0.0
 
-    @property
-    def gaps(self) -> list[tuple[int, int]]:
-        """Stretches without a sample for more than two periods: begin and end, ns."""
-        if len(self) < 2:
-            return []
-        steps = np.diff(self.time_ns)
-        usual = self.period_s * 1e9 or float(np.median(steps))
-        where = np.flatnonzero(steps > 2 * usual)
-        return [(int(self.time_ns[i]), int(self.time_ns[i + 1])) for i in where]
-
     def index(self, name: str) -> int:
         """Column of a channel.
 

@@ -263,11 +263,6 @@ class Sampler(Streaming):
         """What every channel gave from one snapshot to a later one."""
         return self._loop.totals.between(begin, end)
 
-    def flush(self) -> None:
-        """Hand what is sampled so far to the file."""
-        with self._lock:
-            self._loop.flush()
-
     def stop(self) -> None:
         """Take the last sample and close everything; stopping twice is fine."""
         if not self._running.locked():
