@@ -10,7 +10,6 @@ from irene.errors import MeterError, UsageError
 from irene.meters.channel import Channel, Finding
 from irene.meters.finding import (
     METERS,
-    best_meters,
     choose,
     count_once,
     findings,
@@ -91,7 +90,7 @@ def test_here_every_kind_is_looked_for(fake):
 
 def test_the_best_meters_of_a_machine_with_counters(fake):
     zone(fake, 0, "package-0")
-    meters = best_meters(fake.roots)
+    meters = open_meters(["auto"], fake.roots)
     names = [meter.name for meter in meters]
     for meter in meters:
         assert len(meter.read()) == len(meter.channels)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 import transformers
@@ -29,8 +29,9 @@ from irene.measure.protocol import DEFAULT, PAPER, QUICK, MeasureProtocol
 from irene.meters.channel import Meter
 from irene.meters.machine import describe_machine
 from irene.meters.sampling.sampler_process import open_sampler
-from irene.spec import Attention, DType, Phase, RunSpec
+from irene.spec import RunOptions, RunSpec, shows_run_options
 from irene.trace.limits import Limits, limits_from_environment
+from irene.trace.tracer import name_of
 from irene.tree import ModelTree
 
 __all__ = ["PROTOCOLS", "measure", "plan_measurement"]
@@ -40,18 +41,11 @@ PROTOCOLS = {"default": DEFAULT, "quick": QUICK, "paper": PAPER}
 JournalMaker = Callable[[Mapping[str, Any]], Journal]
 
 
+@shows_run_options
 def measure(
     model: Model,
     inputs: Mapping[str, Any] | tuple[Any, ...] | torch.Tensor | None = None,
     *,
-    batch_size: int = 1,
-    seq_len: int = 128,
-    decoder_len: int | None = None,
-    context_len: int | None = None,
-    dtype: DType = "fp32",
-    attention: Attention = "eager",
-    phase: Phase = "forward",
-    model_class: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     exclusive: bool = False,
@@ -64,6 +58,7 @@ def measure(
     fresh: bool = False,
     progress: Listener | None = None,
     limits: Limits | None = None,
+    **run: Unpack[RunOptions],
 ) -> ModelTree:
     """Run every distinct node of a model alone, under power meters.
 
@@ -72,14 +67,6 @@ def measure(
             config (all with random weights), or any nn.Module, as it is.
         inputs: For an nn.Module: its inputs, as keyword arguments, a tuple or a single
             tensor. A transformers model may do without.
-        batch_size: Sequences (images, clips) per run.
-        seq_len: Tokens per sequence.
-        decoder_len: Tokens of the decoder of an encoder-decoder model.
-        context_len: Tokens already in the KV cache (`prefill`, `decode`).
-        dtype: Floating-point type of weights and activations.
-        attention: Attention implementation.
-        phase: `forward`, `prefill` or `decode`.
-        model_class: A class of transformers to build instead of the usual one.
         device: `cpu`, `cuda`, `cuda:1`, `mps`, …; `auto` for the fastest there is, or
             where an nn.Module is.
         threads: Threads of torch on the CPU; None for as many as it uses.
@@ -96,6 +83,9 @@ def measure(
         fresh: Whether to forget what the journal has.
         progress: Is told of every step.
         limits: What is refused; by default `DEFAULT_LIMITS`.
+        **run: How it is run: `batch_size`, `seq_len`, `dtype`, `attention`, `phase`
+            (`forward`, `prefill` or `decode`), …, the fields of `RunSpec`. An nn.Module
+            has its own dtype and attention, its inputs their own sizes.
 
     Returns:
         The tree, unfolded, down to ML primitives. Its energies are gross; the features
@@ -106,61 +96,52 @@ def measure(
             fails, or it does not fit.
         MeterError: No meter here counts energy.
     """
-    subject = _Subject(
-        model, inputs, model_class, device, limits or limits_from_environment(),
-        _choose_protocol(protocol, rounds, round_s),
-        {
-            "batch_size": batch_size, "seq_len": seq_len, "decoder_len": decoder_len,
-            "context_len": context_len, "dtype": dtype, "attention": attention,
-            "phase": phase,
-        },
-    )  # fmt: skip
+    chosen = _choose_protocol(protocol, rounds, round_s)
+    subject = _Subject(model, inputs, device, limits or limits_from_environment(), run)
     if exclusive:
         check_exclusive()
     with ExitStack() as stack:
         used_threads = stack.enter_context(using_threads(threads))
         names = ["auto"] if meters is None else meters
-        period_s = subject.protocol.period_s
+        period_s = chosen.period_s
         sampler = open_sampler(names, period_s, pid=os.getpid())
         stack.enter_context(sampler)
         target = subject.target()
         wait = synchroniser(target.device)
-        bench = Bench(sampler, subject.protocol, target.device, wait, exclusive)
+        bench = Bench(sampler, chosen, target.device, wait, exclusive)
         machine = _environment(target, used_threads, exclusive)
         diary = _journal(target, machine, bench, journal, fresh)
         book = stack.enter_context(diary) if diary is not None else None
         tree, nodes = target.capture()
-        plan = make_plan(nodes, subject.protocol, target.device, used_threads)
+        plan = make_plan(nodes, chosen, target.device, used_threads)
         bench.watch_idle()
         results = measure_nodes(nodes, bench, plan, book, progress)
         return measured_tree(tree, nodes, results, bench, machine, name)
 
 
+@shows_run_options
 def plan_measurement(
     model: Model,
     inputs: Any = None,
     *,
-    model_class: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     protocol: str | MeasureProtocol = "default",
     rounds: int | None = None,
     round_s: float | None = None,
     limits: Limits | None = None,
-    **sizes: Any,
+    **run: Unpack[RunOptions],
 ) -> Plan:
     """What `measure` would run and about how long it would take; nothing is run.
 
-    The arguments are those of `measure`; `sizes` are batch_size, seq_len and so on.
+    The arguments are those of `measure`.
     """
-    subject = _Subject(
-        model, inputs, model_class, device, limits or limits_from_environment(),
-        _choose_protocol(protocol, rounds, round_s), {"phase": "forward", **sizes},
-    )  # fmt: skip
+    chosen = _choose_protocol(protocol, rounds, round_s)
+    subject = _Subject(model, inputs, device, limits or limits_from_environment(), run)
     with using_threads(threads) as used_threads:
         where = choose_device(device)
         _, nodes = subject.target(only_looked_at=True).capture()
-        return make_plan(nodes, subject.protocol, where, used_threads)
+        return make_plan(nodes, chosen, where, used_threads)
 
 
 def _choose_protocol(
@@ -182,24 +163,22 @@ def _choose_protocol(
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What was asked for: a model, and how it is to be run and measured."""
+    """What was asked for: a model, and how it is to be run."""
 
     model: Model
     inputs: Any
-    model_class: str | None
     device: str
     limits: Limits
-    protocol: MeasureProtocol
-    sizes: dict[str, Any]
+    run: RunOptions
 
     def target(self, only_looked_at: bool = False) -> Target:
         """The model where it is run, or on the meta device, with inputs."""
-        model, limits = self.model, self.limits
-        if isinstance(model, nn.Module):
-            return own_target(model, self.inputs, self.sizes, self.device, limits)
-        spec = RunSpec(str(getattr(model, "model_type", model)), **self.sizes)
+        if isinstance(self.model, nn.Module):
+            run, device = self.run, self.device
+            return own_target(self.model, self.inputs, run, device, self.limits)
+        spec = RunSpec.asked(name_of(self.model), self.run)
         device = "meta" if only_looked_at else choose_device(self.device)
-        return named_target(model, spec, self.model_class, device, limits)
+        return named_target(self.model, spec, device, self.limits)
 
 
 def _environment(target: Target, threads: int, exclusive: bool) -> dict[str, str]:

@@ -36,7 +36,6 @@ __all__ = [
     "AUTO",
     "METERS",
     "Kind",
-    "best_meters",
     "choose",
     "count_once",
     "findings",
@@ -142,18 +141,6 @@ def choose(found: Iterable[Finding]) -> list[str]:
             chosen.append(finding.meter)
             covered |= parts
     return chosen
-
-
-def best_meters(roots: Roots | None = None) -> list[Meter]:
-    """The best meters of this machine, open.
-
-    Args:
-        roots: Where the kernel shows the machine; None for this one.
-
-    Raises:
-        MeterError: One that was there a moment ago cannot be opened.
-    """
-    return open_meters([AUTO], roots)
 
 
 def open_meters(

@@ -124,16 +124,20 @@ def make_plan(
     planned = []
     for node in nodes:
         run_s = node.flops / flops_s + node.moved_bytes / bytes_s + node.math_ops * op_s
-        round_s = max(protocol.round_s, run_s) + (CHECK_S if protocol.cool_s else 0)
-        warm_s = max(protocol.warm_up_s, protocol.round_s / 4, 3 * run_s)
-        total_s = warm_s + protocol.rounds * round_s
         planned.append(
             PlannedNode(
                 *(node.path, node.kind, node.op, node.shapes, len(node.rows)),
-                *(run_s, total_s),
+                *(run_s, _total_s(protocol, run_s)),
             )
         )
     return Plan(protocol, tuple(planned))
+
+
+def _total_s(protocol: MeasureProtocol, run_s: float) -> float:
+    """Time that all rounds of a node take if one run of it takes `run_s`, s."""
+    round_s = max(protocol.round_s, run_s) + (CHECK_S if protocol.cool_s else 0)
+    warm_s = max(protocol.warm_up_s, protocol.round_s / 4, 3 * run_s)
+    return warm_s + protocol.rounds * round_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,12 +287,10 @@ class _TimeLeft:
             self._slower = result.counting[0].mean_s / guess.run_s
 
     def progress(self, label: str, message: str) -> Progress:
-        protocol = self._plan.protocol
-        left_s = 0.0
-        for guess, is_open in zip(self._plan.nodes, self._open, strict=True):
-            run_s = guess.run_s * self._slower
-            more_s = max(0.0, run_s - protocol.round_s) * (protocol.rounds + 3)
-            base_s = max(0.0, guess.run_s - protocol.round_s) * (protocol.rounds + 3)
-            left_s += is_open * max(0.0, guess.total_s - base_s + more_s)
+        left_s = sum(
+            _total_s(self._plan.protocol, guess.run_s * self._slower)
+            for guess, is_open in zip(self._plan.nodes, self._open, strict=True)
+            if is_open
+        )
         done = len(self._open) - sum(self._open)
         return Progress(done, len(self._open), label, left_s, message)

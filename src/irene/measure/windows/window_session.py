@@ -110,12 +110,11 @@ class WindowSession:
             return self._sampler
 
     def _open(self) -> list[Meter]:
-        from irene.meters.finding import best_meters, open_meters
+        from irene.meters.finding import AUTO, open_meters
 
-        if self._meters is None:
-            return best_meters()
-        names = [meter for meter in self._meters if isinstance(meter, str)]
-        given = [meter for meter in self._meters if not isinstance(meter, str)]
+        meters = (AUTO,) if self._meters is None else self._meters
+        names = [meter for meter in meters if isinstance(meter, str)]
+        given = [meter for meter in meters if not isinstance(meter, str)]
         return [*given, *(open_meters(names) if names else ())]
 
     def release(self) -> None:
