@@ -161,7 +161,14 @@ class Model(Protocol):
     def power_w(
         self, cores: float, tdp_w_per_core: float, load: float, clock: float = 1.0
     ) -> float:
-        """Power at a load, W."""
+        """Power at a load, W.
+
+        Args:
+            cores: Physical cores.
+            tdp_w_per_core: Thermal design power per core, W.
+            load: Busy share of all threads, 0 to 1.
+            clock: Mean clock as a share of the highest, 0 to 1, if it is known.
+        """
 
     def words(self, cores: float, tdp_w_per_core: float) -> str:
         """What it says of a machine."""

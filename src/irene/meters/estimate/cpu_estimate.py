@@ -74,14 +74,7 @@ class ClockModel:
     def power_w(
         self, cores: float, tdp_w_per_core: float, load: float, clock: float = 1.0
     ) -> float:
-        """Power at a load and a clock, W; at most the TDP.
-
-        Args:
-            cores: Physical cores.
-            tdp_w_per_core: Thermal design power per core, W.
-            load: Busy share of all threads, 0 to 1.
-            clock: Mean clock as a share of the highest, 0 to 1.
-        """
+        """Power at a load and a clock, W; at most the TDP."""
         base = self.base_share * math.sqrt(tdp_w_per_core * SCALE_W) * clock**2
         active = self.active_share * tdp_w_per_core * load
         return cores * min(base + active, tdp_w_per_core)
@@ -118,14 +111,7 @@ class LoadModel:
     def power_w(
         self, cores: float, tdp_w_per_core: float, load: float, clock: float = 1.0
     ) -> float:
-        """Power at a load, W.
-
-        Args:
-            cores: Physical cores.
-            tdp_w_per_core: Thermal design power per core, W.
-            load: Busy share of all threads, 0 to 1.
-            clock: Not used.
-        """
+        """Power at a load, W."""
         del clock
         idle = min(self.idle_w_per_core, self.idle_share_limit * tdp_w_per_core)
         busy = 1.0 - (1.0 - load) ** 2
