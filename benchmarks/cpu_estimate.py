@@ -33,9 +33,15 @@ import numpy as np
 from scipy.optimize import least_squares, linprog
 
 from irene.errors import IreneError
-from irene.meters.estimate.cpu_estimate import assumptions, open_estimate
-from irene.meters.estimate.estimate_model import SCALE_W, ClockModel, LoadModel, Model
-from irene.meters.estimate.processor_table import KnownProcessor, find_known
+from irene.meters.cpu.kernel_files import Roots
+from irene.meters.estimate.cpu_basis import KnownProcessor, Model, find_known
+from irene.meters.estimate.cpu_estimate import (
+    SCALE_W,
+    ClockModel,
+    LoadModel,
+    assumptions,
+    open_estimate,
+)
 
 JOULES_PER_KWH = 3.6e6
 COVERAGE = 0.9
@@ -322,14 +328,15 @@ def _spin(stop: object) -> None:
 
 def watch(seconds: float, period_s: float = 0.1) -> tuple[float, float, float]:
     """Our estimate of the mean power and its 90 % interval, W."""
-    meter = open_estimate()
+    meter = open_estimate(Roots())
     values, end = [], time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(period_s)
         values.append(meter.read()[0])
     meter.close()
     mean = float(np.mean(values))
-    return mean, *meter.interval_w(mean)
+    half = mean * meter.basis.relative_error
+    return mean, max(0.0, mean - half), mean + half
 
 
 def live(seconds: float) -> None:
@@ -340,7 +347,7 @@ def live(seconds: float) -> None:
     except ImportError:
         print("\nlive: codecarbon is not installed (the extra `bench`); ours alone")
         OfflineEmissionsTracker = None  # noqa: N806
-    model = next(line for line in assumptions() if line.startswith("model "))
+    model = next(line for line in assumptions(Roots()) if line.startswith("model "))
     print(f"\nlive, {model}")
     print(f"{'live, mean W of the CPU':20} {'ours':>7} {'90 % interval':>16}"
           f" {'CodeCarbon':>11} {'its RAM':>8}")  # fmt: skip

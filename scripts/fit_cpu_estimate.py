@@ -1,4 +1,4 @@
-"""Fit the estimates of a CPU's power and write src/irene/meters/estimate_model.json.
+"""Fit the estimates of a CPU's power and write `meters/estimate/estimate_model.json`.
 
 Prints what is odd in the data, the forms that were tried, and the errors on processors
 that were left out, beside CodeCarbon's formula. Numbers are written, no data.
@@ -38,10 +38,11 @@ from benchmarks.cpu_estimate import (
 from scipy.optimize import least_squares
 
 from irene.errors import IreneError
-from irene.meters.estimate.estimate_model import SCALE_W, ClockModel, LoadModel
+from irene.meters.estimate.cpu_estimate import SCALE_W, ClockModel, LoadModel
 from irene.whole_file import whole_file
 
-OUT = Path(__file__).parents[1] / "src" / "irene" / "meters" / "estimate_model.json"
+METERS = Path(__file__).parents[1] / "src" / "irene" / "meters"
+OUT = METERS / "estimate" / "estimate_model.json"
 DIGITS = 3
 SHOWN = 20
 BASES = ("cores", "TDP", "both")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from irene.cli import main
-from irene.cli.running.monitor_screen import sparkline
+from irene.cli.running.monitor import sparkline
 from irene.meters.sampling.recording import read_recording
 
 from ..measure.made_up_power import DRAM_WATTS, WATTS, made_up_meter

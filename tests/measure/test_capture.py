@@ -29,7 +29,7 @@ SMALL = {
 def captured(model_type: str, device: str = "cpu", fields=(), **sizes):
     config = AutoConfig.for_model(model_type, **{**SMALL, **dict(fields)})
     spec = RunSpec(model_type, seq_len=8, **sizes)
-    return named_target(config, spec, None, device, DEFAULT_LIMITS).capture()
+    return named_target(config, spec, device, DEFAULT_LIMITS).capture()
 
 
 def of_module(model: nn.Module, x: torch.Tensor):

@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from irene.measure.alone.bench import Round
-from irene.measure.alone.isolation import choose_rounds, flags_of, trend
-from irene.measure.alone.node_result import NodeResult
+from irene.measure.alone.rounds import NodeResult, Round, choose_rounds, flags_of, trend
 
 CLEAN = Round(
     repeats=10,

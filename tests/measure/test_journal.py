@@ -10,7 +10,7 @@ import pytest
 
 from irene.errors import UsageError
 from irene.measure.alone.journal import Journal, journal_path
-from irene.measure.alone.node_result import NodeResult
+from irene.measure.alone.rounds import NodeResult
 
 from .test_isolation import CLEAN
 
@@ -111,7 +111,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from irene.errors import IreneError
 from irene.measure.alone.journal import Journal
-from irene.measure.alone.node_result import NodeResult
+from irene.measure.alone.rounds import NodeResult
 
 path = Path(sys.argv[1])
 with Journal(path, {"spec": {}}) as journal:

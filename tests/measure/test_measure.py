@@ -19,7 +19,7 @@ from torch import nn
 
 import irene
 from irene.errors import LimitError, MeterError, UsageError
-from irene.measure.alone.session import Progress
+from irene.measure.alone.node_by_node import Progress
 from irene.measure.api import measure, plan_measurement
 from irene.meters.channel import Channel
 from irene.tree import ModelTree

@@ -367,7 +367,7 @@ def test_a_session_that_ends_first(clock, meter):
 
 def test_windows_outside_a_session_have_one_of_their_own(clock, meter, monkeypatch):
     monkeypatch.setattr(window_session, "LINGER_S", 0.0)
-    monkeypatch.setattr("irene.meters.finding.best_meters", lambda: [meter])
+    monkeypatch.setattr("irene.meters.finding.open_meters", lambda _: [meter])
     monkeypatch.setattr(window_session, "_CURRENT", [])
     with irene.window("step") as w:
         clock.pass_s(1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from irene.meters.cpu.kernel_files import Roots
+
 BLOCK = """\
 processor\t: {index}
 vendor_id\t: {vendor}
@@ -28,6 +30,10 @@ class FakeProc:
         self.stat()
         self.memory(total_kib=1000, available_kib=750)
         self.cpuinfo()
+
+    @property
+    def roots(self) -> Roots:
+        return Roots(self.sysfs, self.root)
 
     def clock(self) -> float:
         return self.now_s

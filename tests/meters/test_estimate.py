@@ -14,29 +14,28 @@ from hypothesis import strategies as st
 
 from irene.errors import MeterError, UsageError
 from irene.meters.channel import SensorLostError
-from irene.meters.cpu.clock_share import CLOCK_STEP_S, open_clock_share
-from irene.meters.cpu.processor import Processor, read_processor
-from irene.meters.estimate.cpu_estimate import (
-    EstimateMeter,
-    assumptions,
-    open_estimate,
-    probe,
-)
-from irene.meters.estimate.estimate_model import (
-    FILE,
+from irene.meters.cpu.cpu_sensors import CLOCK_STEP_S, open_clock_share
+from irene.meters.cpu.kernel_files import Roots
+from irene.meters.estimate.cpu_basis import (
     TDP_VARIABLE,
     basis_of,
-    load_models,
-)
-from irene.meters.estimate.processor_table import (
     find_known,
     known_processors,
     usual_power,
 )
+from irene.meters.estimate.cpu_estimate import (
+    FILE,
+    EstimateMeter,
+    assumptions,
+    load_models,
+    open_estimate,
+    probe,
+)
+from irene.meters.machine import Processor, read_processor
 from tests.meters.made_up_proc import FakeProc
 
-MODEL = load_models().without_clock
-WITH_CLOCK = load_models().with_clock
+MODEL = load_models()[1]
+WITH_CLOCK = load_models()[0]
 XEON = "Intel(R) Xeon(R) CPU E3-1240 V2 @ 3.40GHz"
 DATA = Path(os.environ.get("IRENE_DATA_DIR", ".")) / "cpu-load"
 
@@ -65,7 +64,7 @@ def cpufreq(
 
 
 def model_line(fake: FakeProc) -> str:
-    lines = assumptions(fake.root, fake.sysfs)
+    lines = assumptions(fake.roots)
     return next(line for line in lines if line.startswith("model "))
 
 
@@ -137,19 +136,19 @@ def test_every_machine_gets_watts_and_an_interval(name, vendor, threads, virtual
 
 def test_a_known_processor_is_taken_as_its_maker_says(fake):
     fake.cpuinfo(XEON, "GenuineIntel", cores=4, threads=8)
-    text = "\n".join(assumptions(fake.root, fake.sysfs))
+    text = "\n".join(assumptions(fake.roots))
     assert "8 CPUs on 4 cores" in text
     assert "TDP 69 W with 4 cores, as Intel says" in text
-    basis = basis_of(read_processor(fake.root, fake.sysfs), MODEL)
+    basis = basis_of(read_processor(fake.roots), MODEL)
     assert basis.relative_error == MODEL.relative_error
 
 
 def test_two_sockets_take_twice_as_much(fake):
     name = "AMD EPYC 7763 64-Core Processor"
     fake.cpuinfo(name, cores=64, threads=128)
-    one = basis_of(read_processor(fake.root, fake.sysfs), MODEL)
+    one = basis_of(read_processor(fake.roots), MODEL)
     fake.cpuinfo(name, cores=64, threads=128, sockets=2)
-    two = basis_of(read_processor(fake.root, fake.sysfs), MODEL)
+    two = basis_of(read_processor(fake.roots), MODEL)
     assert two.cores == 2 * one.cores == 128
     assert two.tdp_w_per_core == one.tdp_w_per_core == 280 / 64
 
@@ -157,7 +156,7 @@ def test_two_sockets_take_twice_as_much(fake):
 def test_a_virtual_machine_is_a_part_of_its_host(fake):
     name = "Intel(R) Xeon(R) Platinum 8280 CPU @ 2.70GHz"
     fake.cpuinfo(name, "GenuineIntel", cores=4, threads=4, virtual=True)
-    basis = basis_of(read_processor(fake.root, fake.sysfs), MODEL)
+    basis = basis_of(read_processor(fake.roots), MODEL)
     assert basis.cores == 2.0  # four of the 56 threads of 28 cores
     assert basis.tdp_w_per_core == 205 / 28
     assert basis.relative_error > MODEL.relative_error
@@ -166,7 +165,7 @@ def test_a_virtual_machine_is_a_part_of_its_host(fake):
 
 def test_an_unknown_name_widens_the_interval_and_says_what_was_taken(fake):
     fake.cpuinfo("AMD EPYC", virtual=True)
-    basis = basis_of(read_processor(fake.root, fake.sysfs), MODEL)
+    basis = basis_of(read_processor(fake.roots), MODEL)
     text = "\n".join(basis.assumptions)
     assert "TDP unknown" in text
     assert "AMD server processors" in text
@@ -176,9 +175,9 @@ def test_an_unknown_name_widens_the_interval_and_says_what_was_taken(fake):
 
 def test_the_user_can_state_the_design_power(fake, monkeypatch):
     fake.cpuinfo("Mystery 9000", cores=4, threads=8)
-    unstated = basis_of(read_processor(fake.root, fake.sysfs), MODEL)
+    unstated = basis_of(read_processor(fake.roots), MODEL)
     monkeypatch.setenv(TDP_VARIABLE, "80")
-    meter = open_estimate(fake.root, fake.sysfs)
+    meter = open_estimate(fake.roots)
     meter.close()
     assert meter.basis.tdp_w_per_core == 20.0
     assert meter.basis.relative_error < unstated.relative_error
@@ -189,13 +188,13 @@ def test_the_user_can_state_the_design_power(fake, monkeypatch):
 def test_a_design_power_that_is_none_is_refused(fake, monkeypatch, text):
     monkeypatch.setenv(TDP_VARIABLE, text)
     with pytest.raises(UsageError, match=TDP_VARIABLE):
-        open_estimate(fake.root, fake.sysfs)
-    assert not probe(fake.root, fake.sysfs).works
+        open_estimate(fake.roots)
+    assert not probe(fake.roots).works
 
 
 def test_the_meter_follows_the_load_and_is_labelled(fake):
     fake.cpuinfo(XEON, "GenuineIntel", cores=4, threads=8)
-    basis = basis_of(read_processor(fake.root, fake.sysfs), MODEL)
+    basis = basis_of(read_processor(fake.roots), MODEL)
     meter = EstimateMeter(fake.root, basis, MODEL, fake.clock)
     (channel,) = meter.channels
     assert (channel.name, channel.quantity) == ("estimate:cpu", "power_w")
@@ -215,8 +214,7 @@ def test_the_meter_follows_the_load_and_is_labelled(fake):
     assert powers == sorted(powers)
     idle_w, half_w, full_w = powers
     assert half_w - idle_w == pytest.approx(0.75 * (full_w - idle_w))
-    low, high = meter.interval_w(half_w)
-    assert 0 <= low < half_w < high
+    assert meter.channels[0].relative_error > 0
     meter.close()
     meter.close()
 
@@ -229,20 +227,20 @@ def test_the_clock_is_used_where_it_varies(fake):
     fake.cpuinfo(XEON, "GenuineIntel", cores=4, threads=8)
     cpufreq(fake, [1_600_000] * 8)
     assert model_line(fake).startswith("model with the clock")
-    meter = open_estimate(fake.root, fake.sysfs)
+    meter = open_estimate(fake.roots)
     (channel,) = meter.channels
     assert channel.relative_error == WITH_CLOCK.relative_error
     assert "clock" in channel.note
     meter.close()
     meter.close()
-    assert probe(fake.root, fake.sysfs).channels == meter.channels
+    assert probe(fake.roots).channels == meter.channels
 
 
 def test_the_meter_follows_the_clock(fake):
     fake.cpuinfo(XEON, "GenuineIntel", cores=4, threads=8)
     cpufreq(fake, [1_600_000] * 8)
-    basis = basis_of(read_processor(fake.root, fake.sysfs), WITH_CLOCK)
-    share, _ = open_clock_share(fake.sysfs, fake.clock)
+    basis = basis_of(read_processor(fake.roots), WITH_CLOCK)
+    share, _ = open_clock_share(fake.roots, fake.clock)
     meter = EstimateMeter(fake.root, basis, WITH_CLOCK, fake.clock, share)
     powers = []
     for khz in (1_600_000, 2_700_000, 3_800_000):
@@ -275,7 +273,7 @@ def test_without_a_clock_that_varies_the_other_model_is_used(fake, change, why):
     line = model_line(fake)
     assert line.startswith("model without the clock")
     assert why in line
-    (channel,) = probe(fake.root, fake.sysfs).channels
+    (channel,) = probe(fake.roots).channels
     assert channel.relative_error == MODEL.relative_error
 
 
@@ -287,7 +285,7 @@ def test_the_clock_of_a_virtual_machine_is_not_used(fake):
 
 def test_the_mean_clock_is_read_now_and_then(fake):
     cpufreq(fake, [1_900_000, 3_800_000, "<unknown>"])
-    share, why_not = open_clock_share(fake.sysfs, fake.clock)
+    share, why_not = open_clock_share(fake.roots, fake.clock)
     assert share is not None
     assert (share.count, why_not) == (2, "")
     assert share.share() == pytest.approx(0.75)
@@ -302,7 +300,7 @@ def test_the_mean_clock_is_read_now_and_then(fake):
 def test_each_cpu_has_its_own_highest_clock(fake):
     cpufreq(fake, [3_800_000, 2_000_000])
     fake.sysfs_file("devices/system/cpu/cpu1/cpufreq/cpuinfo_max_freq", "2000000\n")
-    share, _ = open_clock_share(fake.sysfs, fake.clock)
+    share, _ = open_clock_share(fake.roots, fake.clock)
     assert share is not None
     assert share.share() == 1.0
     share.close()
@@ -310,7 +308,7 @@ def test_each_cpu_has_its_own_highest_clock(fake):
 
 def test_a_boost_that_the_driver_hides_counts_as_the_highest_clock(fake):
     cpufreq(fake, [4_200_000, 1_900_000])
-    share, _ = open_clock_share(fake.sysfs, fake.clock)
+    share, _ = open_clock_share(fake.roots, fake.clock)
     assert share is not None
     assert share.share() == pytest.approx(0.75)
     share.close()
@@ -318,7 +316,7 @@ def test_a_boost_that_the_driver_hides_counts_as_the_highest_clock(fake):
 
 def test_of_many_cpus_some_are_asked(fake):
     cpufreq(fake, [1_900_000] * 50)
-    share, _ = open_clock_share(fake.sysfs, fake.clock)
+    share, _ = open_clock_share(fake.roots, fake.clock)
     assert share is not None
     assert share.count <= 16
     assert share.share() == pytest.approx(0.5)
@@ -327,7 +325,7 @@ def test_of_many_cpus_some_are_asked(fake):
 
 def test_a_clock_that_is_lost_is_said_and_not_made_up(fake):
     cpufreq(fake, [1_900_000] * 2)
-    share, _ = open_clock_share(fake.sysfs, fake.clock)
+    share, _ = open_clock_share(fake.roots, fake.clock)
     assert share is not None
     cpufreq(fake, ["<unknown>"] * 2)
     with pytest.raises(SensorLostError, match="clock"):
@@ -340,25 +338,17 @@ def test_a_meter_that_cannot_open_leaves_no_file_open(fake, monkeypatch):
     before = len(list(Path("/proc/self/fd").iterdir()))
     monkeypatch.setenv(TDP_VARIABLE, "much")
     with pytest.raises(UsageError):
-        open_estimate(fake.root, fake.sysfs)
+        open_estimate(fake.roots)
     monkeypatch.delenv(TDP_VARIABLE)
     (fake.root / "stat").unlink()
     with pytest.raises(MeterError):
-        open_estimate(fake.root, fake.sysfs)
-    assumptions(fake.root, fake.sysfs)
+        open_estimate(fake.roots)
+    assumptions(fake.roots)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_an_interval_never_goes_below_nothing(fake):
-    fake.cpuinfo("AMD EPYC", virtual=True)
-    meter = open_estimate(fake.root, fake.sysfs)
-    assert meter.basis.relative_error > 1
-    assert meter.interval_w(10.0)[0] == 0.0
-    meter.close()
-
-
 def test_without_a_load_there_is_no_estimate(tmp_path):
-    finding = probe(tmp_path, tmp_path)
+    finding = probe(Roots(tmp_path, tmp_path))
     assert not finding.works
     assert "Linux only" in finding.detail
 
@@ -422,12 +412,12 @@ def test_arm_has_no_model_name(fake):
     text = "\n".join(block.format(i) for i in range(4))
     (fake.root / "cpuinfo").write_text(text)
     fake.sysfs_file("class/dmi/id/sys_vendor", "Amazon EC2\n")
-    processor = read_processor(fake.root, fake.sysfs)
+    processor = read_processor(fake.roots)
     assert (processor.name, processor.vendor) == ("Neoverse V1", "ARM")
     assert (processor.cores, processor.threads, processor.virtual) == (4, 4, True)
     assert basis_of(processor, MODEL).cores == 4.0
     fake.sysfs_file("class/dmi/id/product_name", "c7g.metal\n")
-    assert not read_processor(fake.root, fake.sysfs).virtual
+    assert not read_processor(fake.roots).virtual
 
 
 @pytest.mark.parametrize("name", ["with_clock", "without_clock"])

@@ -8,12 +8,10 @@ import pytest
 
 from irene.errors import MeterError, UsageError
 from irene.meters.channel import Channel, Finding
-from irene.meters.count_once import count_once
 from irene.meters.finding import (
     METERS,
-    Places,
-    best_meters,
     choose,
+    count_once,
     findings,
     open_meters,
 )
@@ -85,14 +83,14 @@ def test_there_may_be_nothing():
 
 
 def test_here_every_kind_is_looked_for(fake):
-    found = findings(Places(fake.sysfs, fake.root))
+    found = findings(fake.roots)
     assert [finding.meter for finding in found] == list(METERS)
     assert {f.meter for f in found if f.works} >= {"estimate", "proc"}
 
 
 def test_the_best_meters_of_a_machine_with_counters(fake):
     zone(fake, 0, "package-0")
-    meters = best_meters(Places(fake.sysfs, fake.root))
+    meters = open_meters(["auto"], fake.roots)
     names = [meter.name for meter in meters]
     for meter in meters:
         assert len(meter.read()) == len(meter.channels)
@@ -104,7 +102,7 @@ def test_the_best_meters_of_a_machine_with_counters(fake):
 
 
 def test_auto_is_the_estimate_where_there_is_nothing_else(fake):
-    meters = open_meters(["auto"], sysfs=fake.sysfs, proc=fake.root)
+    meters = open_meters(["auto"], roots=fake.roots)
     cpu = [c for meter in meters for c in meter.channels if c.counted and c.is_energy]
     for meter in meters:
         meter.close()
@@ -113,13 +111,13 @@ def test_auto_is_the_estimate_where_there_is_nothing_else(fake):
 
 def test_the_process_reaches_the_load(fake):
     fake.process(7, (0, 0, 0, 0))
-    (meter,) = open_meters(["proc"], pid=7, sysfs=fake.sysfs, proc=fake.root)
+    (meter,) = open_meters(["proc"], pid=7, roots=fake.roots)
     meter.close()
     assert "proc:process_cpu" in [channel.name for channel in meter.channels]
 
 
 def test_a_name_twice_is_opened_once(fake):
-    meters = open_meters(["proc", "proc"], sysfs=fake.sysfs, proc=fake.root)
+    meters = open_meters(["proc", "proc"], roots=fake.roots)
     for meter in meters:
         meter.close()
     assert len(meters) == 1
@@ -134,14 +132,14 @@ def test_an_unknown_meter_names_the_known_ones(spec):
 
 def test_a_meter_that_is_not_there_says_what_helps(fake):
     with pytest.raises(MeterError, match="modprobe"):
-        open_meters(["rapl"], sysfs=fake.sysfs, proc=fake.root)
+        open_meters(["rapl"], roots=fake.roots)
 
 
 def test_those_already_open_are_closed_when_one_fails(fake, monkeypatch):
     opened = ListMeter([LOAD], [[1.0]], "proc")
-    monkeypatch.setattr("irene.meters.cpu.procfs.open_proc", lambda **_: opened)
+    monkeypatch.setattr("irene.meters.cpu.procfs.open_proc", lambda *_, **__: opened)
     with pytest.raises(MeterError):
-        open_meters(["proc", "rapl"], sysfs=fake.sysfs, proc=fake.root)
+        open_meters(["proc", "rapl"], roots=fake.roots)
     assert opened.closed
 
 
@@ -196,7 +194,7 @@ def test_the_machine_in_words(fake):
     fake.memory(total_kib=16 * 1024 * 1024, available_kib=1)
     fake.sysfs_file("devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n")
     fake.sysfs_file("devices/system/cpu/cpufreq/boost", "0\n")
-    words = describe_machine(fake.root, fake.sysfs)
+    words = describe_machine(fake.roots)
     assert words["cpu"] == "AMD EPYC 7763 64-Core Processor"
     assert (words["cores"], words["cpus"], words["sockets"]) == ("4", "8", "2")
     assert words["memory"] == "16.0 GiB"
@@ -207,7 +205,7 @@ def test_the_machine_in_words(fake):
 
 def test_intel_says_turbo_the_other_way_round(fake):
     fake.sysfs_file("devices/system/cpu/intel_pstate/no_turbo", "0\n")
-    assert describe_machine(fake.root, fake.sysfs)["turbo"] == "on"
+    assert describe_machine(fake.roots)["turbo"] == "on"
 
 
 def test_a_meter_that_is_not_counted_must_still_be_read_in_time() -> None:

@@ -13,6 +13,7 @@ import pytest
 from irene.errors import MeterError
 from irene.meters.channel import SensorLostError
 from irene.meters.cpu import perf
+from irene.meters.cpu.kernel_files import Roots
 from irene.meters.cpu.perf import PerfMeter, find_events, open_event, open_perf, probe
 from tests.meters.simulated_machine import (
     Curve,
@@ -42,7 +43,7 @@ def pmu(tmp_path: Path) -> SimulatedPmu:
 @pytest.fixture
 def meter(pmu: SimulatedPmu) -> Iterator[PerfMeter]:
     """Its open meter."""
-    meter = open_perf(pmu.root, clock=pmu.clock_ns, open_event=pmu.open_event)
+    meter = open_perf(Roots(pmu.root), clock=pmu.clock_ns, open_event=pmu.open_event)
     yield meter
     meter.close()
 
@@ -74,7 +75,7 @@ def test_two_packages_and_two_dies_have_names_of_their_own(tmp_path: Path) -> No
     packages = {0: (0, 0), 28: (0, 1), 56: (1, 0)}
     powers = {(cpu, "energy-pkg"): constant(cpu) for cpu in packages}
     pmu = SimulatedPmu(tmp_path, powers, packages)
-    meter = open_perf(pmu.root, clock=pmu.clock_ns, open_event=pmu.open_event)
+    meter = open_perf(Roots(pmu.root), clock=pmu.clock_ns, open_event=pmu.open_event)
     assert [c.name for c in meter.channels if c.counted] == [
         "perf:package-0-die-0",
         "perf:package-0-die-1",
@@ -107,7 +108,7 @@ def test_what_cannot_be_parsed_is_left_out(
 ) -> None:
     pmu = SimulatedPmu(tmp_path, {(0, "energy-pkg"): constant(1.0)})
     (pmu.root / "bus/event_source/devices/power" / file).write_text(text)
-    finding = probe(pmu.root, open_event=pmu.open_event)
+    finding = probe(Roots(pmu.root), open_event=pmu.open_event)
     assert not finding.works
     assert "no energy events" in finding.detail
 
@@ -117,20 +118,20 @@ def test_without_permission_the_message_names_the_commands(
     pmu: SimulatedPmu, code: int
 ) -> None:
     pmu.refusal = code
-    finding = probe(pmu.root, open_event=pmu.open_event)
+    finding = probe(Roots(pmu.root), open_event=pmu.open_event)
     assert not finding.works
     assert f"energy-pkg: {os.strerror(code)}" in finding.detail
     assert "sudo setcap cap_perfmon=ep /" in finding.remedy
     assert "sudo sysctl kernel.perf_event_paranoid=0" in finding.remedy
     with pytest.raises(MeterError, match="setcap"):
-        open_perf(pmu.root, open_event=pmu.open_event)
+        open_perf(Roots(pmu.root), open_event=pmu.open_event)
 
 
 def test_an_event_that_is_refused_is_told_and_the_others_count(
     pmu: SimulatedPmu,
 ) -> None:
     del pmu.powers[0, "energy-psys"]
-    finding = probe(pmu.root, open_event=pmu.open_event)
+    finding = probe(Roots(pmu.root), open_event=pmu.open_event)
     assert finding.works
     assert len(finding.channels) == 4
     assert "energy-psys: No such file or directory" in finding.detail
@@ -164,10 +165,10 @@ def test_both_ways_to_the_same_counters_agree_on_names(tmp_path: Path) -> None:
     pmu = SimulatedPmu(machine.root, powers)
     from irene.meters.cpu.rapl import probe as probe_rapl
 
-    files = {c.name.partition(":")[2] for c in probe_rapl(machine.root).channels}
+    files = {c.name.partition(":")[2] for c in probe_rapl(Roots(machine.root)).channels}
     events = {
         c.name.partition(":")[2]
-        for c in probe(machine.root, open_event=pmu.open_event).channels
+        for c in probe(Roots(machine.root), open_event=pmu.open_event).channels
     }
     assert events == {"package-0", "package-0:dram"}
     assert events <= files
@@ -178,7 +179,7 @@ def test_both_ways_to_the_same_counters_agree_on_names(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_the_pmu_says_so(tmp_path: Path) -> None:
-    finding = probe(tmp_path)
+    finding = probe(Roots(tmp_path))
     assert not finding.works
     assert "bus/event_source/devices/power" in finding.detail
     assert "modprobe rapl" in finding.remedy
@@ -186,7 +187,7 @@ def test_a_machine_without_the_pmu_says_so(tmp_path: Path) -> None:
 
 def test_the_kernel_refuses_a_pmu_it_does_not_have(tmp_path: Path) -> None:
     SimulatedPmu(tmp_path, {(0, "energy-pkg"): constant(1.0)}, pmu=99_999)
-    finding = probe(tmp_path)  # with the real system call
+    finding = probe(Roots(tmp_path))  # with the real system call
     assert not finding.works
     assert "the kernel refuses the energy events: energy-pkg: " in finding.detail
 

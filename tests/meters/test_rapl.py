@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from irene.errors import MeterError
 from irene.meters.channel import SensorLostError
+from irene.meters.cpu.kernel_files import Roots
 from irene.meters.cpu.rapl import RaplMeter, open_rapl, probe
 from tests.meters.simulated_machine import (
     REGISTER_STEPS,
@@ -47,7 +48,7 @@ def build(tmp_path: Path) -> Iterator[Build]:
     def build(zones: Sequence[SimulatedZone]) -> tuple[SimulatedMachine, RaplMeter]:
         machine = SimulatedMachine(tmp_path, zones)
         opened.append(machine)
-        meter = open_rapl(machine.root, clock=machine.clock_ns)
+        meter = open_rapl(Roots(machine.root), clock=machine.clock_ns)
         opened.append(meter)
         return machine, meter
 
@@ -183,7 +184,7 @@ def test_any_curve_through_real_files(tmp_path: Path) -> None:
     ) -> None:
         zone = SimulatedZone("intel-rapl:0", "package-0", curve, register, unit_nj)
         machine.become(zone)
-        meter = open_rapl(machine.root, clock=machine.clock_ns)
+        meter = open_rapl(Roots(machine.root), clock=machine.clock_ns)
         before_j = 0.0
         for interval_s in intervals_s:
             machine.advance(interval_s)
@@ -201,7 +202,7 @@ def test_any_curve_through_real_files(tmp_path: Path) -> None:
 
 def test_a_machine_in_real_time_is_measured_with_the_real_clock(tmp_path: Path) -> None:
     machine = SimulatedMachine(tmp_path, amd())
-    meter = open_rapl(machine.root)
+    meter = open_rapl(Roots(machine.root))
     begin_s = time.monotonic()
     with machine.running():
         while machine.time_s < 0.2:
@@ -262,7 +263,7 @@ def test_without_a_range_it_counts_until_the_wrap_and_shows_a_gap_there(
 def test_a_range_that_is_no_number_is_no_range(tmp_path: Path, text: bytes) -> None:
     machine = SimulatedMachine(tmp_path, amd())
     (machine.path("intel-rapl:0") / "max_energy_range_uj").write_bytes(text)
-    meter = open_rapl(machine.root, clock=machine.clock_ns)
+    meter = open_rapl(Roots(machine.root), clock=machine.clock_ns)
     assert "range not readable" in meter.channels[0].note
     assert "range not readable" not in meter.channels[1].note
     meter.close()
@@ -332,7 +333,7 @@ def test_without_permission_the_message_names_the_commands(
     machine = SimulatedMachine(tmp_path, laptop())
     machine.close()
     refuse(monkeypatch, "energy_uj")
-    finding = probe(machine.root)
+    finding = probe(Roots(machine.root))
     assert not finding.works
     assert "intel-rapl:0 (package-0): Permission denied" in finding.detail
     files = f"{machine.root}/class/powercap/intel-rapl*/energy_uj"
@@ -340,7 +341,7 @@ def test_without_permission_the_message_names_the_commands(
     assert "/etc/udev/rules.d/" in finding.remedy
     assert "CAP_PERFMON" in finding.remedy
     with pytest.raises(MeterError, match="sudo chmod"):
-        open_rapl(machine.root)
+        open_rapl(Roots(machine.root))
 
 
 def test_the_command_reaches_every_counter(tmp_path: Path) -> None:
@@ -361,7 +362,7 @@ def test_one_package_without_permission_is_told(
     machine = SimulatedMachine(tmp_path, server())
     machine.close()
     refuse(monkeypatch, "intel-rapl:1/energy_uj")
-    finding = probe(machine.root)
+    finding = probe(Roots(machine.root))
     assert finding.works
     assert len(finding.channels) == 3
     assert "intel-rapl:1 (package-1): Permission denied" in finding.detail
@@ -375,7 +376,7 @@ def test_a_counter_that_is_a_folder_or_garbage_is_left_out(tmp_path: Path) -> No
     (machine.path("intel-rapl:0:1") / "energy_uj").unlink()
     (machine.path("intel-rapl:0:1") / "energy_uj").mkdir()
     (machine.path("intel-rapl:1") / "name").unlink()
-    finding = probe(machine.root)
+    finding = probe(Roots(machine.root))
     assert finding.works
     assert len(finding.channels) == 3
     assert "intel-rapl:0:0 (package-0:core): not a count" in finding.detail
@@ -387,25 +388,25 @@ def test_a_counter_beyond_its_range_is_left_out(tmp_path: Path) -> None:
     machine = SimulatedMachine(tmp_path, amd())
     machine.garble("intel-rapl:0", b"%d" % (machine.zones[0].range_uj + 100))
     machine.close()
-    finding = probe(machine.root)
+    finding = probe(Roots(machine.root))
     assert [c.name for c in finding.channels] == ["rapl:package-0:core"]
     assert "beyond its range" in finding.detail
 
 
 def test_a_machine_without_zones_says_why(tmp_path: Path) -> None:
-    finding = probe(tmp_path)
+    finding = probe(Roots(tmp_path))
     assert not finding.works
     assert str(tmp_path / "class" / "powercap") in finding.detail
     assert "Virtual machines" in finding.remedy
     with pytest.raises(MeterError, match="no RAPL zones"):
-        open_rapl(tmp_path)
+        open_rapl(Roots(tmp_path))
 
 
 def test_only_unreadable_garbage_is_an_error_without_commands(tmp_path: Path) -> None:
     machine = SimulatedMachine(tmp_path, amd()[:1])
     machine.garble("intel-rapl:0", b"?")
     machine.close()
-    finding = probe(machine.root)
+    finding = probe(Roots(machine.root))
     assert not finding.works
     assert "not a count" in finding.detail
     assert finding.remedy == ""
@@ -417,7 +418,7 @@ def test_the_root_comes_from_the_environment(
     machine = SimulatedMachine(tmp_path, amd())
     machine.close()
     monkeypatch.setenv("IRENE_SYSFS_ROOT", str(machine.root))
-    assert [c.name for c in probe().channels] == [
+    assert [c.name for c in probe(Roots()).channels] == [
         "rapl:package-0",
         "rapl:package-0:core",
     ]
@@ -429,14 +430,14 @@ def test_zones_that_are_nested_and_not_linked_are_found(tmp_path: Path) -> None:
     links = machine.root / "class" / "powercap"
     shutil.rmtree(links)
     (machine.root / "devices/virtual/powercap").rename(links)
-    assert len(probe(machine.root).channels) == 6
+    assert len(probe(Roots(machine.root)).channels) == 6
 
 
 def test_probing_leaves_no_file_open(tmp_path: Path) -> None:
     machine = SimulatedMachine(tmp_path, laptop())
     machine.garble("intel-rapl:0:0", b"garbage")
     before = len(list(Path("/proc/self/fd").iterdir()))
-    probe(machine.root)
+    probe(Roots(machine.root))
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     machine.close()
 

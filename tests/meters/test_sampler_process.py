@@ -19,11 +19,12 @@ def test_it_samples_and_answers(tmp_path: Path) -> None:
     with SamplerProcess(["proc"], 0.005, tmp_path / "s.csv") as process:
         names = [channel.name for channel in process.channels]
         begin = process.sample_now()
-        time.sleep(0.2)
+        while len(read_recording(tmp_path / "s.csv")) < 10:  # it samples by itself
+            time.sleep(0.01)
         end = process.sample_now()
         windows = {w.channel.name: w for w in process.between(begin, end)}
     assert "proc:cpu" in names
-    assert windows["proc:mem"].duration_s >= 0.2
+    assert windows["proc:mem"].duration_s > 0
     assert 0 < windows["proc:mem"].mean < 100
     recording = read_recording(tmp_path / "s.csv")
     assert len(recording) == process.counts["samples"] > 10
@@ -46,7 +47,8 @@ def test_a_meter_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 def test_killed_it_leaves_what_it_sampled(tmp_path: Path) -> None:
     sampler = SamplerProcess(["proc"], 0.005, tmp_path / "s.csv").start()
-    time.sleep(1.3)
+    while len(read_recording(tmp_path / "s.csv")) < 2:  # handed over once a second
+        time.sleep(0.01)
     assert sampler._process is not None
     os.kill(sampler._process.pid, signal.SIGKILL)
     sampler._process.wait()
@@ -55,7 +57,7 @@ def test_killed_it_leaves_what_it_sampled(tmp_path: Path) -> None:
     sampler.stop()
     assert "died" in sampler.problems[0]
     recording = read_recording(tmp_path / "s.csv")
-    assert recording.duration_s > 0.8
+    assert len(recording) >= 2
     assert "did not end" in recording.notes[0]
 
 
@@ -94,7 +96,7 @@ def _runs(pid: int) -> bool:
 def test_it_needs_neither_numpy_nor_torch(tmp_path: Path) -> None:
     code = (
         "import sys, io, json\n"
-        "from irene.meters import sampling_process as s\n"
+        "from irene.meters.sampling import sampler_process as s\n"
         "import irene.meters.finding\n"
         f"s.main(['--period-s', '0.01', '--meter', 'proc', '--meter', 'estimate',"
         f" '--out', {str(tmp_path / 's.csv')!r}])\n"

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from irene.meters.cpu.kernel_files import Roots
 from irene.meters.cpu.rapl import open_rapl
 from irene.meters.sampling import sample_file, sampler
 from irene.meters.sampling.recording import read_recording
@@ -60,7 +61,7 @@ def watch(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sampler, "time", _Clock(machine))
         patch.setattr(sample_file, "time", _Clock(machine))
-        meter = open_rapl(machine.root, clock=machine.clock_ns)
+        meter = open_rapl(Roots(machine.root), clock=machine.clock_ns)
         loop = SamplingLoop([meter], period_s, folder / "samples.csv")
         machine.advance(0.3)
         begin = loop.sample()
@@ -98,7 +99,7 @@ def test_many_wraps_in_one_run(tmp_path: Path) -> None:
     curve = sinus(1_900.0, 50.0, 3.0)
     zone = SimulatedZone(PACKAGE, "package-0", curve, unit_nj=15_258)
     machine = SimulatedMachine(tmp_path, [zone])
-    meter = open_rapl(machine.root, clock=machine.clock_ns)
+    meter = open_rapl(Roots(machine.root), clock=machine.clock_ns)
     last_j, wraps = 0.0, 0
     before_uj = zone.energy_uj(0.0)
     for _ in range(400):
@@ -120,7 +121,7 @@ def test_a_frozen_counter_gives_no_number(
     machine = SimulatedMachine(tmp_path, server())
     monkeypatch.setattr(sampler, "time", _Clock(machine))
     monkeypatch.setattr(sample_file, "time", _Clock(machine))
-    meter = open_rapl(machine.root, clock=machine.clock_ns)
+    meter = open_rapl(Roots(machine.root), clock=machine.clock_ns)
     loop = SamplingLoop([meter], 0.1, tmp_path / "s.csv")
     begin = loop.sample()
     frozen = machine.zone(PACKAGE).energy_uj(machine.time_s)

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from irene.measure.alone.distinct import digest
+from irene.measure.alone.capture import digest
 from irene.measure.alone.journal import Journal, default_folder
-from irene.measure.alone.node_result import NodeResult
+from irene.measure.alone.rounds import NodeResult
 
 __all__ = ["SharedNodes", "nodes_path"]
 

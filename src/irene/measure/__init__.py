@@ -4,17 +4,15 @@ The package is also the function: `irene.measure("bert-base-uncased", batch_size
 
 - `api`: `measure`, and `plan_measurement`, which runs nothing.
 - `protocol`: how long, how often and how strictly.
-- `target`: the model with its inputs; `device`: where it is.
-- `capture`: the call behind every distinct node; `distinct` says which are the same,
-  `alone` runs one again and again.
-- `bench`: rounds under the meters; `readings` picks channels, `isolation` finds rounds
-  that were disturbed, `exclusive` keeps others out.
-- `session`: all nodes, one after the other; `journal` keeps those that are finished,
-  `plan` guesses how long the rest takes.
-- `node_result`: from rounds to figures; `result`: the measured tree.
-- `window`: what any stretch of a program of yours uses; `window_session` samples
-  meanwhile, `window_energy` adds channels up.
-- `monitoring`: a whole program under meters; `monitored`: what it used.
+- `readings`: what channels say about a stretch of time, and one energy of them.
+- `alone`: every node on its own. `target`: the model with its inputs; `device`: where
+  it is, and how to keep others off; `capture`: the call behind every distinct node;
+  `node_alone` runs one again and again; `bench`: rounds under the meters; `rounds`:
+  what disturbed them, and the figures from them; `node_by_node`: the plan, and all
+  nodes one after the other; `journal` keeps those that are finished; `result`: the
+  measured tree.
+- `windows`: what any stretch of a program of yours uses (`window`, `window_session`),
+  and a whole program (`monitoring` runs it, `monitored` is what it used).
 """
 
 from __future__ import annotations

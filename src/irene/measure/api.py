@@ -7,27 +7,31 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 import transformers
 from torch import nn
 
 from irene.errors import UsageError
-from irene.measure.alone.bench import Bench, PowerSampler
-from irene.measure.alone.device import choose_device, synchroniser, using_threads
-from irene.measure.alone.exclusive import check_exclusive
+from irene.measure.alone.bench import Bench
+from irene.measure.alone.device import (
+    check_exclusive,
+    choose_device,
+    synchroniser,
+    using_threads,
+)
 from irene.measure.alone.journal import Journal, journal_path
-from irene.measure.alone.plan import Plan, make_plan
+from irene.measure.alone.node_by_node import Listener, Plan, make_plan, measure_nodes
 from irene.measure.alone.result import measured_tree
-from irene.measure.alone.session import Listener, measure_nodes
 from irene.measure.alone.target import Model, Target, named_target, own_target
 from irene.measure.protocol import DEFAULT, PAPER, QUICK, MeasureProtocol
 from irene.meters.channel import Meter
 from irene.meters.machine import describe_machine
 from irene.meters.sampling.sampler_process import open_sampler
-from irene.spec import Attention, DType, Phase, RunSpec
+from irene.spec import RunOptions, RunSpec, shows_run_options
 from irene.trace.limits import Limits, limits_from_environment
+from irene.trace.tracer import name_of
 from irene.tree import ModelTree
 
 __all__ = ["PROTOCOLS", "measure", "plan_measurement"]
@@ -37,18 +41,11 @@ PROTOCOLS = {"default": DEFAULT, "quick": QUICK, "paper": PAPER}
 JournalMaker = Callable[[Mapping[str, Any]], Journal]
 
 
+@shows_run_options
 def measure(
     model: Model,
     inputs: Mapping[str, Any] | tuple[Any, ...] | torch.Tensor | None = None,
     *,
-    batch_size: int = 1,
-    seq_len: int = 128,
-    decoder_len: int | None = None,
-    context_len: int | None = None,
-    dtype: DType = "fp32",
-    attention: Attention = "eager",
-    phase: Phase = "forward",
-    model_class: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     exclusive: bool = False,
@@ -61,6 +58,7 @@ def measure(
     fresh: bool = False,
     progress: Listener | None = None,
     limits: Limits | None = None,
+    **run: Unpack[RunOptions],
 ) -> ModelTree:
     """Run every distinct node of a model alone, under power meters.
 
@@ -69,14 +67,6 @@ def measure(
             config (all with random weights), or any nn.Module, as it is.
         inputs: For an nn.Module: its inputs, as keyword arguments, a tuple or a single
             tensor. A transformers model may do without.
-        batch_size: Sequences (images, clips) per run.
-        seq_len: Tokens per sequence.
-        decoder_len: Tokens of the decoder of an encoder-decoder model.
-        context_len: Tokens already in the KV cache (`prefill`, `decode`).
-        dtype: Floating-point type of weights and activations.
-        attention: Attention implementation.
-        phase: `forward`, `prefill` or `decode`.
-        model_class: A class of transformers to build instead of the usual one.
         device: `cpu`, `cuda`, `cuda:1`, `mps`, …; `auto` for the fastest there is, or
             where an nn.Module is.
         threads: Threads of torch on the CPU; None for as many as it uses.
@@ -93,6 +83,9 @@ def measure(
         fresh: Whether to forget what the journal has.
         progress: Is told of every step.
         limits: What is refused; by default `DEFAULT_LIMITS`.
+        **run: How it is run: `batch_size`, `seq_len`, `dtype`, `attention`, `phase`
+            (`forward`, `prefill` or `decode`), …, the fields of `RunSpec`. An nn.Module
+            has its own dtype and attention, its inputs their own sizes.
 
     Returns:
         The tree, unfolded, down to ML primitives. Its energies are gross; the features
@@ -103,25 +96,17 @@ def measure(
             fails, or it does not fit.
         MeterError: No meter here counts energy.
     """
-    request = _Request(
-        model, inputs, model_class, device, limits or limits_from_environment(),
-        {
-            "batch_size": batch_size, "seq_len": seq_len, "decoder_len": decoder_len,
-            "context_len": context_len, "dtype": dtype, "attention": attention,
-            "phase": phase,
-        },
-    )  # fmt: skip
     chosen = _choose_protocol(protocol, rounds, round_s)
+    subject = _Subject(model, inputs, device, limits or limits_from_environment(), run)
     if exclusive:
         check_exclusive()
     with ExitStack() as stack:
         used_threads = stack.enter_context(using_threads(threads))
-        sampler = open_sampler(
-            ["auto"] if meters is None else meters, chosen.period_s, pid=os.getpid()
-        )
+        names = ["auto"] if meters is None else meters
+        period_s = chosen.period_s
+        sampler = open_sampler(names, period_s, pid=os.getpid())
         stack.enter_context(sampler)
-        where = choose_device(device) if not isinstance(model, nn.Module) else device
-        target = request.target(where)
+        target = subject.target()
         wait = synchroniser(target.device)
         bench = Bench(sampler, chosen, target.device, wait, exclusive)
         machine = _environment(target, used_threads, exclusive)
@@ -134,41 +119,28 @@ def measure(
         return measured_tree(tree, nodes, results, bench, machine, name)
 
 
+@shows_run_options
 def plan_measurement(
     model: Model,
     inputs: Any = None,
     *,
-    model_class: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     protocol: str | MeasureProtocol = "default",
     rounds: int | None = None,
     round_s: float | None = None,
     limits: Limits | None = None,
-    **sizes: Any,
+    **run: Unpack[RunOptions],
 ) -> Plan:
     """What `measure` would run and about how long it would take; nothing is run.
 
-    Args:
-        model: As for `measure`.
-        inputs: As for `measure`.
-        model_class: As for `measure`.
-        device: As for `measure`.
-        threads: As for `measure`.
-        protocol: As for `measure`.
-        rounds: As for `measure`.
-        round_s: As for `measure`.
-        limits: As for `measure`.
-        **sizes: batch_size, seq_len and the others of `measure`.
+    The arguments are those of `measure`.
     """
-    checked = limits or limits_from_environment()
-    defaults = {"phase": "forward"}
-    request = _Request(model, inputs, model_class, device, checked, defaults | sizes)
     chosen = _choose_protocol(protocol, rounds, round_s)
+    subject = _Subject(model, inputs, device, limits or limits_from_environment(), run)
     with using_threads(threads) as used_threads:
         where = choose_device(device)
-        target = request.target(device if isinstance(model, nn.Module) else "meta")
-        _, nodes = target.capture()
+        _, nodes = subject.target(only_looked_at=True).capture()
         return make_plan(nodes, chosen, where, used_threads)
 
 
@@ -190,22 +162,23 @@ def _choose_protocol(
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    """The model that was asked for."""
+class _Subject:
+    """What was asked for: a model, and how it is to be run."""
 
     model: Model
     inputs: Any
-    model_class: str | None
     device: str
     limits: Limits
-    sizes: dict[str, Any]
+    run: RunOptions
 
-    def target(self, device: str) -> Target:
-        """The model on a device, with inputs."""
+    def target(self, only_looked_at: bool = False) -> Target:
+        """The model where it is run, or on the meta device, with inputs."""
         if isinstance(self.model, nn.Module):
-            return own_target(self.model, self.inputs, self.sizes, device, self.limits)
-        spec = RunSpec(str(getattr(self.model, "model_type", self.model)), **self.sizes)
-        return named_target(self.model, spec, self.model_class, device, self.limits)
+            run, device = self.run, self.device
+            return own_target(self.model, self.inputs, run, device, self.limits)
+        spec = RunSpec.asked(name_of(self.model), self.run)
+        device = "meta" if only_looked_at else choose_device(self.device)
+        return named_target(self.model, spec, device, self.limits)
 
 
 def _environment(target: Target, threads: int, exclusive: bool) -> dict[str, str]:
@@ -229,11 +202,10 @@ def _journal(
 ) -> Journal | None:
     if journal is None:
         return None
-    sampler: PowerSampler = bench.sampler
     header = {
         "spec": target.spec.to_dict(),
         "machine": dict(machine),
-        "channels": [[c.name, c.source, c.counted] for c in sampler.channels],
+        "channels": [[c.name, c.source, c.counted] for c in bench.sampler.channels],
         "protocol": bench.protocol.to_dict(),
     }
     if callable(journal):

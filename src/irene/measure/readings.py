@@ -1,15 +1,19 @@
-"""Readings: what the channels of a sampler say about a stretch of time."""
+"""Readings: what the channels of a sampler say about a stretch of time.
+
+`window_energy` makes one energy of all channels that count, or says why there is none;
+`Readings` gives a bench what it needs of them, round after round.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from irene.energy import Source
+from irene.energy import Energy, Source
 from irene.meters.channel import Channel
 from irene.meters.sampling.totals import Window
 
-__all__ = ["Readings"]
+__all__ = ["Readings", "window_energy"]
 
 GPU_FEATURES = {
     "gpu": "gpu",
@@ -29,105 +33,147 @@ class Readings:
         device: Where the work is done, as torch names it (`cpu`, `cuda:0`).
 
     Attributes:
-        counted: Places of the energy channels that make up the total.
+        counted: The energy channels that make up the total.
         resolution_s: The coarsest step of those, s.
+        source: `estimated` as soon as one part of the total is.
+        covers: What the total covers, joined.
+        meters: Names of the meters that the total is from.
+        notes: What the counted channels want a reader to know.
     """
 
     def __init__(self, channels: Sequence[Channel], device: str) -> None:
-        self.channels = tuple(channels)
-        self.counted = [
-            place for place, c in enumerate(channels) if c.is_energy and c.counted
-        ]
-        steps = [channels[place].resolution_s for place in self.counted]
-        self.resolution_s = max(steps, default=0.0)
+        self.counted = [channel for channel in channels if channel.in_total]
+        self.resolution_s = max((c.resolution_s for c in self.counted), default=0.0)
+        self.source = _source(self.counted)
+        self.covers = " + ".join(_distinct(c.covers for c in self.counted))
+        self.meters = _meters(self.counted)
+        self.notes = _distinct(c.note for c in self.counted)
         gpus = {c.device for c in channels if c.device not in ("", "cpu")}
         self._gpus = {device} & gpus or gpus
-        self._gpu_energy = self._energy_of_gpus()
-        self._places = {c.name: place for place, c in enumerate(channels)}
+        self._gpu_energy = self._energy_of_gpus(channels)
         self._on_gpu = device != "cpu"
 
-    def _energy_of_gpus(self) -> list[int]:
+    def _energy_of_gpus(self, channels: Sequence[Channel]) -> set[str]:
         """One energy channel per GPU: its counter, or else its power."""
-        best: dict[str, int] = {}
-        for place, channel in enumerate(self.channels):
-            if not channel.is_energy or channel.device not in self._gpus:
-                continue
-            known = best.get(channel.device)
-            if known is None or self.channels[known].quantity != "energy_j":
-                best[channel.device] = place
-        return list(best.values())
-
-    # What the energy is -------------------------------------------------------
-
-    @property
-    def source(self) -> Source:
-        """`estimated` as soon as one part of the total is."""
-        parts = {self.channels[place].source for place in self.counted}
-        return "estimated" if "estimated" in parts else "measured"
-
-    @property
-    def covers(self) -> str:
-        """What the total covers, joined."""
-        parts = (self.channels[place].covers for place in self.counted)
-        return " + ".join(dict.fromkeys(filter(None, parts)))
-
-    @property
-    def meters(self) -> str:
-        """Names of the meters that the total is from."""
-        names = (self.channels[place].name.partition(":")[0] for place in self.counted)
-        return " + ".join(dict.fromkeys(names))
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the counted channels want a reader to know."""
-        notes = (self.channels[place].note for place in self.counted)
-        return tuple(dict.fromkeys(filter(None, notes)))
-
-    # What a stretch of time used ----------------------------------------------
+        best: dict[str, Channel] = {}
+        for channel in channels:
+            if channel.is_energy and channel.device in self._gpus:
+                known = best.get(channel.device)
+                if known is None or known.quantity != "energy_j":
+                    best[channel.device] = channel
+        return {channel.name for channel in best.values()}
 
     def energy_j(self, windows: Sequence[Window]) -> float:
         """Energy of everything that counts, J; NaN where part of it is not known."""
-        return sum(windows[place].energy_j for place in self.counted)
+        return sum(w.energy_j for w in windows if w.channel.in_total)
 
     def half_width_j(self, windows: Sequence[Window]) -> float:
         """Half the 90 % interval of the meters, J."""
-        return sum(windows[place].half_width_j for place in self.counted)
+        return sum(w.half_width_j for w in windows if w.channel.in_total)
 
     def power_w(self, windows: Sequence[Window]) -> float:
         """Mean power of everything that counts, W."""
-        return sum(windows[place].mean for place in self.counted)
+        return sum(w.mean for w in windows if w.channel.in_total)
 
     def gpu_energy_j(self, windows: Sequence[Window]) -> float:
         """Energy of the GPU, J; NaN if it has no meter."""
         if not self._gpu_energy:
             return math.nan
-        return sum(windows[place].energy_j for place in self._gpu_energy)
+        return sum(w.energy_j for w in windows if w.channel.name in self._gpu_energy)
 
     def load(self, windows: Sequence[Window]) -> float:
         """Load of the machine, % of all its CPUs; NaN if unknown."""
-        return self._mean(windows, "proc:cpu")
+        return _mean(windows, "proc:cpu")
 
     def clock_mhz(self, windows: Sequence[Window]) -> float:
         """Clock of the device that works, MHz; NaN if unknown."""
         if self._on_gpu:
             return self._gpu_features(windows).get("gpu_clk", math.nan)
-        return self._mean(windows, "proc:cpu_clock")
+        return _mean(windows, "proc:cpu_clock")
 
     def features(self, windows: Sequence[Window]) -> dict[str, float]:
         """Mean load, memory and clocks, by their names in the paper's data."""
-        cpu = {
-            feature: self._mean(windows, name) for name, feature in CPU_FEATURES.items()
-        }
+        cpu = {feature: _mean(windows, name) for name, feature in CPU_FEATURES.items()}
         return {**cpu, **self._gpu_features(windows)}
 
     def _gpu_features(self, windows: Sequence[Window]) -> dict[str, float]:
         found: dict[str, float] = {}
-        for place, channel in enumerate(self.channels):
+        for window in windows:
+            channel = window.channel
             feature = GPU_FEATURES.get(channel.name.rpartition(":")[2])
             if feature and channel.device in self._gpus and not channel.is_energy:
-                found.setdefault(feature, windows[place].mean)
+                found.setdefault(feature, window.mean)
         return found
 
-    def _mean(self, windows: Sequence[Window], name: str) -> float:
-        place = self._places.get(name)
-        return math.nan if place is None else windows[place].mean
+
+def _distinct(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, words)))
+
+
+def _mean(windows: Sequence[Window], name: str) -> float:
+    return next((w.mean for w in windows if w.channel.name == name), math.nan)
+
+
+def _source(counted: Iterable[Channel]) -> Source:
+    """`estimated` as soon as one part of a total is."""
+    estimated = any(channel.source == "estimated" for channel in counted)
+    return "estimated" if estimated else "measured"
+
+
+def _meters(counted: Iterable[Channel]) -> str:
+    """Names of the meters that a total is from."""
+    names = (channel.name.partition(":")[0] for channel in counted)
+    return " + ".join(dict.fromkeys(names))
+
+
+def window_energy(
+    channels: Sequence[Window],
+) -> tuple[Energy | None, tuple[str, ...]]:
+    """Add up what counts.
+
+    The ends of the interval add up too: two meters of one machine may err alike.
+
+    Args:
+        channels: What every channel gave.
+
+    Returns:
+        The energy, None where part of it is not known; and what a reader should know.
+    """
+    counted = [w for w in channels if w.channel.in_total]
+    if not counted:
+        return None, ("no meter gives energy here: try `irene doctor`",)
+    unknown = [w for w in counted if not w.complete]
+    if unknown:
+        return None, tuple(map(_unknown, unknown))
+    joules = sum(w.energy_j for w in counted)
+    half_j = sum(w.half_width_j for w in counted)
+    energy = Energy(
+        joules,
+        min(joules, max(0.0, joules - half_j)),
+        joules + half_j,
+        _source(w.channel for w in counted),
+        _meters(w.channel for w in counted),
+    )
+    notes = [_short(w) for w in counted if w.duration_s < w.channel.resolution_s]
+    notes += [w.channel.note for w in counted if w.channel.note]
+    return energy, tuple(dict.fromkeys(notes))
+
+
+def _unknown(window: Window) -> str:
+    name, step_s = window.channel.name, window.channel.resolution_s
+    if window.duration_s < 2 * step_s:
+        return (
+            f"{name} had nothing new: it changes every {step_s:g} s, and the window "
+            f"was {window.duration_s:.3g} s long"
+        )
+    return (
+        f"{name} was known for {max(window.known_s, 0.0):.3g} of "
+        f"{window.duration_s:.3g} s: no energy"
+    )
+
+
+def _short(window: Window) -> str:
+    return (
+        f"shorter ({window.duration_s:.3g} s) than a step of {window.channel.name} "
+        f"({window.channel.resolution_s:g} s): see the interval"
+    )

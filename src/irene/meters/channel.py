@@ -5,13 +5,23 @@ Nothing here imports numpy: a sampler in a process of its own must stay small.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, TypeVar, get_args
 
 from irene.energy import Source
+from irene.errors import IreneError, MeterError, MissingExtraError
 
-__all__ = ["NO_VALUE", "Channel", "Finding", "Meter", "Quantity", "SensorLostError"]
+__all__ = [
+    "NO_VALUE",
+    "Channel",
+    "Finding",
+    "Meter",
+    "Quantity",
+    "SensorLostError",
+    "probed",
+]
 
 Quantity = Literal["energy_j", "power_w", "percent", "mhz", "bytes", "celsius"]
 NO_VALUE = float("nan")
@@ -57,6 +67,11 @@ class Channel:
     def is_energy(self) -> bool:
         """Whether joules can be had from it."""
         return self.quantity in ("energy_j", "power_w")
+
+    @property
+    def in_total(self) -> bool:
+        """Whether its joules are part of the machine's total."""
+        return self.counted and self.is_energy
 
 
 class SensorLostError(Exception):
@@ -109,3 +124,34 @@ class Finding:
     detail: str
     remedy: str = ""
     channels: tuple[Channel, ...] = ()
+
+
+M = TypeVar("M", bound=Meter)
+
+
+def probed(
+    name: str,
+    open_meter: Callable[[], M],
+    detail: Callable[[M], str],
+    install: str = "",
+) -> Finding:
+    """Open a meter, look at it and close it; never raises.
+
+    Args:
+        name: Name of the meter.
+        open_meter: Opens it.
+        detail: What there is of it, in words; may raise as well.
+        install: Command that installs what it is read with.
+    """
+    try:
+        with closing(open_meter()) as meter:
+            remedy = str(getattr(meter, "remedy", ""))
+            return Finding(name, True, detail(meter), remedy, tuple(meter.channels))
+    except MissingExtraError as error:
+        return Finding(name, False, str(error), install)
+    except MeterError as error:
+        return Finding(name, False, error.detail, error.remedy)
+    except IreneError as error:
+        return Finding(name, False, str(error))
+    except Exception as error:  # noqa: BLE001  a vendor's library may raise anything
+        return Finding(name, False, f"{type(error).__name__}: {error}")

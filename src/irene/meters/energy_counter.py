@@ -2,6 +2,8 @@
 
 RAPL through powercap and through perf is the same kind of thing: a few file
 descriptors, each with an integer that counts energy. What is true of both is here.
+Drivers of GPUs count from the time they were loaded, and never wrap: a reload or a
+reset sets the count back, and what was used in between is not known.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import ClassVar
 
 from irene.meters.channel import NO_VALUE, Channel, SensorLostError
 
-__all__ = ["Clock", "CounterMeter", "EnergyCounter"]
+__all__ = ["Clock", "CounterMeter", "EnergyCounter", "GrowingCounter"]
 
 Clock = Callable[[], int]
 SLACK_NS = 100_000_000
@@ -103,6 +105,26 @@ class EnergyCounter:
         return self._steps * self._joules_per_step
 
 
+class GrowingCounter:
+    """Turns raw counts of a device that may start again into joules that only grow."""
+
+    def __init__(self, joules_per_count: float) -> None:
+        self._joules_per_count = joules_per_count
+        self._last = 0.0
+        self._lost = 0.0
+
+    def joules(self, count: float) -> float:
+        """Energy for a raw count, J; `NO_VALUE` once when the count went back.
+
+        The next value continues where the last one stood, so that a reset adds nothing.
+        """
+        went_back = count < self._last
+        if went_back:
+            self._lost += self._last - count
+        self._last = count
+        return NO_VALUE if went_back else (count + self._lost) * self._joules_per_count
+
+
 class CounterMeter(ABC):
     """A meter made of energy counters behind file descriptors that stay open.
 
@@ -144,6 +166,26 @@ class CounterMeter(ABC):
             ValueError: It says something that is no count.
         """
 
+    @classmethod
+    def begin(
+        cls, fd: int, clock: Clock, modulus: int | None, **settings: float
+    ) -> tuple[int, EnergyCounter]:
+        """An open descriptor with a counter that begins now; closed where that fails.
+
+        Raises:
+            OSError: It cannot be read.
+            ValueError: It says something that is no count, or beyond its range.
+        """
+        try:
+            asked_ns = clock()
+            first = cls.fetch(fd)
+            if modulus is not None and first >= modulus:
+                raise ValueError(f"{first} µJ is beyond its range")
+        except (OSError, ValueError):
+            os.close(fd)
+            raise
+        return fd, EnergyCounter(first, asked_ns, modulus=modulus, **settings)
+
     def read(self) -> list[float]:
         """Joules of each channel since opening; `NO_VALUE` where one gave none.
 
@@ -167,6 +209,11 @@ class CounterMeter(ABC):
             names = ", ".join(channel.name for channel in self.channels)
             raise SensorLostError(f"no counter can be read ({names}): {reason}")
         return values
+
+    def summary(self, what: str) -> str:
+        """Its counters, called `what`, and those that could not be opened, in words."""
+        names = ", ".join(channel.name for channel in self.channels)
+        return "; ".join((f"{len(self.channels)} {what}: {names}", *self.problems))
 
     def close(self) -> None:
         """Close the files; closing twice is fine."""

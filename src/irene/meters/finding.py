@@ -1,5 +1,7 @@
 """Which meters there are, which work here, and which are the best.
 
+Each joule counts once, also when several meters see it.
+
 Meters by name, the better ones first:
 
 | name | what |
@@ -17,27 +19,25 @@ Meters by name, the better ones first:
 
 from __future__ import annotations
 
+import math
 import platform
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from irene.errors import UsageError
-from irene.meters.channel import Finding, Meter
-from irene.meters.count_once import count_once, part_of
-from irene.meters.cpu.cpu_load import proc_root
-from irene.meters.cpu.zones import sysfs_root
+from irene.meters.channel import Channel, Finding, Meter
+from irene.meters.cpu.kernel_files import Roots, text_in
 
 __all__ = [
     "AUTO",
     "METERS",
     "Kind",
-    "Places",
-    "best_meters",
     "choose",
+    "count_once",
     "findings",
     "open_meters",
     "resolved",
@@ -46,21 +46,9 @@ __all__ = [
 AUTO = "auto"
 AMD_GPU = "0x1002"
 """PCI vendor of AMD's GPUs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where a machine is looked at; None for where it usually is.
-
-    Attributes:
-        sysfs: Where sysfs is.
-        proc: Where procfs is.
-        pid: Process whose load is watched.
-    """
-
-    sysfs: Path | str | None = None
-    proc: Path | str | None = None
-    pid: int | None = None
+WALL = "wall"
+BOARD = "board"  # of a Jetson, with its CPU
+ALSO = "not counted: {} covers it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,87 +58,70 @@ class Kind:
     Attributes:
         about: What it reads, in words.
         module: Where it is; imported only when it is asked for.
-        opens: Its function that opens one.
-        needs: Arguments of `probe` and of `opens` as fields of `Places`.
+        opens: Its function that opens one; `probe` beside it looks what there is.
+        in_kernel: Whether these look at files of the kernel.
     """
 
     about: str
     module: str
     opens: str
-    needs: tuple[tuple[str, str], ...] = ()
+    in_kernel: bool = True
 
-    def find(self, places: Places) -> Finding:
+    def find(self, roots: Roots) -> Finding:
         """What there is of it here."""
-        module: Any = import_module(self.module)
-        found: Finding = module.probe(**self._arguments(places))
+        found: Finding = self._call("probe", roots)
         return found
 
-    def open(self, places: Places) -> Meter:
-        """Open it."""
-        function: Callable[..., Meter] = getattr(import_module(self.module), self.opens)
-        watched = {"pid": places.pid} if self.opens == "open_proc" else {}
-        return function(**self._arguments(places), **watched)
+    def open(self, roots: Roots, pid: int | None = None) -> Meter:
+        """Open it; `pid` is the process whose load is watched, if it watches one."""
+        watched = {"pid": pid} if self.opens == "open_proc" else {}
+        meter: Meter = self._call(self.opens, roots, **watched)
+        return meter
 
-    def _arguments(self, places: Places) -> dict[str, Any]:
-        return {name: getattr(places, field) for name, field in self.needs}
+    def _call(self, function: str, roots: Roots, **arguments: Any) -> Any:
+        module = import_module(f"irene.meters.{self.module}")
+        where = (roots,) if self.in_kernel else ()
+        return getattr(module, function)(*where, **arguments)
 
 
-SYSFS = (("root", "sysfs"),)
-BOTH = (("root", "proc"), ("sysfs", "sysfs"))
 METERS = {
-    "rapl": Kind("counters of the CPU", "irene.meters.cpu.rapl", "open_rapl", SYSFS),
-    "perf": Kind(
-        "counters of the CPU, by perf", "irene.meters.cpu.perf", "open_perf", SYSFS
-    ),
-    "nvml": Kind("NVIDIA GPUs", "irene.meters.gpu.nvml", "open_nvml"),
+    "rapl": Kind("counters of the CPU", "cpu.rapl", "open_rapl"),
+    "perf": Kind("counters of the CPU, by perf", "cpu.perf", "open_perf"),
+    "nvml": Kind("NVIDIA GPUs", "gpu.nvml", "open_nvml", in_kernel=False),
     "zeus": Kind(
-        "AMD GPUs, Apple and Jetson chips", "irene.meters.gpu.zeus_devices", "open_zeus"
+        "AMD GPUs, Apple and Jetson chips", "gpu.zeus_devices", "open_zeus", False
     ),
-    "estimate": Kind(
-        "the CPU from its load",
-        "irene.meters.estimate.cpu_estimate",
-        "open_estimate",
-        BOTH,
-    ),
-    "proc": Kind(
-        "what Linux tells, no energy", "irene.meters.cpu.procfs", "open_proc", BOTH
-    ),
+    "estimate": Kind("the CPU from its load", "estimate.cpu_estimate", "open_estimate"),
+    "proc": Kind("what Linux tells, no energy", "cpu.procfs", "open_proc"),
 }
 """Meters that need no address, the better ones first."""
 ADDRESSED = {"serial": "serial:/dev/ttyUSB0?format=emonpi", "replay": "replay:FILE"}
 
 
-def findings(places: Places | None = None) -> list[Finding]:
+def findings(roots: Roots | None = None) -> list[Finding]:
     """What there is of every meter that needs no address.
 
     Args:
-        places: Where to look; this machine if None.
+        roots: Where the kernel shows the machine; None for this one.
     """
-    where = places or Places()
+    where = roots or Roots()
     return [_find(name, where) for name in METERS]
 
 
-def _find(name: str, places: Places) -> Finding:
-    if name == "zeus" and not _worth_zeus(places):
+def _find(name: str, roots: Roots) -> Finding:
+    if name == "zeus" and not _worth_zeus(roots):
         # Importing zeus takes seconds, and most machines have nothing for it.
         return Finding("zeus", False, "no AMD GPU, Apple or Jetson chip here")
-    return METERS[name].find(places)
+    return METERS[name].find(roots)
 
 
-def _worth_zeus(places: Places) -> bool:
+def _worth_zeus(roots: Roots) -> bool:
     if platform.system() == "Darwin":
         return True
-    cards = sysfs_root(places.sysfs).glob("class/drm/card*/device/vendor")
-    if any(_text(card).strip() == AMD_GPU for card in cards):
+    cards = roots.sysfs.glob("class/drm/card*/device/vendor")
+    if any(text_in(card) == AMD_GPU for card in cards):
         return True
-    return "Jetson" in _text(proc_root(places.proc) / "device-tree" / "model")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return "Jetson" in text_in(roots.proc / "device-tree" / "model")
 
 
 def choose(found: Iterable[Finding]) -> list[str]:
@@ -165,32 +136,15 @@ def choose(found: Iterable[Finding]) -> list[str]:
     chosen: list[str] = []
     covered: set[str] = set()
     for finding in found:
-        energies = [c for c in finding.channels if c.is_energy and c.counted]
-        parts = {part_of(channel) for channel in energies}
+        parts = {_part_of(channel) for channel in finding.channels if channel.in_total}
         if finding.works and (parts - covered or not parts):
             chosen.append(finding.meter)
             covered |= parts
     return chosen
 
 
-def best_meters(places: Places | None = None) -> list[Meter]:
-    """The best meters of this machine, open.
-
-    Args:
-        places: Where to look; this machine if None.
-
-    Raises:
-        MeterError: One that was there a moment ago cannot be opened.
-    """
-    return _open_all([AUTO], places or Places())
-
-
 def open_meters(
-    specs: Sequence[str],
-    *,
-    pid: int | None = None,
-    sysfs: Path | str | None = None,
-    proc: Path | str | None = None,
+    specs: Sequence[str], roots: Roots | None = None, *, pid: int | None = None
 ) -> list[Meter]:
     """Open meters by name; see the table of this module.
 
@@ -198,24 +152,30 @@ def open_meters(
 
     Args:
         specs: Names, in any order; repeated ones are opened once.
+        roots: Where the kernel shows the machine; None for this one.
         pid: Process whose load `proc` watches.
-        sysfs: Where sysfs is; else `IRENE_SYSFS_ROOT` or `/sys`.
-        proc: Where procfs is; else `IRENE_PROC_ROOT` or `/proc`.
 
     Raises:
         UsageError: There is no meter of that name.
         MeterError: One cannot be opened; the message says what helps.
         MissingExtraError: One needs a package that is not installed.
     """
-    return _open_all(specs, Places(sysfs, proc, pid))
+    where = roots or Roots()
+    with ExitStack() as opened:
+        meters = []
+        for name in resolved(specs, where):
+            meters.append(_open(name, where, pid))
+            opened.callback(meters[-1].close)
+        opened.pop_all()  # all went well: they stay open
+    return count_once(meters)
 
 
-def resolved(specs: Sequence[str], places: Places | None = None) -> list[str]:
+def resolved(specs: Sequence[str], roots: Roots | None = None) -> list[str]:
     """Names of meters with `auto` replaced by the best here, each once.
 
     Args:
         specs: As for `open_meters`.
-        places: Where to look; this machine if None.
+        roots: Where the kernel shows the machine; None for this one.
 
     Raises:
         UsageError: There is no meter of that name.
@@ -223,18 +183,8 @@ def resolved(specs: Sequence[str], places: Places | None = None) -> list[str]:
     names: list[str] = []
     for spec in specs:
         best = _checked(spec) == AUTO
-        names += choose(findings(places)) if best else [spec]
+        names += choose(findings(roots)) if best else [spec]
     return list(dict.fromkeys(names))
-
-
-def _open_all(specs: Sequence[str], places: Places) -> list[Meter]:
-    with ExitStack() as opened:
-        meters = []
-        for name in resolved(specs, places):
-            meters.append(_open(name, places))
-            opened.callback(meters[-1].close)
-        opened.pop_all()  # all went well: they stay open
-    return count_once(meters)
 
 
 def _checked(spec: str) -> str:
@@ -245,14 +195,67 @@ def _checked(spec: str) -> str:
     raise UsageError(f"no meter {spec!r}; there are {names}")
 
 
-def _open(spec: str, places: Places) -> Meter:
+def _open(spec: str, roots: Roots, pid: int | None) -> Meter:
     kind, _, address = spec.partition(":")
     if kind == "serial":
         from irene.meters.wall.serial_line import open_serial
 
         return open_serial(spec)
     if kind == "replay":
-        from irene.meters.logs.replay import open_replay
+        from irene.meters.sampling.recording import ReplayMeter, read_recording
 
-        return open_replay(Path(address))
-    return METERS[spec].open(places)
+        return ReplayMeter(read_recording(Path(address)))
+    return METERS[spec].open(roots, pid)
+
+
+class _Relabelled:
+    """A meter whose channels say something else."""
+
+    def __init__(self, meter: Meter, channels: Sequence[Channel]) -> None:
+        self.channels = tuple(channels)
+        self.name, self.read, self.close = meter.name, meter.read, meter.close
+        self.longest_interval_s = getattr(meter, "longest_interval_s", math.inf)
+        self.holds_s = getattr(meter, "holds_s", 0.0)
+
+
+def count_once(meters: Sequence[Meter]) -> list[Meter]:
+    """The same meters, none of them counting what another one counts.
+
+    Wall meters contain everything, so the others are only shown. Else what is covered
+    twice counts where it comes first: the CPU by `rapl`, not again by `perf` or by an
+    estimate.
+
+    Args:
+        meters: The better ones first.
+    """
+    wall = [
+        m for m in meters if any(c.counted and c.covers == WALL for c in m.channels)
+    ]
+    seen: dict[str, str] = {}
+    result: list[Meter] = []
+    for meter in meters:
+        by = wall[0].name if wall and meter not in wall else ""
+        channels = [_counted(channel, by, seen) for channel in meter.channels]
+        for channel in channels:
+            if channel.in_total and channel.covers != WALL:
+                seen.setdefault(_part_of(channel), meter.name)
+        same = channels == list(meter.channels)
+        result.append(meter if same else _Relabelled(meter, channels))
+    return result
+
+
+def _counted(channel: Channel, by: str, seen: dict[str, str]) -> Channel:
+    if not channel.in_total:
+        return channel
+    by = by or seen.get(_part_of(channel), "")
+    if not by:
+        return channel
+    note = "; ".join(filter(None, (channel.note, ALSO.format(by))))
+    return replace(channel, counted=False, note=note)
+
+
+def _part_of(channel: Channel) -> str:
+    """The part of a machine that a channel covers: the same for two that are rivals."""
+    if channel.covers.startswith("cpu") or channel.covers in ("soc-cpu", BOARD):
+        return "cpu"
+    return f"{channel.covers} {channel.device}".strip()

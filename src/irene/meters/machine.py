@@ -1,41 +1,121 @@
-"""What this machine is, in words: kept with everything that is measured on it."""
+"""What this machine is: its processor, and all of it in words."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from irene.meters.cpu.cpu_load import proc_root
-from irene.meters.cpu.processor import read_processor
-from irene.meters.cpu.zones import sysfs_root
+from irene.meters.cpu.kernel_files import Roots, number_in, text_in
 
-__all__ = ["describe_machine"]
+__all__ = ["Processor", "describe_machine", "read_processor"]
 
+ARM_PARTS = {
+    ("0x41", "0xd0c"): "Neoverse N1",
+    ("0x41", "0xd40"): "Neoverse V1",
+    ("0x41", "0xd49"): "Neoverse N2",
+    ("0x41", "0xd4f"): "Neoverse V2",
+    ("0xc0", "0xac3"): "Ampere-1",
+}
+"""Server cores by implementer and part: Linux, arch/arm64/include/asm/cputype.h."""
+VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD", "HygonGenuine": "Hygon"}
+VIRTUAL_VENDORS = ("qemu", "kvm", "vmware", "xen", "google", "amazon ec2", "innotek")
 KIB_PER_GIB = 1024 * 1024
 
 
-def describe_machine(
-    root: Path | str | None = None, sysfs: Path | str | None = None
-) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """The CPUs of a machine.
+
+    Attributes:
+        name: As the system calls it, "" if it does not.
+        vendor: `Intel`, `AMD`, `ARM`, or as the system says.
+        cores: Physical cores that the system tells of, in all sockets.
+        threads: Logical CPUs.
+        sockets: Processors.
+        max_mhz: Highest clock; None if not told.
+        virtual: Whether this is a virtual machine, which sees a part of the processor.
+    """
+
+    name: str
+    vendor: str
+    cores: int
+    threads: int
+    sockets: int = 1
+    max_mhz: float | None = None
+    virtual: bool = False
+
+
+def read_processor(roots: Roots) -> Processor:
+    """Look at a machine's `/proc/cpuinfo` and sysfs; what they do not tell is left out.
+
+    Args:
+        roots: Where the kernel shows the machine.
+    """
+    cpus = list(_cpus(text_in(roots.proc / "cpuinfo")))
+    first = cpus[0] if cpus else {}
+    places = {(c.get("physical id", "0"), c.get("core id", "")) for c in cpus}
+    told = all("core id" in cpu for cpu in cpus)
+    max_khz = number_in(roots.cpus / "cpu0/cpufreq/cpuinfo_max_freq")
+    return Processor(
+        name=first.get("model name", "") or _arm_name(first),
+        vendor=_vendor(first),
+        cores=max(1, len(places) if told else len(cpus)),
+        threads=max(1, len(cpus)),
+        sockets=max(1, len({place[0] for place in places})),
+        max_mhz=max_khz / 1000.0 if max_khz else None,
+        virtual=_is_virtual(first, roots.sysfs / "class" / "dmi" / "id"),
+    )
+
+
+def _cpus(text: str) -> Iterator[dict[str, str]]:
+    """The fields of every logical CPU."""
+    for block in text.split("\n\n"):
+        pairs = (line.partition(":") for line in block.splitlines())
+        fields = {key.strip(): value.strip() for key, _, value in pairs}
+        if "processor" in fields:
+            yield fields
+
+
+def _arm_name(cpu: dict[str, str]) -> str:
+    return ARM_PARTS.get((cpu.get("CPU implementer", ""), cpu.get("CPU part", "")), "")
+
+
+def _vendor(cpu: dict[str, str]) -> str:
+    if "CPU implementer" in cpu:
+        return "ARM"
+    said = cpu.get("vendor_id", "")
+    return VENDORS.get(said, said)
+
+
+def _is_virtual(cpu: dict[str, str], board: Path) -> bool:
+    """The CPU says so on x86; elsewhere the maker of the board has to."""
+    if "hypervisor" in cpu.get("flags", "").split():
+        return True
+    if "metal" in text_in(board / "product_name").lower():
+        return False
+    return text_in(board / "sys_vendor").lower().startswith(VIRTUAL_VENDORS)
+
+
+def describe_machine(roots: Roots | None = None) -> dict[str, str]:
     """What a reader of a measurement wants to know of the machine.
 
     Args:
-        root: Where procfs is; else `IRENE_PROC_ROOT` or `/proc`.
-        sysfs: Where sysfs is; else `IRENE_SYSFS_ROOT` or `/sys`.
+        roots: Where the kernel shows it; None for this machine.
 
     Returns:
         `cpu`, `cores`, `cpus`, `memory`, `kernel`, `virtual`, and where the system
         tells them `sockets`, `governor`, `turbo`, `max_clock`, `gpu` and `gpu_driver`.
     """
-    processor = read_processor(root, sysfs)
-    folder = sysfs_root(sysfs) / "devices" / "system" / "cpu"
+    roots = roots or Roots()
+    processor = read_processor(roots)
     optional = {
-        "memory": _memory(proc_root(root) / "meminfo"),
-        "governor": _line(folder / "cpu0" / "cpufreq" / "scaling_governor"),
-        "turbo": _turbo(folder),
+        "memory": _memory(text_in(roots.proc / "meminfo")),
+        "governor": text_in(roots.cpus / "cpu0" / "cpufreq" / "scaling_governor"),
+        "turbo": _turbo(roots.cpus),
         "max_clock": f"{processor.max_mhz:.0f} MHz" if processor.max_mhz else "",
         "sockets": str(processor.sockets) if processor.sockets > 1 else "",
         **_gpus(),
@@ -50,28 +130,19 @@ def describe_machine(
     }
 
 
-def _memory(path: Path) -> str:
+def _memory(meminfo: str) -> str:
     try:
-        with path.open(encoding="ascii", errors="replace") as file:
-            kib = int(file.readline().split()[1])
-    except (OSError, ValueError, IndexError):
+        return f"{int(meminfo.split()[1]) / KIB_PER_GIB:.1f} GiB"
+    except (ValueError, IndexError):
         return ""
-    return f"{kib / KIB_PER_GIB:.1f} GiB"
 
 
-def _turbo(folder: Path) -> str:
+def _turbo(cpus: Path) -> str:
     """`on` or `off`; intel_pstate says it the other way round."""
-    never = _line(folder / "intel_pstate" / "no_turbo")
+    never = text_in(cpus / "intel_pstate" / "no_turbo")
     said = {"0": "on", "1": "off"}.get(never, "")
-    boost = _line(folder / "cpufreq" / "boost")
+    boost = text_in(cpus / "cpufreq" / "boost")
     return said or {"1": "on", "0": "off"}.get(boost, "")
-
-
-def _line(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _gpus() -> dict[str, str]:

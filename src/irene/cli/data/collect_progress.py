@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from irene.cli.running.measure_progress import human_time
+from irene.cli.running.measure import human_time
 from irene.cli.screens.cells import empty_table, plain
 
 if TYPE_CHECKING:

@@ -8,11 +8,14 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from irene.meters.channel import Channel, Finding, Meter
-    from irene.meters.finding import Places
+    from irene.meters.cpu.kernel_files import Roots
 
 __all__ = ["configure", "run"]
 
@@ -24,6 +27,27 @@ examples:
   irene doctor --sysfs ./copy-of-sys --seconds 0
 """
 SCHEMA = "irene.doctor/1"
+LABELS = {
+    "cpu": "CPU",
+    "cpus": "logical CPUs",
+    "virtual": "virtual machine",
+    "max_clock": "highest clock",
+    "gpu": "GPU",
+    "gpu_driver": "GPU driver",
+}
+UNITS = {
+    "power_w": "W",
+    "percent": "%",
+    "mhz": "MHz",
+    "celsius": "°C",
+    "bytes": "bytes",
+}
+NOTHING = (
+    "Nothing measures energy here. Energies of this machine are estimates from the "
+    "load of its CPUs, and are labelled so."
+)
+NOT_EVEN = "Nothing measures energy here, and there is no load to estimate it from."
+LABEL_WIDTH = 16
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,38 +78,36 @@ def _seconds(text: str) -> float:
 def run(options: argparse.Namespace) -> int:
     """Look, read for a moment, and print; a machine without meters is no failure."""
     from irene.cli.progress import working
-    from irene.meters.finding import Places
+    from irene.meters.cpu.kernel_files import Roots
 
-    places = Places(sysfs=options.sysfs)
+    roots = Roots(Path(options.sysfs)) if options.sysfs else Roots()
     with working("reading the meters"):
-        document = _examine(places, options.seconds)
+        document = _examine(roots, options.seconds)
     if options.json:
         json.dump(document, sys.stdout, indent=2, allow_nan=False)
         print()
     else:
-        from irene.cli.running.doctor_screen import show
-
-        show(document)
+        _show(document)
     return 0
 
 
-def _examine(places: Places, seconds: float) -> dict[str, Any]:
+def _examine(roots: Roots, seconds: float) -> dict[str, Any]:
     """The document that is printed.
 
     Args:
-        places: Where to look.
+        roots: Where the kernel shows the machine.
         seconds: Length of the live reading, s; 0 for none.
     """
     from irene.meters.estimate.cpu_estimate import assumptions
     from irene.meters.finding import METERS, choose, findings
     from irene.meters.machine import describe_machine
 
-    found = findings(places)
-    live = _live([f for f in found if f.works], places, seconds) if seconds else {}
+    found = findings(roots)
+    live = _live([f for f in found if f.works], roots, seconds) if seconds else {}
     used = choose(found)
     return {
         "schema": SCHEMA,
-        "machine": describe_machine(places.proc, places.sysfs),
+        "machine": describe_machine(roots),
         "auto": used,
         "measured": _measured(found, used),
         "meters": [
@@ -100,17 +122,14 @@ def _examine(places: Places, seconds: float) -> dict[str, Any]:
             }
             for finding in found
         ],
-        "estimate": list(assumptions(places.proc, places.sysfs)),
+        "estimate": list(assumptions(roots)),
     }
 
 
 def _measured(found: Sequence[Finding], used: Sequence[str]) -> list[str]:
     """What the energy that is measured covers."""
-    channels = [c for f in found if f.meter in used for c in f.channels]
-    covers = [c.covers for c in channels if c.is_energy and c.counted]
-    sources = [c.source for c in channels if c.is_energy and c.counted]
-    pairs = zip(covers, sources, strict=True)
-    return list(dict.fromkeys(name for name, source in pairs if source == "measured"))
+    channels = [c for f in found if f.meter in used for c in f.channels if c.in_total]
+    return list(dict.fromkeys(c.covers for c in channels if c.source == "measured"))
 
 
 def _channel(channel: Channel, live: Mapping[str, float]) -> dict[str, Any]:
@@ -122,13 +141,13 @@ def _channel(channel: Channel, live: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-def _live(found: Sequence[Finding], places: Places, seconds: float) -> dict[str, float]:
+def _live(found: Sequence[Finding], roots: Roots, seconds: float) -> dict[str, float]:
     """What every channel gives over a while: W of energies, else the last value."""
     import time
 
     from irene.meters.finding import METERS
 
-    meters = [meter for f in found for meter in _opened(METERS[f.meter].open, places)]
+    meters = [meter for f in found for meter in _opened(METERS[f.meter].open, roots)]
     try:
         began_s, first = time.monotonic(), [_values(meter) for meter in meters]
         time.sleep(seconds)
@@ -145,11 +164,11 @@ def _live(found: Sequence[Finding], places: Places, seconds: float) -> dict[str,
     }
 
 
-def _opened(open_meter: Any, places: Places) -> list[Meter]:
+def _opened(open_meter: Any, roots: Roots) -> list[Meter]:
     from irene.errors import IreneError
 
     try:
-        return [open_meter(places)]
+        return [open_meter(roots)]
     except IreneError:  # it was there a moment ago
         return []
 
@@ -161,3 +180,102 @@ def _values(meter: Meter) -> Sequence[float]:
         return meter.read()
     except SensorLostError:
         return [math.nan] * len(meter.channels)
+
+
+# On a terminal --------------------------------------------------------------------
+
+
+def _show(document: Mapping[str, Any]) -> None:
+    """Print the document on a terminal, or as plain text where there is none."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    _heading(console, "machine")
+    for name, value in document["machine"].items():
+        _line(console, f"  {LABELS.get(name, name):{LABEL_WIDTH}}{value}")
+    _heading(console, "meters")
+    for meter in document["meters"]:
+        _show_meter(console, meter)
+    _heading(console, "what is used")
+    for line in _used(document):
+        _line(console, f"  {line}")
+    if "estimate" in document["auto"]:
+        _heading(console, "the estimate")
+        for line in document["estimate"]:
+            _line(console, f"  {line}")
+
+
+def _heading(console: Console, text: str) -> None:
+    _line(console, text, "bold")
+
+
+def _line(console: Console, text: str, style: str = "") -> None:
+    from rich.text import Text
+
+    from irene.cli.screens.cells import plain
+
+    # Not wrapped: a command has to stay in one piece to be copied.
+    console.print(Text(plain(text), style=style), soft_wrap=True)
+
+
+def _show_meter(console: Console, meter: Mapping[str, Any]) -> None:
+    from rich.text import Text
+
+    from irene.cli.screens.cells import plain
+
+    works = meter["works"]
+    text = Text("  ")
+    text.append("✓" if works else "✗", style="bold green" if works else "red")
+    text.append(f" {meter['name']:9}", style="bold" if works else "")
+    text.append(plain(f" {meter['about']}: {meter['detail']}"))
+    console.print(text, soft_wrap=True)
+    for channel in meter["channels"]:
+        _line(
+            console,
+            f"      {_channel_line(channel)}",
+            "cyan" if channel["live"] else "",
+        )
+    for line in filter(None, meter["remedy"].splitlines()):
+        _line(
+            console, f"      → {line}" if line[0] != " " else f"      {line}", "yellow"
+        )
+
+
+def _channel_line(channel: Mapping[str, Any]) -> str:
+    facts = [_live_words(channel["live"]), channel["covers"], *_labels(channel)]
+    return f"{channel['name']:22} {', '.join(filter(None, facts))}".rstrip()
+
+
+def _live_words(live: Mapping[str, Any] | None) -> str:
+    if live is None:
+        return ""
+    unit = UNITS[live["quantity"]]
+    if unit == "bytes":
+        return f"{live['value']:,.0f} bytes"
+    return f"{live['value']:.1f} {unit}"
+
+
+def _labels(channel: Mapping[str, Any]) -> Sequence[str]:
+    labels = []
+    if channel["covers"]:
+        labels.append(channel["source"])
+        if not channel["counted"]:
+            labels.append("not counted")
+        if channel["relative_error"]:
+            labels.append(f"± {100 * channel['relative_error']:.0f} %")
+    if channel["resolution_s"]:
+        labels.append(f"new every {channel['resolution_s'] * 1e3:g} ms")
+    if channel["note"]:
+        labels.append(channel["note"])
+    return labels
+
+
+def _used(document: Mapping[str, Any]) -> Sequence[str]:
+    lines = [f"auto = {' + '.join(document['auto']) or 'none'}"]
+    if document["measured"]:
+        lines.append(f"measured: {', '.join(document['measured'])}")
+        if "estimate" in document["auto"]:
+            lines.append("estimated: cpu-package")
+    else:
+        lines.append(NOTHING if "estimate" in document["auto"] else NOT_EVEN)
+    return lines

@@ -6,6 +6,8 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +18,15 @@ from irene.cli.options import (
     checked_run,
     whole_number,
 )
+from irene.cli.screens.cells import empty_table, plain
 
 if TYPE_CHECKING:
-    from irene.measure.alone.plan import Plan
+    from rich.table import Table
+
+    from irene.measure.alone.node_by_node import Plan, Progress
     from irene.tree import ModelTree
 
-__all__ = ["configure", "run"]
+__all__ = ["configure", "human_time", "run"]
 
 EXAMPLES = """\
 Every distinct node is run alone, in several rounds; nothing else should run meanwhile.
@@ -34,6 +39,7 @@ examples:
   irene measure bert-base-uncased -b 16 -s 256 --data lab.parquet
   irene measure bert-base-uncased --paper --plan
 """
+MINUTE_S, HOUR_S = 60, 3600
 DEVICE = "cpu, cuda, cuda:1, mps, …; auto (default): the fastest there is"
 
 
@@ -146,10 +152,8 @@ def _pin_threads() -> None:
 
 
 def _measure(options: argparse.Namespace, arguments: dict[str, Any]) -> ModelTree:
-    from irene.cli.running.measure_progress import measuring
-
     try:
-        with measuring(options.model) as progress:
+        with _measuring(options.model) as progress:
             from irene.measure.api import measure
 
             return measure(
@@ -186,10 +190,103 @@ def _put_plan(plan: Plan, options: argparse.Namespace) -> None:
         return
     from rich.console import Console
 
-    from irene.cli.running.measure_progress import plan_table, plan_words
-
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=120)
-    console.print(plan_table(plan))
-    console.print(plan_words(plan))
+    console.print(_plan_table(plan))
+    console.print(_plan_words(plan))
+
+
+@contextmanager
+def _measuring(model: str) -> Iterator[Callable[[Progress], None]]:
+    """A bar on standard error with the time left; off a terminal, lines at times."""
+    if not sys.stderr.isatty():
+        yield _Lines(model)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} nodes · {task.fields[left]} left"),
+    )
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(f"preparing {plain(model)}", total=None, left="?")
+        said: set[str] = set()
+
+        def show(step: Progress) -> None:
+            bar.update(
+                task,
+                total=step.total,
+                completed=step.done,
+                description=plain(step.node) or model,
+                left=human_time(step.left_s),
+            )
+            if step.message and step.message not in said:
+                said.add(step.message)
+                console.print(f"{step.node}: {step.message}", markup=False)
+
+        yield show
+
+
+class _Lines:
+    """A line at the beginning, at every quarter, and for each new kind of trouble."""
+
+    def __init__(self, model: str) -> None:
+        self._model = plain(model)
+        self._quarter = -1
+        self._said: set[str] = set()
+
+    def __call__(self, step: Progress) -> None:
+        quarter = 4 * step.done // max(step.total, 1)
+        if quarter > self._quarter:
+            self._quarter = quarter
+            self._print(
+                f"{step.done} of {step.total} distinct nodes, about "
+                f"{human_time(step.left_s)} left"
+            )
+        if step.message and step.message not in self._said:
+            self._said.add(step.message)
+            self._print(f"{plain(step.node)}: {step.message}")
+
+    def _print(self, words: str) -> None:
+        print(f"irene measure: {self._model}: {words}", file=sys.stderr, flush=True)
+
+
+def _plan_table(plan: Plan) -> Table:
+    """The distinct nodes, how often each occurs, and about how long each takes."""
+    table = empty_table()
+    table.add_column("node", no_wrap=True, overflow="ellipsis", ratio=3)
+    table.add_column("op", no_wrap=True, overflow="ellipsis", style="dim", ratio=2)
+    table.add_column("inputs", no_wrap=True, overflow="ellipsis", style="dim", ratio=2)
+    table.add_column("times", justify="right", no_wrap=True)
+    table.add_column("about", justify="right", no_wrap=True)
+    for node in plan.nodes:
+        shapes = " ".join("×".join(map(str, shape)) for shape in node.shapes)
+        times = f"×{node.times}" if node.times > 1 else ""
+        name = plain(node.path) or "(model)"
+        table.add_row(name, plain(node.op), shapes, times, human_time(node.total_s))
+    return table
+
+
+def _plan_words(plan: Plan) -> str:
+    """How much it is, and about how long it takes."""
+    protocol = plan.protocol
+    times = sum(node.times for node in plan.nodes)
+    return (
+        f"{len(plan.nodes)} distinct nodes of {times:,} · {protocol.rounds} rounds of "
+        f"{protocol.round_s:g} s, up to {protocol.extra_rounds} more where something "
+        f"disturbs · about {human_time(plan.total_s)} in all, guessed from FLOPs"
+    )
+
+
+def human_time(seconds: float) -> str:
+    """A length of time in words: `40 s`, `12 min`, `3.5 h`."""
+    if seconds < 1.5 * MINUTE_S:
+        return f"{seconds:.0f} s"
+    if seconds < 1.5 * HOUR_S:
+        return f"{seconds / MINUTE_S:.0f} min"
+    return f"{seconds / HOUR_S:.1f} h"

@@ -11,12 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irene.cli.screens.cells import plain
 from irene.errors import IreneError
 
 if TYPE_CHECKING:
-    from irene.measure.windows.monitored import ChannelUse, Monitored
+    import numpy as np
+    import numpy.typing as npt
 
-__all__ = ["configure", "run"]
+    from irene.measure.windows.monitored import Monitored
+    from irene.meters.sampling.totals import Window
+
+__all__ = ["configure", "run", "sparkline"]
 
 EXAMPLES = """\
 examples:
@@ -25,6 +30,11 @@ examples:
   irene monitor --meters rapl,nvml --period 0.05 --json -- make > energy.json
   irene monitor --seconds 10
 """
+BARS = "▁▂▃▄▅▆▇█"
+GAP = "·"
+SPARK_WIDTH = 40
+UNITS = {"percent": "%", "mhz": "Hz", "bytes": "B", "celsius": "°C"}
+UNIT_SIZES = {"mhz": 1e6}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -108,11 +118,9 @@ def _report(found: Monitored, options: argparse.Namespace) -> None:
         json.dump(_document(found, options), sys.stdout, indent=2, allow_nan=False)
         print()
         return
-    from irene.cli.running.monitor_screen import report_lines
-
     # After a program, its output is what belongs on standard output.
     stream = sys.stderr if found.command else sys.stdout
-    print(*report_lines(found), sep="\n", file=stream)
+    print(*_report_lines(found), sep="\n", file=stream)
     for kind, path in (("recording", options.out), ("samples", options.csv),
                        ("picture", options.plot)):  # fmt: skip
         if path:
@@ -125,7 +133,9 @@ def _files(
     if options.csv:
         yield lambda: _write_samples(found, options.csv)
     if options.plot:
-        yield lambda: found.picture().save(options.plot)
+        from irene.show.picture.monitor_picture import monitor_picture
+
+        yield lambda: monitor_picture(found).save(options.plot)
 
 
 def _write_samples(found: Monitored, path: Path) -> None:
@@ -167,7 +177,7 @@ def _document(found: Monitored, options: argparse.Namespace) -> dict[str, Any]:
         "peak_power_w": _known(found.peak_power_w),
         "cpu_s": _known(found.cpu_s),
         "meters": _meters(found),
-        "channels": [_channel(use) for use in found.uses],
+        "channels": list(map(_channel, found.windows, found.peaks)),
         "samples": {"period_s": options.period, **found.counts},
         "notes": list(found.notes),
     }
@@ -189,15 +199,15 @@ def _began(found: Monitored) -> str | None:
 def _meters(found: Monitored) -> list[dict[str, Any]]:
     """What each meter adds to the total."""
     sums: dict[str, float] = {}
-    for use in found.uses:
-        if use.channel.is_energy and use.channel.counted:
-            name = use.channel.name.partition(":")[0]
-            sums[name] = sums.get(name, 0.0) + use.window.energy_j
+    for window in found.windows:
+        if window.channel.in_total:
+            name = window.channel.name.partition(":")[0]
+            sums[name] = sums.get(name, 0.0) + window.energy_j
     return [{"meter": name, "energy_j": _known(j)} for name, j in sums.items()]
 
 
-def _channel(use: ChannelUse) -> dict[str, Any]:
-    channel, window = use.channel, use.window
+def _channel(window: Window, peak: float) -> dict[str, Any]:
+    channel = window.channel
     return {
         "name": channel.name,
         "quantity": channel.quantity,
@@ -207,7 +217,7 @@ def _channel(use: ChannelUse) -> dict[str, Any]:
         "energy_j": _known(window.energy_j),
         "half_width_j": _known(window.half_width_j) if channel.is_energy else None,
         "mean": _known(window.mean),
-        "peak": _known(use.peak),
+        "peak": _known(peak),
         "known_s": window.known_s,
         "complete": window.complete,
         "note": channel.note,
@@ -216,3 +226,100 @@ def _channel(use: ChannelUse) -> dict[str, Any]:
 
 def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+# On a terminal --------------------------------------------------------------------
+
+
+def _report_lines(found: Monitored) -> list[str]:
+    """The report, line by line."""
+    ended = f", exit code {found.exit_code}" if found.exit_code else ""
+    lines = [
+        f"irene monitor: {plain(found.title)}{ended}",
+        f"  energy     {_energy(found)}",
+    ]
+    if math.isfinite(found.peak_power_w):
+        powers = f"{_watts(found.mean_power_w)} mean, {_watts(found.peak_power_w)} peak"
+        lines.append(f"  power      {powers}  {sparkline(found.total_power_w)}")
+    lines.append(f"  time       {_time(found)}")
+    lines += _table(found)
+    lines += [f"  note       {plain(note)}" for note in found.notes]
+    return lines
+
+
+def _energy(found: Monitored) -> str:
+    from irene.show.text import human_range
+
+    energy = found.energy
+    if energy is None:
+        return "not known"
+    return f"{human_range(energy)}, {energy.source} by {energy.produced_by}"
+
+
+def _amount(value: float, unit: str) -> str:
+    from irene.show.picture.units import amount
+
+    return amount(value, unit)
+
+
+def _watts(value: float) -> str:
+    return _amount(value, "W") if math.isfinite(value) else "unknown"
+
+
+def _time(found: Monitored) -> str:
+    text = _amount(found.duration_s, "s")
+    if math.isfinite(found.cpu_s) and found.duration_s > 0:
+        cores = found.cpu_s / found.duration_s
+        text += f", of CPUs {_amount(found.cpu_s, 's')} ({cores:.2f} at a time)"
+    return text
+
+
+def _table(found: Monitored) -> list[str]:
+    """A line for each channel: what it is, energy, mean and peak."""
+    rows = [("channel", "covers", "source", "energy", "mean", "peak")]
+    rows += map(_row, found.windows, found.peaks)
+    widths = [max(len(row[i]) for row in rows) for i in range(6)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if i < 3 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return lines if len(rows) > 1 else []
+
+
+def _row(window: Window, peak: float) -> tuple[str, str, str, str, str, str]:
+    channel = window.channel
+    unit = "W" if channel.is_energy else UNITS[channel.quantity]
+    size = UNIT_SIZES.get(channel.quantity, 1.0)
+    mean, most = (_amount(v * size, unit) for v in (window.mean, peak))
+    if not channel.is_energy:
+        return plain(channel.name), "", "", "", mean, most
+    half = f" ± {_amount(window.half_width_j, 'J')}" if window.complete else ""
+    energy = _amount(window.energy_j, "J") + half
+    covers = plain(channel.covers) + ("" if channel.counted else " (not counted)")
+    return plain(channel.name), covers, channel.source, energy, mean, most
+
+
+def sparkline(values: npt.NDArray[np.float64], width: int = SPARK_WIDTH) -> str:
+    """Values over time in one line, from zero up; a dot where nothing is known.
+
+    Args:
+        values: In order; not-a-number where not known.
+        width: Most characters.
+    """
+    import numpy as np
+
+    parts = np.array_split(values, min(width, len(values))) if len(values) else []
+    means = [float(p[np.isfinite(p)].mean()) if np.isfinite(p).any() else math.nan
+             for p in parts]  # fmt: skip
+    largest = max((m for m in means if math.isfinite(m)), default=0.0)
+    return "".join(_bar(mean, largest) for mean in means)
+
+
+def _bar(value: float, largest: float) -> str:
+    if not math.isfinite(value):
+        return GAP
+    part = value / largest if largest > 0 else 0.0
+    return BARS[min(max(round(part * (len(BARS) - 1)), 0), len(BARS) - 1)]

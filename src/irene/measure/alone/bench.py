@@ -6,44 +6,29 @@ import gc
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise, repeat
 from statistics import mean, median
-from typing import Any, Protocol
+from typing import Any
 
 from irene.errors import MeterError
-from irene.measure.alone.exclusive import exclusively
+from irene.measure.alone.device import exclusively
+from irene.measure.alone.rounds import HOT, Round
 from irene.measure.protocol import MeasureProtocol
 from irene.measure.readings import Readings
-from irene.meters.channel import Channel
-from irene.meters.sampling.totals import Snapshot, Window
+from irene.meters.sampling.sampler import Sampler
+from irene.meters.sampling.sampler_process import SamplerProcess
 
-__all__ = ["Bench", "Idle", "PowerSampler", "Round", "undisturbed"]
+__all__ = ["Bench", "Idle", "undisturbed"]
 
 PIECE_S = {"cpu": 0.0005}
 LONG_PIECE_S = 0.02
 """Length of the pieces of a round that are timed one by one, s. A device that has to be
 waited for at the end of each gets longer ones."""
-HOT = 1.1
-"""Power above standby times this is not standby."""
 IDLE_PIECE_S = 0.25
 FEWEST_PIECES_S = 0.1
-
-
-class PowerSampler(Protocol):
-    """Samples meters in the background: `Sampler` or `SamplerProcess`."""
-
-    @property
-    def channels(self) -> tuple[Channel, ...]:
-        """What the meters give."""
-
-    def sample_now(self) -> Snapshot:
-        """Take a sample at this moment and return the totals."""
-
-    def between(self, begin: Snapshot, end: Snapshot) -> Sequence[Window]:
-        """What every channel gave from one snapshot to a later one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,66 +42,6 @@ class Idle:
 
     power_w: float = math.nan
     spread: float = math.nan
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One round of a node; energies are of one run of it.
-
-    Attributes:
-        repeats: Runs in this round.
-        duration_s: Length of the round, s.
-        latency_s: Time of a run, s: mean over the faster half of the round's pieces.
-            What disturbs a run makes it longer, never shorter.
-        mean_s: Mean time of a run over the whole round, s.
-        energy_j: Energy of a run, J: mean power times latency. NaN where a meter was
-            lost.
-        half_width_j: Half the 90 % interval of the meters, J.
-        gpu_energy_j: Energy of the GPU alone, J; NaN if it has no meter.
-        power_step: Steps of the meters as a part of the round's power.
-        before_w: Power just before the round, W; NaN if it was not looked at.
-        standby_w: Power of the machine doing nothing, W.
-        others: Load of other processes, % of the machine; NaN if unknown.
-        clock_mhz: Mean clock of the device, MHz; NaN if unknown.
-        features: Mean load, memory and clocks, by their names in the paper.
-    """
-
-    repeats: int
-    duration_s: float
-    latency_s: float
-    mean_s: float
-    energy_j: float
-    half_width_j: float
-    gpu_energy_j: float
-    power_step: float
-    before_w: float
-    standby_w: float
-    others: float
-    clock_mhz: float
-    features: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def power_w(self) -> float:
-        """Mean power of the round, W."""
-        return self.energy_j / self.latency_s
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values; what is unknown is null."""
-        known = {n: _or_none(v) for n, v in asdict(self).items() if n != "features"}
-        features = {n: v for n, v in self.features.items() if v == v}
-        return {**known, "features": features}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Round:
-        """Read what `to_dict` wrote."""
-        known: dict[str, Any] = {
-            name: math.nan if value is None else value for name, value in fields.items()
-        }
-        return cls(**known)
-
-
-def _or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 class Bench:
@@ -135,7 +60,7 @@ class Bench:
 
     def __init__(
         self,
-        sampler: PowerSampler,
+        sampler: Sampler | SamplerProcess,
         protocol: MeasureProtocol,
         device: str,
         synchronise: Callable[[], None] = lambda: None,

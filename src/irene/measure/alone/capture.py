@@ -1,18 +1,32 @@
-"""Capture: the distinct nodes of a model, each with a call that runs it alone."""
+"""Capture: the distinct nodes of a model, each with a call that runs it alone.
+
+Two nodes are the same run if what is called, with what, and what that calls are the
+same. A description of that holds nothing that changes from one process to the next, so
+that its hash can name a measurement in a journal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from irene.measure.alone.distinct import describe, describe_callable, digest
+import torch
+from torch import nn
+
 from irene.measure.alone.node_alone import NodeCall, Replay
 from irene.tree import ModelTree, TreeBuilder
 
-__all__ = ["Capture", "DistinctNode", "distinct_nodes"]
+__all__ = ["Capture", "DistinctNode", "digest", "distinct_nodes"]
 
 MathCall = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
+POSITIONS = re.compile(r"(^|_)(idx|index|layer_id|layer_num(ber)?|block_id)$")
+"""Names of what says where a layer stands, not what it does."""
+PLAIN = (bool, int, float, str, type(None), type(...))
+DEEPEST = 6
 
 
 class Capture:
@@ -88,10 +102,10 @@ class Capture:
 def _describe_call(call: NodeCall) -> Any:
     if isinstance(call.func, Replay):
         return [
-            (str(func), describe(args), describe(kwargs))
+            (str(func), _describe(args), _describe(kwargs))
             for func, args, kwargs in call.func.calls
         ]
-    return describe_callable(call.func), describe(call.args), describe(call.kwargs)
+    return _describe_callable(call.func), _describe(call.args), _describe(call.kwargs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +170,63 @@ def distinct_nodes(
                 *(node.flops, node.bytes, int(ops_below[node.row])),
                 capture.calls.get(key),
             )
-    from dataclasses import replace
-
     return cut, [replace(first[k], rows=tuple(rows)) for k, rows in groups.items()]
+
+
+def digest(description: Any) -> str:
+    """16 hex digits of a description."""
+    text = json.dumps(description, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _describe(value: Any, depth: int = DEEPEST) -> Any:
+    """An argument as JSON-ready values: tensors by shape, strides and dtype."""
+    if isinstance(value, torch.Tensor):
+        strides = value.stride() if value.layout is torch.strided else ()
+        return ["tensor", list(value.shape), list(strides), str(value.dtype)]
+    if isinstance(value, PLAIN):
+        return repr(value)
+    if isinstance(value, slice):
+        return ["slice", *(_describe(v) for v in (value.start, value.stop, value.step))]
+    if depth and isinstance(value, list | tuple):
+        return [_describe(part, depth - 1) for part in value]
+    if depth and isinstance(value, Mapping):
+        return _by_name(value.items(), depth - 1)
+    if isinstance(value, torch.dtype | torch.device | torch.layout):
+        return str(value)
+    return _describe_callable(value) if callable(value) else _class_name(value)
+
+
+def _by_name(items: Iterable[tuple[Any, Any]], depth: int) -> dict[str, Any]:
+    return {
+        str(name): _describe(value, depth)
+        for name, value in items
+        if not POSITIONS.search(str(name))
+    }
+
+
+def _class_name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _describe_callable(func: Any) -> Any:
+    """A module by its class, settings and weights; a function by its name."""
+    if isinstance(func, nn.Module):
+        return [_describe_module(part) for part in func.modules()]
+    code = getattr(func, "__code__", None)
+    if code is not None:  # a Python function, whatever it was wrapped in
+        return f"{getattr(func, '__module__', '')}.{code.co_qualname}"
+    return str(getattr(func, "__qualname__", None) or func)
+
+
+def _describe_module(module: nn.Module) -> Any:
+    settings = {
+        name: repr(value)
+        for name, value in vars(module).items()
+        if isinstance(value, PLAIN)
+        and not name.startswith("_")
+        and not POSITIONS.search(name)
+    }
+    weights = {n: _describe(t) for n, t in module.named_parameters(recurse=False)}
+    buffers = {n: _describe(t) for n, t in module.named_buffers(recurse=False)}
+    return [_class_name(module), settings, weights, buffers]

@@ -10,12 +10,11 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from irene.errors import IreneError, UsageError
-from irene.measure.alone.distinct import digest
-from irene.measure.alone.node_result import NodeResult
+from irene.measure.alone.capture import digest
+from irene.measure.alone.rounds import NodeResult
 
 __all__ = ["SCHEMA", "Journal", "default_folder", "journal_path"]
 
@@ -78,12 +77,7 @@ class Journal:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the file."""
         self._close()
 

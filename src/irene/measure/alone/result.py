@@ -11,8 +11,7 @@ from irene.energy import Source
 from irene.hardware import Hardware
 from irene.measure.alone.bench import Bench
 from irene.measure.alone.capture import DistinctNode
-from irene.measure.alone.isolation import FLAGS
-from irene.measure.alone.node_result import Figures, NodeResult
+from irene.measure.alone.rounds import FLAGS, Figures, NodeResult
 from irene.tree import EnergyColumns, ModelTree
 from irene.tree.features import from_rows
 
@@ -84,9 +83,7 @@ def _story(
     dates = sorted(result.date for result in results.values() if result.date)
     return {
         "meters": ", ".join(c.name for c in bench.sampler.channels),
-        "counted": ", ".join(
-            bench.sampler.channels[place].name for place in bench.readings.counted
-        ),
+        "counted": ", ".join(c.name for c in bench.readings.counted),
         "sampling_period": f"{bench.protocol.period_s:g} s",
         "rounds": rounds,
         "idle_power": f"{idle.power_w:.2f} W, ±{idle.spread:.1%}"

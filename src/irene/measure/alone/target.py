@@ -14,7 +14,7 @@ from transformers import PretrainedConfig
 from irene.errors import UsageError
 from irene.measure.alone.capture import Capture, DistinctNode, distinct_nodes
 from irene.measure.alone.device import check_memory, choose_device
-from irene.spec import RunSpec
+from irene.spec import RunOptions, RunSpec
 from irene.trace.inputs import make_inputs
 from irene.trace.limits import Limits
 from irene.trace.models import build, resolve
@@ -67,23 +67,20 @@ class Target:
         return distinct_nodes(tree, capture)
 
 
-def _check_phase(phase: str) -> None:
-    """Refuse what cannot be run node by node.
-
-    Raises:
-        UsageError: The phase is `train`.
-    """
-    if phase == "train":
+def _check_run(spec: RunSpec, limits: Limits) -> None:
+    """Refuse what cannot be run node by node."""
+    if spec.phase == "train":
         raise UsageError(
             "nodes of a backward pass cannot be run alone: measure phase forward, "
             "prefill or decode; `irene account` follows a whole training step"
         )
+    spec.refuse_serving("a measurement")
+    limits.check_spec(spec)
 
 
 def named_target(
     source: str | Path | PretrainedConfig,
     spec: RunSpec,
-    model_class: str | None,
     device: str,
     limits: Limits,
 ) -> Target:
@@ -92,16 +89,14 @@ def named_target(
     Args:
         source: What `irene.trace` takes, except a module.
         spec: The run.
-        model_class: A class of transformers to build instead of the usual one.
         device: Where to build it; `meta` to look at it only.
         limits: What is refused.
 
     Raises:
         UsageError: It is unknown, cannot be built, or does not fit.
     """
-    _check_phase(spec.phase)
-    limits.check_spec(spec)
-    resolved = resolve(source, limits, model_class)
+    _check_run(spec, limits)
+    resolved = resolve(source, limits, spec.model_class)
     spec = replace(spec, model=resolved.name, config_digest=resolved.digest)
     if device != "meta":
         check_memory(build(resolved, spec), resolved.name, device)
@@ -116,23 +111,22 @@ def named_target(
 
 
 def own_target(
-    model: nn.Module, inputs: Any, sizes: dict[str, Any], device: str, limits: Limits
+    model: nn.Module, inputs: Any, run: RunOptions, device: str, limits: Limits
 ) -> Target:
     """A model that is there already, with its own weights.
 
     Args:
         model: On a device that runs things.
         inputs: Its inputs; a transformers model may do without.
-        sizes: Fields of the spec.
+        run: Fields of the spec.
         device: Must be where the model is; `auto` for that.
         limits: What is refused.
 
     Raises:
         UsageError: It has no weights, is elsewhere, or needs inputs.
     """
-    _check_phase(sizes["phase"])
-    spec = spec_of_module(model, inputs, sizes)
-    limits.check_spec(spec)
+    spec = spec_of_module(model, inputs, run)
+    _check_run(spec, limits)
     home = next((str(p.device) for p in model.parameters()), "cpu")
     if home == "meta":
         raise UsageError("the model is on the meta device: it has no weights to run")

@@ -1,1 +1,3 @@
 """Windows around any code, and whole programs under meters."""
+
+__all__: list[str] = []

@@ -12,36 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.energy import Energy
-from irene.measure.windows.window_energy import window_energy
-from irene.meters.channel import Channel
+from irene.measure.readings import window_energy
 from irene.meters.sampling.recording import Recording
 from irene.meters.sampling.totals import Window
-from irene.show.picture import AxisSpec, Picture, timeline
 
-__all__ = ["ChannelUse", "Monitored"]
+__all__ = ["Monitored"]
 
 Floats = npt.NDArray[np.float64]
 MOST_STEPS = 100_000
 LONGEST_TITLE = 100
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelUse:
-    """What one channel gave.
-
-    Attributes:
-        window: Its total over the whole time.
-        peak: The largest mean of a step of time: W for energies, else its own unit;
-            NaN where nothing is known.
-    """
-
-    window: Window
-    peak: float
-
-    @property
-    def channel(self) -> Channel:
-        """Which."""
-        return self.window.channel
 
 
 @dataclass(frozen=True)
@@ -95,7 +74,7 @@ class Monitored:
     @property
     def energy(self) -> Energy | None:
         """What was used; None where part of it is not known."""
-        return window_energy(self.windows).energy
+        return window_energy(self.windows)[0]
 
     @property
     def mean_power_w(self) -> float:
@@ -113,15 +92,16 @@ class Monitored:
     def notes(self) -> tuple[str, ...]:
         """What a reader should know, in words."""
         found = (*self.problems, *self.recording.notes)
-        return tuple(dict.fromkeys((*window_energy(self.windows).notes, *found)))
+        return tuple(dict.fromkeys((*window_energy(self.windows)[1], *found)))
 
     @cached_property
-    def uses(self) -> tuple[ChannelUse, ...]:
-        """What every channel gave."""
-        return tuple(
-            ChannelUse(window, _largest(self.steps(column)))
-            for column, window in enumerate(self.windows)
-        )
+    def peaks(self) -> tuple[float, ...]:
+        """The largest mean of a step of time of every channel; NaN where not known.
+
+        W for energies, else the channel's own unit.
+        """
+        columns = range(len(self.recording.channels))
+        return tuple(_largest(self.steps(column)) for column in columns)
 
     # Over time ----------------------------------------------------------------
 
@@ -129,7 +109,7 @@ class Monitored:
     def edges_ns(self) -> Floats:
         """Even steps of time, none shorter than the period or a sensor's own step."""
         longest_s = max(
-            (c.resolution_s for c in self.recording.channels if self._counts(c)),
+            (c.resolution_s for c in self.recording.channels if c.in_total),
             default=0.0,
         )
         step_s = max(longest_s, self.recording.period_s, 1e-3)
@@ -158,7 +138,7 @@ class Monitored:
         return {
             channel.name: np.maximum(self.steps(column), 0.0)
             for column, channel in enumerate(self.recording.channels)
-            if self._counts(channel)
+            if channel.in_total
         }
 
     @property
@@ -168,19 +148,6 @@ class Monitored:
         if not layers:
             return np.full(len(self.edges_ns) - 1, np.nan)
         return np.asarray(np.sum(layers, axis=0), dtype=np.float64)
-
-    @staticmethod
-    def _counts(channel: Channel) -> bool:
-        return channel.is_energy and channel.counted
-
-    def picture(self) -> Picture:
-        """Power over time, one layer for each channel that counts."""
-        energy = self.energy
-        source = f" ({energy.source})" if energy else ""
-        title = f"Power over time: {self.title}{source}"
-        edges = self.edges_s if self.duration_s > 0 else np.zeros(0)
-        layers = self.power_w if self.duration_s > 0 else {}
-        return timeline(edges, layers, title, AxisSpec("power", "W"))
 
 
 def _largest(values: Floats) -> float:

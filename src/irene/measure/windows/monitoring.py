@@ -187,7 +187,7 @@ def _run(program: HeldProgram, sampler: SamplerProcess) -> Monitored:
         program.release()
         code = program.wait()
         end_ns = _edge(sampler)
-    return _result(sampler, program.command, code, begin_ns, end_ns, program.cpu_s)
+    return _result(sampler, begin_ns, end_ns, program.command, code, program.cpu_s)
 
 
 def _watch(seconds: float, sampler: SamplerProcess) -> Monitored:
@@ -196,7 +196,7 @@ def _watch(seconds: float, sampler: SamplerProcess) -> Monitored:
         begin_ns = _edge(sampler)
         enough.wait(seconds)
         end_ns = _edge(sampler)
-    return _result(sampler, (), 0, begin_ns, end_ns, float("nan"))
+    return _result(sampler, begin_ns, end_ns)
 
 
 def _edge(sampler: SamplerProcess) -> int:
@@ -209,22 +209,16 @@ def _edge(sampler: SamplerProcess) -> int:
 
 def _result(
     sampler: SamplerProcess,
-    command: tuple[str, ...],
-    code: int,
     begin_ns: int,
     end_ns: int,
-    cpu_s: float,
+    command: tuple[str, ...] = (),
+    exit_code: int = 0,
+    cpu_s: float = float("nan"),
 ) -> Monitored:
     recording = read_recording(sampler.path)
+    what_went_on = dict(sampler.counts), tuple(sampler.problems)
     return Monitored(
-        command,
-        code,
-        begin_ns,
-        end_ns,
-        cpu_s,
-        recording,
-        dict(sampler.counts),
-        tuple(sampler.problems),
+        command, exit_code, begin_ns, end_ns, cpu_s, recording, *what_went_on
     )
 
 

@@ -17,12 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar, Token
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Self, TypeVar, cast
 
 from irene.energy import Energy
 from irene.errors import UsageError
-from irene.measure.windows.window_energy import window_energy
+from irene.measure.readings import window_energy
 from irene.measure.windows.window_session import (
     PERIOD_S,
     WindowSession,
@@ -141,10 +141,9 @@ class EnergyWindow:
         between = sampler.between(begin, end)
         self.duration_s = (end.time_ns - begin.time_ns) * 1e-9
         self.channels = MappingProxyType({w.channel.name: w for w in between})
-        found = window_energy(between)
-        self.energy = found.energy
-        lost = () if found.energy else sampler.problems
-        self.notes = (*self._warnings, *found.notes, *lost)
+        self.energy, notes = window_energy(between)
+        lost = () if self.energy else sampler.problems
+        self.notes = (*self._warnings, *notes, *lost)
 
     def _synchronise(self) -> None:
         problem = _synchronise_devices()
@@ -169,12 +168,7 @@ class EnergyWindow:
     def _is_full(self) -> bool:
         return any(note.startswith("only the first") for note in self._warnings)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End; what was raised inside goes on."""
         token, self._token = self._token, None
         if token is not None:

@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from irene.energy import Energy
@@ -111,12 +110,11 @@ class WindowSession:
             return self._sampler
 
     def _open(self) -> list[Meter]:
-        from irene.meters.finding import best_meters, open_meters
+        from irene.meters.finding import AUTO, open_meters
 
-        if self._meters is None:
-            return best_meters()
-        names = [meter for meter in self._meters if isinstance(meter, str)]
-        given = [meter for meter in self._meters if not isinstance(meter, str)]
+        meters = (AUTO,) if self._meters is None else self._meters
+        names = [meter for meter in meters if isinstance(meter, str)]
+        given = [meter for meter in meters if not isinstance(meter, str)]
         return [*given, *(open_meters(names) if names else ())]
 
     def release(self) -> None:
@@ -173,12 +171,7 @@ class WindowSession:
             _CURRENT.append(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop, whatever happened."""
         with _CURRENT_LOCK:
             _CURRENT.remove(self)

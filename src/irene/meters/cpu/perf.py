@@ -16,12 +16,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from irene.errors import MeterError
-from irene.meters.channel import Finding
-from irene.meters.cpu.zones import Zone, channels_of, sysfs_root
+from irene.meters.channel import Finding, probed
+from irene.meters.cpu.kernel_files import Roots, text_in
+from irene.meters.cpu.zones import Zone, open_zones
 from irene.meters.energy_counter import Clock, CounterMeter, EnergyCounter
 
 __all__ = [
@@ -39,7 +41,6 @@ SYSCALLS = {"x86_64": 298, "AMD64": 298, "aarch64": 241}
 ATTRIBUTES_BYTES = 64  # PERF_ATTR_SIZE_VER0, which every kernel takes
 CLOSE_ON_EXEC = 8  # PERF_FLAG_FD_CLOEXEC
 COUNT_STEPS = 2**64
-DENIED = (errno.EACCES, errno.EPERM)
 KINDS = {
     "energy-pkg": "package",
     "energy-ram": "dram",
@@ -124,88 +125,62 @@ def open_event(pmu: int, config: int, cpu: int) -> int:
 
 
 def open_perf(
-    root: Path | str | None = None,
+    roots: Roots,
     clock: Clock = time.monotonic_ns,
     open_event: OpenEvent = open_event,
 ) -> PerfMeter:
     """Open all energy events that the kernel lets us have.
 
     Args:
-        root: Where sysfs is; else `IRENE_SYSFS_ROOT` or `/sys`.
+        roots: Where the kernel shows the machine.
         clock: What tells how long ago the last reading was, ns.
         open_event: Gives a file descriptor for PMU type, event and CPU.
 
     Raises:
         MeterError: There are none, or we may not; the message says what helps.
     """
-    opened = _open(sysfs_root(root), clock, open_event)
-    if isinstance(opened, Finding):
-        raise MeterError(f"perf: {opened.detail}\n{opened.remedy}".rstrip())
-    return opened
+    try:
+        return _open(roots.sysfs, clock, open_event)
+    except MeterError as error:
+        raise MeterError(f"perf: {error.detail}\n{error.remedy}".rstrip()) from error
 
 
-def probe(
-    root: Path | str | None = None, open_event: OpenEvent = open_event
-) -> Finding:
-    """What there is of the PMU `power` on this machine.
+def probe(roots: Roots, open_event: OpenEvent = open_event) -> Finding:
+    """What there is of the PMU `power` on a machine.
 
     Args:
-        root: Where sysfs is; else `IRENE_SYSFS_ROOT` or `/sys`.
+        roots: Where the kernel shows it.
         open_event: Gives a file descriptor for PMU type, event and CPU.
     """
-    opened = _open(sysfs_root(root), time.monotonic_ns, open_event)
-    if isinstance(opened, Finding):
-        return opened
-    opened.close()
-    names = ", ".join(channel.name for channel in opened.channels)
-    detail = "; ".join((f"{len(opened.channels)} events: {names}", *opened.problems))
-    return Finding("perf", True, detail, opened.remedy, opened.channels)
+    opening = partial(_open, roots.sysfs, time.monotonic_ns, open_event)
+    return probed("perf", opening, lambda meter: meter.summary("events"))
 
 
-def _open(root: Path, clock: Clock, open_event: OpenEvent) -> PerfMeter | Finding:
-    zones, fds, counters, problems, denied = [], [], [], [], False
-    for event in find_events(root):
-        try:
-            fd, counter = _open_counter(event, clock, open_event)
-        except OSError as error:
-            denied = denied or error.errno in DENIED
-            problems.append(f"{event.zone.path.name}: {error.strerror}")
-        else:
-            zones.append(event.zone)
-            fds.append(fd)
-            counters.append(counter)
-    remedy = REMEDY.format(python=_interpreter()) if denied else ""
-    if zones:
-        channels = channels_of("perf", zones)
-        return PerfMeter(
-            channels, fds, counters, clock=clock, problems=problems, remedy=remedy
-        )
-    if problems:
-        detail = "the kernel refuses the energy events: " + "; ".join(problems)
-        return Finding("perf", False, detail, remedy)
-    return Finding("perf", False, f"no energy events in {_pmu_folder(root)}", NO_PMU)
-
-
-def _interpreter() -> Path:
-    """The program that a capability must be given to; no link, no environment."""
-    return Path(sys.executable or "python3").resolve()
+def _open(sysfs: Path, clock: Clock, open_event: OpenEvent) -> PerfMeter:
+    candidates = [
+        (e.zone, e.zone.path.name, partial(_open_counter, e, clock, open_event))
+        for e in find_events(sysfs)
+    ]
+    # A capability must be given to the program itself: no link, no environment.
+    python = Path(sys.executable or "python3").resolve()
+    return open_zones(
+        PerfMeter,
+        candidates,
+        clock,
+        missing=(f"no energy events in {_pmu_folder(sysfs)}", NO_PMU),
+        refused="the kernel refuses the energy events: ",
+        denied_remedy=REMEDY.format(python=python),
+    )
 
 
 def _open_counter(
     event: Event, clock: Clock, open_event: OpenEvent
 ) -> tuple[int, EnergyCounter]:
-    fd = open_event(event.pmu, event.config, event.cpu)
-    try:
-        asked_ns = clock()
-        first = PerfMeter.fetch(fd)
-    except OSError:
-        os.close(fd)
-        raise
-    return fd, EnergyCounter(
-        first,
-        asked_ns,
+    return PerfMeter.begin(
+        open_event(event.pmu, event.config, event.cpu),
+        clock,
+        COUNT_STEPS,
         joules_per_step=event.joules_per_step,
-        modulus=COUNT_STEPS,
         most_w=event.zone.domain.most_w,
     )
 
@@ -222,9 +197,9 @@ def find_events(root: Path) -> list[Event]:
     """
     folder = _pmu_folder(root)
     try:
-        pmu = int(_text(folder / "type"))
-        packages = _packages(root, _cpus(_text(folder / "cpumask")))
-    except (OSError, ValueError):
+        pmu = int(text_in(folder / "type"))
+        packages = _packages(root, _cpus(text_in(folder / "cpumask")))
+    except ValueError:
         return []
     events = []
     for cpu, package in packages.items():
@@ -232,17 +207,13 @@ def find_events(root: Path) -> list[Event]:
             path = folder / "events" / file
             name = package if kind == "package" else f"{package}:{kind}"
             try:
-                config = _config(_text(path))
-                scale = float(_text(path.with_name(f"{file}.scale")))
-            except (OSError, ValueError):
+                config = _config(text_in(path))
+                scale = float(text_in(path.with_name(f"{file}.scale")))
+            except ValueError:
                 continue
             if scale > 0:
                 events.append(Event(Zone(path, name), pmu, config, cpu, scale))
     return events
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="ascii").strip()
 
 
 def _config(text: str) -> int:
@@ -284,6 +255,6 @@ def _packages(root: Path, cpus: list[int]) -> dict[int, str]:
 def _topology(root: Path, cpu: int, file: str) -> int | None:
     folder = root / "devices" / "system" / "cpu" / f"cpu{cpu}" / "topology"
     try:
-        return int(_text(folder / file))
-    except (OSError, ValueError):
+        return int(text_in(folder / file))
+    except ValueError:
         return None

@@ -18,14 +18,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from irene.errors import MeterError
-from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError
-from irene.meters.cpu.cpu_load import LOAD_STEP_S, CpuLoad, KeptFile, proc_root
-from irene.meters.cpu.cpu_sensors import Clocks, Temperatures, open_clocks
-from irene.meters.cpu.process_load import ProcessLoad
-from irene.meters.cpu.zones import sysfs_root
+from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
+from irene.meters.cpu.cpu_load import LOAD_STEP_S, CpuLoad, ProcessLoad
+from irene.meters.cpu.cpu_sensors import Temperatures, open_clocks
+from irene.meters.cpu.kernel_files import KeptFile, Roots
 
 __all__ = ["ProcMeter", "open_proc", "probe"]
 
@@ -37,8 +35,7 @@ class ProcMeter:
     """Load and memory of this machine and of one process.
 
     Args:
-        proc: Where procfs is.
-        sysfs: Where sysfs is.
+        roots: Where the kernel shows the machine.
         pid: The process; None for none.
         clock: Tells the time, s.
 
@@ -51,17 +48,17 @@ class ProcMeter:
 
     def __init__(
         self,
-        proc: Path,
-        sysfs: Path,
+        roots: Roots,
         pid: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
-        self._load = CpuLoad(proc, clock)
-        self._memory = _Memory(proc)
-        self._clocks: Clocks | None = open_clocks(proc, sysfs)
-        self._temperatures = Temperatures(sysfs)
-        self._process = _process(proc, pid, clock)
+        self._load = CpuLoad(roots.proc, clock)
+        self._memory = _Memory(roots)
+        self._clocks = open_clocks(roots)
+        self._temperatures = Temperatures(roots.sysfs)
+        cores = os.cpu_count() or 1
+        self._process = ProcessLoad(roots.proc, pid, cores, clock) if pid else None
         self._slow_s = -SLOW_S
         self._slow: list[float] = []
         self.channels = tuple(self._list_channels())
@@ -122,11 +119,12 @@ class ProcMeter:
 class _Memory:
     """Share of memory in use: all of it less what a program could still get."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, roots: Roots) -> None:
+        path = roots.proc / "meminfo"
         try:
-            self._file = KeptFile(root / "meminfo")
+            self._file = KeptFile(path)
         except OSError as error:
-            raise MeterError(f"{root / 'meminfo'}: {error.strerror}") from error
+            raise MeterError(f"{path}: {error.strerror}") from error
 
     def percent(self) -> float:
         """Now; `NO_VALUE` if the kernel does not say."""
@@ -143,12 +141,6 @@ class _Memory:
         self._file.close()
 
 
-def _process(
-    proc: Path, pid: int | None, clock: Callable[[], float]
-) -> ProcessLoad | None:
-    return ProcessLoad(proc, pid, os.cpu_count() or 1, clock) if pid else None
-
-
 def _gauge(name: str, quantity: str, resolution_s: float, note: str = "") -> Channel:
     return Channel(
         name,
@@ -160,38 +152,27 @@ def _gauge(name: str, quantity: str, resolution_s: float, note: str = "") -> Cha
     )
 
 
-def open_proc(
-    root: Path | str | None = None,
-    sysfs: Path | str | None = None,
-    pid: int | None = None,
-) -> ProcMeter:
+def open_proc(roots: Roots, pid: int | None = None) -> ProcMeter:
     """Open load and memory; the first reading already has a load.
 
     Args:
-        root: Where procfs is; else `IRENE_PROC_ROOT` or `/proc`.
-        sysfs: Where sysfs is; else `IRENE_SYSFS_ROOT` or `/sys`.
+        roots: Where the kernel shows the machine.
         pid: Process to watch with those it starts; None for none.
 
     Raises:
         MeterError: This is not Linux, or there is no such process.
     """
-    meter = ProcMeter(proc_root(root), sysfs_root(sysfs), pid)
+    meter = ProcMeter(roots, pid)
     time.sleep(LOAD_STEP_S)
     return meter
 
 
-def probe(root: Path | str | None = None, sysfs: Path | str | None = None) -> Finding:
-    """What load and memory there is to read here.
+def probe(roots: Roots) -> Finding:
+    """What load and memory there is to read here."""
+    return probed("proc", lambda: ProcMeter(roots), _summary)
 
-    Args:
-        root: Where procfs is; else `IRENE_PROC_ROOT` or `/proc`.
-        sysfs: Where sysfs is; else `IRENE_SYSFS_ROOT` or `/sys`.
-    """
-    try:
-        meter = ProcMeter(proc_root(root), sysfs_root(sysfs))
-    except MeterError as error:
-        return Finding("proc", False, str(error))
-    meter.close()
+
+def _summary(meter: ProcMeter) -> str:
     words = {
         "proc:cpu_clock": "clock of the CPUs",
         "proc:cpu_temperature": "temperature of the CPU",
@@ -202,4 +183,4 @@ def probe(root: Path | str | None = None, sysfs: Path | str | None = None) -> Fi
     detail = ", ".join(["load", "memory", *there])
     if missing:
         detail += f"; this machine does not tell the {' and the '.join(missing)}"
-    return Finding("proc", True, detail, channels=meter.channels)
+    return detail

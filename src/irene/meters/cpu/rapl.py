@@ -12,12 +12,14 @@ import errno
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from irene.errors import MeterError
-from irene.meters.channel import Finding
-from irene.meters.cpu.zones import Zone, channels_of, sysfs_root
+from irene.meters.channel import Finding, probed
+from irene.meters.cpu.kernel_files import Roots, text_in
+from irene.meters.cpu.zones import Zone, open_zones
 from irene.meters.energy_counter import Clock, CounterMeter, EnergyCounter
 
 __all__ = ["RaplMeter", "find_zones", "open_rapl", "probe"]
@@ -27,7 +29,6 @@ SMALLEST_RANGE_J = 65_536.0
 """Range of a register with the smallest unit in use, 2^-16 J."""
 SMALLEST_BELIEVED_UJ = 1_000_000_000
 """A range below 1 kJ is none: no register with a unit in use is that small."""
-DENIED = (errno.EACCES, errno.EPERM)
 REMEDY = """\
 Until the next boot: sudo chmod a+r {root}/class/powercap/intel-rapl*/energy_uj
 For good, for a group: sudo groupadd -f rapl && sudo usermod -aG rapl "$USER", put the \
@@ -63,87 +64,49 @@ class RaplMeter(CounterMeter):
         return int(text)
 
 
-def open_rapl(
-    root: Path | str | None = None, clock: Clock = time.monotonic_ns
-) -> RaplMeter:
+def open_rapl(roots: Roots, clock: Clock = time.monotonic_ns) -> RaplMeter:
     """Open all RAPL zones that can be read.
 
     Args:
-        root: Where sysfs is; else `IRENE_SYSFS_ROOT` or `/sys`.
+        roots: Where the kernel shows the machine.
         clock: What tells how long ago the last reading was, ns.
 
     Raises:
         MeterError: There are none, or none can be read; the message says what helps.
     """
-    opened = _open(sysfs_root(root), clock)
-    if isinstance(opened, Finding):
-        raise MeterError(f"rapl: {opened.detail}\n{opened.remedy}".rstrip())
-    return opened
+    try:
+        return _open(roots.sysfs, clock)
+    except MeterError as error:
+        raise MeterError(f"rapl: {error.detail}\n{error.remedy}".rstrip()) from error
 
 
-def probe(root: Path | str | None = None) -> Finding:
-    """What there is of RAPL on this machine.
-
-    Args:
-        root: Where sysfs is; else `IRENE_SYSFS_ROOT` or `/sys`.
-    """
-    opened = _open(sysfs_root(root), time.monotonic_ns)
-    if isinstance(opened, Finding):
-        return opened
-    opened.close()
-    names = ", ".join(channel.name for channel in opened.channels)
-    detail = "; ".join((f"{len(opened.channels)} zones: {names}", *opened.problems))
-    return Finding("rapl", True, detail, opened.remedy, opened.channels)
+def probe(roots: Roots) -> Finding:
+    """What there is of RAPL on a machine."""
+    opening = partial(_open, roots.sysfs, time.monotonic_ns)
+    return probed("rapl", opening, lambda meter: meter.summary("zones"))
 
 
-def _open(root: Path, clock: Clock) -> RaplMeter | Finding:
-    zones, fds, counters, problems, denied = [], [], [], [], False
-    for zone in find_zones(root):
-        try:
-            fd, counter = _open_zone(zone, clock)
-        except OSError as error:
-            denied = denied or error.errno in DENIED
-            problems.append(f"{zone.path.name} ({zone.name}): {error.strerror}")
-        except ValueError as error:
-            problems.append(f"{zone.path.name} ({zone.name}): {error}")
-        else:
-            zones.append(zone)
-            fds.append(fd)
-            counters.append(counter)
-    remedy = REMEDY.format(root=root) if denied else ""
-    if zones:
-        channels = channels_of("rapl", zones)
-        return RaplMeter(
-            channels, fds, counters, clock=clock, problems=problems, remedy=remedy
-        )
-    if problems:
-        detail = "none of the RAPL zones can be read: " + "; ".join(problems)
-        return Finding("rapl", False, detail, remedy)
-    return Finding("rapl", False, f"no RAPL zones in {root}/class/powercap", NO_ZONES)
+def _open(sysfs: Path, clock: Clock) -> RaplMeter:
+    candidates = [
+        (zone, f"{zone.path.name} ({zone.name})", partial(_open_zone, zone, clock))
+        for zone in find_zones(sysfs)
+    ]
+    return open_zones(
+        RaplMeter,
+        candidates,
+        clock,
+        missing=(f"no RAPL zones in {sysfs}/class/powercap", NO_ZONES),
+        refused="none of the RAPL zones can be read: ",
+        denied_remedy=REMEDY.format(root=sysfs),
+    )
 
 
 def _open_zone(zone: Zone, clock: Clock) -> tuple[int, EnergyCounter]:
-    """A descriptor and a counter that begins now.
-
-    Raises:
-        OSError: The zone cannot be read.
-        ValueError: It says something that is no number, or none of its range.
-    """
-    modulus = _modulus(zone.path)
-    fd = os.open(zone.path / "energy_uj", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        asked_ns = clock()
-        first = RaplMeter.fetch(fd)
-        if modulus is not None and first >= modulus:
-            raise ValueError(f"{first} µJ is beyond its range")
-    except (OSError, ValueError):
-        os.close(fd)
-        raise
-    return fd, EnergyCounter(
-        first,
-        asked_ns,
+    return RaplMeter.begin(
+        os.open(zone.path / "energy_uj", os.O_RDONLY | os.O_CLOEXEC),
+        clock,
+        _modulus(zone.path),
         joules_per_step=1e-6,
-        modulus=modulus,
         most_w=zone.domain.most_w,
         unknown_range_j=SMALLEST_RANGE_J,
     )
@@ -187,22 +150,14 @@ def _order(key: str) -> tuple[str, list[int]]:
 
 def _own_name(path: Path) -> str:
     """The `name` of a zone without what no channel may be called; "" if none."""
-    try:
-        text = (path / "name").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""
-    return "".join(
-        c for c in text.strip() if c.isascii() and (c.isalnum() or c in "-_")
-    )
+    text = text_in(path / "name")
+    return "".join(c for c in text if c.isascii() and (c.isalnum() or c in "-_"))
 
 
 def _modulus(path: Path) -> int | None:
     """Microjoules after which a zone is at zero again: its range and one unit."""
-    try:
-        text = (path / "max_energy_range_uj").read_bytes().rstrip()
-    except OSError:
-        return None
-    range_uj = int(text) if text.isdigit() and len(text) <= 20 else 0
+    text = text_in(path / "max_energy_range_uj")
+    range_uj = int(text) if text.isdecimal() and len(text) <= 20 else 0
     if range_uj < SMALLEST_BELIEVED_UJ:
         return None
     return -(-range_uj * REGISTER_STEPS // (REGISTER_STEPS - 1))

@@ -17,16 +17,21 @@ the others are only shown.**
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+import errno
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+from irene.errors import MeterError
 from irene.meters.channel import Channel
+from irene.meters.energy_counter import Clock, CounterMeter, EnergyCounter
 
-__all__ = ["DOMAINS", "ROOT_VARIABLE", "Domain", "Zone", "channels_of", "sysfs_root"]
+__all__ = ["DOMAINS", "Domain", "Zone", "channels_of", "open_zones"]
 
-ROOT_VARIABLE = "IRENE_SYSFS_ROOT"
+M = TypeVar("M", bound=CounterMeter)
+Begin = Callable[[], tuple[int, EnergyCounter]]
+DENIED = (errno.EACCES, errno.EPERM)
 RESOLUTION_S = 0.001
 """Intel SDM vol. 3B, 15.10: energy status registers are updated about every 1 ms."""
 
@@ -97,11 +102,6 @@ class Zone:
         return DOMAINS.get(self.kind, OTHER)
 
 
-def sysfs_root(root: Path | str | None = None) -> Path:
-    """Where sysfs is: the argument, `IRENE_SYSFS_ROOT`, or `/sys`."""
-    return Path(root or os.environ.get(ROOT_VARIABLE) or "/sys")
-
-
 def channels_of(meter: str, zones: Sequence[Zone]) -> tuple[Channel, ...]:
     """One channel for each zone, each joule counted once.
 
@@ -141,3 +141,47 @@ def _channel(meter: str, zone: Zone, first: dict[str, Zone]) -> Channel:
         relative_error=domain.relative_error,
         note="; ".join(notes),
     )
+
+
+def open_zones(
+    meter: type[M],
+    candidates: Iterable[tuple[Zone, str, Begin]],
+    clock: Clock,
+    *,
+    missing: tuple[str, str],
+    refused: str,
+    denied_remedy: str,
+) -> M:
+    """A meter of all counters that can be opened.
+
+    Args:
+        meter: Which.
+        candidates: Each zone, what to call it, and what opens its counter.
+        clock: What tells how long ago the last reading was, ns.
+        missing: What to say where there are none, and what would help.
+        refused: What to say where none can be read; the reasons follow.
+        denied_remedy: What would help where we may not.
+
+    Raises:
+        MeterError: There are none, or none can be read.
+    """
+    zones, fds, counters, problems, denied = [], [], [], [], False
+    for zone, label, begin in candidates:
+        try:
+            fd, counter = begin()
+        except (OSError, ValueError) as error:
+            denied = denied or getattr(error, "errno", None) in DENIED
+            problems.append(f"{label}: {getattr(error, 'strerror', None) or error}")
+        else:
+            zones.append(zone)
+            fds.append(fd)
+            counters.append(counter)
+    remedy = denied_remedy if denied else ""
+    if zones:
+        channels = channels_of(meter.name, zones)
+        return meter(
+            channels, fds, counters, clock=clock, problems=problems, remedy=remedy
+        )
+    if problems:
+        raise MeterError(refused + "; ".join(problems), remedy)
+    raise MeterError(*missing)

@@ -11,22 +11,39 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from irene.errors import MeterError, MissingExtraError
-from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError
+from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
 from irene.meters.gpu.cuda_visible import Gpu, VisibleGpu, visible_gpus
-from irene.meters.gpu.nvml_library import (
-    INSTALL,
-    load_library,
-    reachable_gpus,
-    shut_down,
-    trouble,
-)
 from irene.meters.gpu.nvml_queries import Answers, answers_of
 
 __all__ = ["NvmlMeter", "open_nvml", "probe"]
 
+INSTALL = "pip install 'irene-energy[nvidia]'"
+REMEDIES = {
+    "NVMLError_LibraryNotFound": (
+        "there is no libnvidia-ml.so.1, the driver's library",
+        "install the NVIDIA driver, or start the container with --gpus all",
+    ),
+    "NVMLError_DriverNotLoaded": (
+        "the NVIDIA driver is not loaded",
+        "sudo modprobe nvidia, or reboot after installing it",
+    ),
+    "NVMLError_NoPermission": (
+        "this user may not use the GPUs",
+        "check who may read and write /dev/nvidiactl and /dev/nvidia0 (group video?)",
+    ),
+    "NVMLError_LibRmVersionMismatch": (
+        "the driver was updated, and the old one is still loaded",
+        "reboot, or unload and load the nvidia modules",
+    ),
+    "NVMLError_OperatingSystem": (
+        "the operating system does not let us at the GPUs",
+        "in a container or a job, ask for a GPU (--gpus all, --gres=gpu:1)",
+    ),
+}
 LOST = ("GpuIsLost", "ResetRequired", "Uninitialized", "DriverNotLoaded")
 
 
@@ -34,10 +51,13 @@ class NvmlMeter:
     """All visible NVIDIA GPUs; made by `open_nvml`.
 
     Attributes:
+        channels: What it gives, GPU after GPU.
         left_out: Channels that a GPU does not give, and GPUs that are hidden, each
             with the reason.
         cost_s: How long one call of each query took when it was opened, s.
     """
+
+    name = "nvml"
 
     def __init__(self, nvml: Any, environment: Mapping[str, str]) -> None:
         self._nvml = nvml
@@ -47,8 +67,8 @@ class NvmlMeter:
         self.cost_s: dict[str, float] = {}
         self._answers: list[Answers] = []
         self._lost: dict[int, str] = {}
-        self._channels: tuple[Channel, ...] = ()
-        gpus, unreachable = reachable_gpus(nvml)
+        self.channels: tuple[Channel, ...] = ()
+        gpus, unreachable = _reachable(nvml)
         self.left_out |= {name: str(error) for name, error in unreachable.items()}
         visible = visible_gpus(gpus, environment, self._board_of)
         self._take(visible)
@@ -62,7 +82,7 @@ class NvmlMeter:
             self.cost_s |= answers.cost_s
             if answers.queries:
                 self._answers.append(answers)
-        self._channels = tuple(
+        self.channels = tuple(
             channel
             for answers in self._answers
             for query in answers.queries
@@ -86,7 +106,7 @@ class NvmlMeter:
                 f"{reason} hides all {len(gpus)} NVIDIA GPUs",
                 "unset it, or name a GPU that is there",
             )
-        if not any(channel.is_energy for channel in self._channels):
+        if not any(channel.is_energy for channel in self.channels):
             reasons = "; ".join(f"{k}: {v}" for k, v in self.left_out.items())
             raise MeterError(f"no NVIDIA GPU tells its energy or power ({reasons})")
 
@@ -98,16 +118,6 @@ class NvmlMeter:
             return str(nvml.nvmlDeviceGetUUID(board))
         except nvml.NVMLError:
             return None
-
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "nvml"
-
-    @property
-    def channels(self) -> tuple[Channel, ...]:
-        """What it gives, GPU after GPU."""
-        return self._channels
 
     def read(self) -> list[float]:
         """One value for each channel; `NO_VALUE` for those of a GPU that was lost.
@@ -144,7 +154,7 @@ class NvmlMeter:
         """Let go of the library; closing twice is fine."""
         if self._open:
             self._open = False
-            shut_down(self._nvml)
+            _shut_down(self._nvml)
 
 
 def open_nvml(environment: Mapping[str, str] | None = None) -> NvmlMeter:
@@ -157,30 +167,66 @@ def open_nvml(environment: Mapping[str, str] | None = None) -> NvmlMeter:
         MeterError: There is no GPU, no driver, no permission, or no sensor.
         MissingExtraError: nvidia-ml-py is not installed.
     """
-    nvml = load_library()
+    nvml = _library()
     try:
         nvml.nvmlInit()
         with contextlib.ExitStack() as after:
-            after.callback(shut_down, nvml)
+            after.callback(_shut_down, nvml)
             meter = NvmlMeter(nvml, os.environ if environment is None else environment)
             after.pop_all()  # from here on it is the meter that shuts down
     except nvml.NVMLError as error:
-        raise trouble(error) from error
+        detail, remedy = REMEDIES.get(type(error).__name__, (f"NVML: {error}", ""))
+        raise MeterError(detail, remedy) from error
     return meter
+
+
+def _library() -> Any:
+    """The module `pynvml`."""
+    try:
+        return import_module("pynvml")
+    except ImportError as error:
+        raise MissingExtraError(
+            f"NVIDIA GPUs are read with nvidia-ml-py: {INSTALL}"
+        ) from error
+
+
+def _shut_down(nvml: Any) -> None:
+    """Let go of the library, whatever state it is in."""
+    with contextlib.suppress(nvml.NVMLError):
+        nvml.nvmlShutdown()
+
+
+def _reachable(nvml: Any) -> tuple[tuple[Gpu, ...], dict[str, Exception]]:
+    """GPUs that can be reached, and why others cannot.
+
+    CUDA does not see those others either: they do not count in its numbers.
+    """
+    found: list[Gpu] = []
+    unreachable: dict[str, Exception] = {}
+    for index in range(nvml.nvmlDeviceGetCount()):
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            uuid, model = nvml.nvmlDeviceGetUUID(handle), nvml.nvmlDeviceGetName(handle)
+        except nvml.NVMLError as error:
+            unreachable[f"nvml:{index}"] = error
+            continue
+        found.append(Gpu(index, str(uuid), _bus_id(nvml, handle), str(model)))
+    if unreachable and not found:
+        raise next(iter(unreachable.values()))
+    return tuple(found), unreachable
+
+
+def _bus_id(nvml: Any, handle: Any) -> str:
+    try:
+        place = nvml.nvmlDeviceGetPciInfo(handle).busId
+    except nvml.NVMLError:
+        return ""  # a GPU that is part of the chip; NVML's own order has to do
+    return place.decode() if isinstance(place, bytes) else str(place)
 
 
 def probe(environment: Mapping[str, str] | None = None) -> Finding:
     """What there is of NVIDIA GPUs here; never raises."""
-    try:
-        meter = open_nvml(environment)
-    except MissingExtraError as error:
-        return Finding("nvml", False, str(error), INSTALL)
-    except MeterError as error:
-        return Finding("nvml", False, error.detail, error.remedy)
-    except Exception as error:  # noqa: BLE001  a vendor's library may raise anything
-        return Finding("nvml", False, f"{type(error).__name__}: {error}")
-    with contextlib.closing(meter):
-        return Finding("nvml", True, _summary(meter), "", meter.channels)
+    return probed("nvml", lambda: open_nvml(environment), _summary, INSTALL)
 
 
 def _summary(meter: NvmlMeter) -> str:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from irene.meters.channel import NO_VALUE, Channel
+from irene.meters.energy_counter import GrowingCounter
 from irene.meters.gpu.cuda_visible import VisibleGpu
-from irene.meters.growing_counter import GrowingCounter
 
 __all__ = ["Answers", "Query", "answers_of"]
 
@@ -34,6 +34,9 @@ PART_TIME_GENERATIONS = ((8, 0), (9, 0))  # A100, H100, by compute capability
 GA100 = (8, 0)
 WHOLE_BOARD = "MIG is on: of the whole board, no instance has a sensor of its own"
 VALUE_FIELDS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}
+BUSY = "share of time with a kernel running"
+MOVING = "share of time with memory read or written"
+HELD = "100 while heat or a power cap holds the clock down, else 0"
 HELD_DOWN = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 """Bits of the clock event reasons for power caps and heat, software or hardware; the
 others (idle, a clock somebody set, sync boost, display) are no sign of trouble."""
@@ -143,114 +146,82 @@ class _Gpu:
 
     def wishes(self) -> list[list[Query]]:
         """Ways to ask, for each thing; energy first, for it is nearest to the clock."""
+        gauge, board, one = self._gauge, self._board, self._one
+        # NVML's manual: an average over 1 s on Ampere and newer, except GA100.
+        over = "power averaged over 1 s" if self.capability > GA100 else "instant power"
+        counter = board("energy", "energy_j", "counter of the driver")
+        instant = board("power", "power_w", "instant power")
+        busy = gauge("gpu", "percent", BUSY, UTILISATION_S)
+        moving = gauge("mem_controller", "percent", MOVING, UTILISATION_S)
+        in_use = gauge("gpu_mem", "percent", "share of memory in use")
+        held = gauge("throttled", "percent", HELD)
         return [
-            [self._energy()],
-            [self._instant_power(), self._power_usage()],
-            [self._utilisation()],
-            [self._memory()],
-            [self._clock("sm_clock", "NVML_CLOCK_SM")],
-            [self._clock("mem_clock", "NVML_CLOCK_MEM")],
-            [self._temperature("TemperatureV"), self._temperature("Temperature")],
-            [self._throttled("Event"), self._throttled("Throttle")],
+            [one(counter, "TotalEnergyConsumption", self.counter.joules)],
+            [
+                Query((instant,), self._instant_w),
+                one(board("power", "power_w", over), "PowerUsage", _watts),
+            ],
+            [Query((busy, moving), self._utilisation)],
+            [Query((in_use, gauge("memory_used", "bytes")), self._memory)],
+            [one(gauge("sm_clock", "mhz"), "ClockInfo", float, "CLOCK_SM")],
+            [one(gauge("mem_clock", "mhz"), "ClockInfo", float, "CLOCK_MEM")],
+            [
+                one(gauge("temperature", "celsius"), what, float, "TEMPERATURE_GPU")
+                for what in ("TemperatureV", "Temperature")
+            ],
+            [
+                one(held, f"CurrentClocks{word}Reasons", _held_down)
+                for word in ("Event", "Throttle")
+            ],
         ]
 
-    def _name(self, what: str) -> str:
-        return f"nvml:{self.visible.gpu.index}:{what}"
+    def _one(
+        self, channel: Channel, what: str, value: Callable[[Any], float], kind: str = ""
+    ) -> Query:
+        """Asks for one number: `nvmlDeviceGet…`, perhaps of a kind, `NVML_…`."""
+
+        def ask() -> tuple[float, ...]:
+            kinds = (getattr(self.nvml, f"NVML_{kind}"),) if kind else ()
+            get = getattr(self.nvml, f"nvmlDeviceGet{what}")
+            return (value(get(self.handle, *kinds)),)
+
+        return Query((channel,), ask)
+
+    def _instant_w(self) -> tuple[float, ...]:
+        field = self.nvml.NVML_FI_DEV_POWER_INSTANT
+        (value,) = self.nvml.nvmlDeviceGetFieldValues(self.handle, [field])
+        if value.nvmlReturn != self.nvml.NVML_SUCCESS:
+            raise self.nvml.NVMLError(value.nvmlReturn)
+        return (getattr(value.value, VALUE_FIELDS[value.valueType]) * 1e-3,)
+
+    def _utilisation(self) -> tuple[float, ...]:
+        rates = self.nvml.nvmlDeviceGetUtilizationRates(self.handle)
+        return float(rates.gpu), float(rates.memory)
+
+    def _memory(self) -> tuple[float, ...]:
+        memory = self.nvml.nvmlDeviceGetMemoryInfo(self.handle)
+        share = 100.0 * memory.used / memory.total if memory.total else NO_VALUE
+        return share, float(memory.used)
 
     def _board(self, what: str, quantity: Any, note: str) -> Channel:
-        return Channel(
-            self._name(what),
-            quantity,
-            covers="gpu-board",
-            device=self.visible.device,
-            resolution_s=SENSOR_S,
-            relative_error=BOARD_ERROR,
-            note="; ".join([note, *self.notes]),
-        )
+        gauge = self._gauge(what, quantity, "; ".join([note, *self.notes]), SENSOR_S)
+        return replace(gauge, covers="gpu-board", relative_error=BOARD_ERROR)
 
     def _gauge(
         self, what: str, quantity: Any, note: str = "", resolution_s: float = 0.0
     ) -> Channel:
         return Channel(
-            self._name(what),
+            f"nvml:{self.visible.gpu.index}:{what}",
             quantity,
             device=self.visible.device,
             resolution_s=resolution_s,
             note=note,
         )
 
-    def _energy(self) -> Query:
-        def ask() -> tuple[float, ...]:
-            count = self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle)
-            return (self.counter.joules(count),)
 
-        return Query((self._board("energy", "energy_j", "counter of the driver"),), ask)
+def _watts(milliwatts: float) -> float:
+    return milliwatts * 1e-3
 
-    def _instant_power(self) -> Query:
-        nvml = self.nvml
 
-        def ask() -> tuple[float, ...]:
-            field = nvml.NVML_FI_DEV_POWER_INSTANT
-            (value,) = nvml.nvmlDeviceGetFieldValues(self.handle, [field])
-            if value.nvmlReturn != nvml.NVML_SUCCESS:
-                raise nvml.NVMLError(value.nvmlReturn)
-            milliwatts = getattr(value.value, VALUE_FIELDS[value.valueType])
-            return (milliwatts * 1e-3,)
-
-        return Query((self._board("power", "power_w", "instant power"),), ask)
-
-    def _power_usage(self) -> Query:
-        # NVML's manual: an average over 1 s on Ampere and newer, except GA100.
-        averaged = self.capability > GA100
-        note = "power averaged over 1 s" if averaged else "instant power"
-
-        def ask() -> tuple[float, ...]:
-            return (self.nvml.nvmlDeviceGetPowerUsage(self.handle) * 1e-3,)
-
-        return Query((self._board("power", "power_w", note),), ask)
-
-    def _utilisation(self) -> Query:
-        def ask() -> tuple[float, ...]:
-            rates = self.nvml.nvmlDeviceGetUtilizationRates(self.handle)
-            return float(rates.gpu), float(rates.memory)
-
-        busy = "share of time with a kernel running"
-        moving = "share of time with memory read or written"
-        return Query(
-            (
-                self._gauge("gpu", "percent", busy, UTILISATION_S),
-                self._gauge("mem_controller", "percent", moving, UTILISATION_S),
-            ),
-            ask,
-        )
-
-    def _memory(self) -> Query:
-        def ask() -> tuple[float, ...]:
-            memory = self.nvml.nvmlDeviceGetMemoryInfo(self.handle)
-            share = 100.0 * memory.used / memory.total if memory.total else NO_VALUE
-            return share, float(memory.used)
-
-        share = self._gauge("gpu_mem", "percent", "share of memory in use")
-        return Query((share, self._gauge("memory_used", "bytes")), ask)
-
-    def _clock(self, what: str, constant: str) -> Query:
-        def ask() -> tuple[float, ...]:
-            kind = getattr(self.nvml, constant)
-            return (float(self.nvml.nvmlDeviceGetClockInfo(self.handle, kind)),)
-
-        return Query((self._gauge(what, "mhz"),), ask)
-
-    def _temperature(self, function: str) -> Query:
-        def ask() -> tuple[float, ...]:
-            get = getattr(self.nvml, f"nvmlDeviceGet{function}")
-            return (float(get(self.handle, self.nvml.NVML_TEMPERATURE_GPU)),)
-
-        return Query((self._gauge("temperature", "celsius"),), ask)
-
-    def _throttled(self, word: str) -> Query:
-        def ask() -> tuple[float, ...]:
-            get = getattr(self.nvml, f"nvmlDeviceGetCurrentClocks{word}Reasons")
-            return (100.0 if get(self.handle) & HELD_DOWN else 0.0,)
-
-        note = "100 while heat or a power cap holds the clock down, else 0"
-        return Query((self._gauge("throttled", "percent", note),), ask)
+def _held_down(reasons: int) -> float:
+    return 100.0 if reasons & HELD_DOWN else 0.0

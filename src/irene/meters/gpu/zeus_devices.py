@@ -15,8 +15,8 @@ from importlib import import_module
 from typing import Any
 
 from irene.errors import IreneError, MeterError, MissingExtraError
-from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError
-from irene.meters.growing_counter import GrowingCounter
+from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
+from irene.meters.energy_counter import GrowingCounter
 
 __all__ = ["ZeusMeter", "open_zeus", "probe"]
 
@@ -58,21 +58,17 @@ class _Sensor:
 
 
 class ZeusMeter:
-    """Devices that zeus can read; made by `open_zeus`."""
+    """Devices that zeus can read; made by `open_zeus`.
+
+    Attributes:
+        channels: What it gives, device after device.
+    """
+
+    name = "zeus"
 
     def __init__(self, sensors: Sequence[_Sensor]) -> None:
         self._sensors = tuple(sensors)
-        self._channels = tuple(c for sensor in sensors for c in sensor.channels)
-
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "zeus"
-
-    @property
-    def channels(self) -> tuple[Channel, ...]:
-        """What it gives, device after device."""
-        return self._channels
+        self.channels = tuple(c for sensor in sensors for c in sensor.channels)
 
     def read(self) -> list[float]:
         """One value for each channel; `NO_VALUE` for a device that gives none.
@@ -123,17 +119,11 @@ def open_zeus() -> ZeusMeter:
 
 def probe() -> Finding:
     """What zeus can read here; never raises."""
-    try:
-        meter = open_zeus()
-    except MissingExtraError as error:
-        return Finding("zeus", False, str(error), INSTALL)
-    except MeterError as error:
-        return Finding("zeus", False, error.detail, error.remedy)
-    except Exception as error:  # noqa: BLE001  every vendor has errors of its own
-        return Finding("zeus", False, f"{type(error).__name__}: {error}")
-    meter.close()
-    names = ", ".join(channel.name for channel in meter.channels)
-    return Finding("zeus", True, names, "", meter.channels)
+    return probed("zeus", open_zeus, _summary, INSTALL)
+
+
+def _summary(meter: ZeusMeter) -> str:
+    return ", ".join(channel.name for channel in meter.channels)
 
 
 def _zeus(module: str) -> Any:

@@ -1,1 +1,3 @@
 """Logs that external meters have written."""
+
+__all__: list[str] = []

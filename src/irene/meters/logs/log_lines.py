@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 __all__ = ["Layout", "clock_of", "find_layout", "lacks_zone", "zone_seconds"]
 
@@ -137,7 +138,7 @@ def clock_of(sample: str, layout: Layout) -> Callable[[str], float]:
     try:
         value = abs(float(sample))
     except ValueError:
-        return _Dates().nanoseconds
+        return _date_ns
     scale = layout.time_scale or next(
         (ns for top, ns in NANOSECONDS if value < top), 1.0
     )
@@ -149,36 +150,21 @@ def lacks_zone(sample: str) -> bool:
     return ":" in sample and ZONE.search(sample) is None
 
 
-class _Dates:
-    """Reads dates fast: all but the seconds is worked out once a minute only."""
+def _date_ns(text: str) -> float:
+    """Time since 1970, ns.
 
-    def __init__(self) -> None:
-        self._minutes: dict[str, int] = {}
-
-    def nanoseconds(self, text: str) -> float:
-        """Time since 1970, ns.
-
-        Raises:
-            ValueError: It is no date.
-        """
-        zone_s = 0
-        if text[-1:] == "Z" or "+" in text[-6:] or "-" in text[-6:]:
-            text, zone_s = _without_zone(text)
-        minute, _, second = text.rpartition(":")
-        start = self._minutes.get(minute)
-        if start is None:
-            start = self._minutes[minute] = _minute(minute)
-        seconds = float(second)
-        if not 0 <= seconds < 61:
-            raise ValueError(f"no date: {text!r}")
-        return (start - zone_s) * 1e9 + seconds * 1e9
-
-
-def _without_zone(text: str) -> tuple[str, int]:
-    found = ZONE.search(text)
-    if found is None:
-        return text, 0
-    return text[: found.start()].rstrip(), zone_seconds(found.group())
+    Raises:
+        ValueError: It is no date.
+    """
+    zone = ZONE.search(text)
+    if zone:
+        text = text[: zone.start()].rstrip()
+    minute, _, second = text.rpartition(":")
+    seconds = float(second)
+    if not 0 <= seconds < 61:
+        raise ValueError(f"no date: {text!r}")
+    start_s = _minute_s(minute) - (zone_seconds(zone.group()) if zone else 0)
+    return start_s * 1e9 + seconds * 1e9
 
 
 def zone_seconds(zone: str) -> int:
@@ -188,7 +174,8 @@ def zone_seconds(zone: str) -> int:
     return -seconds if zone[0] == "-" else seconds
 
 
-def _minute(text: str) -> int:
+@lru_cache(maxsize=64)  # lines of one minute follow each other
+def _minute_s(text: str) -> int:
     found = DATE.match(text.strip())
     if found is None:
         raise ValueError(f"no date: {text!r}")

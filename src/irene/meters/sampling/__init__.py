@@ -1,1 +1,3 @@
 """Samplers, what they recorded, and running totals."""
+
+__all__: list[str] = []

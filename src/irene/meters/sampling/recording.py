@@ -1,12 +1,15 @@
-"""Recording: samples that were taken, as arrays, and the energy of any stretch."""
+"""Recording: samples that were taken, as arrays, and the energy of any stretch.
+
+`ReplayMeter` plays them as if they were taken now, for tests and teaching.
+"""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import FormatError, UsageError
-from irene.meters.channel import Channel
+from irene.meters.channel import Channel, SensorLostError
 from irene.meters.sampling.sample_file import SCHEMA
-from irene.meters.sampling.totals import GAP_PERIODS, SHORTEST_GAP_S, Window, frozen_s
+from irene.meters.sampling.totals import ChannelTotal, Window
 
-__all__ = ["Recording", "read_recording"]
+__all__ = ["Recording", "ReplayMeter", "read_recording"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -44,7 +47,10 @@ class Recording:
     period_s: float = 0.0
     clock: tuple[tuple[int, int], ...] = ()
     events: tuple[Mapping[str, Any], ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    _totals: dict[int, tuple[Floats, Floats]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -54,16 +60,6 @@ class Recording:
     def duration_s(self) -> float:
         """From the first to the last sample, s."""
         return float(self.time_ns[-1] - self.time_ns[0]) * 1e-9 if len(self) else 0.0
-
-    @property
-    def gaps(self) -> list[tuple[int, int]]:
-        """Stretches without a sample for more than two periods: begin and end, ns."""
-        if len(self) < 2:
-            return []
-        steps = np.diff(self.time_ns)
-        usual = self.period_s * 1e9 or float(np.median(steps))
-        where = np.flatnonzero(steps > 2 * usual)
-        return [(int(self.time_ns[i]), int(self.time_ns[i + 1])) for i in where]
 
     def index(self, name: str) -> int:
         """Column of a channel.
@@ -89,7 +85,7 @@ class Recording:
 
     def power(self, column: int) -> Floats:
         """Mean power between each sample and the next, W; NaN where not known."""
-        cumulative, known = self._totals[column]
+        cumulative, known = self._total(column)
         seconds = np.diff(known)
         with np.errstate(invalid="ignore", divide="ignore"):
             watts: Floats = np.where(seconds > 0, np.diff(cumulative) / seconds, np.nan)
@@ -102,7 +98,7 @@ class Recording:
 
     def windows(self, column: int, begin_ns: Floats, end_ns: Floats) -> list[Window]:
         """What one channel gave in each of many stretches."""
-        cumulative, known = self._totals[column]
+        cumulative, known = self._total(column)
         times = self.time_ns.astype(np.float64)
         integral = np.interp(end_ns, times, cumulative) - np.interp(
             begin_ns, times, cumulative
@@ -115,39 +111,28 @@ class Recording:
             for row in zip(lengths_s, known_s, integral, strict=True)
         ]
 
-    @cached_property
-    def _totals(self) -> list[tuple[Floats, Floats]]:
-        """Integral and known seconds of every channel up to every sample."""
-        return [self._total(column) for column in range(len(self.channels))]
-
     def _total(self, column: int) -> tuple[Floats, Floats]:
-        channel, values = self.channels[column], self.values[:, column]
-        seconds = np.diff(self.time_ns) * 1e-9
-        if channel.quantity == "energy_j":
-            steps = np.diff(values)
-            known = np.isfinite(steps) & (steps >= 0)
-            if channel.counted and channel.source == "measured":
-                known &= ~_frozen(steps, seconds, frozen_s(channel))
-        else:
-            steps = 0.5 * (values[1:] + values[:-1]) * seconds
-            longest_s = max(SHORTEST_GAP_S, GAP_PERIODS * self.period_s)
-            known = np.isfinite(steps) & (seconds <= longest_s)
-        return (
-            np.concatenate(([0.0], np.cumsum(np.where(known, steps, 0.0)))),
-            np.concatenate(([0.0], np.cumsum(np.where(known, seconds, 0.0)))),
-        )
+        """Integral and known seconds of a channel up to every sample."""
+        if column not in self._totals:
+            self._totals[column] = self._add_up(column)
+        return self._totals[column]
 
-
-def _frozen(steps: Floats, seconds: Floats, longest_s: float) -> npt.NDArray[np.bool_]:
-    """Steps of a counter that stood still too long, and the jump that ends each."""
-    frozen = np.zeros(len(steps), dtype=np.bool_)
-    still = np.concatenate(([0], (steps == 0).astype(np.int8), [0]))
-    edges = np.diff(still)
-    begins, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-    for begin, end in zip(begins, ends, strict=True):
-        if seconds[begin:end].sum() > longest_s:
-            frozen[begin : end + 1] = True
-    return frozen
+    def _add_up(self, column: int) -> tuple[Floats, Floats]:
+        total = ChannelTotal(self.channels[column], self.period_s)
+        seconds = np.diff(self.time_ns, prepend=self.time_ns[:1]) * 1e-9
+        integral, known_s, still_s = [], [], []
+        for value, since_s in zip(
+            self.values[:, column].tolist(), seconds.tolist(), strict=True
+        ):
+            total.add(value, since_s)
+            integral.append(total.integral)
+            known_s.append(total.known_s)
+            still_s.append(total.still_s)
+        # Seconds of standing still belong where they were, once they are believed:
+        # whatever is not known later on was never known.
+        still_s[-1:] = [0.0] if still_s else []
+        known = np.array(known_s) + np.array(still_s)
+        return np.array(integral), np.minimum.accumulate(known[::-1])[::-1]
 
 
 def read_recording(path: Path) -> Recording:
@@ -265,3 +250,52 @@ def _notes(events: Sequence[Mapping[str, Any]], broken: int) -> tuple[str, ...]:
         elif event.get("event") == "lost-lines":
             notes.append(f"{event.get('bytes')} bytes of samples found no room")
     return tuple(notes)
+
+
+class ReplayMeter:
+    """Gives the values of a recording, as much later as it was opened later.
+
+    Counters are read between two samples in proportion to time, other values as they
+    were at the last sample. After the last sample there is nothing more.
+    """
+
+    name = "replay"
+
+    def __init__(
+        self,
+        recording: Recording,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        if not len(recording):
+            raise UsageError("the recording has no samples to replay")
+        self.channels: tuple[Channel, ...] = recording.channels
+        self._recording = recording
+        self._clock_ns = clock_ns
+        self._began_ns: int | None = None
+
+    def read(self) -> list[float]:
+        """Values at this moment of the recording.
+
+        Raises:
+            SensorLostError: The recording is over.
+        """
+        now_ns = self._clock_ns()
+        if self._began_ns is None:
+            self._began_ns = now_ns
+        times = self._recording.time_ns
+        moment = int(times[0]) + now_ns - self._began_ns
+        if moment > times[-1]:
+            raise SensorLostError("the recording is over")
+        before = int(np.searchsorted(times, moment, side="right")) - 1
+        after = min(before + 1, len(times) - 1)
+        values: list[float] = self._recording.values[before].tolist()
+        step_ns = int(times[after] - times[before])
+        part = (moment - int(times[before])) / step_ns if step_ns else 0.0
+        for column, channel in enumerate(self.channels):
+            if channel.quantity == "energy_j":
+                then = float(self._recording.values[after, column])
+                values[column] += part * (then - values[column])
+        return values
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from irene.errors import UsageError
@@ -15,7 +15,7 @@ from irene.meters.channel import NO_VALUE, Channel, Meter
 from irene.meters.sampling.sample_file import FLUSH_S, SampleFile, clock_pair
 from irene.meters.sampling.totals import RunningTotals, Snapshot, Window
 
-__all__ = ["SHORTEST_PERIOD_S", "Sampler", "SamplingLoop", "check_period"]
+__all__ = ["SHORTEST_PERIOD_S", "Sampler", "SamplingLoop", "Streaming", "check_period"]
 
 SHORTEST_PERIOD_S = 0.001
 RETRY_NS = 1_000_000_000
@@ -34,9 +34,8 @@ class SamplingLoop:
 
     Attributes:
         channels: Channels of all meters, in order.
-        samples: Samples taken.
-        late: Samples that began more than half a period after their time.
-        missed: Times for which no sample was taken at all.
+        counts: Samples taken; those that began late, by more than half a period; times
+            that were missed, without a sample at all.
         problems: What went wrong so far, in words.
     """
 
@@ -49,7 +48,7 @@ class SamplingLoop:
         self._refuse_twins()
         self.file = SampleFile(path, self.channels, period_s)
         self.totals = RunningTotals(self.channels, period_s)
-        self.samples = self.late = self.missed = 0
+        self.counts = {"samples": 0, "late": 0, "missed": 0}
         self.problems: list[str] = []
         self.period_ns = round(period_s * 1e9)
         self._silent_until_ns = [0] * len(self.meters)
@@ -89,7 +88,7 @@ class SamplingLoop:
             self._values = self._read(now_ns)
             self._all_hold_until_ns = min(self._held_until_ns, default=0)
         self._taken.append((now_ns, self._values))
-        self.samples += 1
+        self.counts["samples"] += 1
         if len(self._taken) >= MOST_TAKEN:
             self._digest()
         if now_ns >= self._flush_ns:
@@ -147,9 +146,9 @@ class SamplingLoop:
     def _schedule(self, now_ns: int) -> None:
         behind_ns = now_ns - self.next_ns
         if behind_ns > self.period_ns // 2:
-            self.late += 1
+            self.counts["late"] += 1
         skipped = max(0, behind_ns) // self.period_ns
-        self.missed += skipped
+        self.counts["missed"] += skipped
         self.next_ns += (skipped + 1) * self.period_ns
 
     def _watch_clock(self) -> None:
@@ -162,7 +161,7 @@ class SamplingLoop:
     def finish(self) -> None:
         """Take the last sample, write the end, and close file and meters."""
         self.sample()
-        self.file.event("end", samples=self.samples, late=self.late, missed=self.missed)
+        self.file.event("end", **self.counts)
         self.file.close()
         if self.file.problem:
             self.problems.append(self.file.problem)
@@ -170,13 +169,43 @@ class SamplingLoop:
             meter.close()
 
 
-class Sampler:
-    """Samples meters in a thread of its own, from `start` (or `with`) to `stop`.
+class Streaming(ABC):
+    """What streams samples to a file from `start` (or `with`) to `stop`.
 
     Attributes:
         path: The file the samples are streamed to; without one given, a temporary one
             that is gone after `stop`.
     """
+
+    def __init__(self, path: Path | None) -> None:
+        from tempfile import TemporaryDirectory  # a process of its own needs none
+
+        self._folder = None if path else TemporaryDirectory(prefix="irene-")
+        self.path = path or Path(self._folder.name, "samples.csv")  # type: ignore[union-attr]
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Begin."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Take the last sample and close everything; stopping twice is fine."""
+
+    def _forget_folder(self) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        """Stop, whatever happened."""
+        self.stop()
+
+
+class Sampler(Streaming):
+    """Samples meters in a thread of its own, from `start` (or `with`) to `stop`."""
 
     def __init__(
         self,
@@ -184,13 +213,12 @@ class Sampler:
         period_s: float = 0.05,
         path: Path | None = None,
     ) -> None:
-        from tempfile import TemporaryDirectory  # a process of its own needs none
-
-        self._folder = None if path else TemporaryDirectory(prefix="irene-")
-        self.path = path or Path(self._folder.name, "samples.csv")  # type: ignore[union-attr]
+        super().__init__(path)
+        self.period_s = period_s
         self._loop = SamplingLoop(meters, period_s, self.path)
         self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self._running = threading.Lock()  # waiting for it is cheaper than for an event
+        self._running.acquire()
         self._thread = threading.Thread(
             target=self._run, name="irene-sampler", daemon=True
         )
@@ -208,8 +236,7 @@ class Sampler:
     @property
     def counts(self) -> dict[str, int]:
         """Samples taken, begun late, and missed."""
-        loop = self._loop
-        return {"samples": loop.samples, "late": loop.late, "missed": loop.missed}
+        return dict(self._loop.counts)
 
     def start(self) -> Self:
         """Begin."""
@@ -221,7 +248,8 @@ class Sampler:
         loop = self._loop
         while True:
             wait_s = (loop.next_ns - time.monotonic_ns()) * 1e-9
-            if self._stop.wait(max(0.0, wait_s)):
+            if self._running.acquire(timeout=max(0.0, wait_s)):
+                self._running.release()
                 return
             with self._lock:
                 loop.tick()
@@ -235,35 +263,16 @@ class Sampler:
         """What every channel gave from one snapshot to a later one."""
         return self._loop.totals.between(begin, end)
 
-    def flush(self) -> None:
-        """Hand what is sampled so far to the file."""
-        with self._lock:
-            self._loop.flush()
-
     def stop(self) -> None:
         """Take the last sample and close everything; stopping twice is fine."""
-        if self._stop.is_set():
+        if not self._running.locked():
             return
-        self._stop.set()
+        self._running.release()
         if self._thread.ident is not None:
             self._thread.join()
         with self._lock:
             self._loop.finish()
-        if self._folder is not None:
-            self._folder.cleanup()
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop, whatever happened."""
-        self.stop()
+        self._forget_folder()
 
 
 def check_period(meters: Sequence[Meter], period_s: float) -> None:

@@ -1,25 +1,35 @@
-"""SamplerProcess: the same as Sampler, with the sampling in a process of its own."""
+"""SamplerProcess: the same as Sampler, with the sampling in a process of its own.
+
+A busy program does not hold it up. `python -m irene.meters.sampling.sampler_process`
+samples until its standard input ends, so it does not outlive its parent. A line on
+standard input asks for a sample at once; the answer is one line of JSON with the
+totals. It needs neither numpy nor torch, and imports what only the parent needs late.
+"""
 
 from __future__ import annotations
 
+import argparse
+import gc
 import json
-import math
-import subprocess
+import os
+import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from irene.errors import IreneError, MeterError, UsageError
 from irene.meters.channel import Channel, Meter
-from irene.meters.finding import resolved
-from irene.meters.sampling.sampler import Sampler
+from irene.meters.finding import open_meters, resolved
+from irene.meters.sampling.sampler import Sampler, Streaming
 from irene.meters.sampling.totals import RunningTotals, Snapshot, Window
 
-__all__ = ["SamplerProcess", "open_sampler"]
+if TYPE_CHECKING:
+    import subprocess
+
+__all__ = ["SamplerProcess", "main", "open_sampler"]
 
 PATIENCE_S = 10.0
 
@@ -52,7 +62,7 @@ def open_sampler(
     return Sampler(opened, period_s, path)
 
 
-class SamplerProcess:
+class SamplerProcess(Streaming):
     """Samples meters, given by name, in another process, from `start` to `stop`.
 
     Args:
@@ -77,8 +87,7 @@ class SamplerProcess:
         pid: int | None = None,
         no_finer: bool = False,
     ) -> None:
-        self._folder = None if path else tempfile.TemporaryDirectory(prefix="irene-")
-        self.path = path or Path(self._folder.name, "samples.csv")  # type: ignore[union-attr]
+        super().__init__(path)
         self.counts: dict[str, int] = {}
         self.problems: tuple[str, ...] = ()
         self._meters, self._period_s, self._pid = tuple(meters), period_s, pid
@@ -93,6 +102,8 @@ class SamplerProcess:
         Raises:
             MeterError: No meter could be opened, or the process did not come up.
         """
+        import subprocess
+
         self._process = subprocess.Popen(
             self._command(),
             stdin=subprocess.PIPE,
@@ -102,14 +113,12 @@ class SamplerProcess:
         )
         try:
             first = self._hear()
+            if "error" in first:
+                raise MeterError(str(first["error"]))
         except BaseException:
             self._end()
             self._forget_folder()
             raise
-        if "error" in first:
-            self._end()
-            self._forget_folder()
-            raise MeterError(str(first["error"]))
         channels = [Channel(**fields) for fields in first["channels"]]
         self._totals = RunningTotals(channels, first["period_s"])
         return self
@@ -123,7 +132,7 @@ class SamplerProcess:
             self._forget_folder()
             raise MeterError(str(error)) from error
         return [
-            *(sys.executable, "-m", "irene.meters.sampling.sampling_process"),
+            *(sys.executable, "-m", "irene.meters.sampling.sampler_process"),
             *("--period-s", str(self._period_s), "--out", str(self.path)),
             *(word for name in names for word in ("--meter", name)),
             *(("--pid", str(self._pid)) if self._pid is not None else ()),
@@ -171,25 +180,21 @@ class SamplerProcess:
             self._end()
         self._forget_folder()
 
-    def _forget_folder(self) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
-
     def _hear(self) -> dict[str, Any]:
         assert self._process is not None
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.endswith("\n"):
             raise MeterError(self._death())
-        answer: dict[str, Any] = json.loads(
-            line, parse_constant=lambda word: math.nan if word == "NaN" else math.inf
-        )
+        answer: dict[str, Any] = json.loads(line)
         return answer
 
     def _death(self) -> str:
         return f"the sampler has died; what it had sampled is in {self.path}"
 
     def _end(self) -> None:
+        import subprocess
+
         if self._process is None:
             return
         try:
@@ -202,15 +207,57 @@ class SamplerProcess:
                 pipe.close()
         self._process = None
 
-    def __enter__(self) -> Self:
-        """Begin."""
-        return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop, whatever happened."""
-        self.stop()
+# In the process of its own --------------------------------------------------------
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Sample until standard input ends.
+
+    Args:
+        arguments: Words of the command line; None for those of this process.
+    """
+    parser = argparse.ArgumentParser(prog="irene.meters.sampling.sampler_process")
+    parser.add_argument("--meter", action="append", default=[], dest="meters")
+    parser.add_argument("--period-s", type=float, required=True)
+    parser.add_argument("--no-finer", action="store_true")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--pid", type=int, default=None)
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    try:
+        sampler = _open(options).start()
+    except IreneError as error:
+        _answer({"error": str(error)})
+        return error.exit_code
+    gc.disable()  # nothing here is made of cycles
+    channels = [asdict(channel) for channel in sampler.channels]
+    _answer({"channels": channels, "period_s": sampler.period_s})
+    while words := os.read(sys.stdin.fileno(), 64):
+        for _ in range(words.count(b"\n")):
+            _answer(asdict(sampler.sample_now()))
+    sampler.stop()
+    _answer({**sampler.counts, "problems": sampler.problems})
+    return 0
+
+
+def _open(options: argparse.Namespace) -> Sampler:
+    meters = open_meters(options.meters or ["auto"], pid=options.pid)
+    period_s = options.period_s
+    if options.no_finer:
+        counted = [c for meter in meters for c in meter.channels if c.in_total]
+        steps = [c.resolution_s for c in counted if c.resolution_s > 0]
+        period_s = max(period_s, min(steps, default=0.0))
+    return Sampler(meters, period_s, options.out)
+
+
+def _answer(document: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # the parent is gone; standard input ends too
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+
+
+if __name__ == "__main__":
+    sys.exit(main())

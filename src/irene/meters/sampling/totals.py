@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from irene.meters.channel import Channel
 
-__all__ = ["FROZEN_S", "RunningTotals", "Snapshot", "Window", "frozen_s"]
+__all__ = ["FROZEN_S", "ChannelTotal", "RunningTotals", "Snapshot", "Window"]
 
 FROZEN_S = 2.0
 """A counted energy counter that stands still this long has stopped, s: an idle package
@@ -80,9 +80,61 @@ class Window:
         return abs(self.integral) * self.channel.relative_error + edges_j
 
 
-def frozen_s(channel: Channel) -> float:
-    """How long a counter may stand still before it has stopped, s."""
-    return max(FROZEN_S, FROZEN_STEPS * channel.resolution_s)
+class ChannelTotal:
+    """Adds the samples of one channel up, one after the other.
+
+    Args:
+        channel: Which.
+        period_s: Period of the samples, s; 0 if unknown.
+
+    Attributes:
+        integral: J of an energy so far; unit × s of a gauge.
+        known_s: Seconds for which it is known.
+        still_s: Seconds that a counter has stood still: not known until it moves, and
+            if it does not for too long, never.
+    """
+
+    __slots__ = (
+        "_frozen_s",
+        "_is_counter",
+        "_longest_gap_s",
+        "_value",
+        "integral",
+        "known_s",
+        "still_s",
+    )
+
+    def __init__(self, channel: Channel, period_s: float) -> None:
+        self.integral = self.known_s = self.still_s = 0.0
+        self._value = math.nan
+        self._longest_gap_s = max(SHORTEST_GAP_S, GAP_PERIODS * period_s)
+        self._is_counter = channel.quantity == "energy_j"
+        self._frozen_s = -1.0  # a nested zone, or a model, may take nothing
+        if self._is_counter and channel.counted and channel.source == "measured":
+            self._frozen_s = max(FROZEN_S, FROZEN_STEPS * channel.resolution_s)
+
+    def add(self, value: float, since_s: float) -> None:
+        """Take in a value, NaN for none, so long after the one before."""
+        old, self._value = self._value, value
+        if value != value or old != old:  # NaN on either side: not known
+            self._settle()
+        elif not self._is_counter:
+            if since_s <= self._longest_gap_s:
+                self.integral += 0.5 * (value + old) * since_s
+                self.known_s += since_s
+        elif value == old and self._frozen_s > 0:
+            self.still_s += since_s
+        elif self._settle() and value >= old:  # less is a reset: not known
+            self.integral += value - old
+            self.known_s += since_s
+
+    def _settle(self) -> bool:
+        """Believe the seconds a counter stood still, unless they are too many."""
+        still_s, self.still_s = self.still_s, 0.0
+        if still_s > self._frozen_s > 0:
+            return False
+        self.known_s += still_s
+        return True
 
 
 class RunningTotals:
@@ -90,55 +142,23 @@ class RunningTotals:
 
     def __init__(self, channels: Sequence[Channel], period_s: float) -> None:
         self.channels = tuple(channels)
-        self.longest_gap_s = max(SHORTEST_GAP_S, GAP_PERIODS * period_s)
-        count = len(self.channels)
-        self._integral = [0.0] * count
-        self._known_s = [0.0] * count
-        self._values = [math.nan] * count
-        self._still_s = [0.0] * count
+        self._totals = [ChannelTotal(channel, period_s) for channel in channels]
         self._time_ns = 0
-        self._counters = [c.quantity == "energy_j" for c in self.channels]
-        self._judged = [
-            c.quantity == "energy_j" and c.counted and c.source == "measured"
-            for c in self.channels
-        ]
 
     def add(self, time_ns: int, values: Sequence[float]) -> None:
         """Take in one sample: a value for each channel, NaN where there is none."""
         since_s = (time_ns - self._time_ns) * 1e-9
         self._time_ns = time_ns
-        before, self._values = self._values, list(values)
-        bridged = since_s <= self.longest_gap_s
-        for index, value in enumerate(values):
-            old = before[index]
-            if value != value or old != old:  # NaN on either side: not known
-                self._settle(index)
-            elif self._counters[index]:
-                self._count(index, value - old, since_s)
-            elif bridged:
-                self._integral[index] += 0.5 * (value + old) * since_s
-                self._known_s[index] += since_s
-
-    def _count(self, index: int, step_j: float, since_s: float) -> None:
-        if step_j == 0 and self._judged[index]:
-            self._still_s[index] += since_s
-            return
-        moved = self._settle(index)
-        if moved and step_j >= 0:  # less is a reset: what was used is not known
-            self._integral[index] += step_j
-            self._known_s[index] += since_s
-
-    def _settle(self, index: int) -> bool:
-        """Believe the seconds a counter stood still, unless they are too many."""
-        still_s, self._still_s[index] = self._still_s[index], 0.0
-        if still_s > frozen_s(self.channels[index]):
-            return False
-        self._known_s[index] += still_s
-        return True
+        for total, value in zip(self._totals, values, strict=True):
+            total.add(value, since_s)
 
     def snapshot(self) -> Snapshot:
         """The totals now."""
-        return Snapshot(self._time_ns, tuple(self._integral), tuple(self._known_s))
+        return Snapshot(
+            self._time_ns,
+            tuple([total.integral for total in self._totals]),
+            tuple([total.known_s for total in self._totals]),
+        )
 
     def between(self, begin: Snapshot, end: Snapshot) -> tuple[Window, ...]:
         """What every channel gave from one snapshot to a later one."""

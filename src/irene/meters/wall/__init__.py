@@ -1,1 +1,3 @@
 """Wall meters on a serial line."""
+
+__all__: list[str] = []

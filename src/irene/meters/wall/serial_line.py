@@ -15,7 +15,7 @@ from typing import Any, get_args
 from urllib.parse import parse_qsl
 
 from irene.errors import MeterError, MissingExtraError, UsageError
-from irene.meters.channel import Channel, Finding, SensorLostError
+from irene.meters.channel import Channel, Finding, SensorLostError, probed
 from irene.meters.wall.line_reader import LineCounts, LineReader
 from irene.meters.wall.serial_formats import Checksum, checked_text, line_parser
 
@@ -96,7 +96,14 @@ class SerialSource:
 
 
 class SerialMeter:
-    """A wall meter; made by `open_serial`."""
+    """A wall meter; made by `open_serial`.
+
+    Attributes:
+        source: Where it is, and how it writes.
+        channels: Energy and power at the wall.
+    """
+
+    name = "serial"
 
     def __init__(self, source: SerialSource, reader: LineReader) -> None:
         self.source = source
@@ -113,20 +120,10 @@ class SerialMeter:
             "relative_error": source.error_percent / 100,
             "note": note,
         }
-        self._channels = (
+        self.channels = (
             Channel(f"serial:{port}:energy", "energy_j", **shared),
             Channel(f"serial:{port}:power", "power_w", counted=False, **shared),
         )
-
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "serial"
-
-    @property
-    def channels(self) -> tuple[Channel, ...]:
-        """Energy and power at the wall."""
-        return self._channels
 
     @property
     def line_counts(self) -> LineCounts:
@@ -180,22 +177,18 @@ def open_serial(
 
 def probe(source: SerialSource | str, patience_s: float = PATIENCE_S) -> Finding:
     """Whether a wall meter answers on a line; never raises."""
-    try:
-        meter = open_serial(source, patience_s)
-    except MissingExtraError as error:
-        return Finding("serial", False, str(error), INSTALL)
-    except MeterError as error:
-        return Finding("serial", False, error.detail, error.remedy)
-    except Exception as error:  # noqa: BLE001  a driver may raise anything
-        return Finding("serial", False, str(error))
-    energy_j, power_w = meter.read()
-    meter.close()
+    return probed("serial", lambda: open_serial(source, patience_s), _summary, INSTALL)
+
+
+def _summary(meter: SerialMeter) -> str:
+    _, power_w = meter.read()
+    if power_w != power_w:
+        raise MeterError(f"{meter.source.port} has fallen silent ({meter.line_counts})")
     spacing_s = meter.channels[0].resolution_s
-    detail = (
+    return (
         f"{power_w:.1f} W at {meter.source.port}, a reading every {spacing_s:.3f} s "
         f"({meter.line_counts})"
     )
-    return Finding("serial", energy_j >= 0, detail, "", meter.channels)
 
 
 def _library() -> Any:

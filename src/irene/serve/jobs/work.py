@@ -24,7 +24,7 @@ from irene.errors import IreneError, UsageError
 from irene.serve.jobs.bounds import set_bounds
 
 if TYPE_CHECKING:
-    from irene.measure.alone.session import Progress
+    from irene.measure.alone.node_by_node import Progress
 
 __all__ = ["Channel", "main"]
 

@@ -1,60 +1,154 @@
-"""What a CPU takes at a load, where nothing measures it: two numbers and a TDP.
+"""What the estimate takes a machine for: its cores, and their thermal design power.
 
-Where the clock is known to vary:
-
-    power = a · √(TDP · 8 W · cores) · (clock / highest clock)² + b · TDP · load
-
-What a CPU takes without work goes with the square of its voltage, and that with the
-clock. A clock that is low says that a processor saves power, which a load does not.
-
-Where it is not, in most virtual machines:
-
-    power = cores · (idle + active_share · TDP per core · (1 − (1 − load)²))
-
-Idle power grows with the number of cores and of what lies around them; the rest grows
-with the TDP. Load is a share of threads: a core with two of them is idle only if both
-are, which is what the square says. How both were fitted, what else was tried and how
-wrong they are on a processor they have not seen: docs/explanation/cpu-estimate.md.
+`processors.json` holds names, cores, threads and TDP of common processors as their
+makers publish them; each group of rows names its source. Of one that it does not have,
+what is usual for its kind is taken.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Protocol
 
 from irene.errors import UsageError
-from irene.meters.cpu.processor import Processor
-from irene.meters.estimate.processor_table import (
-    KnownProcessor,
-    find_known,
-    usual_power,
-)
+from irene.meters.machine import Processor
 
 __all__ = [
     "TDP_VARIABLE",
     "Basis",
-    "ClockModel",
-    "LoadModel",
+    "KnownProcessor",
     "Model",
-    "Models",
+    "UsualPower",
     "basis_of",
-    "load_models",
+    "find_known",
+    "known_processors",
+    "usual_power",
 ]
 
 TDP_VARIABLE = "IRENE_CPU_TDP_W"
 """Environment variable: TDP of all CPUs that this machine sees, W."""
-FILE = Path(__file__).with_name("estimate_model.json")
 ARM = "ARM"
-SCALE_W = 8.0  # makes base_share a plain number; any other would do
 NORMAL_90 = 1.645  # standard deviations on either side that hold 90 %
 NOT_COVERED = (
     "it covers the CPU package alone: no memory, GPU, disk, fan or power supply"
 )
+FILE = Path(__file__).with_name("processors.json")
+SERVER_WORDS = ("xeon", "epyc", "neoverse", "altra", "ampere", "graviton", "opteron")
+LAPTOP_ENDING = re.compile(r"(core|ryzen).*\d(u|h|hs|hq|hk|hx|y|p|g\d)\b")
+NOISE = re.compile(r"\((r|tm)\)|\b(cpu|processor)\b|@.*|\b\d+-core\b|\bwith\b.*")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownProcessor:
+    """A processor as its maker specifies it.
+
+    Attributes:
+        name: Without the maker: `EPYC 7763`.
+        vendor: `Intel`, `AMD`, `Ampere`.
+        kind: `server`, `desktop` or `laptop`.
+        cores: Physical cores.
+        threads: Threads.
+        tdp_w: Thermal design power, W.
+    """
+
+    name: str
+    vendor: str
+    kind: str
+    cores: int
+    threads: int
+    tdp_w: float
+
+    @property
+    def tdp_w_per_core(self) -> float:
+        """Thermal design power of a core with its part of the rest, W."""
+        return self.tdp_w / self.cores
+
+
+@dataclass(frozen=True, slots=True)
+class UsualPower:
+    """Thermal design power per core of a group of processors.
+
+    Attributes:
+        group: Which, in words.
+        count: How many there are in the table.
+        tdp_w_per_core: Geometric mean, W.
+        log_deviation: Standard deviation of the logarithm.
+        low_w: The smallest, W.
+        high_w: The largest, W.
+    """
+
+    group: str
+    count: int
+    tdp_w_per_core: float
+    log_deviation: float
+    low_w: float
+    high_w: float
+
+
+@cache
+def known_processors() -> tuple[KnownProcessor, ...]:
+    """All processors of the table."""
+    groups = json.loads(FILE.read_text(encoding="utf-8"))["groups"]
+    return tuple(
+        KnownProcessor(name, group["vendor"], group["class"], cores, threads, tdp_w)
+        for group in groups
+        for name, cores, threads, tdp_w in group["rows"]
+    )
+
+
+def find_known(name: str) -> KnownProcessor | None:
+    """The processor of the table that a system means by its name.
+
+    Args:
+        name: As `/proc/cpuinfo` has it.
+    """
+    said = _words(name)
+    found = [known for known in known_processors() if _names(said, known.name)]
+    return max(found, key=lambda known: len(known.name), default=None)
+
+
+def _words(name: str) -> str:
+    return " ".join(NOISE.sub(" ", name.lower()).split())
+
+
+def _names(said: str, name: str) -> bool:
+    # An EPYC with a P is the same for one socket.
+    single = "p?" if name.startswith("EPYC") else ""
+    pattern = rf"(?<![\w-]){re.escape(_words(name))}{single}(?![\w+-])"
+    return re.search(pattern, said) is not None
+
+
+def usual_power(processor: Processor) -> UsualPower:
+    """What is usual for processors of this kind, for one that the table does not have.
+
+    Args:
+        processor: What is known of it; a virtual machine is taken for a server.
+    """
+    kind = _kind(processor)
+    vendor = "Ampere" if processor.vendor == ARM else processor.vendor
+    table = known_processors()
+    choices = {
+        f"{vendor} {kind}": [k for k in table if (k.vendor, k.kind) == (vendor, kind)],
+        kind: [k for k in table if k.kind == kind],
+    }
+    group, rows = next((g, rows) for g, rows in choices.items() if rows)
+    logs = [math.log(row.tdp_w_per_core) for row in rows]
+    mean = sum(logs) / len(logs)
+    deviation = math.sqrt(sum((x - mean) ** 2 for x in logs) / len(logs))
+    low, high = (math.exp(end) for end in (min(logs), max(logs)))
+    return UsualPower(group, len(rows), math.exp(mean), deviation, low, high)
+
+
+def _kind(processor: Processor) -> str:
+    said = _words(processor.name)
+    if processor.virtual or any(word in said for word in SERVER_WORDS):
+        return "server"
+    return "laptop" if LAPTOP_ENDING.search(said) else "desktop"
 
 
 class Model(Protocol):
@@ -67,118 +161,17 @@ class Model(Protocol):
     def power_w(
         self, cores: float, tdp_w_per_core: float, load: float, clock: float = 1.0
     ) -> float:
-        """Power at a load, W."""
-
-    def words(self, cores: float, tdp_w_per_core: float) -> str:
-        """What it says of a machine."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClockModel:
-    """The numbers for machines whose clock is known to vary.
-
-    Attributes:
-        base_share: Power without load at the highest clock, as a share of the
-            geometric mean of the TDP and 8 W per core.
-        active_share: Share of the TDP that full load adds.
-        relative_error: Half the 90 % interval as a share of the value, on a processor
-            that was left out.
-    """
-
-    base_share: float
-    active_share: float
-    relative_error: float
-
-    def power_w(
-        self, cores: float, tdp_w_per_core: float, load: float, clock: float = 1.0
-    ) -> float:
-        """Power at a load and a clock, W; at most the TDP.
-
-        Args:
-            cores: Physical cores.
-            tdp_w_per_core: Thermal design power per core, W.
-            load: Busy share of all threads, 0 to 1.
-            clock: Mean clock as a share of the highest, 0 to 1.
-        """
-        base = self.base_share * math.sqrt(tdp_w_per_core * SCALE_W) * clock**2
-        active = self.active_share * tdp_w_per_core * load
-        return cores * min(base + active, tdp_w_per_core)
-
-    def words(self, cores: float, tdp_w_per_core: float) -> str:
-        """What it says of a machine."""
-        low, idle, full = (
-            self.power_w(cores, tdp_w_per_core, load, clock)
-            for load, clock in ((0.0, 0.4), (0.0, 1.0), (1.0, 1.0))
-        )
-        return (
-            f"model with the clock: {low:.1f} W idle at 40 % of the highest clock, "
-            f"{idle:.1f} W at the highest; {full:.1f} W at full load and highest clock"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class LoadModel:
-    """The numbers for machines whose clock is not known.
-
-    Attributes:
-        idle_w_per_core: Power of an idle machine per core, W.
-        idle_share_limit: Idle power is at most this share of the TDP.
-        active_share: Share of the TDP that full load adds.
-        relative_error: Half the 90 % interval as a share of the value, on a processor
-            that was left out.
-    """
-
-    idle_w_per_core: float
-    idle_share_limit: float
-    active_share: float
-    relative_error: float
-
-    def power_w(
-        self, cores: float, tdp_w_per_core: float, load: float, clock: float = 1.0
-    ) -> float:
         """Power at a load, W.
 
         Args:
             cores: Physical cores.
             tdp_w_per_core: Thermal design power per core, W.
             load: Busy share of all threads, 0 to 1.
-            clock: Not used.
+            clock: Mean clock as a share of the highest, 0 to 1, if it is known.
         """
-        del clock
-        idle = min(self.idle_w_per_core, self.idle_share_limit * tdp_w_per_core)
-        busy = 1.0 - (1.0 - load) ** 2
-        return cores * (idle + self.active_share * tdp_w_per_core * busy)
 
     def words(self, cores: float, tdp_w_per_core: float) -> str:
         """What it says of a machine."""
-        idle, full = (self.power_w(cores, tdp_w_per_core, load) for load in (0.0, 1.0))
-        return (
-            f"model without the clock: {idle:.1f} W idle, {full:.1f} W at full load, "
-            "three quarters of the rise at half load"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Models:
-    """Both.
-
-    Attributes:
-        with_clock: Where the clock is known to vary.
-        without_clock: Elsewhere.
-    """
-
-    with_clock: ClockModel
-    without_clock: LoadModel
-
-
-@cache
-def load_models() -> Models:
-    """The models that ship with the package."""
-    told = json.loads(FILE.read_text(encoding="utf-8"))["models"]
-    return Models(
-        ClockModel(**told["with_clock"]["numbers"]),
-        LoadModel(**told["without_clock"]["numbers"]),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,16 +241,16 @@ def _width(relative: float) -> str:
 
 def _cores(
     processor: Processor, known: KnownProcessor | None
-) -> tuple[float, float, Iterator[str]]:
+) -> tuple[float, float, list[str]]:
     """Physical cores, the width that not knowing them adds, and how they were found."""
     if not processor.virtual or processor.cores < processor.threads:
-        return float(processor.cores), 0.0, iter(())
+        return float(processor.cores), 0.0, []
     per_core = 1 if processor.vendor == ARM else 2
     if known:
         per_core = max(1, known.threads // known.cores)
     if per_core == 1:
         line = "each virtual CPU is taken for a core"
-        return float(processor.threads), 0.0, iter((line,))
+        return float(processor.threads), 0.0, [line]
     cores = processor.threads / per_core
     line = (
         f"each virtual CPU is taken for one of {per_core} threads of a core: "
@@ -265,7 +258,7 @@ def _cores(
         f"{_count(cores, 'core', 'cores')}; they may be whole cores, and then take "
         f"{per_core} times as much"
     )
-    return cores, math.log(per_core), iter((line,))
+    return cores, math.log(per_core), [line]
 
 
 def _tdp(

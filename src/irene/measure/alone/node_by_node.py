@@ -1,12 +1,16 @@
-"""Session: all distinct nodes, one after the other, with a journal and progress."""
+"""All distinct nodes, one after the other: what that takes, and doing it.
+
+A plan says what would be run and how often, and guesses how long it takes from FLOPs
+and bytes alone; the same guess, corrected by what took place, tells the time left.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -14,17 +18,126 @@ from typing import Any
 import torch
 
 from irene.errors import IreneError
-from irene.measure.alone.bench import Bench, Round, undisturbed
+from irene.measure.alone.bench import Bench, undisturbed
 from irene.measure.alone.capture import DistinctNode
-from irene.measure.alone.isolation import FLAGS, flags_of
 from irene.measure.alone.journal import Journal
 from irene.measure.alone.node_alone import CannotRunError
-from irene.measure.alone.node_result import NodeResult
-from irene.measure.alone.plan import Plan
+from irene.measure.alone.rounds import FLAGS, NodeResult, Round, flags_of
+from irene.measure.protocol import MeasureProtocol
 
-__all__ = ["Progress", "measure_node", "measure_nodes"]
+__all__ = [
+    "Listener",
+    "Plan",
+    "PlannedNode",
+    "Progress",
+    "make_plan",
+    "measure_node",
+    "measure_nodes",
+]
 
 log = logging.getLogger(__name__)
+
+PLAN_SCHEMA = "irene.measure-plan/1"
+SPEEDS = {
+    "cpu": (2e10, 5e9, 5e-6),
+    "cuda": (5e12, 3e11, 1e-5),
+    "mps": (1e12, 1e11, 2e-5),
+}
+"""FLOP/s (of a CPU: per thread), bytes/s and seconds per math op of a middling device:
+to guess how long a run takes before anything ran. Only plans use them."""
+CHECK_S = 0.15
+"""Time that looking at the power before a round takes at least, s."""
+SETUP_S = 3.0
+"""Time to build a model and to watch it run once, s."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """A distinct node and what measuring it takes.
+
+    Attributes:
+        path: Dotted path of its first occurrence.
+        kind: `model`, `module` or `ml`.
+        op: Class or function.
+        shapes: Shapes of its input tensors.
+        times: How many nodes of the tree it stands for.
+        run_s: Guess of one run, s.
+        total_s: Guess of all its rounds, s.
+    """
+
+    path: str
+    kind: str
+    op: str
+    shapes: tuple[tuple[int, ...], ...]
+    times: int
+    run_s: float
+    total_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that would be run.
+
+    Attributes:
+        protocol: How long and how often.
+        nodes: The distinct nodes, in the order they are run.
+    """
+
+    protocol: MeasureProtocol
+    nodes: tuple[PlannedNode, ...]
+
+    @property
+    def total_s(self) -> float:
+        """Guess of the whole run, s."""
+        own_s = sum(node.total_s for node in self.nodes)
+        return SETUP_S + self.protocol.idle_s + own_s
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON-ready values."""
+        return {
+            "schema": PLAN_SCHEMA,
+            "protocol": self.protocol.to_dict(),
+            "distinct": len(self.nodes),
+            "nodes_in_tree": sum(node.times for node in self.nodes),
+            "total_s": self.total_s,
+            "nodes": [asdict(node) for node in self.nodes],
+        }
+
+
+def make_plan(
+    nodes: Sequence[DistinctNode],
+    protocol: MeasureProtocol,
+    device: str,
+    threads: int,
+) -> Plan:
+    """Guess how long measuring takes, from FLOPs and bytes alone.
+
+    Args:
+        nodes: What is to be run.
+        protocol: How long and how often.
+        device: Where, as torch names it.
+        threads: Threads of the CPU.
+    """
+    flops_s, bytes_s, op_s = SPEEDS.get(device.partition(":")[0], SPEEDS["cuda"])
+    if device == "cpu":
+        flops_s *= threads
+    planned = []
+    for node in nodes:
+        run_s = node.flops / flops_s + node.moved_bytes / bytes_s + node.math_ops * op_s
+        planned.append(
+            PlannedNode(
+                *(node.path, node.kind, node.op, node.shapes, len(node.rows)),
+                *(run_s, _total_s(protocol, run_s)),
+            )
+        )
+    return Plan(protocol, tuple(planned))
+
+
+def _total_s(protocol: MeasureProtocol, run_s: float) -> float:
+    """Time that all rounds of a node take if one run of it takes `run_s`, s."""
+    round_s = max(protocol.round_s, run_s) + (CHECK_S if protocol.cool_s else 0)
+    warm_s = max(protocol.warm_up_s, protocol.round_s / 4, 3 * run_s)
+    return warm_s + protocol.rounds * round_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +265,11 @@ def _rounds(
         if len(rounds) >= protocol.rounds + protocol.extra_rounds:
             return rounds
         if len(rounds) >= protocol.rounds:
-            new = _all_flags(flags) - said
+            new = {flag for one in flags for flag in one} - said
             said |= new
             if new:
                 words = " and ".join(FLAGS[flag] for flag in FLAGS if flag in new)
                 tell(f"{words}; repeating rounds")
-
-
-def _all_flags(flags: Iterable[tuple[str, ...]]) -> set[str]:
-    return {flag for one in flags for flag in one}
 
 
 class _TimeLeft:
@@ -178,12 +287,10 @@ class _TimeLeft:
             self._slower = result.counting[0].mean_s / guess.run_s
 
     def progress(self, label: str, message: str) -> Progress:
-        protocol = self._plan.protocol
-        left_s = 0.0
-        for guess, is_open in zip(self._plan.nodes, self._open, strict=True):
-            run_s = guess.run_s * self._slower
-            more_s = max(0.0, run_s - protocol.round_s) * (protocol.rounds + 3)
-            base_s = max(0.0, guess.run_s - protocol.round_s) * (protocol.rounds + 3)
-            left_s += is_open * max(0.0, guess.total_s - base_s + more_s)
+        left_s = sum(
+            _total_s(self._plan.protocol, guess.run_s * self._slower)
+            for guess, is_open in zip(self._plan.nodes, self._open, strict=True)
+            if is_open
+        )
         done = len(self._open) - sum(self._open)
         return Progress(done, len(self._open), label, left_s, message)
