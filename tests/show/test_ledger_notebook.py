@@ -6,9 +6,9 @@ import pytest
 
 from irene.account import Ledger, account
 from irene.account.ledger.tables import VIEWS
-from irene.show.text import human_range
+from irene.human import human_range
 from tests.account.test_ledger import training
-from tests.tree.test_notebook import shown, words
+from tests.show.test_notebook import shown, words
 
 
 @pytest.fixture(scope="module")

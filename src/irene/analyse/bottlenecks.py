@@ -13,8 +13,8 @@ from typing import Any
 from irene.analyse.parts import Part, Sum, group_by, parts_of
 from irene.analyse.roofline import BestRates, best_rates, machine_rates
 from irene.energy import Energy
-from irene.show.headline import model_name
 from irene.tree import ModelTree
+from irene.tree.headline import model_name
 
 __all__ = ["VIEWS", "Bottleneck", "Bottlenecks", "find_bottlenecks"]
 

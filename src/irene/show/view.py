@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import UsageError
+from irene.human import human, human_energy
 from irene.tree.columns import Floats, Ints
 from irene.tree.model_tree import ModelTree
 from irene.tree.node import Node
@@ -17,6 +18,7 @@ __all__ = [
     "Line",
     "Part",
     "View",
+    "amount_of",
     "largest_parts",
     "main_key",
     "view",
@@ -84,6 +86,11 @@ class Part:
 def main_key(tree: ModelTree) -> str:
     """What shares are shares of: `energy`, or `flops` where there is none."""
     return "flops" if tree.energy is None else "energy"
+
+
+def amount_of(value: float, key: str) -> str:
+    """A weight for people: joules, or a number where it is no energy."""
+    return human_energy(value) if key == "energy" else human(value)
 
 
 def weights(tree: ModelTree, key: str) -> Floats:

@@ -1,25 +1,23 @@
-"""A ledger as tables: views as CSV, all events as Parquet."""
+"""A ledger as tables: views as CSV or data frames, all events as Parquet."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from irene.account.ledger.document import SCHEMA
-from irene.errors import MissingExtraError, UsageError
+from irene.errors import UsageError
+from irene.tables import csv_of_rows, data_frame, pyarrow
 from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
     from irene.account.ledger.ledger import Ledger
     from irene.account.ledger.rows import Row
 
-__all__ = ["VIEWS", "to_csv", "to_parquet", "view_rows"]
+__all__ = ["VIEWS", "to_csv", "to_pandas", "to_parquet", "view_rows"]
 
 VIEWS = ("module", "layer", "op", "operation", "phase", "device")
 COLUMNS = (
@@ -52,22 +50,43 @@ def to_csv(ledger: Ledger, by: str, top: int | None = None) -> str:
         by: One of `VIEWS`.
         top: How many rows at most; None for all.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    return csv_of_rows(_names(by), _table(ledger, by, top))
+
+
+def to_pandas(ledger: Ledger, by: str) -> Any:
+    """A view, then what belongs to no op, as a pandas DataFrame.
+
+    Args:
+        ledger: The ledger.
+        by: One of `VIEWS`.
+
+    Raises:
+        MissingExtraError: pandas is not installed.
+        UsageError: There is no such view.
+    """
+    columns = zip(*_table(ledger, by, None), strict=True)
+    return data_frame(dict(zip(_names(by), map(list, columns), strict=True)))
+
+
+def _names(by: str) -> tuple[str, ...]:
+    return (*COLUMNS, *(MODULE_COLUMNS if by in ("module", "layer") else ()))
+
+
+def _table(ledger: Ledger, by: str, top: int | None) -> list[tuple[Any, ...]]:
+    """Cells of every row; None where there is nothing to say."""
     if by in ("module", "layer"):
         modules = ledger.by_module() if by == "module" else ledger.by_layer()
-        writer.writerow((*COLUMNS, *MODULE_COLUMNS))
-        for module in modules[:top]:
-            extra = (module.parent_share, module.forward_j, module.backward_j)
-            writer.writerow((*_cells(module.row), *extra))
+        rows = [
+            (*_cells(m.row), m.parent_share, m.forward_j, m.backward_j)
+            for m in modules[:top]
+        ]
     else:
-        writer.writerow(COLUMNS)
-        writer.writerows(map(_cells, view_rows(ledger, by, top)))
+        rows = [_cells(row) for row in view_rows(ledger, by, top)]
     for rest in ledger.rest():
-        fields = rest.to_dict()
-        cells = (f"({rest.name})", *_energy_cells(fields), "", rest.share, rest.time_s)
-        writer.writerow((*cells, *[""] * (len(COLUMNS) - len(cells))))
-    return text.getvalue()
+        energy = _energy_cells(rest.to_dict())
+        cells = (f"({rest.name})", *energy, None, rest.share, rest.time_s)
+        rows.append((*cells, *[None] * (len(_names(by)) - len(cells))))
+    return rows
 
 
 def _cells(row: Row) -> tuple[Any, ...]:
@@ -76,17 +95,13 @@ def _cells(row: Row) -> tuple[Any, ...]:
     return (
         row.name,
         *_energy_cells(fields),
-        *(_cell(fields[key]) for key in COLUMNS[5:13]),
-        *((steps.steps, steps.mean_j, steps.std_j) if steps else ("", "", "")),
+        *(fields[key] for key in COLUMNS[5:13]),
+        *((steps.steps, steps.mean_j, steps.std_j) if steps else (None,) * 3),
     )
 
 
 def _energy_cells(fields: dict[str, Any]) -> list[Any]:
-    return [_cell(fields[key]) for key in COLUMNS[1:5]]
-
-
-def _cell(value: Any) -> Any:
-    return "" if value is None else value
+    return [fields[key] for key in COLUMNS[1:5]]
 
 
 def to_parquet(ledger: Ledger, path: Path) -> None:
@@ -95,7 +110,7 @@ def to_parquet(ledger: Ledger, path: Path) -> None:
     Raises:
         MissingExtraError: pyarrow is not installed.
     """
-    arrow, parquet = _pyarrow()
+    arrow, parquet = pyarrow()
     events = ledger.events
     columns: dict[str, Any] = {
         "start_ns": events.start_ns,
@@ -135,12 +150,3 @@ def _known(ledger: Ledger) -> Any:
     """Events of whose time some power is known."""
     dark = (ledger.unknown_s >= ledger.own_s * (1 - 1e-12)) & (ledger.own_s > 0)
     return ledger.is_charged & ~(dark & (ledger.energy_j == 0))
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise MissingExtraError(
-            "Parquet files need pyarrow: pip install 'irene-energy[data]'"
-        ) from error

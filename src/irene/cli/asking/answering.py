@@ -140,7 +140,7 @@ def run_question(
     wants_picture = draw is not None and options.plot
     picture = draw(found) if draw is not None and wants_picture else None
     if put_answer(options, question, found, picture):
-        from irene.cli.screens.analysis_screen import screen
+        from irene.cli.output import screen
 
         show(screen(), found)
     return 0
@@ -173,7 +173,7 @@ def add_answer_options(
 
 def check_answer(options: argparse.Namespace) -> None:
     """Refuse files that cannot be written, before the work is done."""
-    from irene.cli.screens.tree_output import check_writable
+    from irene.cli.output import check_writable
 
     plot = getattr(options, "plot", None)
     if plot:

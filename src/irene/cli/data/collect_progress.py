@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from irene.cli.running.measure_progress import human_time
-from irene.cli.screens.cells import empty_table, plain
+from irene.show.terminal import columns
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -80,10 +81,7 @@ def _words(step: Step) -> str:
 
 def plan_table(plan: CollectionPlan) -> Table:
     """The models of a sweep: how many runs of each, how many are there, how long."""
-    table = empty_table()
-    table.add_column("model", no_wrap=True, overflow="ellipsis")
-    for title in ("runs", "measured", "failed", "to do", "about"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = columns("<model", "runs", "measured", "failed", "to do", "about")
     for model in dict.fromkeys(point.spec.model for point in plan.points):
         points = [point for point in plan.points if point.spec.model == model]
         states = [point.state for point in points]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from irene.cli.screens.cells import plain
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from irene.cli.machines.measured import Measured

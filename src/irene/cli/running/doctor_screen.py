@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from irene.cli.screens.cells import plain
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -98,7 +98,7 @@ def _add_protocol_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure, then print or write; or only say what would be run."""
-    from irene.cli.screens.tree_output import check_output, check_writable, put_tree
+    from irene.cli.output import check_output, check_writable, put_tree
 
     check_output(options)
     if options.data:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from irene.cli.screens.cells import empty_table, plain
+from irene.show.terminal import columns
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -85,12 +86,9 @@ class _Lines:
 
 def plan_table(plan: Plan) -> Table:
     """The distinct nodes, how often each occurs, and about how long each takes."""
-    table = empty_table()
-    table.add_column("node", no_wrap=True, overflow="ellipsis", ratio=3)
-    table.add_column("op", no_wrap=True, overflow="ellipsis", style="dim", ratio=2)
-    table.add_column("inputs", no_wrap=True, overflow="ellipsis", style="dim", ratio=2)
-    table.add_column("times", justify="right", no_wrap=True)
-    table.add_column("about", justify="right", no_wrap=True)
+    ratio = {"node": 3, "op": 2, "inputs": 2}
+    heads = ("<node", "<op", "<inputs", "times", "about")
+    table = columns(*heads, ratio=ratio, dim=("op", "inputs"))
     for node in plan.nodes:
         shapes = " ".join("×".join(map(str, shape)) for shape in node.shapes)
         times = f"×{node.times}" if node.times > 1 else ""

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from irene.cli.screens.cells import plain
+from irene.human import human_range
 from irene.measure.windows.monitored import ChannelUse, Monitored
 from irene.show.picture.units import amount
-from irene.show.text import human_range
+from irene.show.text import plain
 
 __all__ = ["report_lines", "sparkline"]
 

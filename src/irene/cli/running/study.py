@@ -223,8 +223,9 @@ def _study(
 
 
 def _print(report: Report, folder: Path, files: int, performed: int) -> None:
-    from irene.cli.screens.analysis_screen import columns, screen
-    from irene.cli.screens.cells import plain
+    from irene.cli.output import screen
+    from irene.show.terminal import columns
+    from irene.show.text import plain
 
     console = screen()
     console.print(plain(report.title), style="bold")

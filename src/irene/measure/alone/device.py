@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from irene.errors import LimitError, UsageError
+from irene.human import human
 from irene.meters.cpu.cpu_load import proc_root
-from irene.tree import human
 
 __all__ = [
     "available_bytes",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 from irene.errors import UsageError
 from irene.show.picture.colours import Theme, colours, style_sheet
 from irene.show.picture.shapes import Shape, clean, pixels
+from irene.tables import csv_of_rows
 from irene.whole_file import whole_file
 
 __all__ = ["FONTS", "SUFFIXES", "Picture", "Value", "check_drawable", "in_a_column"]
@@ -83,27 +82,19 @@ class Picture:
 
     def csv(self) -> str:
         """The table that was drawn, as CSV; numbers in full."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows([_cell(value) for value in row] for row in self.rows)
-        return text.getvalue()
+        return csv_of_rows(self.columns, self.rows)
 
     def html(self) -> str:
         """The picture and its table as one page that loads nothing."""
-        head = "".join(f"<th>{clean(name)}</th>" for name in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{clean(_cell(v))}</td>" for v in row) + "</tr>\n"
-            for row in self.rows
-        )
-        notes = "".join(f"<p>{clean(note)}</p>\n" for note in self.notes)
-        return (
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{clean(self.title)}</title>\n<style>{_PAGE}</style>\n</head>\n"
-            f"<body>\n{self.svg()}{notes}<details><summary>The numbers</summary>\n"
-            f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n"
-            "</table>\n</details>\n</body>\n</html>\n"
+        from irene.show.page.shell import page
+
+        return page(
+            "picture.html",
+            self.title,
+            styles=("picture.css",),
+            script="",
+            has_pictures=True,
+            picture=self,
         )
 
     def png(self, scale: float = 2.0, theme: Theme = "light") -> bytes:
@@ -167,25 +158,6 @@ def _suffix(path: Path) -> str:
             f"cannot draw {path.name!r}: its name must end in .svg, .png or .html"
         )
     return suffix
-
-
-_PAGE = (
-    ":root{color-scheme:light dark}body{margin:1.5rem auto;padding:0 1rem;"
-    "max-width:70rem;font:15px/1.45 system-ui,sans-serif;background:#fff;color:#222}"
-    "@media screen and (prefers-color-scheme:dark)"
-    "{body{background:#171615;color:#eceae6}}"
-    "table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
-    "th,td{padding:.15rem .8rem .15rem 0;text-align:left}"
-)
-
-
-def _cell(value: Value) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        # What no UTF-8 file could hold becomes a question mark.
-        return value.encode("utf-8", "replace").decode("utf-8")
-    return repr(float(value)) if isinstance(value, float) else str(value)
 
 
 def in_a_column(title: str, pictures: Sequence[Picture]) -> Picture:
