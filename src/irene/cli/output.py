@@ -27,7 +27,9 @@ __all__ = [
     "print_notes",
     "put_ledger",
     "put_tree",
+    "say_written",
     "screen",
+    "write_text",
 ]
 
 WIDTH_OFF_TERMINAL = 120
@@ -75,13 +77,15 @@ def check_writable(file: str) -> None:
         raise UsageError(f"cannot write {file}")
 
 
-def _write(file: str, text: str) -> None:
+def write_text(file: str, text: str) -> None:
+    """Write a file, whole or not at all, and say so."""
     with whole_file(Path(file), make_folder=False) as out:
         out.write(text.encode("utf-8"))
-    _say_written(file)
+    say_written(file)
 
 
-def _say_written(file: str | Path) -> None:
+def say_written(file: str | Path) -> None:
+    """Tell that a file was written."""
     print(f"wrote {file}", file=sys.stderr)
 
 
@@ -115,18 +119,18 @@ def put_tree(tree: ModelTree, options: argparse.Namespace) -> None:
         return chosen if options.unfold else chosen.fold()
 
     if options.html:
-        _write(options.html, tree.to_html())
+        write_text(options.html, tree.to_html())
     if options.plot:
         for path in tree.picture(options.plot_as, options.depth).save(options.plot):
-            _say_written(path)
+            say_written(path)
     if options.csv or (options.out or "").endswith(".csv"):
         from irene.tree.node_table import tree_csv
 
         text = tree_csv(folded(tree.at_level(options.level)))
-        _write(options.out, text) if options.out else sys.stdout.write(text)
+        write_text(options.out, text) if options.out else sys.stdout.write(text)
     elif options.out:
         folded(tree).save(options.out)
-        _say_written(options.out)
+        say_written(options.out)
     elif options.json:
         sys.stdout.write(folded(tree.at_level(options.level)).to_json() + "\n")
     elif not options.html:
@@ -160,15 +164,15 @@ def put_ledger(ledger: Ledger, options: argparse.Namespace) -> None:
 
     costs = load(options.tree) if options.tree else None
     if options.csv:
-        _write(options.csv, ledger.to_csv(options.by, options.top))
+        write_text(options.csv, ledger.to_csv(options.by, options.top))
     if options.parquet:
         ledger.to_parquet(options.parquet)
-        _say_written(options.parquet)
+        say_written(options.parquet)
     if options.html:
-        _write(options.html, ledger.to_html(costs))
+        write_text(options.html, ledger.to_html(costs))
     if options.perfetto:
         ledger.to_perfetto(options.perfetto)
-        _say_written(options.perfetto)
+        say_written(options.perfetto)
     for note in ledger.notes:
         print(f"irene account: {note}", file=sys.stderr)
     if options.json:

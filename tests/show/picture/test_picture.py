@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from irene.errors import MissingExtraError, UsageError
-from irene.show.picture import AxisSpec, Bar, Line, Picture, bar_chart, line_chart, png
+from irene.show.picture import AxisSpec, Bar, Line, Picture, bar_chart, line_chart
+from irene.show.picture import picture as png
 from irene.show.picture.colours import SERIES, STEPS, colours
 
 from .reading import NAMESPACE, parsed, words

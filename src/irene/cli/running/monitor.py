@@ -130,21 +130,17 @@ def _files(
 
 def _write_samples(found: Monitored, path: Path) -> None:
     """A row for each sample; seconds since the program began, and every channel."""
-    import csv
-    import io
-
+    from irene.tables import csv_of_rows
     from irene.whole_file import whole_file
 
     recording = found.recording
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = [f"{c.name} {c.quantity}" for c in recording.channels]
-    writer.writerow(["time_s", *names])
+    rows = []
     for time_ns, values in zip(recording.time_ns, recording.values, strict=True):
-        cells = ["" if math.isnan(v) else repr(v) for v in values.tolist()]
-        writer.writerow([f"{(int(time_ns) - found.begin_ns) * 1e-9:.6f}", *cells])
+        cells = [None if math.isnan(v) else v for v in values.tolist()]
+        rows.append([f"{(int(time_ns) - found.begin_ns) * 1e-9:.6f}", *cells])
     with whole_file(path) as file:
-        file.write(text.getvalue().encode())
+        file.write(csv_of_rows(["time_s", *names], rows).encode())
 
 
 # The document -------------------------------------------------------------------

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from irene.errors import UsageError
+from irene.errors import MissingExtraError, UsageError
 from irene.show.picture.colours import Theme, colours, style_sheet
 from irene.show.picture.shapes import Shape, clean, pixels
 from irene.tables import csv_of_rows
@@ -20,6 +21,7 @@ FONTS = (
     "Roboto, Ubuntu, Cantarell, sans-serif"
 )
 SUFFIXES = (".svg", ".png", ".html")
+LARGEST_SCALE = 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,17 @@ class Picture:
             MissingExtraError: The renderer is not installed.
             UsageError: This machine has no font.
         """
-        from irene.show.picture.png import rendered
-
-        return rendered(self.svg("light" if theme == "auto" else theme), scale)
+        if not 0 < scale <= LARGEST_SCALE:
+            raise UsageError(
+                f"cannot draw a PNG at a scale of {scale}; above 0, up to 16"
+            )
+        if not _has_font():
+            raise UsageError(
+                "no font was found on this machine, and a PNG would have no words in "
+                "it: install one (such as fonts-dejavu-core), or save the picture as "
+                ".svg"
+            )
+        return _resvg(self.svg("light" if theme == "auto" else theme), scale)
 
     def save(self, path: Path | str) -> tuple[Path, Path]:
         """Write the picture, and its table as CSV beside it.
@@ -158,6 +168,27 @@ def _suffix(path: Path) -> str:
             f"cannot draw {path.name!r}: its name must end in .svg, .png or .html"
         )
     return suffix
+
+
+@cache
+def _has_font() -> bool:
+    """Whether a letter leaves a trace."""
+    page = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20" '
+        f'font-family="{FONTS}"><text x="2" y="16">{{}}</text></svg>'
+    )
+    return _resvg(page.format("M"), 1.0) != _resvg(page.format(""), 1.0)
+
+
+def _resvg(svg: str, scale: float) -> bytes:
+    try:
+        import resvg_py
+    except ImportError as error:
+        raise MissingExtraError(
+            "a PNG needs resvg: pip install 'irene-energy[pictures]' (an .svg needs "
+            "nothing)"
+        ) from error
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=scale))
 
 
 def in_a_column(title: str, pictures: Sequence[Picture]) -> Picture:
