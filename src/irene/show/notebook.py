@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from irene.human import human, human_energy, human_range
 from irene.show.page.shell import rendered
-from irene.show.text import bar, counted_name, member_names, signed_energy
+from irene.show.text import bar, signed_energy, total_words
 from irene.show.view import Line, amount_of, main_key, view
 from irene.tree.headline import (
     energy_per_unit,
@@ -93,7 +93,6 @@ def tree_notebook(tree: ModelTree) -> str:
         tree: Any tree; shares are of energy, or of FLOPs if it carries none.
     """
     energy, total = tree.energy_of(0), tree.total()
-    what = human_range(energy) if energy else human(total.flops, "FLOP")
     each = [f"{human_energy(j)} per {unit}" for unit, j in energy_per_unit(tree)]
     costs = [human(total.flops, "FLOP"), f"{human(total.bytes, 'B')} moved"]
     lines = [
@@ -101,7 +100,8 @@ def tree_notebook(tree: ModelTree) -> str:
         " · ".join([*each, *(costs if energy else costs[1:])]),
         energy_source(tree),
     ]
-    return _shown(f"{model_name(tree)}: {what}", lines, tree, notes=tree.notes)
+    title = f"{model_name(tree)}: {total_words(tree)}"
+    return _shown(title, lines, tree, notes=tree.notes)
 
 
 def _tree(tree: ModelTree) -> dict[str, Any]:
@@ -144,13 +144,11 @@ def _lines(tree: ModelTree) -> tuple[list[Line], int]:
 
 def _name(line: Line) -> tuple[str, str]:
     """Name and op of a line; no op where it is the name already."""
-    node = line.node
+    node, name = line.node, _shortened(line.name)
     if line.rest:
         return OWN, ""
-    name = member_names(node) or node.op
-    times = counted_name(node).removeprefix(name)
-    op = "" if node.op == _shortened(name) else _shortened(node.op)
-    return f"{_shortened(name)}{times}", op
+    times = f" ×{node.count}" if node.count > 1 else ""
+    return f"{name}{times}", "" if node.op == name else _shortened(node.op)
 
 
 def _shortened(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from irene.human import human, human_energy
+from irene.human import human, human_energy, human_range
 
 if TYPE_CHECKING:
     from irene.tree.model_tree import ModelTree
@@ -18,6 +18,7 @@ __all__ = [
     "plain",
     "ranged_path",
     "signed_energy",
+    "total_words",
     "tree_text",
 ]
 
@@ -59,6 +60,12 @@ def member_names(node: Node) -> str:
     """Name of a node; `layer.0…11` for a folded one, its calls for a repeated one."""
     name = _ranged_name(node)
     return f"{name} #{node.call}" if node.count == 1 and node.call > 1 else name
+
+
+def total_words(tree: ModelTree) -> str:
+    """Energy of the whole with its interval, or its FLOPs where it has none."""
+    energy = tree.energy_of(0)
+    return human_range(energy) if energy else human(tree.root.flops, "FLOP")
 
 
 def counted_name(node: Node) -> str:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from irene.human import human, human_energy, human_range, human_spread, human_time
 from irene.show.terminal import columns, note_lines, share_cell
-from irene.show.text import member_names, plain, ranged_path
+from irene.show.text import plain, ranged_path
 from irene.show.view import (
     MEASURES,
+    Line,
     View,
     amount_of,
     largest_parts,
@@ -92,7 +93,7 @@ def _cost_table(tree: ModelTree, chosen: View) -> Table:
         node = line.node
         times = int(tree.multiplicity[node.row])
         table.add_row(
-            _name_cell(node, line.depth),
+            _name_cell(line),
             _op_cell(node),
             human(node.flops * times),
             share_cell(node.flops * times, total.flops),
@@ -116,14 +117,13 @@ def _energy_table(tree: ModelTree, chosen: View) -> Table:
     for line in chosen.lines:
         amounts = human_energy(line.weight), share_cell(line.weight, total_j)
         if line.rest:
-            hidden = f", {line.left_out} not shown" if line.left_out else ""
-            name = "  " * line.depth + OWN.replace(")", f"{hidden})")
+            name = "  " * line.depth + line.name
             table.add_row(name, "", *amounts, "", "", "", style="dim")
             continue
         node, energy = line.node, line.node.energy
         times = int(tree.multiplicity[node.row])
         table.add_row(
-            _name_cell(node, line.depth),
+            _name_cell(line),
             _op_cell(node),
             *amounts,
             human_spread(energy) if energy else "",
@@ -168,14 +168,14 @@ def _top_table(tree: ModelTree, top: int, sort: str, depth: int | None) -> Table
     return table
 
 
-def _name_cell(node: Node, depth: int) -> Text:
+def _name_cell(line: Line) -> Text:
     """The name of a node, indented, with its count."""
     from rich.text import Text
 
-    name = plain(member_names(node) or node.op)
-    times = f" ×{node.count}" if node.count > 1 else ""
-    text = Text("  " * depth + name, style=KIND_STYLES[node.kind])
-    return text.append(times, style="bold yellow")
+    count = line.node.count
+    style = KIND_STYLES[line.node.kind]
+    text = Text("  " * line.depth + plain(line.name), style=style)
+    return text.append(f" ×{count}" if count > 1 else "", style="bold yellow")
 
 
 def _op_cell(node: Node) -> Text:

@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from irene.errors import UsageError
 from irene.human import human, human_energy
+from irene.show.text import member_names
 from irene.tree.columns import Floats, Ints
-from irene.tree.model_tree import ModelTree
+from irene.tree.model_tree import OWN, ModelTree
 from irene.tree.node import Node
 
 __all__ = [
@@ -51,6 +52,14 @@ class Line:
     weight: float
     rest: bool = False
     left_out: int = 0
+
+    @property
+    def name(self) -> str:
+        """What the line is called, without its count."""
+        if self.rest:
+            hidden = f", {self.left_out} not shown" if self.left_out else ""
+            return OWN.replace(")", f"{hidden})")
+        return member_names(self.node) or self.node.op
 
 
 @dataclass(frozen=True, slots=True)

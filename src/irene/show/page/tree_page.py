@@ -11,7 +11,7 @@ from irene.human import human, human_energy, human_range, human_spread
 from irene.show.page.shell import page, percent
 from irene.show.picture.colours import SHARES
 from irene.show.picture.tree_pictures import PlacedBox, placed_boxes
-from irene.show.text import member_names, ranged_path
+from irene.show.text import ranged_path, total_words
 from irene.show.view import MEASURES, Line, View, amount_of, main_key, view
 from irene.tree.columns import Shape
 from irene.tree.headline import (
@@ -20,7 +20,7 @@ from irene.tree.headline import (
     model_name,
     run_sizes,
 )
-from irene.tree.model_tree import OWN, ModelTree
+from irene.tree.model_tree import ModelTree
 from irene.tree.node import Node
 
 __all__ = ["Columns", "ShownTree", "TreeRow", "tree_page"]
@@ -142,9 +142,7 @@ class ShownTree:
     @property
     def window_title(self) -> str:
         """Heading and total."""
-        total = self.whole.energy_of(0)
-        told = human_range(total) if total else human(self.whole.root.flops, "FLOP")
-        return f"{self.heading}: {told}"
+        return f"{self.heading}: {total_words(self.whole)}"
 
     @property
     def run(self) -> str:
@@ -244,14 +242,11 @@ class ShownTree:
     def _row(self, line: Line, has_children: bool) -> TreeRow:
         node, energy = line.node, line.node.energy
         times = int(self.tree.multiplicity[node.row])
-        name = member_names(node) or node.op
         minor = [human(node.bytes * times)]
         if self.key == "energy":
             spread = human_spread(energy) if energy else ""
             minor = [spread, human(node.flops * times), *minor]
         if line.rest:
-            hidden = f", {line.left_out} not shown" if line.left_out else ""
-            name = OWN.replace(")", f"{hidden})")
             minor = [""] * len(minor)
         return TreeRow(
             node,
@@ -261,7 +256,7 @@ class ShownTree:
             times,
             has_children,
             amount_of(line.weight, self.key),
-            name,
+            line.name,
             minor,
             "\n".join(_facts(line, times)),
         )

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from irene.errors import UsageError
-from irene.human import human, human_range
 from irene.show.picture.colours import shade
 from irene.show.picture.frame import EDGE, Sheet
 from irene.show.picture.lettering import shortened, text_width
 from irene.show.picture.picture import Picture
-from irene.show.text import counted_name
+from irene.show.text import counted_name, total_words
 from irene.show.view import MEASURES, amount_of, main_key, weights
 from irene.tree.columns import KINDS
 from irene.tree.headline import model_name, run_sizes
@@ -57,10 +56,8 @@ def tree_picture(
     """
     if kind not in DRAWINGS:
         raise UsageError(f"no picture {kind!r}; there are {', '.join(DRAWINGS)}")
-    energy = tree.energy_of(0)
-    total = human_range(energy) if energy else human(tree.total().flops, "FLOP")
     sizes = f", {', '.join(run_sizes(tree.spec)[:2])}" if tree.spec else ""
-    title = f"{model_name(tree)}{sizes}: {total}"
+    title = f"{model_name(tree)}{sizes}: {total_words(tree)}"
     if kind == "icicle":
         return icicle_chart(tree, title)
     return tree_chart(boxes_of(tree, depth), title)
