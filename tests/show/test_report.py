@@ -282,7 +282,7 @@ def test_a_model_from_the_command_line(tmp_path, capsys):
     ("more", "told"),
     [
         (["--region", "XX"], "no region 'XX'"),
-        (["--pue", "0.5"], "PUE"),
+        (["--pue", "0.5"], "--pue must be at least 1"),
         (["--on", "pc9"], "unknown hardware 'pc9'"),
         (["--html", "/nowhere/at/all.html"], "cannot write /nowhere/at/all.html"),
     ],
