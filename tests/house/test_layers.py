@@ -21,6 +21,7 @@ ROWS = (
         "hardware",
         "errors",
         "human",
+        "parameters",
         "tables",
         "presented",
         "whole_file",
