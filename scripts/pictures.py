@@ -5,13 +5,11 @@ python scripts/pictures.py
 
 from __future__ import annotations
 
-import argparse
 import io
 from pathlib import Path
 
 import irene
-from irene.cli.options import add_view_options
-from irene.cli.screens import tree_screen
+from irene.show.tree_terminal import tree_screen
 from irene.tree import ModelTree
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
@@ -42,10 +40,9 @@ def draw(name: str, tree: ModelTree, command: str) -> None:
     """What a command prints, as an SVG."""
     from rich.console import Console
 
-    parser = argparse.ArgumentParser()
-    add_view_options(parser)
     console = Console(record=True, width=112, highlight=False, file=io.StringIO())
-    tree_screen.show(tree, parser.parse_args([]), console)
+    for part in tree_screen(tree, tree.at_level("ml").fold()):
+        console.print(part)
     IMAGES.mkdir(exist_ok=True)
     text = console.export_svg(title=command, code_format=SVG, unique_id="irene")
     (IMAGES / f"{name}-bert.svg").write_text(text, encoding="utf-8")

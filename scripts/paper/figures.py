@@ -12,6 +12,7 @@ from scripts.paper.held_out import HeldOut, of_kind
 
 import irene
 from irene.energy import Energy
+from irene.human import human_energy
 from irene.show.picture import (
     AxisSpec,
     Dot,
@@ -22,7 +23,6 @@ from irene.show.picture import (
     scatter,
     tree_chart,
 )
-from irene.show.text import human_energy
 
 LAYERS, HIDDEN = (2, 4, 6, 8, 10, 12), (128, 256, 512, 768)
 BATCH, LENGTH = 16, 128

@@ -14,6 +14,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from irene import presented
 from irene.errors import IreneError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from irene.measure.api import measure
     from irene.measure.windows.window import session, window, windows
     from irene.predict.api import predict
+    from irene.presented import Presenter
     from irene.questions.here import (
         bottlenecks,
         compare,
@@ -101,6 +103,15 @@ class _FrontDoor(ModuleType):
 
 
 sys.modules[__name__].__class__ = _FrontDoor
+
+
+def _presenter() -> Presenter:
+    from irene.show import presenter
+
+    return presenter
+
+
+presented.register(_presenter)
 
 
 def __getattr__(name: str) -> Any:

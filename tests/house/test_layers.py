@@ -14,7 +14,19 @@ from pathlib import Path
 import pytest
 
 ROWS = (
-    ("tree", "spec", "energy", "hardware", "errors", "whole_file", "_callable"),
+    (
+        "tree",
+        "spec",
+        "energy",
+        "hardware",
+        "errors",
+        "human",
+        "parameters",
+        "tables",
+        "presented",
+        "whole_file",
+        "_callable",
+    ),
     ("work",),
     ("trace",),
     ("meters",),
@@ -32,8 +44,7 @@ ROWS = (
 ROW_OF = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
 WORDS = frozenset(ROWS[0])
 WORDS_MAY_IMPORT = frozenset({*sys.stdlib_module_names, "numpy"})
-EXTRAS = {  # optional, imported where it is used
-}
+EXTRAS = {"tables": {"pandas", "pyarrow"}}  # optional, imported where they are used
 FACADE = "irene"  # irene/__init__.py: may reach everything, so only cli may use it
 
 

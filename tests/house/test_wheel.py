@@ -85,7 +85,9 @@ def test_wheel_holds_catalogue_licence_and_nothing_else(
     assert catalogue
     assert catalogue <= names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
-    assert {"irene/tree/page.css", "irene/tree/page.js"} <= names
+    pages = [file for file in (package / "show" / "page").rglob("*") if file.suffix]
+    assert {f"irene/{file.relative_to(package).as_posix()}" for file in pages
+            if "__pycache__" not in file.parts} <= names  # fmt: skip
     assert "irene/py.typed" in names
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"irene"}

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 
 from irene.analyse.comparison import compare
 
+from ..analyse.made_trees import trees
 from ..made_up import tree_of_own
-from ..tree.test_notebook import shown, words
-from .made_trees import trees
+from .test_notebook import shown, words
 
 
 def test_what_differs_is_told_with_its_interval(predicted):

@@ -11,7 +11,7 @@ import irene
 from irene.tree import ModelTree, TreeBuilder
 
 from ..made_up import tree_of_own, with_made_up_energy
-from .test_model_tree import small_tree
+from ..tree.test_model_tree import small_tree
 
 VOID = {"meta", "input", "br", "link", "img", "hr"}
 LOADS = ("src", "href", "srcset", "data", "action", "poster", "background", "style")

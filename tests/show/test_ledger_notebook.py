@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from pathlib import Path
+
 import pytest
 
 from irene.account import Ledger, attribute
 from irene.account.ledger.tables import VIEWS
-from irene.show.text import human_range
+from irene.human import human_range
 from tests.account.ledger.test_ledger import training
-from tests.tree.test_notebook import shown, words
+from tests.show.test_notebook import shown, words
+from tests.show.test_page_script import needs_browser, page_after
 
 
 @pytest.fixture(scope="module")
@@ -36,3 +41,17 @@ def test_a_data_frame_has_the_columns_of_the_csv(ledger: Ledger, by: str) -> Non
     assert ",".join(frame.columns) == ledger.to_csv(by).partition("\n")[0]
     if by == "op":
         assert frame.energy_j.sum() == pytest.approx(ledger.measured_j)
+
+
+@pytest.mark.parametrize("by", VIEWS)
+def test_every_row_of_a_csv_has_all_its_cells(ledger: Ledger, by: str) -> None:
+    rows = list(csv.reader(io.StringIO(ledger.to_csv(by))))
+    assert len({len(row) for row in rows}) == 1
+
+
+@needs_browser
+def test_the_tree_on_its_page_answers(ledger: Ledger, tmp_path: Path) -> None:
+    page = page_after(ledger.to_html(), tmp_path)
+    # The script ran to its end: the search box shows, and modules are open or closed.
+    assert '<div class="tools needs-script">' in page
+    assert 'aria-expanded="true"' in page

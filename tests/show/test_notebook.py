@@ -11,7 +11,7 @@ import pytest
 
 import irene
 from irene.errors import MissingExtraError, UsageError
-from irene.show.notebook.tree_notebook import bar
+from irene.show.text import bar
 from irene.tree import EnergyColumns, ModelTree, TreeBuilder
 
 from ..made_up import HARDWARE, tree_of_own

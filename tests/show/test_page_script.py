@@ -14,7 +14,8 @@ from ..made_up import tree_of_own, with_made_up_energy
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+pytestmark = needs_browser
 
 ASK = """
 const search = document.querySelector("#search");

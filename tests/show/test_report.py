@@ -17,14 +17,14 @@ from irene.analyse.subject import Subject, subject_of_tree, tree_of
 from irene.cli import main
 from irene.errors import UsageError
 from irene.hardware import Hardware
+from irene.human import human_energy
 from irene.show.report import PARTS, Report, contents, make_report, report_html
-from irene.show.text import human_energy
 from irene.spec import RunSpec
 from irene.tree import EnergyColumns
 
 from ..made_up import tree_of_own
-from ..tree.test_html import LOADS, NASTY, Page
 from ..tree.test_model_tree import small_tree
+from .test_html import LOADS, NASTY, Page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -282,7 +282,7 @@ def test_a_model_from_the_command_line(tmp_path, capsys):
     ("more", "told"),
     [
         (["--region", "XX"], "no region 'XX'"),
-        (["--pue", "0.5"], "PUE"),
+        (["--pue", "0.5"], "--pue must be at least 1"),
         (["--on", "pc9"], "unknown hardware 'pc9'"),
         (["--html", "/nowhere/at/all.html"], "cannot write /nowhere/at/all.html"),
     ],

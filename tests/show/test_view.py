@@ -6,15 +6,16 @@ from hypothesis import given
 
 from irene.energy import Energy
 from irene.errors import UsageError
-from irene.show.headline import energy_per_unit, energy_source
-from irene.show.text import human_energy, human_range, human_spread, ranged_path
+from irene.human import human_energy, human_range, human_spread
+from irene.show.text import ranged_path
 from irene.show.view import largest_parts, view
 from irene.spec import RunSpec
 from irene.tree import EnergyColumns, Signature, TreeBuilder
+from irene.tree.headline import energy_per_unit, energy_source
 
 from ..made_up import tree_of_own, with_made_up_energy
-from .conftest import trees
-from .test_model_tree import small_tree
+from ..tree.conftest import trees
+from ..tree.test_model_tree import small_tree
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from irene.errors import FormatError, UsageError
-from irene.show.text import human
+from irene.human import human
 from irene.tree import load
 
 from .test_model_tree import small_tree

@@ -135,6 +135,42 @@ def test_energy_needs_one_value_per_node():
         small_tree().with_energy(energy)
 
 
+def carrying(tree: ModelTree, own_j: list[float]) -> ModelTree:
+    """The tree with energies of which every node adds its own to its children's."""
+    joules = tree.columns.inclusive(np.array(own_j))
+    source = np.zeros(len(tree), np.uint8)
+    return tree.with_energy(EnergyColumns(joules, joules, joules, source, "a test"))
+
+
+def test_energies_of_a_folded_tree_by_hand():
+    # The model 1 J, each layer 0.5 J beside its product of 2 J and sum of 0.25 J.
+    tree = carrying(small_tree(), [1, 0.5, 2, 0.25, 0.5, 2, 0.25, 1]).fold()
+    assert [node.count for node in tree.nodes()] == [1, 2, 1, 1, 1]
+    assert [node.energy.joules for node in tree.nodes()] == [7.5, 2.75, 2, 0.25, 1]
+    assert [node.own_j for node in tree.nodes()] == [1, 0.5, 2, 0.25, 1]
+    operators = {op: cost.energy_j for op, cost in tree.by_operator().items()}
+    assert operators == {"Linear": 5.0, OWN: 2.0, "add": 0.5}
+    modules = {path: cost.energy_j for path, cost in tree.by_module().items()}
+    assert modules == {"": 7.5, "layer.0": 5.5}
+
+
+@given(trees(with_energy=True))
+def test_energies_of_a_folded_tree_add_up_as_those_of_the_whole(tree):
+    folded = tree.fold()
+    root_j = tree.root.energy.joules
+    assert (folded.own_j * folded.multiplicity).sum() == pytest.approx(root_j)
+    assert sum(c.energy_j for c in folded.by_operator().values()) == pytest.approx(
+        root_j
+    )
+    whole = {op: cost.energy_j for op, cost in tree.by_operator().items()}
+    found = {op: cost.energy_j for op, cost in folded.by_operator().items()}
+    assert found == pytest.approx(whole)
+    assert folded.by_module()[""].energy_j == pytest.approx(root_j)
+    assert sum(c.energy_j for c in folded.by_module().values()) == pytest.approx(
+        sum(c.energy_j for c in tree.by_module().values())
+    )
+
+
 @given(trees(with_energy=True))
 def test_children_plus_own_is_the_total(tree):
     for node in tree.nodes():

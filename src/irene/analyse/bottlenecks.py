@@ -22,8 +22,8 @@ import numpy as np
 
 from irene.analyse.parts import Part, Sum, group_by, parts_of
 from irene.energy import Energy
-from irene.show.headline import model_name
 from irene.tree import ModelTree
+from irene.tree.headline import model_name
 
 if TYPE_CHECKING:
     from irene.hardware import Hardware

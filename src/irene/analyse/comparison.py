@@ -21,15 +21,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from irene.analyse.bottlenecks import BestRates, best_rates
 from irene.analyse.parts import Part, Sum, group_by, parts_of
 from irene.analyse.subject import LeftOut, Progress, Subject, tree_of
 from irene.errors import UsageError
-from irene.show.headline import energy_source, model_name, run_sizes
+from irene.presented import presenter
+from irene.tables import data_frame
 from irene.tree import ModelTree
+from irene.tree.headline import energy_source, model_name, run_sizes
 
 __all__ = [
     "PER",
@@ -165,14 +167,12 @@ class Comparison:
 
     def to_pandas(self, by: str | None = None) -> Any:
         """Contributions as a pandas DataFrame, by `role` or `path`."""
-        from irene.show.notebook.comparison_notebook import comparison_frame
-
-        return comparison_frame(self, by)
+        rows = self.by_role if (by or self.aligned_by) == "role" else self.by_path
+        names = [*(field.name for field in fields(Contribution)), "difference_j"]
+        return data_frame({n: [getattr(row, n) for row in rows] for n in names})
 
     def _repr_html_(self) -> str:
-        from irene.show.notebook.comparison_notebook import comparison_html
-
-        return comparison_html(self)
+        return presenter().comparison_notebook(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The document `irene.comparison/1` as JSON-ready values."""

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 from irene.energy import Energy
 from irene.errors import UsageError
 from irene.parameters import Asked, parameters_of
-from irene.show.headline import energy_source, model_name, run_sizes
 from irene.tree import ModelTree
+from irene.tree.headline import energy_source, model_name, run_sizes
 
 __all__ = [
     "PAPER_TABLE_3",

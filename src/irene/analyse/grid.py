@@ -17,9 +17,9 @@ from irene.analyse.subject import NORMS, Progress, Subject, tree_of
 from irene.energy import Energy
 from irene.errors import UsageError
 from irene.parameters import parameters_of
-from irene.show.headline import is_warning
 from irene.spec import RunSpec
 from irene.tree import ModelTree
+from irene.tree.headline import is_warning
 
 __all__ = [
     "LISTED",

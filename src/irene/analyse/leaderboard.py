@@ -291,8 +291,8 @@ def predict_entry(entry: Entry, run: RunSpec, on: str) -> dict[str, Any]:
         run: The run; its model does not count.
         on: Machine or file of a predictor.
     """
-    from irene.show.headline import energy_per_unit, is_warning
     from irene.trace.sources import quiet
+    from irene.tree.headline import energy_per_unit, is_warning
 
     try:
         with quiet():

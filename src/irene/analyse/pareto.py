@@ -195,7 +195,7 @@ def trade_off(
 
 
 def _candidate(row: AccuracyRow, run: RunSpec, on: str) -> Candidate:
-    from irene.show.headline import is_warning
+    from irene.tree.headline import is_warning
 
     if row.energy_j is not None:
         value = row.energy_j

@@ -22,8 +22,8 @@ from irene.questions.table import (
     AskTradeOff,
     AskWhatIf,
 )
-from irene.show.csv_rows import rows_csv
 from irene.spec import RunOptions, RunSpec, shows_run_options
+from irene.tables import csv_of_records
 from irene.tree import ModelTree
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class Asker(ABC):
             progress: Told what is being done.
             **run: batch_size (by default 16), seq_len, …: the fields of `RunSpec`.
         """
-        table = None if rows is None else rows_csv(asdict(row) for row in rows)
+        table = None if rows is None else csv_of_records(asdict(row) for row in rows)
         values = {"on": on, "budget_j": budget_j, "at_least": at_least}
         asked = AskTradeOff.asked({**values, "accuracies": table, **run})
         return self.ask(asked, progress)

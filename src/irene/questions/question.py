@@ -12,8 +12,8 @@ from irene.analyse.subject import Progress, Subject, read_subject, tree_of
 from irene.errors import UsageError
 from irene.parameters import Asked, Parameter, parameters_of, read, written
 from irene.predict.machines.finding import find_predictor
-from irene.show.csv_rows import rows_csv
 from irene.spec import RunSpec
+from irene.tables import csv_of_records
 from irene.trace.limits import limits_from_environment
 from irene.trace.sources import locate
 from irene.tree import ModelTree
@@ -109,7 +109,7 @@ class Question(ABC, Generic[T_co]):
 
     def csv(self, found: Any) -> str:
         """An answer as CSV, where `has_table`."""
-        return rows_csv(self.table(found))
+        return csv_of_records(self.table(found))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,9 +116,9 @@ class AskTree(OfModel[ModelTree]):
 
     def csv(self, found: ModelTree) -> str:
         """One row per node."""
-        from irene.show.tree_csv import csv_text
+        from irene.tree.node_table import tree_csv
 
-        return csv_text(self.shaped(found))
+        return tree_csv(self.shaped(found))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,1 +1,12 @@
-"""Trees, ledgers and answers for people: text, tables, pages, notebooks, pictures."""
+"""Trees, ledgers and answers for people.
+
+- `view`: which lines of a tree are shown and how they add up.
+- `text`: names, bars and tables as plain text, and on terminals.
+- `page`: pages: one shell, templates, style and script.
+- `notebook`: what notebooks show.
+- `picture`: charts, and pictures of trees, ledgers and answers.
+- `report`: everything about one model on one page.
+- `presenter`: what trees, ledgers and comparisons ask of this room.
+"""
+
+__all__: list[str] = []

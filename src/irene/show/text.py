@@ -1,103 +1,77 @@
-"""A tree as plain text, for logs, notebooks and `print`; numbers for people."""
+"""A tree as plain text, for logs, notebooks and `print`, and the names of its nodes."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
+from irene.human import human, human_energy, human_range
+
 if TYPE_CHECKING:
-    from irene.energy import Energy
     from irene.tree.model_tree import ModelTree
     from irene.tree.node import Node
 
 __all__ = [
-    "human",
-    "human_energy",
-    "human_range",
-    "human_spread",
+    "bar",
+    "counted_name",
     "member_names",
+    "plain",
     "ranged_path",
-    "table",
+    "signed_energy",
+    "total_words",
+    "tree_text",
 ]
 
-STEPS = ("", "k", "M", "G", "T", "P", "E")
-ENERGY_STEPS = (
-    (1e9, "GJ"),
-    (1e6, "MJ"),
-    (1e3, "kJ"),
-    (1.0, "J"),
-    (1e-3, "mJ"),
-    (1e-6, "µJ"),
-    (1e-9, "nJ"),
-)
-UNKNOWN = "–"
+BAR_LENGTH = 10
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+ROUNDING_J = 5e-12
+"""A smaller difference is what adding up has left."""
 
 
-def human(value: float, unit: str = "") -> str:
-    """A number in units of 1000, at most four digits: `178.8 G`, `1.57 k`, `12`.
+def plain(text: str) -> str:
+    """Text of a file without what would steer the terminal."""
+    return "".join(c if c.isprintable() else "�" for c in text)
+
+
+def bar(share: float) -> str:
+    """A share as characters, at most ten wide.
 
     Args:
-        value: Any non-negative number.
-        unit: Appended to the prefix (`B`, `J`, `FLOP`).
+        share: 0 to 1; what is beyond, or not a number, is cut.
     """
-    step = 0
-    while value >= 999.95 and step < len(STEPS) - 1:
-        value /= 1000
-        step += 1
-    if step == 0 and value == int(value):
-        digits = f"{int(value)}"
-    else:
-        digits = f"{value:.{2 if value < 9.995 else 1}f}"
-    return f"{digits} {STEPS[step]}{unit}".rstrip()
+    known = 0.0 if math.isnan(share) else min(max(share, 0.0), 1.0)
+    eighths = round(known * BAR_LENGTH * 8)
+    return (EIGHTHS[8] * (eighths // 8) + EIGHTHS[eighths % 8]).strip()
 
 
-def human_energy(joules: float) -> str:
-    """An energy in the unit that suits it: `54.8 J`, `123.4 mJ`, `1.20 kJ`.
+def signed_energy(joules: float, nothing_j: float = ROUNDING_J) -> str:
+    """A difference of energies: `+1.20 J`, `−350 mJ`; rounding is none.
 
     Args:
-        joules: Any number, J; not-a-number is unknown and shown as a dash.
+        joules: The difference, J.
+        nothing_j: What is smaller is no difference, J.
     """
-    if math.isnan(joules):
-        return UNKNOWN
-    size, unit = _energy_step(joules)
-    return f"{_energy_digits(joules / size)} {unit}"
-
-
-def human_range(energy: Energy) -> str:
-    """An energy with the ends of its interval in one unit: `54.8 J (53.9 – 55.7)`."""
-    size, _ = _energy_step(energy.joules)
-    low, high = (_energy_digits(end / size) for end in (energy.low, energy.high))
-    return f"{human_energy(energy.joules)} ({low} – {high})"
-
-
-def human_spread(energy: Energy) -> str:
-    """How far the interval reaches, relative to the value: `±2.0%`, `−3.0% +12%`."""
-    if energy.joules <= 0:
-        return ""
-    down = _percent((energy.joules - energy.low) / energy.joules)
-    up = _percent((energy.high - energy.joules) / energy.joules)
-    return f"±{up}" if down == up else f"−{down} +{up}"
-
-
-def _energy_step(joules: float) -> tuple[float, str]:
-    steps = (step for step in ENERGY_STEPS if abs(joules) >= 0.99995 * step[0])
-    return next(steps, (1.0, "J") if joules == 0 else ENERGY_STEPS[-1])
-
-
-def _energy_digits(value: float) -> str:
-    if value == 0:
-        return "0"
-    return f"{value:.{2 if abs(value) < 9.995 else 1}f}".replace("-", "−")
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}" if share < 0.0995 else f"{share:.0%}"
+    if abs(joules) <= nothing_j:
+        return "0 J"
+    return f"+{human_energy(joules)}" if joules > 0 else human_energy(joules)
 
 
 def member_names(node: Node) -> str:
     """Name of a node; `layer.0…11` for a folded one, its calls for a repeated one."""
     name = _ranged_name(node)
     return f"{name} #{node.call}" if node.count == 1 and node.call > 1 else name
+
+
+def total_words(tree: ModelTree) -> str:
+    """Energy of the whole with its interval, or its FLOPs where it has none."""
+    energy = tree.energy_of(0)
+    return human_range(energy) if energy else human(tree.root.flops, "FLOP")
+
+
+def counted_name(node: Node) -> str:
+    """Name of a node, or its op, with the number of equal ones it stands for."""
+    times = f" ×{node.count}" if node.count > 1 else ""
+    return f"{member_names(node) or node.op}{times}"
 
 
 def ranged_path(node: Node) -> str:
@@ -125,7 +99,7 @@ def _ranged_name(node: Node) -> str:
     )
 
 
-def table(tree: ModelTree, depth: int | None, level: str) -> str:
+def tree_text(tree: ModelTree, depth: int | None, level: str) -> str:
     """The folded tree, one line per node, costs of all instances and their share."""
     folded = tree.at_level(level).fold()
     total = max(folded.total().flops, 1)

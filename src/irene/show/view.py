@@ -8,8 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import UsageError
+from irene.human import human, human_energy
+from irene.show.text import member_names
 from irene.tree.columns import Floats, Ints
-from irene.tree.model_tree import ModelTree
+from irene.tree.model_tree import OWN, ModelTree
 from irene.tree.node import Node
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "Line",
     "Part",
     "View",
+    "amount_of",
     "largest_parts",
     "main_key",
     "view",
@@ -49,6 +52,14 @@ class Line:
     weight: float
     rest: bool = False
     left_out: int = 0
+
+    @property
+    def name(self) -> str:
+        """What the line is called, without its count."""
+        if self.rest:
+            hidden = f", {self.left_out} not shown" if self.left_out else ""
+            return OWN.replace(")", f"{hidden})")
+        return member_names(self.node) or self.node.op
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,11 @@ class Part:
 def main_key(tree: ModelTree) -> str:
     """What shares are shares of: `energy`, or `flops` where there is none."""
     return "flops" if tree.energy is None else "energy"
+
+
+def amount_of(value: float, key: str) -> str:
+    """A weight for people: joules, or a number where it is no energy."""
+    return human_energy(value) if key == "energy" else human(value)
 
 
 def weights(tree: ModelTree, key: str) -> Floats:

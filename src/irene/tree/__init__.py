@@ -5,16 +5,13 @@
 - `columns`: the arrays inside; `features`: measured values beside the energy.
 - `builder`: `TreeBuilder`, how trees are made.
 - `folding`: fold, unfold, cut.
-- `document`: the JSON document, out and in; `csv_table`: one row per node.
+- `document`: the JSON document, out and in; `node_table`: one row per node.
 - `generation`: what a generation takes per request, token and second.
-- `text`: the tree as plain text; numbers and names for people.
-- `view`: which lines are shown and how they add up; `headline`: the words above them.
-- `html`: the tree as a page; `html_tables`, `icicle`: what is on it.
-- `notebook`: the tree as notebooks show it; `data_frame`: for pandas; `drawing`: as a
-  picture.
+- `headline`: name, sizes and origin of a tree in words; which notes are warnings.
+
+How trees look to people is in `irene.show`, which `irene.presented` reaches.
 """
 
-from irene.show.text import human, member_names
 from irene.tree.builder import TreeBuilder
 from irene.tree.columns import KINDS, Columns, EnergyColumns, Signature
 from irene.tree.document import SCHEMA, load
@@ -32,7 +29,5 @@ __all__ = [
     "Node",
     "Signature",
     "TreeBuilder",
-    "human",
     "load",
-    "member_names",
 ]

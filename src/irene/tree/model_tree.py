@@ -6,20 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from irene.energy import Energy, Source
 from irene.errors import UsageError
 from irene.hardware import Hardware
+from irene.presented import Drawing, presenter
 from irene.spec import RunSpec
 from irene.tree.columns import KINDS, Columns, EnergyColumns, Floats, Ints, Signature
 from irene.tree.features import checked
 from irene.tree.node import Node
-
-if TYPE_CHECKING:
-    from irene.show.picture import Picture
 
 __all__ = ["OWN", "Cost", "ModelTree"]
 
@@ -239,9 +237,7 @@ class ModelTree:
             depth: Levels below the model to show; None for all.
             level: Deepest kind to show (`module`, `ml` or `math`).
         """
-        from irene.show.text import table
-
-        return table(self, depth, level)
+        return presenter().tree_text(self, depth, level)
 
     def _sum(self, rows: Ints) -> Cost:
         times, columns = self.multiplicity[rows], self.columns
@@ -340,26 +336,20 @@ class ModelTree:
         Args:
             title: Heading of the page; the model's name if None.
         """
-        from irene.show.page.tree_page import to_html
-
-        return to_html(self, title)
+        return presenter().tree_page(self, title)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with a row per node; costs are of one instance."""
-        from irene.show.data_frame import tree_frame
+        from irene.tree.node_table import tree_frame
 
         return tree_frame(self)
 
-    def picture(self, kind: str = "icicle", depth: int | None = None) -> Picture:
-        """An `icicle`, or `annotated` as Figure 5 of the paper; see `draw_tree`."""
-        from irene.show.drawing import draw_tree
-
-        return draw_tree(self, kind, depth)
+    def picture(self, kind: str = "icicle", depth: int | None = None) -> Drawing:
+        """An `icicle`, or `annotated` as Figure 5 of the paper, down to a depth."""
+        return presenter().tree_picture(self, kind, depth)
 
     def _repr_html_(self) -> str:
-        from irene.show.notebook.tree_notebook import tree_html
-
-        return tree_html(self)
+        return presenter().tree_notebook(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ModelTree:

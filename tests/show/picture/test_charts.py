@@ -31,7 +31,7 @@ from irene.show.picture import (
     tree_chart,
 )
 
-from ..made_up import tree_of_own
+from ...made_up import tree_of_own
 from .reading import corners, elements, inside, marks, parsed, table, words
 
 X, Y = AxisSpec("batch size"), AxisSpec("energy", "J", low=0)

@@ -23,6 +23,7 @@ from irene.account.ledger.rows import NO_POWER, ChannelAccount, ModuleRow, RestR
 from irene.account.ledger.scopes import ScopeTree, merged
 from irene.account.ledger.timeline import Timeline, timeline
 from irene.energy import Energy, Source
+from irene.presented import presenter
 
 if TYPE_CHECKING:
     from irene.tree import ModelTree
@@ -260,9 +261,7 @@ class Ledger:
 
     def to_html(self, costs: ModelTree | None = None, title: str | None = None) -> str:
         """One page to look at in a browser; it needs no network."""
-        from irene.show.page.ledger_page import to_html
-
-        return to_html(self, costs, title)
+        return presenter().ledger_page(self, costs, title)
 
     def to_csv(self, by: str = "op", top: int | None = None) -> str:
         """A view as CSV, with what belongs to no op."""
@@ -274,14 +273,12 @@ class Ledger:
 
     def to_pandas(self, by: str = "op") -> Any:
         """A view as a pandas DataFrame, with the columns of its CSV."""
-        from irene.show.notebook.ledger_notebook import ledger_frame
+        from irene.account.ledger.tables import to_pandas
 
-        return ledger_frame(self, by)
+        return to_pandas(self, by)
 
     def _repr_html_(self) -> str:
-        from irene.show.notebook.ledger_notebook import ledger_html
-
-        return ledger_html(self)
+        return presenter().ledger_notebook(self)
 
     def to_parquet(self, path: str | Path) -> None:
         """Write every event with its energy."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +11,8 @@ import numpy as np
 from irene.account.arrays import Bools
 from irene.account.ledger.rows import energy_fields
 from irene.account.ledger.timeline import compact
-from irene.errors import MissingExtraError, UsageError
+from irene.errors import UsageError
+from irene.tables import csv_of_rows, data_frame, pyarrow
 from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -29,6 +27,7 @@ __all__ = [
     "ledger_dict",
     "to_csv",
     "to_dict",
+    "to_pandas",
     "to_parquet",
     "view_columns",
     "view_rows",
@@ -133,11 +132,17 @@ def _cells(record: Mapping[str, Any]) -> dict[str, Any]:
 def to_csv(ledger: Ledger, by: str, top: int | None = None) -> str:
     """The columns of a view as CSV; arguments are those of `view_columns`."""
     columns = view_columns(ledger, by, top)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue()
+    return csv_of_rows(tuple(columns), zip(*columns.values(), strict=True))
+
+
+def to_pandas(ledger: Ledger, by: str) -> Any:
+    """The columns of a view as a pandas DataFrame.
+
+    Raises:
+        MissingExtraError: pandas is not installed.
+        UsageError: There is no such view.
+    """
+    return data_frame(view_columns(ledger, by))
 
 
 def to_parquet(ledger: Ledger, path: Path) -> None:
@@ -146,7 +151,7 @@ def to_parquet(ledger: Ledger, path: Path) -> None:
     Raises:
         MissingExtraError: pyarrow is not installed.
     """
-    arrow, parquet = _pyarrow()
+    arrow, parquet = pyarrow()
     events = ledger.events
     columns: dict[str, Any] = {
         "start_ns": events.start_ns,
@@ -187,12 +192,3 @@ def _known(ledger: Ledger) -> Bools:
     dark = (ledger.unknown_s >= ledger.own_s * (1 - 1e-12)) & (ledger.own_s > 0)
     known: Bools = ledger.is_charged & ~(dark & (ledger.energy_j == 0))
     return known
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise MissingExtraError(
-            "Parquet files need pyarrow: pip install 'irene-energy[data]'"
-        ) from error

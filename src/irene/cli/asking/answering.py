@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from irene.cli.options import add_limits_option, add_parameters, values_of
+from irene.cli.output import say_written, write_text
 from irene.errors import UsageError
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def run_question(
     wants_picture = draw is not None and options.plot
     picture = draw(found) if draw is not None and wants_picture else None
     if put_answer(options, question, found, picture):
-        from irene.cli.screens.analysis_screen import screen
+        from irene.cli.output import screen
 
         show(screen(), found)
     return 0
@@ -173,7 +174,7 @@ def add_answer_options(
 
 def check_answer(options: argparse.Namespace) -> None:
     """Refuse files that cannot be written, before the work is done."""
-    from irene.cli.screens.tree_output import check_writable
+    from irene.cli.output import check_writable
 
     plot = getattr(options, "plot", None)
     if plot:
@@ -206,7 +207,7 @@ def put_answer(
     """
     if picture is not None and options.plot:
         for path in picture.save(options.plot):
-            print(f"wrote {path}", file=sys.stderr)
+            say_written(path)
     out = getattr(options, "out", None)
     as_csv = getattr(options, "csv", False) or (out or "").endswith(".csv")
     if not (options.json or as_csv or out):
@@ -218,9 +219,5 @@ def put_answer(
     if out is None:
         sys.stdout.write(text)
         return False
-    try:
-        Path(out).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {out}: {error.strerror}") from error
-    print(f"wrote {out}", file=sys.stderr)
+    write_text(out, text)
     return False

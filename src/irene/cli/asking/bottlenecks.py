@@ -60,8 +60,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict or read, then print."""
-    from irene.cli.asking.analysis_pictures import bottleneck_bars
     from irene.questions.table import AskBottlenecks
+    from irene.show.picture.answer_pictures import bottleneck_bars
 
     if not 0 < options.top <= 100:
         raise UsageError(f"--top is a share from 0 to 100 %, got {options.top:g}")
@@ -91,8 +91,9 @@ def _print(
     views: Sequence[str],
     options: argparse.Namespace,
 ) -> None:
-    from irene.cli.screens.analysis_screen import print_notes, value
-    from irene.show.text import human_energy, human_range
+    from irene.cli.output import print_notes
+    from irene.human import human_energy, human_range
+    from irene.show.terminal import value
 
     console.print(f"{found.model}: {human_range(found.energy)}", style="bold")
     for view in views:
@@ -142,9 +143,9 @@ def _joined(group: Sequence[Bottleneck]) -> Bottleneck:
 
 
 def _table(view: str, rows: Sequence[Bottleneck]) -> Table:
-    from irene.cli.screens.analysis_screen import columns, value
-    from irene.cli.screens.cells import plain, share_cell
-    from irene.show.text import human_energy
+    from irene.human import human_energy
+    from irene.show.terminal import columns, share_cell, value
+    from irene.show.text import plain
 
     table = columns(
         f"<{view}", "energy", "<share", "together", "J/GFLOP", "J/GB", "FLOP/B",

@@ -58,8 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict or read, compare, print."""
-    from irene.cli.asking.analysis_pictures import comparison_bars
     from irene.questions.table import AskComparison
+    from irene.show.picture.answer_pictures import comparison_bars
 
     check_answer(options)
     return run_question(
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
 def _print_all(
     console: Console, found: Comparisons, options: argparse.Namespace
 ) -> None:
-    from irene.cli.screens.analysis_screen import print_left_out, print_notes
+    from irene.cli.output import print_left_out, print_notes
 
     _print(console, found.comparisons, options)
     print_left_out(console, found.left_out)
@@ -111,7 +111,7 @@ def _views(each: Comparison) -> list[str]:
 
 
 def _overview(found: Sequence[Comparison], per: str) -> Table:
-    from irene.cli.screens.analysis_screen import columns
+    from irene.show.terminal import columns
 
     sides = [found[0].base, *(each.other for each in found)]
     with_run = len({side.run for side in sides}) > 1
@@ -128,9 +128,8 @@ def _overview(found: Sequence[Comparison], per: str) -> Table:
 
 
 def _add_side(table: Table, side: Side, ratio: float | None, with_run: bool) -> None:
-    from irene.cli.screens.cells import plain
-    from irene.show.text import human_energy
-    from irene.tree import human
+    from irene.human import human, human_energy
+    from irene.show.text import plain
 
     table.add_row(
         plain(side.name),
@@ -144,8 +143,9 @@ def _add_side(table: Table, side: Side, ratio: float | None, with_run: bool) -> 
 
 
 def _verdict(each: Comparison) -> str:
-    from irene.cli.screens.analysis_screen import percent, signed_energy
-    from irene.show.text import human_energy
+    from irene.human import human_energy
+    from irene.show.terminal import percent
+    from irene.show.text import signed_energy
 
     change = percent(each.difference_j, each.base.energy_j)
     if not each.differences("role") and not each.differences("path"):
@@ -158,9 +158,9 @@ def _verdict(each: Comparison) -> str:
 
 
 def _contributions(view: str, rows: Sequence[Contribution], each: Comparison) -> Table:
-    from irene.cli.screens.analysis_screen import columns, percent, signed_energy
-    from irene.cli.screens.cells import plain
-    from irene.show.text import human_energy
+    from irene.human import human_energy
+    from irene.show.terminal import columns, percent
+    from irene.show.text import plain, signed_energy
 
     table = columns(
         f"<{view}", "before", "after", "difference", "of all", "by FLOPs", "by bytes",

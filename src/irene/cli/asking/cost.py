@@ -77,9 +77,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _print(console: Console, found: Costing) -> None:
     from irene.analyse.costs import PAPER_TABLE_3
-    from irene.cli.screens.analysis_screen import columns, print_notes
-    from irene.cli.screens.cells import plain
-    from irene.show.text import human_range
+    from irene.cli.output import print_notes
+    from irene.human import human_range
+    from irene.show.terminal import columns
+    from irene.show.text import plain
 
     money = found.price_per_kwh is not None
     table = columns("<per", "kWh", "interval", *(["money"] if money else []), "CO₂e")
@@ -95,7 +96,7 @@ def _print(console: Console, found: Costing) -> None:
 
 
 def _cells(line: Line, with_money: bool) -> list[str]:
-    from irene.cli.screens.analysis_screen import value
+    from irene.show.terminal import value
 
     return [
         line.name,
@@ -107,7 +108,7 @@ def _cells(line: Line, with_money: bool) -> list[str]:
 
 
 def _mass(kilograms: float) -> str:
-    from irene.cli.screens.analysis_screen import value
+    from irene.show.terminal import value
 
     for size, unit in ((1000.0, "t"), (1.0, "kg"), (1e-3, "g"), (1e-6, "mg")):
         if kilograms >= size:

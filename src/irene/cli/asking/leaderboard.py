@@ -49,8 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict all and print them in order."""
-    from irene.cli.asking.analysis_pictures import leaderboard_bars
     from irene.questions.table import AskLeaderboard
+    from irene.show.picture.answer_pictures import leaderboard_bars
 
     check_answer(options)
     search = " ".join(options.words)
@@ -59,11 +59,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print(console: Console, found: Leaderboard) -> None:
-    from irene.cli.screens.analysis_screen import columns, print_left_out
-    from irene.cli.screens.cells import plain
-    from irene.show.headline import run_sizes
-    from irene.show.text import human_energy, human_spread
-    from irene.tree import human
+    from irene.cli.output import print_left_out
+    from irene.human import human, human_energy, human_spread
+    from irene.show.terminal import columns
+    from irene.show.text import plain
+    from irene.tree.headline import run_sizes
 
     table = columns(
         "#", "<model", "<kind", "params", "J per sequence", "per token", "interval",

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict, then print or write."""
-    from irene.cli.screens.tree_output import check_output, put_tree
+    from irene.cli.output import check_output, put_tree
     from irene.questions.table import AskEnergy
 
     check_output(options)

@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask everything and write the page."""
-    from irene.cli.screens.tree_output import check_writable
+    from irene.cli.output import check_writable
     from irene.questions.table import AskReport
 
     check_writable(options.html)

@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, then print or write."""
-    from irene.cli.screens.tree_output import check_output, put_tree
+    from irene.cli.output import check_output, put_tree
     from irene.tree import load
 
     check_output(options)

@@ -53,9 +53,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print(console: Console, found: Advice) -> None:
-    from irene.cli.screens.analysis_screen import print_notes
-    from irene.cli.screens.cells import plain
-    from irene.show.text import human_energy
+    from irene.cli.output import print_notes
+    from irene.human import human_energy
+    from irene.show.text import plain
 
     console.print(
         f"{plain(found.model)} for {plain(found.hardware)}: "
@@ -91,7 +91,7 @@ def _print_one(console: Console, each: Suggestion, known: Sequence[str]) -> None
     from rich.padding import Padding
     from rich.text import Text
 
-    from irene.show.text import human_energy
+    from irene.human import human_energy
 
     unsure = "" if each.is_real else ", not certain"
     saving = f"{human_energy(each.saving_j)} per sequence"

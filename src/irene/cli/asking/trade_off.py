@@ -50,8 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Predict all models of the table and print the front."""
     from irene.analyse.pareto import accuracies_text
-    from irene.cli.asking.analysis_pictures import trade_off_chart
     from irene.questions.table import AskTradeOff
+    from irene.show.picture import AxisSpec, trade_off_chart
 
     check_answer(options)
     text = accuracies_text(options.accuracy) if options.accuracy else None
@@ -61,12 +61,14 @@ def run(options: argparse.Namespace) -> int:
         options,
         question,
         lambda console, found: _print(console, found, _what(found, options), options),
-        draw=lambda found: trade_off_chart(found, task, _what(found, options)),
+        draw=lambda found: trade_off_chart(
+            found, "", f"{task} against energy: {_what(found, options)}", AxisSpec(task)
+        ),
     )
 
 
 def _what(found: TradeOff, options: argparse.Namespace) -> str:
-    from irene.show.headline import run_sizes
+    from irene.tree.headline import run_sizes
 
     return f"{', '.join(run_sizes(found.run))}, for {options.on}"
 
@@ -74,9 +76,10 @@ def _what(found: TradeOff, options: argparse.Namespace) -> str:
 def _print(
     console: Console, found: TradeOff, run: str, options: argparse.Namespace
 ) -> None:
-    from irene.cli.screens.analysis_screen import columns, print_left_out
-    from irene.cli.screens.cells import plain
-    from irene.show.text import human_energy
+    from irene.cli.output import print_left_out
+    from irene.human import human_energy
+    from irene.show.terminal import columns
+    from irene.show.text import plain
 
     with_split = any(each.split for each in found.candidates)
     table = columns(
@@ -123,7 +126,7 @@ def _print_legend(
 
 
 def _print_choice(console: Console, found: TradeOff) -> None:
-    from irene.show.text import human_energy
+    from irene.human import human_energy
 
     wanted = []
     if found.budget_j is not None:

@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _drawn(found: WhatIf | Sensitivity) -> Picture:
     from irene.analyse.grid import WhatIf
-    from irene.cli.asking.analysis_pictures import what_if_chart
+    from irene.show.picture.answer_pictures import what_if_chart
 
     assert isinstance(found, WhatIf)
     return what_if_chart(found)
@@ -84,8 +84,9 @@ def _print_either(console: Console, found: WhatIf | Sensitivity) -> None:
 
 
 def _print(console: Console, found: WhatIf) -> None:
-    from irene.cli.screens.analysis_screen import columns, print_notes
-    from irene.cli.screens.cells import plain
+    from irene.cli.output import print_notes
+    from irene.show.terminal import columns
+    from irene.show.text import plain
 
     names = list(found.choices)
     each, token = UNITS.get(found.phase, ("sequence", "token"))
@@ -112,8 +113,8 @@ def _print(console: Console, found: WhatIf) -> None:
 
 
 def _cells(row: Outcome, found: WhatIf, shown: list[str]) -> list[str]:
-    from irene.cli.screens.analysis_screen import percent
-    from irene.show.text import human_energy, human_spread
+    from irene.human import human_energy, human_spread
+    from irene.show.terminal import percent
 
     energy = row.energy
     if energy is None:
@@ -133,9 +134,10 @@ def _cells(row: Outcome, found: WhatIf, shown: list[str]) -> list[str]:
 
 
 def _print_sensitivity(console: Console, found: Sensitivity) -> None:
-    from irene.cli.screens.analysis_screen import columns, print_notes
-    from irene.cli.screens.cells import plain
-    from irene.show.headline import run_sizes
+    from irene.cli.output import print_notes
+    from irene.show.terminal import columns
+    from irene.show.text import plain
+    from irene.tree.headline import run_sizes
 
     table = columns("<field", "value", "tried", "elasticity")
     nothing = [row.field for row in found.fields if row.elasticity == 0]

@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read, choose, write and say what was chosen."""
     from irene.cli.machines.train import put_predictor
-    from irene.cli.screens.tree_output import check_writable
+    from irene.cli.output import check_writable
     from irene.predict.learning.calibration import calibrate
     from irene.predict.learning.join import Joiner
     from irene.predict.machines.finding import find_trained

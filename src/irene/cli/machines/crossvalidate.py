@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     if options.seeds < 1:
         raise UsageError(f"--seeds must be at least 1, got {options.seeds}")
     if options.plot:
-        from irene.cli.screens.tree_output import check_writable
+        from irene.cli.output import check_writable
         from irene.show.picture.picture import check_drawable
 
         check_drawable(Path(options.plot))

@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, compare and print."""
-    from irene.cli.screens.tree_output import check_writable
+    from irene.cli.output import check_writable
 
     if options.out:
         check_writable(options.out)
@@ -100,7 +100,7 @@ def _write(data: str, out: str, measured: Measured, result: Evaluation) -> None:
 
 def _print_tables(result: Evaluation, measured: Measured) -> None:
     from irene.cli.machines.machine_text import level_table, unmatched_lines
-    from irene.cli.screens.cells import plain
+    from irene.show.text import plain
 
     print(plain(f"{result.dataset}, predicted by {result.predictor}") + "\n")
     errors = {row.model: row.errors.to_dict() for row in result.rows}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from irene.cli.screens.cells import plain
+from irene.show.text import plain
 
 __all__ = ["gpu_lines", "kernel_lines"]
 

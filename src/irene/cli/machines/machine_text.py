@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from irene.cli.screens.cells import plain
+from irene.predict.intervals import LEVELS
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from irene.cli.machines.measured import Measured
 
 __all__ = [
-    "LEVELS",
     "domain_lines",
     "error_lines",
     "file_line",
@@ -22,7 +22,6 @@ __all__ = [
     "width_lines",
 ]
 
-LEVELS = ("ml", "module", "model")
 MOST_PATHS = 3
 
 

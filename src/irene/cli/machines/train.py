@@ -71,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, learn, write and say what was learned."""
-    from irene.cli.screens.tree_output import check_writable
+    from irene.cli.output import check_writable
 
     check_writable(options.out)
     from irene.predict import make_method

@@ -125,9 +125,10 @@ def _measure(predictor: Predictor, options: argparse.Namespace) -> tuple[RunSpec
 
 def _print(examined: Examined) -> None:
     from irene.cli.machines.machine_text import level_table
-    from irene.cli.screens.analysis_screen import columns, screen
-    from irene.cli.screens.cells import plain
-    from irene.show.text import human_energy
+    from irene.cli.output import screen
+    from irene.human import human_energy
+    from irene.show.terminal import columns
+    from irene.show.text import plain
 
     console = screen()
     result = examined.evaluation

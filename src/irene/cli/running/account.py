@@ -123,8 +123,8 @@ def add_ledger_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Account for a program or what was recorded, then print or write."""
+    from irene.cli.output import check_ledger_output, put_ledger
     from irene.cli.running import account_program
-    from irene.cli.running.ledger_output import check_ledger_output, put_ledger
 
     if account_program.is_wanted(options):
         return account_program.run(options)

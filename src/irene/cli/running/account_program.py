@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irene.cli.options import whole_number
-from irene.cli.running.ledger_output import check_ledger_output, put_ledger
+from irene.cli.output import check_ledger_output, put_ledger
 from irene.errors import UsageError
 
 if TYPE_CHECKING:

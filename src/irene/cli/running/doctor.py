@@ -212,7 +212,7 @@ def _heading(console: Console, text: str) -> None:
 def _line(console: Console, text: str, style: str = "") -> None:
     from rich.text import Text
 
-    from irene.cli.screens.cells import plain
+    from irene.show.text import plain
 
     # Not wrapped: a command has to stay in one piece to be copied.
     console.print(Text(plain(text), style=style), soft_wrap=True)
@@ -221,7 +221,7 @@ def _line(console: Console, text: str, style: str = "") -> None:
 def _show_meter(console: Console, meter: Mapping[str, Any]) -> None:
     from rich.text import Text
 
-    from irene.cli.screens.cells import plain
+    from irene.show.text import plain
 
     works = meter["works"]
     text = Text("  ")

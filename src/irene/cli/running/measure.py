@@ -18,7 +18,9 @@ from irene.cli.options import (
     checked_run,
     whole_number,
 )
-from irene.cli.screens.cells import empty_table, plain
+from irene.human import human_duration
+from irene.show.terminal import columns
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from irene.measure.alone.node_by_node import Plan, Progress
     from irene.tree import ModelTree
 
-__all__ = ["configure", "human_time", "run"]
+__all__ = ["configure", "run"]
 
 EXAMPLES = """\
 Every distinct node is run alone, in several rounds; nothing else should run meanwhile.
@@ -39,7 +41,6 @@ examples:
   irene measure bert-base-uncased -b 16 -s 256 --data lab.parquet
   irene measure bert-base-uncased --paper --plan
 """
-MINUTE_S, HOUR_S = 60, 3600
 DEVICE = "cpu, cuda, cuda:1, mps, …; auto (default): the fastest there is"
 
 
@@ -104,7 +105,7 @@ def _add_protocol_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure, then print or write; or only say what would be run."""
-    from irene.cli.screens.tree_output import check_output, check_writable, put_tree
+    from irene.cli.output import check_output, check_writable, put_tree
 
     check_output(options)
     if options.data:
@@ -223,7 +224,7 @@ def _measuring(model: str) -> Iterator[Callable[[Progress], None]]:
                 total=step.total,
                 completed=step.done,
                 description=plain(step.node) or model,
-                left=human_time(step.left_s),
+                left=human_duration(step.left_s),
             )
             if step.message and step.message not in said:
                 said.add(step.message)
@@ -246,7 +247,7 @@ class _Lines:
             self._quarter = quarter
             self._print(
                 f"{step.done} of {step.total} distinct nodes, about "
-                f"{human_time(step.left_s)} left"
+                f"{human_duration(step.left_s)} left"
             )
         if step.message and step.message not in self._said:
             self._said.add(step.message)
@@ -258,17 +259,14 @@ class _Lines:
 
 def _plan_table(plan: Plan) -> Table:
     """The distinct nodes, how often each occurs, and about how long each takes."""
-    table = empty_table()
-    table.add_column("node", no_wrap=True, overflow="ellipsis", ratio=3)
-    table.add_column("op", no_wrap=True, overflow="ellipsis", style="dim", ratio=2)
-    table.add_column("inputs", no_wrap=True, overflow="ellipsis", style="dim", ratio=2)
-    table.add_column("times", justify="right", no_wrap=True)
-    table.add_column("about", justify="right", no_wrap=True)
+    ratio = {"node": 3, "op": 2, "inputs": 2}
+    heads = ("<node", "<op", "<inputs", "times", "about")
+    table = columns(*heads, ratio=ratio, dim=("op", "inputs"))
     for node in plan.nodes:
         shapes = " ".join("×".join(map(str, shape)) for shape in node.shapes)
         times = f"×{node.times}" if node.times > 1 else ""
         name = plain(node.path) or "(model)"
-        table.add_row(name, plain(node.op), shapes, times, human_time(node.total_s))
+        table.add_row(name, plain(node.op), shapes, times, human_duration(node.total_s))
     return table
 
 
@@ -279,14 +277,5 @@ def _plan_words(plan: Plan) -> str:
     return (
         f"{len(plan.nodes)} distinct nodes of {times:,} · {protocol.rounds} rounds of "
         f"{protocol.round_s:g} s, up to {protocol.extra_rounds} more where something "
-        f"disturbs · about {human_time(plan.total_s)} in all, guessed from FLOPs"
+        f"disturbs · about {human_duration(plan.total_s)} in all, guessed from FLOPs"
     )
-
-
-def human_time(seconds: float) -> str:
-    """A length of time in words: `40 s`, `12 min`, `3.5 h`."""
-    if seconds < 1.5 * MINUTE_S:
-        return f"{seconds:.0f} s"
-    if seconds < 1.5 * HOUR_S:
-        return f"{seconds / MINUTE_S:.0f} min"
-    return f"{seconds / HOUR_S:.1f} h"

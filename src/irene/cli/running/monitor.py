@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irene.cli.screens.cells import plain
 from irene.errors import IreneError
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -140,21 +140,17 @@ def _files(
 
 def _write_samples(found: Monitored, path: Path) -> None:
     """A row for each sample; seconds since the program began, and every channel."""
-    import csv
-    import io
-
+    from irene.tables import csv_of_rows
     from irene.whole_file import whole_file
 
     recording = found.recording
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = [f"{c.name} {c.quantity}" for c in recording.channels]
-    writer.writerow(["time_s", *names])
+    rows = []
     for time_ns, values in zip(recording.time_ns, recording.values, strict=True):
-        cells = ["" if math.isnan(v) else repr(v) for v in values.tolist()]
-        writer.writerow([f"{(int(time_ns) - found.begin_ns) * 1e-9:.6f}", *cells])
+        cells = [None if math.isnan(v) else v for v in values.tolist()]
+        rows.append([f"{(int(time_ns) - found.begin_ns) * 1e-9:.6f}", *cells])
     with whole_file(path) as file:
-        file.write(text.getvalue().encode())
+        file.write(csv_of_rows(["time_s", *names], rows).encode())
 
 
 # The document -------------------------------------------------------------------
@@ -248,7 +244,7 @@ def _report_lines(found: Monitored) -> list[str]:
 
 
 def _energy(found: Monitored) -> str:
-    from irene.show.text import human_range
+    from irene.human import human_range
 
     energy = found.energy
     if energy is None:

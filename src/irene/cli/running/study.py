@@ -226,8 +226,9 @@ def _study(
 
 
 def _print(study: Study, folder: Path, files: int, performed: int) -> None:
-    from irene.cli.screens.analysis_screen import columns, screen
-    from irene.cli.screens.cells import plain
+    from irene.cli.output import screen
+    from irene.show.terminal import columns
+    from irene.show.text import plain
 
     console = screen()
     console.print(plain(study.title), style="bold")

@@ -18,8 +18,8 @@ import torch
 from torch import nn
 
 from irene.errors import LimitError, UsageError
+from irene.human import human
 from irene.meters.cpu.kernel_files import Roots
-from irene.tree import human
 
 __all__ = [
     "available_bytes",

@@ -24,8 +24,8 @@ from irene.serve.api.parameters import FORM, LEFT_OUT, Form, HardwareQuery, run_
 from irene.serve.computing.pool import Reply
 from irene.serve.filling import Filling, Wanted
 from irene.serve.problems import Problem
-from irene.show.csv_rows import rows_csv
 from irene.spec import RunSpec
+from irene.tables import csv_of_records
 
 __all__ = ["LeaderboardQuery", "leaderboard", "router"]
 
@@ -142,7 +142,7 @@ def _body(wanted: Wanted, known: dict[str, dict[str, Any]], form: str) -> bytes:
         problem = board.left_out[0].problem
         raise UsageError(f"none of the models can run: {problem}")
     if form == "csv":
-        return rows_csv(board.table()).encode()
+        return csv_of_records(board.table()).encode()
     return json.dumps(board.to_dict(), allow_nan=False).encode()
 
 

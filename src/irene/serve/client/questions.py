@@ -28,8 +28,8 @@ from irene.serve.client.documents import (
 )
 from irene.serve.client.records import Standings, Upload
 from irene.serve.client.transport import Reply, Transport
-from irene.show.csv_rows import rows_csv
 from irene.spec import RunSpec
+from irene.tables import csv_of_records
 from irene.tree import ModelTree
 
 __all__ = ["Questions", "query_of", "run_query"]
@@ -327,4 +327,4 @@ def _name(model: str | Upload) -> str:
 
 
 def _table(rows: Sequence[AccuracyRow]) -> bytes:
-    return rows_csv(asdict(row) for row in rows).encode()
+    return csv_of_records(asdict(row) for row in rows).encode()

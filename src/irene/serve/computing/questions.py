@@ -48,9 +48,9 @@ def tree_bytes(tree: ModelTree, arguments: Arguments) -> bytes:
     if arguments.get("fold", True):
         tree = tree.fold()
     if arguments.get("format") == "csv":
-        from irene.show.tree_csv import csv_text
+        from irene.tree.node_table import tree_csv
 
-        return csv_text(tree).encode()
+        return tree_csv(tree).encode()
     return _json(tree.to_dict())
 
 
@@ -66,9 +66,9 @@ def _document(question: analysis.Analysis) -> Callable[[Arguments], bytes]:
         found = question(arguments)
         if arguments.get("format") != "csv":
             return _json(found.document)
-        from irene.show.csv_rows import rows_csv
+        from irene.tables import csv_of_records
 
-        return rows_csv(found.rows).encode()
+        return csv_of_records(found.rows).encode()
 
     return answer
 

@@ -1,1 +1,7 @@
-"""Pages to look at in a browser, which need no network."""
+"""Pages that load nothing.
+
+- `shell`: the shell of all pages and the templates.
+- `tree_page`, `ledger_page`: a tree, a ledger.
+"""
+
+__all__: list[str] = []

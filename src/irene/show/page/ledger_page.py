@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Iterable, Sequence
-from html import escape
-from importlib.resources import files
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from irene.account.ledger.rows import ModuleRow, RestRow, Row
-from irene.show.headline import is_warning
-from irene.show.page.tree_tables import tree_section
-from irene.show.picture.ledger_pictures import pictures
-from irene.show.text import human, human_energy, human_range
+from irene.human import human, human_energy, human_range
+from irene.show.page.shell import page
+from irene.show.page.tree_page import Columns, ShownTree
+from irene.show.picture.answer_pictures import ledger_pictures
 
 if TYPE_CHECKING:
     from irene.account.ledger.ledger import Ledger
+    from irene.account.ledger.rows import ModuleRow, Row
     from irene.tree import ModelTree
 
-__all__ = ["to_html"]
+__all__ = ["ledger_page"]
 
 MOST_OPS = 50
 MOST_ROWS = 2000
-STYLE = """
-.rows { overflow-x: auto; }
-.rows td { white-space: nowrap; }
-"""
+ROW_HEADS = ("energy", "share", "power", "time", "calls", "per step", "resolved")
+
+Section = tuple[str, Columns, Iterable[list[str]]]
+"""A table with its heading: the first column is words, the others are numbers."""
 
 
-def to_html(
+def ledger_page(
     ledger: Ledger, costs: ModelTree | None = None, title: str | None = None
 ) -> str:
     """One self-contained page.
@@ -40,118 +36,73 @@ def to_html(
         title: Heading of the page.
     """
     heading = title or "Where the energy went"
-    style, script = _part("page.css") + STYLE, _part("page.js")
-    page = (
-        f"<!DOCTYPE html>\n{_head(ledger, heading, style, script)}<body>\n"
-        f"<header>\n<h1>{escape(heading)}</h1>\n{_cards(ledger)}{_notes(ledger)}"
-        f"</header>\n<main>\n{_picture_sections(ledger)}{_modules(ledger, costs)}"
-        f"{_tree(ledger, costs)}{_operations(ledger)}{_ops(ledger)}{_rest(ledger)}"
-        f"{_channels(ledger)}"
-        '</main>\n<div id="details" role="status" hidden></div>\n'
-        f"<script>{script}</script>\n</body>\n</html>\n"
-    )
-    # A name from a file may hold half a character, which no file could.
-    return page.encode("utf-8", "replace").decode("utf-8")
-
-
-def _part(name: str) -> str:
-    return files("irene.show.page").joinpath(name).read_text(encoding="utf-8")
-
-
-def _head(ledger: Ledger, heading: str, style: str, script: str) -> str:
-    digest = hashlib.sha256(script.encode("utf-8")).digest()
-    script_source = f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
-    # Pictures carry styles of their own.
-    policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src {script_source}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    summary = human_range(ledger.total)
-    return (
-        '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(heading)}: {summary}</title>\n"
-        f"<style>{style}</style>\n</head>\n"
+    modules = ledger.by_module(costs)[:MOST_ROWS]
+    return page(
+        "ledger.html",
+        f"{heading}: {human_range(ledger.total)}",
+        has_pictures=True,
+        heading=heading,
+        cards=_cards(ledger),
+        notes=ledger.notes,
+        pictures=ledger_pictures(ledger),
+        modules=_modules(modules, costs is not None) if len(modules) > 1 else None,
+        shown=ShownTree(ledger.tree(costs), None, ("ml", "module"), MOST_ROWS),
+        tables=_tables(ledger),
     )
 
 
-def _cards(ledger: Ledger) -> str:
+def _cards(ledger: Ledger) -> list[tuple[str, str]]:
     share = ledger.attributed_j / ledger.measured_j if ledger.measured_j > 0 else 0.0
-    cards = [
-        (
-            human_range(ledger.total),
-            f"{ledger.source} by {ledger.produced_by}",
-            "total",
-        ),
-        (f"{share:.1%}", "charged to ops", ""),
-        (f"{ledger.window_s:.3f} s", "accounted for", ""),
-        (f"{len(ledger.events):,}", "events", ""),
-        (f"{len(ledger.events.steps):,}", "steps", ""),
+    return [
+        (human_range(ledger.total), f"{ledger.source} by {ledger.produced_by}"),
+        (f"{share:.1%}", "charged to ops"),
+        (f"{ledger.window_s:.3f} s", "accounted for"),
+        (f"{len(ledger.events):,}", "events"),
+        (f"{len(ledger.events.steps):,}", "steps"),
     ]
-    items = "".join(
-        f'<li class="{names}"><b>{escape(value)}</b><span>{escape(what)}</span></li>'
-        for value, what, names in cards
-    )
-    return f'<ul class="cards">{items}</ul>\n'
 
 
-def _notes(ledger: Ledger) -> str:
-    items = "".join(
-        f'<li class="{"warning" if is_warning(note) else "note"}">{escape(note)}</li>'
-        for note in ledger.notes
-    )
-    return f'<ul class="notes">{items}</ul>\n' if items else ""
+def _section(title: str, *heads: str, rows: Iterable[list[str]]) -> Section:
+    return title, [(name, "number" if i else "") for i, name in enumerate(heads)], rows
 
 
-def _picture_sections(ledger: Ledger) -> str:
-    return "".join(
-        f"<section>\n{picture.svg()}</section>\n" for picture in pictures(ledger)
-    )
+def _tables(ledger: Ledger) -> list[Section]:
+    """All but the modules."""
+    operations, ops = ledger.operations(MOST_OPS), ledger.by_op()[:MOST_OPS]
+    return [
+        _section(
+            "Operations, layers merged", "operation", *ROW_HEADS,
+            rows=[[row.name, *_cells(row)] for row in operations],
+        ),
+        _section(
+            "Ops", "op", *ROW_HEADS, rows=[[row.name, *_cells(row)] for row in ops]
+        ),
+        _section(
+            "What belongs to no op", "", "energy", "share", "time",
+            rows=[
+                [
+                    row.name,
+                    human_range(row.energy) if row.energy else "–",
+                    f"{row.share:.1%}",
+                    f"{row.time_s:.4g} s",
+                ]
+                for row in ledger.rest()
+            ],
+        ),
+        _channels(ledger),
+    ]  # fmt: skip
 
 
-# Tables -----------------------------------------------------------------------
-
-
-def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(
-        f'<th scope="col"{_number(i)}>{escape(text)}</th>'
-        for i, text in enumerate(heads)
-    )
-    body = "\n".join(
-        "<tr>"
-        + "".join(f"<td{_number(i)}>{escape(cell)}</td>" for i, cell in enumerate(row))
-        + "</tr>"
-        for row in rows
-    )
-    return (
-        f'<section>\n<h2>{escape(title)}</h2>\n<div class="rows"><table>'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>\n</section>\n"
-    )
-
-
-def _number(column: int) -> str:
-    return ' class="number"' if column else ""
-
-
-ROW_HEADS = ("energy", "share", "power", "time", "calls", "per step", "resolved")
-
-
-def _row_cells(row: Row) -> list[str]:
-    steps = row.steps
+def _cells(row: Row) -> list[str]:
+    steps, group = row.steps, row.group_energy
     spread = (
         f"{human_energy(steps.mean_j)} ± {human_energy(steps.std_j)}" if steps else ""
     )
-    whole = (
-        f"{row.group}: {human_energy(row.group_energy.joules)}"
-        if row.group_energy
-        else ""
-    )
-    power = f"{row.power_w:.1f} W" if row.power_w == row.power_w else "–"
+    whole = f"{row.group}: {human_energy(group.joules)}" if group else ""
     return [
         human_range(row.energy) if row.energy else "–",
         f"{row.share:.1%}",
-        power,
+        f"{row.power_w:.1f} W" if row.power_w == row.power_w else "–",
         f"{row.time_s:.4g} s",
         f"{row.count:,}",
         spread,
@@ -159,86 +110,40 @@ def _row_cells(row: Row) -> list[str]:
     ]
 
 
-def _operations(ledger: Ledger) -> str:
-    rows = ledger.operations(MOST_OPS)
-    title = "Operations, layers merged"
-    return _table(title, ("operation", *ROW_HEADS), _named(rows))
+def _modules(rows: list[ModuleRow], has_costs: bool) -> Section:
+    rates = ("J/GFLOP", "J/GB") if has_costs else ()
+    heads = ("module", "of parent", "forward", "backward", *ROW_HEADS, *rates)
+    return _section("Modules", *heads, rows=[_module(row, has_costs) for row in rows])
 
 
-def _ops(ledger: Ledger) -> str:
-    return _table("Ops", ("op", *ROW_HEADS), _named(ledger.by_op()[:MOST_OPS]))
-
-
-def _named(rows: Sequence[Row]) -> Iterable[list[str]]:
-    return ([row.name, *_row_cells(row)] for row in rows)
-
-
-def _modules(ledger: Ledger, costs: ModelTree | None) -> str:
-    rows = ledger.by_module(costs)
-    if len(rows) < 2:
-        return ""
-    heads = ["module", "of parent", "forward", "backward", *ROW_HEADS]
-    if costs is not None:
-        heads += ["J/GFLOP", "J/GB"]
-    return _table("Modules", heads, (_module(row, costs) for row in rows[:MOST_ROWS]))
-
-
-def _module(row: ModuleRow, costs: ModelTree | None) -> list[str]:
-    name = "\u2003" * row.depth + row.row.name.rpartition(".")[2]
+def _module(row: ModuleRow, has_costs: bool) -> list[str]:
     cells = [
-        name,
+        "\u2003" * row.depth + row.row.name.rpartition(".")[2],
         f"{row.parent_share:.1%}",
         human_energy(row.forward_j),
         human_energy(row.backward_j),
-        *_row_cells(row.row),
+        *_cells(row.row),
     ]
-    if costs is not None:
+    if has_costs:
         per_byte = row.j_per_byte
         cells.append("" if row.j_per_gflop is None else f"{row.j_per_gflop:.3g}")
         cells.append("" if per_byte is None else f"{per_byte * 1e9:.3g}")
     return cells
 
 
-def _tree(ledger: Ledger, costs: ModelTree | None) -> str:
-    tree = ledger.tree(costs)
-    for level in ("ml", "module"):
-        shown = tree.at_level(level).fold()
-        if len(shown) <= MOST_ROWS:
-            break
-    return tree_section(shown, "math" if level == "ml" else level)
-
-
-def _rest(ledger: Ledger) -> str:
-    def cells(row: RestRow) -> list[str]:
-        energy = human_range(row.energy) if row.energy else "–"
-        return [row.name, energy, f"{row.share:.1%}", f"{row.time_s:.4g} s"]
-
-    heads = ("", "energy", "share", "time")
-    return _table("What belongs to no op", heads, map(cells, ledger.rest()))
-
-
-def _channels(ledger: Ledger) -> str:
-    heads = (
-        "channel", "device", "measured", "ops", "idle", "other processes",
-        "unattributed", "difference", "no power known",
+def _channels(ledger: Ledger) -> Section:
+    parts = ("measured_j", "attributed_j", "idle_j", "other_j", "unattributed_j")
+    return _section(
+        "Channels: every joule", "channel", "device", "measured", "ops", "idle",
+        "other processes", "unattributed", "difference", "no power known",
+        rows=[
+            [
+                account.name,
+                account.device or "whole machine",
+                *(human_energy(getattr(account, part)) for part in parts),
+                f"{account.difference_j:.1e} J",
+                f"{human(account.unknown_s)} s",
+            ]
+            for account in ledger.accounts
+        ],
     )  # fmt: skip
-    rows = (
-        [
-            account.name,
-            account.device or "whole machine",
-            *(
-                human_energy(joules)
-                for joules in (
-                    account.measured_j,
-                    account.attributed_j,
-                    account.idle_j,
-                    account.other_j,
-                    account.unattributed_j,
-                )
-            ),
-            f"{account.difference_j:.1e} J",
-            f"{human(account.unknown_s)} s",
-        ]
-        for account in ledger.accounts
-    )
-    return _table("Channels: every joule", heads, rows)

@@ -134,7 +134,7 @@
       showDetails(rows[hits[atHit]]);
     }
   });
-  document.querySelector(".icicle").addEventListener("click", (event) => {
+  document.querySelector(".icicle")?.addEventListener("click", (event) => {
     const cell = event.target.closest("[data-row]");
     const row = cell && rows.findIndex((each) => each.id === cell.dataset.row);
     if (!cell || row < 0) return;

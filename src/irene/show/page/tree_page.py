@@ -2,192 +2,346 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from html import escape
-from importlib.resources import files
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from irene import __version__
-from irene.show.headline import (
+from irene.human import human, human_energy, human_range, human_spread
+from irene.show.page.shell import page, percent
+from irene.show.picture.colours import SHARES
+from irene.show.picture.tree_pictures import PlacedBox, placed_boxes
+from irene.show.text import ranged_path, total_words
+from irene.show.view import MEASURES, Line, View, amount_of, main_key, view
+from irene.tree.columns import Shape
+from irene.tree.headline import (
     energy_per_unit,
     energy_source,
-    is_warning,
     model_name,
     run_sizes,
 )
-from irene.show.page.tree_tables import operator_section, tree_section
-from irene.show.picture.icicle import STEPS, icicle
-from irene.show.text import human, human_energy, human_range
-from irene.show.view import MEASURES, main_key
 from irene.tree.model_tree import ModelTree
+from irene.tree.node import Node
 
-__all__ = [
-    "card_items",
-    "icicle_section",
-    "notes_list",
-    "page_part",
-    "provenance_details",
-    "shown_tree",
-    "to_html",
-]
+__all__ = ["Columns", "ShownTree", "TreeRow", "tree_page"]
+
+Columns = Sequence[tuple[str, str]]
+"""Names of columns and classes of their cells."""
 
 MOST_ROWS = 4000
 """A tree with more rows is cut to a higher level, so that a browser stays quick."""
+OPEN_SHARE = 0.02
+"""Modules with this share are open when the page is."""
+MEASURED = {
+    "times_mean": (1e3, "ms"),
+    "times_spread": (100, "%"),
+    "cpu": (1, "%"),
+    "gpu": (1, "%"),
+    "mem": (1, "%"),
+    "gpu_mem": (1, "%"),
+    "gpu_clk": (1, "MHz"),
+    "gpu_mem_clk": (1, "MHz"),
+}
+"""Measured values that are told of a node, how they are scaled, and their units."""
+ROUNDING = 1e-9
+"""Own energy below this part of a node's is what adding up has left."""
 
 
-def to_html(tree: ModelTree, title: str | None = None) -> str:
+def tree_page(tree: ModelTree, title: str | None = None) -> str:
     """One self-contained page.
 
     Args:
         tree: Any tree; shares are of energy, or of FLOPs if it carries none.
         title: Heading of the page; the model's name if None.
     """
-    style, script = page_part("page.css"), page_part("page.js")
-    shown, level = shown_tree(tree)
-    heading = title or model_name(tree)
-    page = (
-        f"<!DOCTYPE html>\n{_head(tree, heading, style, script)}<body>\n"
-        f"<header>\n{_header(tree, heading)}</header>\n<main>\n"
-        f"{icicle_section(shown)}{tree_section(shown, level)}{operator_section(tree)}"
-        '</main>\n<div id="details" role="status" hidden></div>\n'
-        f"<script>{script}</script>\n</body>\n</html>\n"
+    shown = ShownTree(tree, title)
+    return page("tree.html", shown.window_title, heading=shown.heading, shown=shown)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRow:
+    """A row of the table of nodes.
+
+    Attributes:
+        node: The node.
+        depth: Levels below the model.
+        rest: Whether it is what no shown child of the node carries.
+        share: Of the whole, 0 to 1.
+        times: Nodes of the unfolded tree that it stands for.
+        has_children: Whether rows below it follow.
+        amount: Its energy or FLOPs, for people.
+        name: As it is shown, without its count.
+        minor: Interval, FLOPs and bytes, as far as the table has them.
+        facts: What there is to know, one fact per line.
+    """
+
+    node: Node
+    depth: int
+    rest: bool
+    share: float
+    times: int
+    has_children: bool
+    amount: str
+    name: str
+    minor: list[str]
+    facts: str
+
+    @property
+    def path(self) -> str:
+        """Path to search in; a rest has none."""
+        return "" if self.rest else ranged_path(self.node)
+
+    @property
+    def op(self) -> str:
+        """Class or function."""
+        return "" if self.rest else self.node.op
+
+    @property
+    def count(self) -> int:
+        """Equal nodes under one parent."""
+        return 1 if self.rest else self.node.count
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the rows below it show at first."""
+        is_module = self.node.kind in ("model", "module")
+        return self.has_children and is_module and self.share >= OPEN_SHARE
+
+
+class ShownTree:
+    """What pages say of a tree; equal layers are folded, large trees cut.
+
+    Args:
+        tree: Any tree.
+        title: Heading of the page; the model's name if None.
+        levels: Deepest kinds of node to show, the first that is small enough.
+        most_rows: Rows that are small enough; None for `MOST_ROWS`.
+    """
+
+    def __init__(
+        self,
+        tree: ModelTree,
+        title: str | None = None,
+        levels: Sequence[str] = ("math", "ml", "module"),
+        most_rows: int | None = None,
+    ) -> None:
+        self.whole = tree
+        self.heading = title or model_name(tree)
+        for level in levels:
+            shown = tree.at_level(level).fold()
+            if len(shown) <= (most_rows or MOST_ROWS):
+                break
+        self.tree, self.level = shown, level
+        self.is_cut = level != levels[0]
+        self.key = main_key(tree)
+        self.measure = MEASURES[self.key]
+        self.has_energy = tree.energy_of(0) is not None
+
+    # The top of the page ------------------------------------------------------
+
+    @property
+    def window_title(self) -> str:
+        """Heading and total."""
+        return f"{self.heading}: {total_words(self.whole)}"
+
+    @property
+    def run(self) -> str:
+        """What was run, beyond the heading."""
+        name = model_name(self.whole)
+        sizes = run_sizes(self.whole.spec) if self.whole.spec else []
+        return " · ".join([*([] if self.heading == name else [name]), *sizes])
+
+    @property
+    def origin(self) -> str:
+        """Where the energy comes from."""
+        told = energy_source(self.whole) or "costs only: this tree carries no energy"
+        hardware = self.whole.hardware
+        more = f" · {hardware.description}" if hardware and hardware.description else ""
+        return told + more
+
+    @property
+    def cards(self) -> list[tuple[str, str]]:
+        """What the whole costs; its energy first, if it has one."""
+        tree, total, energy = self.whole, self.whole.total(), self.whole.energy_of(0)
+        whole = [(human_range(energy), "energy of one run")] if energy else []
+        rates = [(human_energy(j), f"per {unit}") for unit, j in energy_per_unit(tree)]
+        return [
+            *whole,
+            *rates,
+            (human(total.flops, "FLOP"), "computed"),
+            (human(total.bytes, "B"), "moved"),
+            (human(tree.root.params), "parameters"),
+            (f"{tree.node_count:,}", "nodes"),
+        ]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know."""
+        notes = [*self.whole.notes]
+        if self.whole.unsupported:
+            ops = ", ".join(f"{op} ×{n}" for op, n in self.whole.unsupported.items())
+            notes.append(f"FLOPs not counted (no formula): {ops}")
+        return notes
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """Where everything comes from."""
+        tree = self.whole
+        hardware = tree.hardware.to_dict() if tree.hardware else {}
+        return {
+            "produced by": tree.energy.produced_by if tree.energy else None,
+            **{f"hardware: {name}": value for name, value in hardware.items()},
+            **tree.provenance,
+            "run": tree.spec.digest if tree.spec else None,
+            "page": f"irene {__version__}",
+        }
+
+    # The picture --------------------------------------------------------------
+
+    @cached_property
+    def boxes(self) -> list[PlacedBox]:
+        """Boxes of the nodes that are wide enough."""
+        return placed_boxes(self.tree)
+
+    @property
+    def levels(self) -> int:
+        """Rows of boxes."""
+        return max((box.level for box in self.boxes), default=0) + 1
+
+    @property
+    def legend(self) -> list[str]:
+        """Shares of the colours."""
+        names = [f"under {percent(SHARES[0])}", *(f"from {percent(s)}" for s in SHARES)]
+        return [name.replace(".0%", "%") for name in names]
+
+    # The tables ---------------------------------------------------------------
+
+    @property
+    def columns(self) -> Columns:
+        """Of the table of nodes."""
+        wide = "number wide"
+        more = [("interval", wide), ("FLOPs", wide)] if self.key == "energy" else []
+        first = [("node", ""), ("op", "wide"), (self.measure, "number"), ("share", "")]
+        return [*first, *more, ("bytes", wide)]
+
+    @cached_property
+    def view(self) -> View:
+        """The lines of the table of nodes."""
+        return view(self.tree)
+
+    @property
+    def rows(self) -> list[TreeRow]:
+        """The table of nodes."""
+        lines = self.view.lines
+        depths = [*(line.depth for line in lines[1:]), 0]
+        return [
+            self._row(line, after > line.depth)
+            for line, after in zip(lines, depths, strict=True)
+        ]
+
+    def _row(self, line: Line, has_children: bool) -> TreeRow:
+        node, energy = line.node, line.node.energy
+        times = int(self.tree.multiplicity[node.row])
+        minor = [human(node.bytes * times)]
+        if self.key == "energy":
+            spread = human_spread(energy) if energy else ""
+            minor = [spread, human(node.flops * times), *minor]
+        if line.rest:
+            minor = [""] * len(minor)
+        return TreeRow(
+            node,
+            line.depth,
+            line.rest,
+            self._share(line.weight),
+            times,
+            has_children,
+            amount_of(line.weight, self.key),
+            line.name,
+            minor,
+            "\n".join(_facts(line, times)),
+        )
+
+    def _share(self, value: float) -> float:
+        total = self.whole.total()
+        whole = (total.energy_j if self.key == "energy" else total.flops) or 0.0
+        return value / whole if whole > 0 and value == value else 0.0
+
+    @property
+    def remarks(self) -> str:
+        """What is below the table of nodes."""
+        is_energy = self.key == "energy"
+        remarks = ["×N stands for N equal nodes; numbers are of all of them together."]
+        if is_energy:
+            remarks.append("(own) is what no node below carries.")
+        if self.view.left_out:
+            views = f"{self.view.left_out:,} views"
+            if is_energy:
+                views += f", {percent(self.view.left_out_share)} of the energy"
+            remarks.append(f"Left out, as they compute nothing: {views}.")
+        if self.is_cut:
+            remarks.append(f"The tree is large: it is shown down to {self.level}.")
+        return " ".join(remarks)
+
+    @property
+    def operators(self) -> tuple[Columns, list[list[str | float]]]:
+        """What every operator costs in all."""
+        is_energy, less = self.key == "energy", "number less wide"
+        columns = [("op", ""), ("calls", "number"), (self.measure, "number")]
+        columns += [("share", "share"), *([("FLOPs", less)] if is_energy else [])]
+        rows: list[list[str | float]] = []
+        for op, cost in self.whole.by_operator().items():
+            value = (cost.energy_j or 0.0) if is_energy else cost.flops
+            rows.append(
+                [
+                    op,
+                    f"{cost.calls:,}",
+                    amount_of(value, self.key),
+                    self._share(value),
+                    *([human(cost.flops)] if is_energy else []),
+                    human(cost.bytes),
+                ]
+            )
+        return [*columns, ("bytes", less)], rows
+
+
+def _facts(line: Line, times: int) -> list[str]:
+    """What there is to know about a row."""
+    node = line.node
+    path = ranged_path(node) or node.op
+    if line.rest:
+        return [f"{path}: {human_energy(line.weight)} that no node below carries"]
+    facts = [f"{path} · {node.op}"]
+    if times > 1:
+        facts.append(f"{times:,} equal nodes; one of them:")
+    facts += [*_energy_facts(node), *_measured_facts(node)]
+    facts.append(
+        f"{human(node.flops, 'FLOP')}{' (no formula)' if node.unsupported else ''} · "
+        f"{human(node.bytes_read, 'B')} read · {human(node.bytes_written, 'B')} written"
+        + (f" · {human(node.params)} parameters" if node.params else "")
     )
-    # A name from a file may hold half a character, which no file could.
-    return page.encode("utf-8", "replace").decode("utf-8")
+    shapes = f"{_shapes(node.inputs)} → {_shapes(node.outputs)} {node.dtype}".strip()
+    return [*facts, shapes]
 
 
-def _head(tree: ModelTree, heading: str, style: str, script: str) -> str:
-    total = tree.energy_of(0)
-    summary = human_range(total) if total else human(tree.root.flops, "FLOP")
-    policy = _policy(style, script)
-    return (
-        '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(heading)}: {summary}</title>\n"
-        f"<style>{style}</style>\n</head>\n"
-    )
-
-
-def page_part(name: str) -> str:
-    """The style (`page.css`) or script (`page.js`) of the page."""
-    return files("irene.show.page").joinpath(name).read_text(encoding="utf-8")
-
-
-def _policy(style: str, script: str) -> str:
-    """Only this style and this script; nothing is loaded from anywhere."""
-
-    def source(text: str) -> str:
-        digest = hashlib.sha256(text.encode("utf-8")).digest()
-        return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
-
-    return (
-        f"default-src 'none'; style-src {source(style)}; script-src {source(script)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def shown_tree(tree: ModelTree) -> tuple[ModelTree, str]:
-    """The tree as it is shown, and the deepest kind in it."""
-    for level in ("math", "ml", "module"):
-        shown = tree.at_level(level).fold()
-        if len(shown) <= MOST_ROWS:
-            break
-    return shown, level
-
-
-# The top of the page ----------------------------------------------------------
-
-
-def _header(tree: ModelTree, heading: str) -> str:
-    sizes = run_sizes(tree.spec) if tree.spec else []
-    name = [] if heading == model_name(tree) else [model_name(tree)]
-    where = energy_source(tree) or "costs only: this tree carries no energy"
-    if tree.hardware and tree.hardware.description:
-        where += f" · {tree.hardware.description}"
-    return (
-        f"<h1>{escape(heading)}</h1>\n"
-        f"<p>{escape(' · '.join([*name, *sizes]))}</p>\n"
-        f'<p class="soft">{escape(where)}</p>\n'
-        f'<ul class="cards">{card_items(tree)}</ul>\n'
-        f"{notes_list(tree)}{provenance_details(tree)}"
-    )
-
-
-def card_items(tree: ModelTree) -> str:
-    """What the whole costs, as items of a list."""
-    total, energy = tree.total(), tree.energy_of(0)
-    cards = [
-        (human(total.flops, "FLOP"), "computed"),
-        (human(total.bytes, "B"), "moved"),
-        (human(tree.root.params), "parameters"),
-        (f"{tree.node_count:,}", "nodes"),
-    ]
-    rates = [(human_energy(j), f"per {unit}") for unit, j in energy_per_unit(tree)]
-    items = "".join(
-        f"<li><b>{escape(value)}</b><span>{escape(what)}</span></li>"
-        for value, what in [*rates, *cards]
-    )
+def _energy_facts(node: Node) -> list[str]:
+    energy, own = node.energy, node.own_j
     if energy is None:
-        return items
-    return (
-        f'<li class="total"><b>{escape(human_range(energy))}</b>'
-        f"<span>energy of one run</span></li>{items}"
-    )
+        return []
+    fact = f"{human_range(energy)}, {energy.source}"
+    if own is not None and node.children and abs(own) > ROUNDING * energy.joules:
+        fact += f" · own {human_energy(own)}"
+    return [fact]
 
 
-def notes_list(tree: ModelTree) -> str:
-    """What a reader should know, warnings marked."""
-    notes = [*tree.notes]
-    if tree.unsupported:
-        ops = ", ".join(f"{op} ×{n}" for op, n in tree.unsupported.items())
-        notes.append(f"FLOPs not counted (no formula): {ops}")
-    items = "".join(
-        f'<li class="{"warning" if is_warning(note) else "note"}">{escape(note)}</li>'
-        for note in notes
-    )
-    return f'<ul class="notes">{items}</ul>\n' if items else ""
+def _measured_facts(node: Node) -> list[str]:
+    known = node.features
+    facts = [
+        f"{name.removesuffix('_mean')} {known[name] * scale:.4g} {unit}"
+        for name, (scale, unit) in MEASURED.items()
+        if name in known
+    ]
+    return [" · ".join(facts)] if facts else []
 
 
-def provenance_details(tree: ModelTree) -> str:
-    """Where everything comes from, folded."""
-    hardware = tree.hardware.to_dict() if tree.hardware else {}
-    facts = {
-        "produced by": tree.energy.produced_by if tree.energy else None,
-        **{f"hardware: {name}": value for name, value in hardware.items()},
-        **tree.provenance,
-        "run": tree.spec.digest if tree.spec else None,
-        "page": f"irene {__version__}",
-    }
-    items = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>"
-        for name, value in facts.items()
-        if value
-    )
-    return (
-        "<details><summary>How these numbers came about</summary>"
-        f"<dl>{items}</dl></details>\n"
-    )
-
-
-# The picture ------------------------------------------------------------------
-
-
-def icicle_section(tree: ModelTree) -> str:
-    """The picture with its heading and legend."""
-    measure = MEASURES[main_key(tree)]
-    label = f"Levels of the model from top to bottom, each box as wide as its {measure}"
-    return (
-        f"<section>\n<h2>Where the {measure} {'is' if measure == 'energy' else 'are'}"
-        f"</h2>\n{icicle(tree, label)}\n{_legend(measure)}</section>\n"
-    )
-
-
-def _legend(measure: str) -> str:
-    names = [f"under {STEPS[0]:.1%}", *(f"from {step:.1%}" for step in STEPS)]
-    items = "".join(
-        f'<span><svg viewBox="0 0 10 10"><rect class="c{step}" width="10" height="10"/>'
-        f"</svg> {name.replace('.0%', '%')}</span>"
-        for step, name in enumerate(names)
-    )
-    return f'<p class="legend"><span>share of {measure}:</span>{items}</p>\n'
+def _shapes(shapes: tuple[Shape, ...]) -> str:
+    return ", ".join("×".join(map(str, s)) or "scalar" for s in shapes) or "nothing"

@@ -177,8 +177,11 @@ def _log_ticks(
     top = math.ceil(math.log10(high)) + stride
     every = [m * 10.0**k for k in range(bottom, top + 1, stride) for m in marks]
     if not tight:
-        low = max((t for t in every if t <= low * (1 + SAME)), default=low)
-        high = min((t for t in every if t >= high * (1 - SAME)), default=high)
+        # A tick that cannot be told from a value is its end, yet holds not all of it.
+        low = min(low, max((t for t in every if t <= low * (1 + SAME)), default=low))
+        high = max(
+            high, min((t for t in every if t >= high * (1 - SAME)), default=high)
+        )
     inside = [t for t in every if low * (1 - SAME) <= t <= high * (1 + SAME)]
     return inside, low, high
 

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from irene.show.picture.axis import TICK_SIZE, Axis, AxisSpec, is_drawable, make_axis
-from irene.show.picture.frame import (
-    EDGE,
-    Key,
-    checked,
-    draw_legend,
-    draw_title,
-    role,
-    with_notes,
-)
+from irene.show.picture.axis import Axis, AxisSpec, is_drawable, make_axis
+from irene.show.picture.frame import EDGE, Key, Sheet, checked, role
 from irene.show.picture.lettering import shortened, text_width
 from irene.show.picture.picture import Picture
 from irene.show.picture.shapes import Canvas
@@ -63,39 +55,40 @@ def bar_chart(
     """
     known = [_with_known_ends(bar) for bar in bars if is_drawable(_checked(bar).value)]
     groups = list(dict.fromkeys(bar.group for bar in known))
-    canvas = Canvas()
-    top = draw_title(canvas, title, width)
     keys = [Key(g, role(i), "area") for i, g in enumerate(groups) if g]
-    top = draw_legend(canvas, keys, top, width) + 6
+    sheet = Sheet(title, width, keys)
+    top = sheet.top + 6
     rows = _rows(known, top)
     bottom = (rows[-1] + THICK + BETWEEN) if rows else top + 60
     names_end, axis = _axis(known, x, width)
-    _draw_axis(canvas, axis, top, bottom)
+    sheet.draw_flat_axis(axis, top, bottom)
+    if axis.low <= 0 <= axis.high:
+        zero = axis.place(0)
+        sheet.line([(zero, top), (zero, bottom)], "soft", 1.2, mark=False)
     if not known:
-        middle = (axis.start + axis.end) / 2
-        canvas.text((middle, (top + bottom) / 2), "no data", 14, "soft", "middle")
+        sheet.say_no_data((axis.start + axis.end) / 2, (top + bottom) / 2)
     before: str | None = None
     for bar, y in zip(known, rows, strict=True):
         if bar.name != before:
             words = shortened(bar.name, NAME_SIZE, names_end - EDGE)
             at = (names_end, y + THICK / 2 + 4)
-            canvas.text(at, words, NAME_SIZE, "ink", "end")
-        _draw_bar(canvas, axis, bar, y, role(groups.index(bar.group)), x.unit)
+            sheet.text(at, words, NAME_SIZE, "ink", "end")
+        _draw_bar(sheet, axis, bar, y, role(groups.index(bar.group)), x.unit)
         before = bar.name
     lost = len(bars) - len(known)
-    notes = [f"{lost} of {len(bars)} values not known: not drawn."] if lost else []
+    if lost:
+        sheet.notes.append(f"{lost} of {len(bars)} values not known: not drawn.")
     told = "; ".join(
         f"{' '.join(filter(None, (b.name, b.group)))} {amount(b.value, x.unit)}"
         for b in known[:20]
     )
     table = [(b.name, b.group, b.value, b.low, b.high) for b in known]
     columns = ("name", "group", "value", "low", "high")
-    size = (width, bottom + 56)
-    return with_notes(title, size, canvas.shapes, columns, table, told, notes)
+    return sheet.picture(bottom + 56, columns, table, told)
 
 
 def _checked(bar: Bar) -> Bar:
-    checked([v for v in (bar.value, bar.low, bar.high) if v is not None], bar.name)
+    checked((bar.value, bar.low, bar.high), bar.name)
     return bar
 
 
@@ -126,20 +119,8 @@ def _axis(bars: Sequence[Bar], x: AxisSpec, width: float) -> tuple[float, Axis]:
     right = width - EDGE - longest - 12
     if any(value < 0 for value in values):
         left += longest + 8
-    spec = AxisSpec(x.label, x.unit, False, x.low, x.high, x.ticks)
+    spec = replace(x, log=False)
     return names_end, make_axis(spec, values, left, max(right, left + 60), tight=True)
-
-
-def _draw_axis(canvas: Canvas, axis: Axis, top: float, bottom: float) -> None:
-    for tick, name in zip(axis.ticks, axis.names, strict=True):
-        at = axis.place(tick)
-        canvas.line([(at, top), (at, bottom)], "grid", 1, mark=False)
-        canvas.text((at, bottom + 18), name, TICK_SIZE, "soft", "middle")
-    if axis.low <= 0 <= axis.high:
-        zero = axis.place(0)
-        canvas.line([(zero, top), (zero, bottom)], "soft", 1.2, mark=False)
-    middle = (axis.start + axis.end) / 2
-    canvas.text((middle, bottom + 42), axis.label, 13, "ink", "middle")
 
 
 def _draw_bar(
@@ -154,9 +135,7 @@ def _draw_bar(
     if bar.low is not None and bar.high is not None:
         low, high = axis.place(bar.low), axis.place(bar.high)
         middle = y + THICK / 2 - 1
-        canvas.line([(low, middle), (high, middle)], "ink", 1.5)
-        for x in (low, high):
-            canvas.line([(x, middle - 4), (x, middle + 4)], "ink", 1.5)
+        canvas.whisker((low, middle), (high, middle), "ink")
         tip = min(end, low) if bar.value < 0 else max(end, high)
     side, anchor = (-6, "end") if bar.value < 0 else (6, "start")
     canvas.text((tip + side, y + THICK / 2 + 3.5), told, 12, "ink", anchor)

@@ -7,17 +7,20 @@ from the ground by a contrast of 3 : 1 or more.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Literal, get_args
 
 from irene.errors import UsageError
 
-__all__ = ["SERIES", "STEPS", "Theme", "colours", "style_sheet"]
+__all__ = ["SERIES", "SHARES", "STEPS", "Theme", "colours", "shade", "style_sheet"]
 
 Theme = Literal["auto", "light", "dark"]
 SERIES = 7
 """Number of colours for series; the next series begins again, with other dashes."""
 STEPS = 8
 """Number of steps of the ramp from little to much."""
+SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""Shares at which the next step of the ramp begins."""
 
 _LIGHT = {
     "paper": "#ffffff",
@@ -73,6 +76,11 @@ def colours(theme: Literal["light", "dark"]) -> dict[str, str]:
         found[f"ramp{step}"] = colour
         found[f"on{step}"] = inks[step >= turn]
     return found
+
+
+def shade(share: float) -> int:
+    """Step of the ramp of a share, 0 to 7; one ramp for pictures and tables."""
+    return bisect_right(SHARES, share)
 
 
 def style_sheet(roles: set[str]) -> str:

@@ -1,30 +1,18 @@
-"""The frame of a chart: title, legend, axes, notes, and what could not be drawn."""
+"""What charts are drawn on: paper with title, legend and notes, and axes around it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from irene.errors import UsageError
 from irene.show.picture.axis import TICK_SIZE, Axis, AxisSpec, make_axis
 from irene.show.picture.colours import SERIES
 from irene.show.picture.lettering import Box, shortened, text_width
 from irene.show.picture.picture import Picture, Value
-from irene.show.picture.shapes import DASHES, MARKERS, Canvas, Shape
+from irene.show.picture.shapes import DASHES, MARKERS, Canvas
 
-__all__ = [
-    "EDGE",
-    "Frame",
-    "Key",
-    "checked",
-    "dash",
-    "draw_legend",
-    "draw_title",
-    "make_frame",
-    "marker_kind",
-    "role",
-    "with_notes",
-]
+__all__ = ["EDGE", "Frame", "Key", "Sheet", "checked", "dash", "marker_kind", "role"]
 
 TITLE_SIZE, LEGEND_SIZE, LABEL_SIZE, NOTE_SIZE = 16.0, 13.0, 13.0, 11.5
 EDGE = 18.0
@@ -63,49 +51,184 @@ def marker_kind(index: int) -> str:
     return kinds[index % len(kinds)]
 
 
-def checked(values: Iterable[float], of: str) -> list[float]:
+def checked(values: Iterable[float | None], of: str) -> list[float]:
     """Values as floats; what is not a number is allowed, and not drawn.
 
     Args:
-        values: Any numbers.
+        values: Any numbers; None is left out.
         of: What they are, for the message.
 
     Raises:
         UsageError: One is infinite.
     """
-    found = [float(value) for value in values]
+    found = [float(value) for value in values if value is not None]
     for value in found:
         if value in (float("inf"), float("-inf")):
             raise UsageError(f"cannot draw {of}: it has an infinite value")
     return found
 
 
-@dataclass(slots=True)
-class Frame:
-    """A chart that is being drawn.
+class Sheet(Canvas):
+    """Paper with a title and a legend.
 
     Attributes:
         title: What it shows.
         width: Of the whole picture, px.
-        height: Of the whole picture without its notes, px.
-        x: From left to right.
-        y: From below to above.
-        canvas: What was drawn so far.
-        notes: What a reader should know.
+        top: Where the room below title and legend begins, px.
+        notes: What a reader should know; they are written below.
     """
 
-    title: str
-    width: float
-    height: float
-    x: Axis
-    y: Axis
-    canvas: Canvas
-    notes: list[str] = field(default_factory=list)
+    def __init__(self, title: str, width: float, keys: Sequence[Key] = ()) -> None:
+        super().__init__()
+        self.title = title
+        self.width = width
+        self.notes: list[str] = []
+        self.top = self._draw_title()
+        if keys:
+            self.top = self._draw_legend(keys)
+
+    def _draw_title(self) -> float:
+        """Write the title in as many lines as it needs; where it ends."""
+        y, room = 0.0, self.width - 2 * EDGE
+        lines: list[str] = []
+        for word in self.title.split():
+            longer = f"{lines[-1]} {word}" if lines else ""
+            if lines and text_width(longer, TITLE_SIZE, True) <= room:
+                lines[-1] = longer
+            else:
+                lines.append(shortened(word, TITLE_SIZE, room, True))
+        for line in lines:
+            y += TITLE_SIZE * 1.3
+            self.text((EDGE, y + 7), line, TITLE_SIZE, bold=True)
+        return y + 14 if y else 10.0
+
+    def _draw_legend(self, keys: Sequence[Key]) -> float:
+        """Draw the legend in as many rows as it needs; where it ends."""
+        x, y = EDGE, self.top + 15
+        for key in keys:
+            name = shortened(key.name, LEGEND_SIZE, self.width - 2 * EDGE - 34)
+            needed = 30 + text_width(name, LEGEND_SIZE) + 16
+            if x > EDGE and x + needed > self.width - EDGE + 16:
+                x, y = EDGE, y + 20
+            self._draw_key(key, x, y - 4.5)
+            self.text((x + 30, y), name, LEGEND_SIZE)
+            x += needed
+        return y + 12
+
+    def _draw_key(self, key: Key, x: float, y: float) -> None:
+        if key.form == "line":
+            self.line([(x, y), (x + 24, y)], key.role, 2.5, key.dash, mark=False)
+        elif key.form == "area":
+            self.rectangle((x + 5, y - 7), (14, 14), key.role, mark=False)
+        else:
+            self.marker((x + 14, y), key.form, key.role, mark=False)
+
+    def draw_flat_axis(self, axis: Axis, top: float, bottom: float) -> None:
+        """Lines from top to bottom at the ticks, their names and the label below."""
+        for tick, name in zip(axis.ticks, axis.names, strict=True):
+            at = axis.place(tick)
+            self.line([(at, top), (at, bottom)], "grid", 1, mark=False)
+            self.text((at, bottom + 18), name, TICK_SIZE, "soft", "middle")
+        if axis.label:
+            words = shortened(axis.label, LABEL_SIZE, self.width - 2 * EDGE)
+            middle = (axis.start + axis.end) / 2
+            self.text((middle, bottom + 42), words, LABEL_SIZE, "ink", "middle")
+
+    def say_no_data(self, x: float, y: float, anchor: str = "middle") -> None:
+        """Write in the chart that there is nothing to draw."""
+        self.text((x, y), "no data", 14, "soft", anchor)
+
+    def picture(
+        self,
+        height: float,
+        columns: Sequence[str],
+        rows: Sequence[tuple[Value, ...]],
+        description: str,
+    ) -> Picture:
+        """The finished picture, with its notes below.
+
+        Args:
+            height: Without the notes, px.
+            columns: Names of the columns of the table.
+            rows: What was drawn.
+            description: More about it, for those who cannot see it.
+        """
+        for note in self.notes:
+            text = shortened(note, NOTE_SIZE, self.width - 2 * EDGE)
+            self.text((EDGE, height), text, NOTE_SIZE, "soft")
+            height += NOTE_SIZE * 1.5
+        return Picture(
+            self.title,
+            self.width,
+            height + (4 if self.notes else 0),
+            tuple(self.shapes),
+            tuple(columns),
+            tuple(rows),
+            description,
+            tuple(self.notes),
+        )
+
+
+class Frame(Sheet):
+    """Paper with two axes; the rest is for the chart to draw.
+
+    Args:
+        title: What it shows.
+        x: From left to right.
+        y: From below to above.
+        xs: What the x axis must cover.
+        ys: What the y axis must cover.
+        keys: The legend.
+        size: Of the whole picture without its notes, px.
+        padding: Room beyond the values on both axes, as a part of their span.
+        headroom: Room between legend and chart, px.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        x: AxisSpec,
+        y: AxisSpec,
+        xs: Iterable[float],
+        ys: Iterable[float],
+        keys: Sequence[Key] = (),
+        size: tuple[float, float] = (860, 480),
+        padding: float = 0.0,
+        headroom: float = 0.0,
+    ) -> None:
+        super().__init__(title, size[0], keys)
+        top, below = self.top + 8 + headroom, 58 if x.label else 38
+        bottom = max(size[1] - below, top + 60)
+        self.height = bottom + below
+        self.y = make_axis(y, ys, bottom, top, padding)
+        widest = max((text_width(n, TICK_SIZE) for n in self.y.names), default=0.0)
+        left = EDGE + (22 if self.y.label else 0) + widest + 8
+        right = self.width - EDGE - 10
+        self.x = make_axis(x, xs, left, right, padding, tight=True)
+        self._draw_axes()
+
+    def _draw_axes(self) -> None:
+        x, y = self.x, self.y
+        self.draw_flat_axis(x, y.end, y.start)
+        for tick, name in zip(y.ticks, y.names, strict=True):
+            at = y.place(tick)
+            self.line([(x.start, at), (x.end, at)], "grid", 1, mark=False)
+            self.text((x.start - 7, at + 4), name, TICK_SIZE, "soft", "end")
+        corner = [(x.start, y.end), (x.start, y.start), (x.end, y.start)]
+        self.line(corner, "soft", 1.2, mark=False)
+        if y.label:
+            words = shortened(y.label, LABEL_SIZE, y.start - y.end + 40)
+            beside = (EDGE + 6, (y.start + y.end) / 2)
+            self.text(beside, words, LABEL_SIZE, "ink", "middle", upwards=True)
 
     @property
     def box(self) -> Box:
         """The inside of the frame."""
         return Box(self.x.start, self.y.end, self.x.end, self.y.start)
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """Pixels of a point."""
+        return self.x.place(x), self.y.place(y)
 
     def skip(self, count: int, what: str) -> None:
         """Note values that have no place."""
@@ -118,158 +241,10 @@ class Frame:
             self.notes.append(f"{count} {values} of {what} {are} {why}: not drawn.")
 
     def finish(
-        self,
-        columns: Sequence[str],
-        rows: Sequence[tuple[Value, ...]],
-        description: str,
+        self, columns: Sequence[str], rows: Sequence[tuple[Value, ...]], told: str
     ) -> Picture:
-        """The picture, with its notes below."""
+        """The finished picture."""
         if not rows:
             middle = (self.x.start + self.x.end) / 2
-            at = (middle, (self.y.start + self.y.end) / 2)
-            self.canvas.text(at, "no data", 14, "soft", "middle")
-        return with_notes(
-            self.title,
-            (self.width, self.height),
-            self.canvas.shapes,
-            columns,
-            rows,
-            description,
-            self.notes,
-        )
-
-
-def with_notes(
-    title: str,
-    size: tuple[float, float],
-    shapes: Sequence[Shape],
-    columns: Sequence[str],
-    rows: Sequence[tuple[Value, ...]],
-    description: str,
-    notes: Sequence[str],
-) -> Picture:
-    """A picture with its notes written below."""
-    canvas = Canvas(list(shapes))
-    width, height = size
-    for note in notes:
-        text = shortened(note, NOTE_SIZE, width - 2 * EDGE)
-        canvas.text((EDGE, height), text, NOTE_SIZE, "soft")
-        height += NOTE_SIZE * 1.5
-    return Picture(
-        title,
-        width,
-        height + (4 if notes else 0),
-        tuple(canvas.shapes),
-        tuple(columns),
-        tuple(rows),
-        description,
-        tuple(notes),
-    )
-
-
-def draw_title(canvas: Canvas, title: str, width: float) -> float:
-    """Write the title in as many lines as it needs; the height they took."""
-    y = 0.0
-    for line in _lines(title, TITLE_SIZE, width - 2 * EDGE):
-        y += TITLE_SIZE * 1.3
-        canvas.text((EDGE, y + 7), line, TITLE_SIZE, bold=True)
-    return y + 14 if y else 10.0
-
-
-def _lines(title: str, size: float, room: float) -> list[str]:
-    lines: list[str] = []
-    for word in title.split():
-        if lines and text_width(f"{lines[-1]} {word}", size, True) <= room:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(shortened(word, size, room, True))
-    return lines
-
-
-def draw_legend(canvas: Canvas, keys: Sequence[Key], top: float, width: float) -> float:
-    """Draw the legend in as many rows as it needs; where it ends."""
-    if not keys:
-        return top
-    x, y = EDGE, top + 15
-    for key in keys:
-        name = shortened(key.name, LEGEND_SIZE, width - 2 * EDGE - 34)
-        needed = 30 + text_width(name, LEGEND_SIZE) + 16
-        if x > EDGE and x + needed > width - EDGE + 16:
-            x, y = EDGE, y + 20
-        _draw_key(canvas, key, x, y - 4.5)
-        canvas.text((x + 30, y), name, LEGEND_SIZE)
-        x += needed
-    return y + 12
-
-
-def _draw_key(canvas: Canvas, key: Key, x: float, y: float) -> None:
-    if key.form == "line":
-        canvas.line([(x, y), (x + 24, y)], key.role, 2.5, key.dash, mark=False)
-    elif key.form == "area":
-        canvas.rectangle((x + 5, y - 7), (14, 14), key.role, mark=False)
-    else:
-        canvas.marker((x + 14, y), key.form, key.role, mark=False)
-
-
-def make_frame(
-    title: str,
-    x: AxisSpec,
-    y: AxisSpec,
-    xs: Iterable[float],
-    ys: Iterable[float],
-    keys: Sequence[Key] = (),
-    size: tuple[float, float] = (860, 480),
-    padding: float = 0.0,
-    tight: bool = True,
-    headroom: float = 0.0,
-) -> Frame:
-    """Title, legend and axes; the rest is for the chart to draw.
-
-    Args:
-        title: What it shows.
-        x: From left to right.
-        y: From below to above.
-        xs: What the x axis must cover.
-        ys: What the y axis must cover.
-        keys: The legend.
-        size: Of the whole picture, px.
-        padding: Room beyond the values on both axes, as a part of their span.
-        tight: Whether the x axis ends with the values.
-        headroom: Room between legend and chart, px.
-    """
-    canvas = Canvas()
-    width, height = size
-    top = draw_title(canvas, title, width)
-    top = draw_legend(canvas, keys, top, width) + 8 + headroom
-    bottom = height - (58 if x.label else 38)
-    bottom = max(bottom, top + 60)
-    upright = make_axis(y, ys, bottom, top, padding)
-    widest = max((text_width(n, TICK_SIZE) for n in upright.names), default=0.0)
-    left = EDGE + (22 if upright.label else 0) + widest + 8
-    flat = make_axis(x, xs, left, width - EDGE - 10, padding, tight)
-    frame = Frame(title, width, bottom + (58 if x.label else 38), flat, upright, canvas)
-    _draw_axes(frame)
-    return frame
-
-
-def _draw_axes(frame: Frame) -> None:
-    canvas, x, y = frame.canvas, frame.x, frame.y
-    for tick, name in zip(x.ticks, x.names, strict=True):
-        at = x.place(tick)
-        canvas.line([(at, y.start), (at, y.end)], "grid", 1, mark=False)
-        canvas.text((at, y.start + 18), name, TICK_SIZE, "soft", "middle")
-    for tick, name in zip(y.ticks, y.names, strict=True):
-        at = y.place(tick)
-        canvas.line([(x.start, at), (x.end, at)], "grid", 1, mark=False)
-        canvas.text((x.start - 7, at + 4), name, TICK_SIZE, "soft", "end")
-    corner = [(x.start, y.end), (x.start, y.start), (x.end, y.start)]
-    canvas.line(corner, "soft", 1.2, mark=False)
-    middle = (x.start + x.end) / 2
-    if x.label:
-        room = frame.width - 2 * EDGE
-        words = shortened(x.label, LABEL_SIZE, room)
-        canvas.text((middle, y.start + 42), words, LABEL_SIZE, "ink", "middle")
-    if y.label:
-        words = shortened(y.label, LABEL_SIZE, y.start - y.end + 40)
-        beside = (EDGE + 6, (y.start + y.end) / 2)
-        canvas.text(beside, words, LABEL_SIZE, "ink", "middle", upwards=True)
+            self.say_no_data(middle, (self.y.start + self.y.end) / 2)
+        return self.picture(self.height, columns, rows, told)

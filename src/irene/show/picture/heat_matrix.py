@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from irene.errors import UsageError
 from irene.show.picture.axis import is_drawable
 from irene.show.picture.colours import STEPS
-from irene.show.picture.frame import EDGE, checked, draw_title, with_notes
+from irene.show.picture.frame import EDGE, Sheet, checked
 from irene.show.picture.lettering import shortened, text_width
 from irene.show.picture.picture import Picture
-from irene.show.picture.shapes import Canvas
 from irene.show.picture.units import amount
 
 __all__ = ["heat_matrix"]
@@ -47,35 +46,45 @@ def heat_matrix(
         UsageError: A value is infinite, or a row has more or fewer cells than columns.
     """
     table = _checked(values, len(rows), len(columns), title)
-    canvas = Canvas()
-    top = draw_title(canvas, title, width) + 4
+    sheet = Sheet(title, width)
     widest = max((text_width(n, NAME_SIZE) for n in (*rows, row_label)), default=0.0)
     left = EDGE + min(widest, LONGEST_NAME * width) + 10
     cell = (width - left - EDGE) / max(len(columns), 1)
     cell = min(max(cell, NARROWEST), WIDEST)
-    top = _draw_column_names(canvas, columns, column_label, left, top, cell)
-    canvas.text((EDGE, top - 8), row_label, NAME_SIZE, "soft")
+    top = _draw_column_names(sheet, columns, column_label, left, cell)
+    sheet.text((EDGE, top - 8), row_label, NAME_SIZE, "soft")
     known = [v for row in table for v in row if is_drawable(v)]
     for i, name in enumerate(rows):
         y = top + i * HIGH
         words = shortened(name, NAME_SIZE, left - EDGE - 10)
-        canvas.text((left - 8, y + HIGH / 2 + 4), words, NAME_SIZE, "ink", "end")
+        sheet.text((left - 8, y + HIGH / 2 + 4), words, NAME_SIZE, "ink", "end")
         for j, value in enumerate(table[i]):
-            hint = f"{name}, {columns[j]}: {amount(value, unit)}"
+            told = amount(value, unit)
+            step = _step(value, known)
             at = (left + j * cell, y)
-            _draw_cell(canvas, at, cell, value, _step(value, known), hint, unit)
+            fill = "raised" if step is None else f"ramp{step}"
+            ink = "soft" if step is None else f"on{step}"
+            hint = f"{name}, {columns[j]}: {told}"
+            sheet.rectangle(at, (cell - 2, HIGH - 2), fill, hint=hint)
+            words = shortened(told, CELL_SIZE, cell - 4)
+            middle = (at[0] + cell / 2 - 1, y + HIGH / 2 + 3.5)
+            sheet.text(middle, words, CELL_SIZE, ink, "middle")
     if not known:
-        canvas.text((left, top + len(rows) * HIGH + 18), "no data", 14, "soft")
+        sheet.say_no_data(left, top + len(rows) * HIGH + 18, "start")
+    cells = len(rows) * len(columns)
+    if len(known) < cells:
+        sheet.notes.append(f"{cells - len(known)} of {cells} cells are not known.")
     found = [
         (row, column, value)
         for row, line in zip(rows, table, strict=True)
         for column, value in zip(columns, line, strict=True)
         if is_drawable(value)
     ]
-    size = (max(width, left + cell * len(columns) + EDGE), top + HIGH * len(rows) + 26)
+    sheet.width = max(width, left + cell * len(columns) + EDGE)
     names = (row_label or "row", column_label or "column", "value")
-    told, notes = _told(known, len(rows) * len(columns), unit)
-    return with_notes(title, size, canvas.shapes, names, found, told, notes)
+    ends = [amount(end, unit) for end in (min(known), max(known))] if known else []
+    told = f"From {ends[0]} to {ends[1]}." if ends else ""
+    return sheet.picture(top + HIGH * len(rows) + 26, names, found, told)
 
 
 def _checked(
@@ -89,38 +98,25 @@ def _checked(
     return table
 
 
-def _told(known: Sequence[float], cells: int, unit: str) -> tuple[str, list[str]]:
-    """The description, and what is missing."""
-    lost = cells - len(known)
-    notes = [f"{lost} of {cells} cells are not known."] if lost else []
-    if not known:
-        return "", notes
-    return f"From {amount(min(known), unit)} to {amount(max(known), unit)}.", notes
-
-
 def _draw_column_names(
-    canvas: Canvas,
-    columns: Sequence[str],
-    label: str,
-    left: float,
-    top: float,
-    cell: float,
+    sheet: Sheet, columns: Sequence[str], label: str, left: float, cell: float
 ) -> float:
     """Names above the columns, upright where they are wider; where the cells begin."""
+    top = sheet.top + 4
     if label:
-        canvas.text((left, top + 14), label, NAME_SIZE, "soft")
+        sheet.text((left, top + 14), label, NAME_SIZE, "soft")
         top += 20
     widest = max((text_width(name, NAME_SIZE) for name in columns), default=0.0)
     if widest <= cell - 6:
         for j, name in enumerate(columns):
             at = (left + (j + 0.5) * cell, top + 14)
-            canvas.text(at, name, NAME_SIZE, "ink", "middle")
+            sheet.text(at, name, NAME_SIZE, "ink", "middle")
         return top + 22
     height = min(widest, 160.0)
     for j, name in enumerate(columns):
         at = (left + (j + 0.5) * cell + 4, top + height)
         words = shortened(name, NAME_SIZE, height)
-        canvas.text(at, words, NAME_SIZE, "ink", upwards=True)
+        sheet.text(at, words, NAME_SIZE, "ink", upwards=True)
     return top + height + 8
 
 
@@ -130,20 +126,3 @@ def _step(value: float, known: Sequence[float]) -> int | None:
     low, high = min(known), max(known)
     part = (value - low) / (high - low) if high > low else 0.0
     return min(int(part * STEPS), STEPS - 1) if math.isfinite(part) else 0
-
-
-def _draw_cell(
-    canvas: Canvas,
-    at: tuple[float, float],
-    width: float,
-    value: float,
-    step: int | None,
-    hint: str,
-    unit: str,
-) -> None:
-    fill = "raised" if step is None else f"ramp{step}"
-    ink = "soft" if step is None else f"on{step}"
-    canvas.rectangle(at, (width - 2, HIGH - 2), fill, hint=hint)
-    words = shortened(amount(value, unit), CELL_SIZE, width - 4)
-    middle = (at[0] + width / 2 - 1, at[1] + HIGH / 2 + 3.5)
-    canvas.text(middle, words, CELL_SIZE, ink, "middle")

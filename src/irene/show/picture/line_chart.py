@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from irene.errors import UsageError
 from irene.show.picture.axis import AxisSpec, is_drawable
-from irene.show.picture.frame import Frame, Key, checked, dash, make_frame, role
+from irene.show.picture.frame import Frame, Key, checked, dash, role
 from irene.show.picture.picture import Picture, Value
 from irene.show.picture.shapes import Point
 from irene.show.picture.units import amount
@@ -60,7 +60,7 @@ def line_chart(
     keys = [
         Key(line.name, role(i), dash=dash(i)) for i, line in enumerate(lines)
     ] if len(lines) > 1 else []  # fmt: skip
-    frame = make_frame(title, x, y, xs, ys, keys, size)
+    frame = Frame(title, x, y, xs, ys, keys, size)
     for i, (line, table) in enumerate(zip(lines, tables, strict=True)):
         pieces = _pieces(table, x, y)
         for piece in pieces:
@@ -114,22 +114,20 @@ def _pieces(table: Iterable[Row], x: AxisSpec, y: AxisSpec) -> list[list[Row]]:
 def _draw_band(frame: Frame, piece: Sequence[Row], colour: str) -> None:
     if piece[0][2] is None or len(piece) < 2:
         return
-    x, y = frame.x.place, frame.y.place
-    there = [(x(p[0]), y(p[3])) for p in piece if p[3] is not None]
-    back = [(x(p[0]), y(p[2])) for p in reversed(piece) if p[2] is not None]
-    frame.canvas.area(there + back, colour, 0.22)
+    there = [frame.place(p[0], p[3]) for p in piece if p[3] is not None]
+    back = [frame.place(p[0], p[2]) for p in reversed(piece) if p[2] is not None]
+    frame.area(there + back, colour, 0.22)
 
 
 def _draw_piece(frame: Frame, piece: Sequence[Row], colour: str, dashes: str) -> None:
-    points: list[Point] = [(frame.x.place(p[0]), frame.y.place(p[1])) for p in piece]
+    points = [frame.place(p[0], p[1]) for p in piece]
     if len(points) > 1:
-        frame.canvas.line(points, colour, 2.5, dashes)
+        frame.line(points, colour, 2.5, dashes)
         return
     at, _, low, high = piece[0]
     if low is not None and high is not None:
-        ends = [(frame.x.place(at), frame.y.place(v)) for v in (low, high)]
-        frame.canvas.line(ends, colour, 2.5)
-    frame.canvas.marker(points[0], "circle", colour, 4)
+        frame.line([frame.place(at, v) for v in (low, high)], colour, 2.5)
+    frame.marker(points[0], "circle", colour, 4)
 
 
 def _told(
@@ -177,15 +175,15 @@ def distribution(
     xs += [pair[0] for pairs in more.values() for pair in pairs]
     keys = [Key(name, role(i), dash=dash(i)) for i, name in enumerate(known)]
     keys += [Key(name, "ink", "diamond") for name in more]
-    frame = make_frame(title, x, y, xs, [0, 100], keys, size)
+    frame = Frame(title, x, y, xs, [0, 100], keys, size)
     rows: list[tuple[Value, ...]] = []
     for i, (name, values) in enumerate(known.items()):
         rows += _draw_steps(frame, name, values, i)
         frame.skip(len(given[name]) - len(values), name)
     for name, pairs in more.items():
         for value, part in pairs:
-            at = (frame.x.place(value), frame.y.place(part))
-            frame.canvas.marker(at, "diamond", "ink", 5, f"{name}: {value:g}")
+            at = frame.place(value, part)
+            frame.marker(at, "diamond", "ink", 5, f"{name}: {value:g}")
             rows.append((name, float(value), float(part)))
     told = (
         f"{name}: half of {len(values)} {of} up to "
@@ -202,15 +200,15 @@ def _draw_steps(
     """One curve: straight up at each value; then on to the end of the axis."""
     if not values:
         return []
-    place = frame.x.place
     rows: list[tuple[Value, ...]] = []
-    steps: list[Point] = [(place(values[0]), frame.y.place(0))]
+    steps: list[Point] = [frame.place(values[0], 0)]
     for i, value in enumerate(values):
         percent = 100 * (i + 1) / len(values)
         rows.append((name, value, percent))
-        steps += [(place(value), steps[-1][1]), (place(value), frame.y.place(percent))]
+        x, y = frame.place(value, percent)
+        steps += [(x, steps[-1][1]), (x, y)]
     steps.append((frame.x.end, steps[-1][1]))
-    frame.canvas.line(_without_repeats(steps), role(index), 2.5, dash(index))
+    frame.line(_without_repeats(steps), role(index), 2.5, dash(index))
     return rows
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from irene.errors import UsageError
+from irene.errors import MissingExtraError, UsageError
 from irene.show.picture.colours import Theme, colours, style_sheet
 from irene.show.picture.shapes import Shape, clean, pixels
+from irene.tables import csv_of_rows
 from irene.whole_file import whole_file
 
 __all__ = ["FONTS", "SUFFIXES", "Picture", "Value", "check_drawable", "in_a_column"]
@@ -21,6 +21,7 @@ FONTS = (
     "Roboto, Ubuntu, Cantarell, sans-serif"
 )
 SUFFIXES = (".svg", ".png", ".html")
+LARGEST_SCALE = 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +84,19 @@ class Picture:
 
     def csv(self) -> str:
         """The table that was drawn, as CSV; numbers in full."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows([_cell(value) for value in row] for row in self.rows)
-        return text.getvalue()
+        return csv_of_rows(self.columns, self.rows)
 
     def html(self) -> str:
         """The picture and its table as one page that loads nothing."""
-        head = "".join(f"<th>{clean(name)}</th>" for name in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{clean(_cell(v))}</td>" for v in row) + "</tr>\n"
-            for row in self.rows
-        )
-        notes = "".join(f"<p>{clean(note)}</p>\n" for note in self.notes)
-        return (
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{clean(self.title)}</title>\n<style>{_PAGE}</style>\n</head>\n"
-            f"<body>\n{self.svg()}{notes}<details><summary>The numbers</summary>\n"
-            f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n"
-            "</table>\n</details>\n</body>\n</html>\n"
+        from irene.show.page.shell import page
+
+        return page(
+            "picture.html",
+            self.title,
+            styles=("picture.css",),
+            script="",
+            has_pictures=True,
+            picture=self,
         )
 
     def png(self, scale: float = 2.0, theme: Theme = "light") -> bytes:
@@ -117,9 +110,17 @@ class Picture:
             MissingExtraError: The renderer is not installed.
             UsageError: This machine has no font.
         """
-        from irene.show.picture.png import rendered
-
-        return rendered(self.svg("light" if theme == "auto" else theme), scale)
+        if not 0 < scale <= LARGEST_SCALE:
+            raise UsageError(
+                f"cannot draw a PNG at a scale of {scale}; above 0, up to 16"
+            )
+        if not _has_font():
+            raise UsageError(
+                "no font was found on this machine, and a PNG would have no words in "
+                "it: install one (such as fonts-dejavu-core), or save the picture as "
+                ".svg"
+            )
+        return _resvg(self.svg("light" if theme == "auto" else theme), scale)
 
     def save(self, path: Path | str) -> tuple[Path, Path]:
         """Write the picture, and its table as CSV beside it.
@@ -169,23 +170,25 @@ def _suffix(path: Path) -> str:
     return suffix
 
 
-_PAGE = (
-    ":root{color-scheme:light dark}body{margin:1.5rem auto;padding:0 1rem;"
-    "max-width:70rem;font:15px/1.45 system-ui,sans-serif;background:#fff;color:#222}"
-    "@media screen and (prefers-color-scheme:dark)"
-    "{body{background:#171615;color:#eceae6}}"
-    "table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
-    "th,td{padding:.15rem .8rem .15rem 0;text-align:left}"
-)
+@cache
+def _has_font() -> bool:
+    """Whether a letter leaves a trace."""
+    page = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20" '
+        f'font-family="{FONTS}"><text x="2" y="16">{{}}</text></svg>'
+    )
+    return _resvg(page.format("M"), 1.0) != _resvg(page.format(""), 1.0)
 
 
-def _cell(value: Value) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        # What no UTF-8 file could hold becomes a question mark.
-        return value.encode("utf-8", "replace").decode("utf-8")
-    return repr(float(value)) if isinstance(value, float) else str(value)
+def _resvg(svg: str, scale: float) -> bytes:
+    try:
+        import resvg_py
+    except ImportError as error:
+        raise MissingExtraError(
+            "a PNG needs resvg: pip install 'irene-energy[pictures]' (an .svg needs "
+            "nothing)"
+        ) from error
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=scale))
 
 
 def in_a_column(title: str, pictures: Sequence[Picture]) -> Picture:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Literal
 
 from irene.show.picture.axis import AxisSpec, is_drawable
-from irene.show.picture.frame import Frame, Key, checked, make_frame, marker_kind, role
+from irene.show.picture.frame import Frame, Key, checked, marker_kind, role
 from irene.show.picture.lettering import Box, Places, text_width
 from irene.show.picture.picture import Picture
 from irene.show.picture.units import amount
@@ -92,7 +92,7 @@ def scatter(
     best = pareto_front(known, front) if front else []
     if front:
         keys.append(Key("Pareto front: nothing is better in both", "soft", dash="6 4"))
-    frame = make_frame(title, x, y, xs, ys, keys, size, padding=0.06)
+    frame = Frame(title, x, y, xs, ys, keys, size, padding=0.06)
     places = Places(frame.box)
     if front:
         places.taken += _draw_front(frame, best, front)
@@ -100,10 +100,10 @@ def scatter(
         _draw_intervals(frame, dot)
     for dot in known:
         index = groups.index(dot.group)
-        at = (frame.x.place(dot.x), frame.y.place(dot.y))
+        at = frame.place(dot.x, dot.y)
         told = f"{amount(dot.x, x.unit)}, {amount(dot.y, y.unit)}"
         hint = f"{dot.name or dot.group}: {told}".lstrip(": ")
-        frame.canvas.marker(at, marker_kind(index), role(index), RADIUS, hint)
+        frame.marker(at, marker_kind(index), role(index), RADIUS, hint)
     _draw_names(frame, known, places)
     frame.skip(len(dots) - len(known), title)
     told = f"{len(known)} points: {y.label} against {x.label}."
@@ -130,8 +130,8 @@ def _rows(
 
 def _has_place(dot: Dot, x: AxisSpec, y: AxisSpec) -> bool:
     of = dot.name or dot.group or "a point"
-    xs = checked((v for v in (dot.x, dot.x_low, dot.x_high) if v is not None), of)
-    ys = checked((v for v in (dot.y, dot.y_low, dot.y_high) if v is not None), of)
+    xs = checked((dot.x, dot.x_low, dot.x_high), of)
+    ys = checked((dot.y, dot.y_low, dot.y_high), of)
     return all(is_drawable(v, x.log) for v in xs) and all(
         is_drawable(v, y.log) for v in ys
     )
@@ -145,7 +145,7 @@ def _draw_front(
     Returns:
         The ground that the steps take.
     """
-    places = [(frame.x.place(d.x), frame.y.place(d.y)) for d in best]
+    places = [frame.place(d.x, d.y) for d in best]
     if not places:
         return []
     level_first = better[0] == "less"
@@ -158,7 +158,7 @@ def _draw_front(
         steps = [(steps[0][0], worst_y), *steps, (frame.x.end, steps[-1][1])]
     else:
         steps = [(frame.x.start, steps[0][1]), *steps, (steps[-1][0], worst_y)]
-    frame.canvas.line(steps, "soft", 1.8, "6 4")
+    frame.line(steps, "soft", 1.8, "6 4")
     return [
         Box(min(a, c) - 1, min(b, d) - 1, max(a, c) + 1, max(b, d) + 1)
         for (a, b), (c, d) in pairwise(steps)
@@ -166,22 +166,17 @@ def _draw_front(
 
 
 def _draw_intervals(frame: Frame, dot: Dot) -> None:
-    x, y = frame.x.place(dot.x), frame.y.place(dot.y)
     if dot.x_low is not None and dot.x_high is not None:
-        low, high = frame.x.place(dot.x_low), frame.x.place(dot.x_high)
-        frame.canvas.line([(low, y), (high, y)], "soft", 1.5)
-        for end in (low, high):
-            frame.canvas.line([(end, y - 4), (end, y + 4)], "soft", 1.5)
+        ends = frame.place(dot.x_low, dot.y), frame.place(dot.x_high, dot.y)
+        frame.whisker(*ends, "soft", upright=False)
     if dot.y_low is not None and dot.y_high is not None:
-        low, high = frame.y.place(dot.y_low), frame.y.place(dot.y_high)
-        frame.canvas.line([(x, low), (x, high)], "soft", 1.5)
-        for end in (low, high):
-            frame.canvas.line([(x - 4, end), (x + 4, end)], "soft", 1.5)
+        ends = frame.place(dot.x, dot.y_low), frame.place(dot.x, dot.y_high)
+        frame.whisker(*ends, "soft", upright=True)
 
 
 def _draw_names(frame: Frame, dots: Sequence[Dot], places: Places) -> None:
     for dot in dots:
-        x, y = frame.x.place(dot.x), frame.y.place(dot.y)
+        x, y = frame.place(dot.x, dot.y)
         places.taken.append(Box(x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS))
         if dot.x_low is not None and dot.x_high is not None:
             low, high = frame.x.place(dot.x_low), frame.x.place(dot.x_high)
@@ -190,7 +185,7 @@ def _draw_names(frame: Frame, dots: Sequence[Dot], places: Places) -> None:
     for dot in dots:
         if not dot.name:
             continue
-        at = (frame.x.place(dot.x), frame.y.place(dot.y))
+        at = frame.place(dot.x, dot.y)
         found = places.find(at, dot.name, NAME_SIZE)
         if found is None:
             homeless += 1
@@ -198,8 +193,8 @@ def _draw_names(frame: Frame, dots: Sequence[Dot], places: Places) -> None:
         (x, y), far = found
         if far:
             near = min(max(at[0], x - 2), x + text_width(dot.name, NAME_SIZE) + 2)
-            frame.canvas.line([at, (near, y - 4)], "soft", 0.8, mark=False)
-        frame.canvas.text((x, y), dot.name, NAME_SIZE)
+            frame.line([at, (near, y - 4)], "soft", 0.8, mark=False)
+        frame.text((x, y), dot.name, NAME_SIZE)
     if homeless:
         names = "name has" if homeless == 1 else "names have"
         frame.notes.append(f"{homeless} {names} no room here; the table has them.")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from irene.errors import UsageError
 from irene.show.picture.axis import HUGE, AxisSpec
-from irene.show.picture.frame import Frame, Key, checked, make_frame, role
+from irene.show.picture.frame import Frame, Key, checked, role
 from irene.show.picture.lettering import shortened
 from irene.show.picture.picture import Picture
 from irene.show.picture.units import amount
@@ -69,9 +69,9 @@ def timeline(
     rows_of_spans = _span_rows(spans)
     known_tops = tops[np.isfinite(tops)].tolist()
     keys = [Key(name, role(i), "area") for i, name in enumerate(layers)]
-    spec = AxisSpec(y.label, y.unit, False, 0.0, y.high, y.ticks)
+    spec = replace(y, log=False, low=0.0)
     ends = [v for span in spans for v in (span.begin_s, span.end_s)]
-    frame = make_frame(
+    frame = Frame(
         title,
         AxisSpec("time", "s"),
         spec,
@@ -135,8 +135,8 @@ def _draw_layer(
     for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         above = _outline(frame, times, top, begin, end)
         below = _outline(frame, times, ground, begin, end)
-        frame.canvas.area([*above, *reversed(below)], colour, 0.75, name)
-        frame.canvas.line(above, colour, 1.3)
+        frame.area([*above, *reversed(below)], colour, 0.75, name)
+        frame.line(above, colour, 1.3)
 
 
 def _outline(
@@ -144,27 +144,21 @@ def _outline(
 ) -> list[tuple[float, float]]:
     points = []
     for i in range(begin, end):
-        y = frame.y.place(float(values[i]))
-        points += [(frame.x.place(float(times[j])), y) for j in (i, i + 1)]
+        moments = (float(times[i]), float(times[i + 1]))
+        points += [frame.place(time, float(values[i])) for time in moments]
     return points
 
 
 def _span_rows(spans: Sequence[Span]) -> list[int]:
     """Row of every span above the chart, so that none covers another."""
     ends: list[float] = []
-    rows = []
-    for span in sorted(spans, key=lambda s: s.begin_s):
-        free = [i for i, end in enumerate(ends) if end <= span.begin_s]
-        row = free[0] if free else len(ends)
-        if row == len(ends):
-            ends.append(span.end_s)
-        ends[row] = span.end_s
-        rows.append(min(row, MOST_SPAN_ROWS - 1))
-    order = sorted(range(len(spans)), key=lambda i: spans[i].begin_s)
-    found = [0] * len(spans)
-    for place, row in zip(order, rows, strict=True):
-        found[place] = row
-    return found
+    rows = [0] * len(spans)
+    for i in sorted(range(len(spans)), key=lambda i: spans[i].begin_s):
+        free = (row for row, end in enumerate(ends) if end <= spans[i].begin_s)
+        row = next(free, len(ends))
+        ends[row : row + 1] = [spans[i].end_s]
+        rows[i] = min(row, MOST_SPAN_ROWS - 1)
+    return rows
 
 
 def _draw_spans(frame: Frame, spans: Sequence[Span], rows: Sequence[int]) -> None:
@@ -172,15 +166,15 @@ def _draw_spans(frame: Frame, spans: Sequence[Span], rows: Sequence[int]) -> Non
         left, right = frame.x.place(span.begin_s), frame.x.place(span.end_s)
         y = frame.y.end - SPAN_ROW * (row + 1)
         for x in (left, right):
-            frame.canvas.line(
+            frame.line(
                 [(x, frame.y.end), (x, frame.y.start)], "soft", 0.8, "2 3", False
             )
         size = (max(right - left, 1.0), SPAN_ROW - 4)
         hint = f"{span.name}: {amount(span.end_s - span.begin_s, 's')}"
-        frame.canvas.rectangle((left, y), size, "raised", "soft", hint, corner=2,
+        frame.rectangle((left, y), size, "raised", "soft", hint, corner=2,
                                mark=False)  # fmt: skip
         words = shortened(span.name, 11, right - left - 6)
-        frame.canvas.text((left + 3, y + SPAN_ROW - 8), words, 11)
+        frame.text((left + 3, y + SPAN_ROW - 8), words, 11)
 
 
 def _rows(

@@ -3,19 +3,9 @@
 - `contents`: `Report` and `make_report`, what is on the page; what could not be is
   named with the reason.
 - `page`: `report_html`, the page itself.
-- `summary`, `answers`, `method`: its sections. `charts`: its pictures.
-- `markup`: tables, figures and sections as HTML.
 """
 
-from irene.show.report.charts import size_chart, trade_off_chart
 from irene.show.report.contents import PARTS, Report, make_report
 from irene.show.report.page import report_html
 
-__all__ = [
-    "PARTS",
-    "Report",
-    "make_report",
-    "report_html",
-    "size_chart",
-    "trade_off_chart",
-]
+__all__ = ["PARTS", "Report", "make_report", "report_html"]

@@ -14,8 +14,8 @@ from irene.analyse.parts import NO_ENERGY
 from irene.analyse.subject import Progress, Subject
 from irene.analyse.suggest import Advice, suggestions
 from irene.errors import UsageError
-from irene.show.headline import energy_per_unit
 from irene.tree import ModelTree
+from irene.tree.headline import energy_per_unit
 
 if TYPE_CHECKING:
     from irene.predict.machines.predictor import Predictor

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import math
+from collections.abc import Sequence
 from datetime import date
-from html import escape
-from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from irene import __version__
-from irene.show.headline import model_name
-from irene.show.page.tree_page import icicle_section, page_part, shown_tree
-from irene.show.page.tree_tables import operator_section, tree_section
-from irene.show.report.answers import (
-    bottleneck_section,
-    size_section,
-    suggestion_section,
-    trade_off_section,
-)
+from irene.analyse.bottlenecks import Bottleneck, Bottlenecks
+from irene.analyse.costs import Line
+from irene.analyse.grid import WhatIf
+from irene.analyse.pareto import Candidate, TradeOff
+from irene.analyse.suggest import Suggestion
+from irene.human import human_energy
+from irene.predict.intervals import LEVELS
+from irene.show.page.shell import page
+from irene.show.page.tree_page import ShownTree
+from irene.show.picture.answer_pictures import SIZES, size_chart, trade_off_chart
 from irene.show.report.contents import Report
-from irene.show.report.method import left_out_section, method_section
-from irene.show.report.summary import header
-from irene.show.text import human, human_range
+from irene.tree.headline import energy_per_unit, model_name
+
+if TYPE_CHECKING:
+    from irene.predict.machines.predictor import Predictor
 
 __all__ = ["report_html"]
 
@@ -35,6 +36,31 @@ TITLES = {
     "method": "Method",
     "left-out": "Not here",
 }
+EFFORTS = {
+    "setting": ("By a setting", "by a setting"),
+    "retraining": ("With training", ""),
+    "another model": ("With another model", "with another model"),
+}
+"""Heading of suggestions, and how the best of them is named at the top, if it is."""
+LEVEL_NAMES = dict(zip(LEVELS, ("primitives", "modules", "whole models"), strict=True))
+HELD_OUT = {
+    "model": "each model",
+    "family": "each family of models",
+    "small": "the small runs",
+    "large": "the large runs",
+}
+LEARNED_RANGES = {
+    "tokens": "tokens per run",
+    "lengths": "tokens per sequence",
+    "widths": "width of weights",
+}
+MOST_NAMED = 3
+
+Units = tuple[tuple[float, str], ...]
+KWH: Units = ((1e6, "GWh"), (1e3, "MWh"), (1.0, "kWh"), (1e-3, "Wh"), (1e-6, "mWh"))
+KG: Units = ((1e3, "t"), (1.0, "kg"), (1e-3, "g"), (1e-6, "mg"), (1e-9, "µg"))
+PLAIN: Units = ((1.0, ""),)
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def report_html(report: Report, title: str | None = None) -> str:
@@ -44,75 +70,237 @@ def report_html(report: Report, title: str | None = None) -> str:
         report: All that is known.
         title: Heading of the page; the model's name if None.
     """
-    heading = title or model_name(report.tree)
-    style = page_part("page.css") + _own_style()
-    script = page_part("page.js")
-    parts = _sections(report)
-    page = (
-        f"<!DOCTYPE html>\n{_head(report, heading, style, script)}<body>\n"
-        f"<header>\n{header(report, heading)}</header>\n{_contents(parts)}"
-        f"<main>\n{''.join(parts.values())}</main>\n{_footer()}"
-        '<div id="details" role="status" hidden></div>\n'
-        f"<script>{script}</script>\n</body>\n</html>\n"
-    )
-    # A name from a file may hold half a character, which no file could.
-    return page.encode("utf-8", "replace").decode("utf-8")
-
-
-def _own_style() -> str:
-    file = files("irene.show.report").joinpath("report.css")
-    return file.read_text(encoding="utf-8")
-
-
-def _head(report: Report, heading: str, style: str, script: str) -> str:
-    total = report.tree.energy_of(0)
-    told = human_range(total) if total else human(report.tree.root.flops, "FLOP")
-    digest = hashlib.sha256(script.encode("utf-8")).digest()
-    only = f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
-    # Pictures carry styles of their own.
-    policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src {only}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    return (
-        '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(heading)}: {told}</title>\n"
-        f"<style>{style}</style>\n</head>\n"
+    shown = ShownTree(report.tree, title)
+    there = {
+        "bottlenecks": report.bottlenecks is not None,
+        "sizes": bool(report.sizes),
+        "trade-off": report.trade_off is not None,
+        "suggestions": report.advice is not None,
+        "left-out": bool(report.left_out),
+    }
+    return page(
+        "report.html",
+        shown.window_title,
+        styles=("page.css", "report.css"),
+        has_pictures=True,
+        shown=shown,
+        report=report,
+        parts_there={n: told for n, told in TITLES.items() if there.get(n, True)},
+        energy=report.tree.energy_of(0),
+        query=_query(report),
+        costs=[[f"per {line.name}", *_cells(line)] for line in _lines(report)],
+        million=next((_cells(ln) for ln in _lines(report) if ln.queries == 1e6), None),
+        largest=_largest(report),
+        best_advice=_best_advice(report),
+        bottlenecks=report.bottlenecks and _bottlenecks(report.bottlenecks),
+        size_figures=[(size_chart(sizes), _sizes(sizes)) for sizes in report.sizes],
+        trade_off=report.trade_off and _trade_off(report, report.trade_off),
+        advice=_advice(report),
+        learned=report.predictor and _learned(report.predictor),
+        made=f"Made by irene {__version__} on {date.today().isoformat()}.",
     )
 
 
-def _sections(report: Report) -> dict[str, str]:
-    """The parts that there are, by their anchors."""
-    shown, level = shown_tree(report.tree)
-    parts = {"icicle": _anchored("icicle", icicle_section(shown))}
-    if report.bottlenecks is not None:
-        parts["bottlenecks"] = bottleneck_section(report.bottlenecks)
-    nodes = _anchored("nodes", tree_section(shown, level))
-    parts["nodes"] = nodes + operator_section(report.tree)
-    if report.sizes:
-        parts["sizes"] = size_section(report)
-    if report.trade_off is not None:
-        parts["trade-off"] = trade_off_section(report, report.trade_off)
-    if report.advice is not None:
-        parts["suggestions"] = suggestion_section(report, report.advice)
-    parts["method"] = method_section(report)
-    if report.left_out:
-        parts["left-out"] = left_out_section(report.left_out)
-    return parts
+# The top ----------------------------------------------------------------------
 
 
-def _anchored(name: str, text: str) -> str:
-    """A section of the page of a tree with a place to link to."""
-    return text.replace("<section>", f'<section id="{name}">', 1)
+def _query(report: Report) -> str:
+    """What a query is in this run."""
+    spec = report.tree.spec
+    if spec is not None and spec.phase == "decode":
+        return "new token"
+    if spec is not None and spec.phase == "train":
+        return "training sequence"
+    units = [unit for unit, _ in energy_per_unit(report.tree)]
+    return units[0] if units else "run"
 
 
-def _contents(parts: dict[str, str]) -> str:
-    links = "".join(f'<li><a href="#{name}">{TITLES[name]}</a></li>' for name in parts)
-    return f'<nav aria-label="Parts of this report"><ul>{links}</ul></nav>\n'
+def _lines(report: Report) -> Sequence[Line]:
+    return report.costing.lines if report.costing else ()
 
 
-def _footer() -> str:
-    made = f"Made by irene {__version__} on {date.today().isoformat()}."
-    return f'<footer class="soft"><p>{made}</p></footer>\n'
+def _cells(line: Line) -> list[str]:
+    """Energy, CO₂e, and money if there is a price."""
+    cells = [
+        _span(line.kwh, line.kwh_low, line.kwh_high, KWH),
+        _span(line.kg_co2e, line.kg_co2e_low, line.kg_co2e_high, KG),
+    ]
+    if line.money is not None:
+        assert line.money_low is not None
+        assert line.money_high is not None
+        cells.append(_span(line.money, line.money_low, line.money_high, PLAIN))
+    return cells
+
+
+def _span(value: float, low: float, high: float, units: Units) -> str:
+    """A value with its interval, in the unit that suits it."""
+    size, unit = next((u for u in units if value >= u[0]), units[-1])
+    best, least, most = (_number(each / size) for each in (value, low, high))
+    return f"{best} {unit} ({least} – {most})".replace("  ", " ")
+
+
+def _number(value: float) -> str:
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    digits, _, power = f"{value:.3g}".partition("e-")
+    return f"{digits}·10⁻{power.lstrip('0').translate(RAISED)}" if power else digits
+
+
+def _largest(report: Report) -> str:
+    """The largest parts by what they are for."""
+    if report.bottlenecks is None:
+        return ""
+    rows = report.bottlenecks.top(0.95, "role")[:MOST_NAMED]
+    return ", ".join(f"{row.name} {row.share:.0%}" for row in rows)
+
+
+def _best_advice(report: Report) -> list[tuple[str, Suggestion]]:
+    """The largest sure saving of an effort, and how that effort is named."""
+    found = []
+    for effort, (_, what) in EFFORTS.items():
+        sure = [
+            each
+            for each in (report.advice.suggestions if report.advice else ())
+            if each.is_real and each.effort == effort and what
+        ]
+        if sure:
+            found.append((what, max(sure, key=lambda each: each.saving_j)))
+    return found
+
+
+# The answers ------------------------------------------------------------------
+
+
+def _bottlenecks(found: Bottlenecks) -> dict[str, Any]:
+    """The modules that have 90 % of the energy, and what all is for."""
+    top = found.top(0.9)
+    return {
+        "modules": [_bottleneck(row) for row in top],
+        "share": sum(row.share for row in top),
+        "rest": len(found.views["module"]) - len(top),
+        "roles": [_bottleneck(row) for row in found.views["role"]],
+        "wasted": found.wasted_j / found.energy.joules if found.energy.joules else 0.0,
+        "best": found.best,
+    }
+
+
+def _bottleneck(row: Bottleneck) -> list[str | float]:
+    return [
+        row.name,
+        human_energy(row.energy_j),
+        row.share,
+        f"{row.together:.0%}",
+        f"{row.wasted_j / row.energy_j:.0%}" if row.energy_j else "",
+        row.bound,
+    ]
+
+
+def _sizes(found: WhatIf) -> str:
+    """What a curve shows, and where it is uncertain."""
+    axis = next(iter(found.choices))
+    outside = sum(bool(row.notes) for row in found.rows)
+    told = f"Energy per sequence over {SIZES[axis]}; the band is the interval."
+    if outside:
+        some = "All" if outside == len(found.rows) else f"{outside}"
+        told += (
+            f" {some} of the {len(found.rows)} sizes go beyond what the machine "
+            "was measured on: there the band is wider."
+        )
+    skipped = [row for row in found.rows if row.problem]
+    if skipped:
+        values = ", ".join(f"{row.settings[axis]:,}" for row in skipped)
+        told += f" Not possible with this model: {values}."
+    return told
+
+
+def _trade_off(report: Report, found: TradeOff) -> dict[str, Any]:
+    """Published accuracies against energy, with this model in it if it is."""
+    name = model_name(report.tree)
+    title = "SST-2 accuracy against energy per sequence"
+    return {
+        "picture": trade_off_chart(found, name, title),
+        "standing": _standing(report, found),
+        "rows": [
+            [
+                each.model,
+                f"{each.accuracy:g} %",
+                human_energy(each.energy.joules),
+                _place(each),
+                each.split,
+                each.source,
+            ]
+            for each in found.candidates
+        ],
+    }
+
+
+def _place(each: Candidate) -> str:
+    if each.on_front:
+        return "on the front"
+    return f"{'perhaps ' if each.maybe else ''}beaten by {each.beaten_by}"
+
+
+def _standing(report: Report, found: TradeOff) -> str:
+    """Where the model of the report stands among the others."""
+    name = model_name(report.tree)
+    here = next((each for each in found.candidates if each.model == name), None)
+    if here is None:
+        each_j = dict(energy_per_unit(report.tree)).get("sequence")
+        cheaper = [c for c in found.candidates if each_j and c.energy.joules <= each_j]
+        told = f"{name} has no published score in this table."
+        if each_j is None or not cheaper:
+            return told
+        best = max(cheaper, key=lambda each: each.accuracy)
+        return (
+            f"{told} For its {human_energy(each_j)} per sequence or less the most "
+            f"accurate one is {best.model} ({best.accuracy:g} %)."
+        )
+    if here.on_front:
+        return (
+            f"{name} is on the Pareto front: no model of the table is better in both."
+        )
+    sure = "may be" if here.maybe else "is"
+    return f"{name} {sure} beaten by {here.beaten_by}: at least as accurate for less."
+
+
+def _advice(report: Report) -> list[tuple[str, list[Suggestion]]]:
+    """Suggestions by effort, the easiest first."""
+    every = report.advice.suggestions if report.advice else ()
+    groups = {
+        title: [each for each in every if each.effort == effort]
+        for effort, (title, _) in EFFORTS.items()
+    }
+    return [(title, several) for title, several in groups.items() if several]
+
+
+# The method -------------------------------------------------------------------
+
+
+def _learned(predictor: Predictor) -> dict[str, Any]:
+    """What a predictor has learned from, and how far off it is."""
+    told, domain = predictor.provenance, predictor.domain.to_dict()
+    coverage = told.get("coverage")
+    held = "made to hold {:.0%} of what is measured"
+    widths = predictor.widths.to_dict()
+    intervals = {"within what was measured": "inside", "beyond it": "outside"}
+    return {
+        "domain": domain,
+        "within": ", ".join(
+            f"{what} {domain[name][0]:,} to {domain[name][1]:,}"
+            for name, what in LEARNED_RANGES.items()
+        ),
+        "errors": [
+            [HELD_OUT.get(name, name), *(_percent(row.get(lv)) for lv in LEVEL_NAMES)]
+            for name, row in (told.get("held_out_errors_percent") or {}).items()
+        ],
+        "held": "guessed" if coverage is None else held.format(coverage),
+        "intervals": [
+            [name, *(f"+{math.expm1(widths[key][level]):.1%}" for level in LEVEL_NAMES)]
+            for name, key in intervals.items()
+        ],
+        "levels": [(name, "number") for name in LEVEL_NAMES.values()],
+    }
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.2f} %"

@@ -1,0 +1,183 @@
+"""Putting trees, ledgers and notes on screen, or into files."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irene.errors import UsageError
+from irene.whole_file import whole_file
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from irene.account import Ledger
+    from irene.analyse.subject import LeftOut
+    from irene.tree import ModelTree
+
+__all__ = [
+    "check_ledger_output",
+    "check_output",
+    "check_writable",
+    "print_left_out",
+    "print_notes",
+    "put_ledger",
+    "put_tree",
+    "say_written",
+    "screen",
+    "write_text",
+]
+
+WIDTH_OFF_TERMINAL = 120
+LEDGER_FILES = ("csv", "parquet", "html", "perfetto")
+
+
+def screen() -> Console:
+    """Standard output; off a terminal wide enough for the tables."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if console.is_terminal:
+        return console
+    return Console(highlight=False, width=WIDTH_OFF_TERMINAL)
+
+
+def print_notes(console: Console, notes: Iterable[str]) -> None:
+    """Warnings in yellow, every line once."""
+    from irene.show.terminal import note_lines
+
+    _print(note_lines(notes), console)
+
+
+def print_left_out(console: Console, left_out: Iterable[LeftOut]) -> None:
+    """Which subjects of a list have no answer, and why: one line per reason."""
+    by_reason: dict[str, list[str]] = {}
+    for each in left_out:
+        by_reason.setdefault(each.problem, []).append(each.model)
+    for reason, models in by_reason.items():
+        console.print(f"left out: {', '.join(models)}: {reason}", markup=False)
+
+
+def _print(parts: Iterable[RenderableType], console: Console | None = None) -> None:
+    console = console or screen()
+    for part in parts:
+        console.print(part)
+
+
+def check_writable(file: str) -> None:
+    """Refuse a file whose folder is missing or closed, before the work is done."""
+    folder = Path(file).absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"cannot write {file}: no folder {folder}")
+    if Path(file).is_dir() or not os.access(folder, os.W_OK):
+        raise UsageError(f"cannot write {file}")
+
+
+def write_text(file: str, text: str) -> None:
+    """Write a file, whole or not at all, and say so."""
+    with whole_file(Path(file), make_folder=False) as out:
+        out.write(text.encode("utf-8"))
+    say_written(file)
+
+
+def say_written(file: str | Path) -> None:
+    """Tell that a file was written."""
+    print(f"wrote {file}", file=sys.stderr)
+
+
+# Trees ------------------------------------------------------------------------
+
+
+def check_output(options: argparse.Namespace) -> None:
+    """Refuse what cannot be shown or written, before the work is done."""
+    if options.depth is not None and options.depth < 0:
+        raise UsageError(f"--depth must be at least 0, got {options.depth}")
+    if options.top is not None:
+        if options.top < 1:
+            raise UsageError(f"--top must be at least 1, got {options.top}")
+        if options.sort == "params":
+            raise UsageError(
+                "--top adds up costs, and parameters may be shared between nodes: "
+                "use --sort energy, flops or bytes"
+            )
+    if options.plot:
+        from irene.show.picture.picture import check_drawable
+
+        check_drawable(Path(options.plot))
+    for file in filter(None, (options.out, options.html, options.plot)):
+        check_writable(file)
+
+
+def put_tree(tree: ModelTree, options: argparse.Namespace) -> None:
+    """Print or write a tree as the options say; a page comes beside the rest."""
+
+    def folded(chosen: ModelTree) -> ModelTree:
+        return chosen if options.unfold else chosen.fold()
+
+    if options.html:
+        write_text(options.html, tree.to_html())
+    if options.plot:
+        for path in tree.picture(options.plot_as, options.depth).save(options.plot):
+            say_written(path)
+    if options.csv or (options.out or "").endswith(".csv"):
+        from irene.tree.node_table import tree_csv
+
+        text = tree_csv(folded(tree.at_level(options.level)))
+        write_text(options.out, text) if options.out else sys.stdout.write(text)
+    elif options.out:
+        folded(tree).save(options.out)
+        say_written(options.out)
+    elif options.json:
+        sys.stdout.write(folded(tree.at_level(options.level)).to_json() + "\n")
+    elif not options.html:
+        from irene.show.tree_terminal import tree_screen
+
+        how = {"depth": options.depth, "sort": options.sort, "top": options.top}
+        shown = folded(tree.at_level(options.level))
+        _print(tree_screen(tree, shown, everything=options.all, **how))
+
+
+# Ledgers ----------------------------------------------------------------------
+
+
+def check_ledger_output(options: argparse.Namespace) -> None:
+    """Refuse what cannot be shown or written, before the work is done."""
+    if options.top is not None and options.top < 1:
+        raise UsageError(f"--top must be at least 1, got {options.top}")
+    for name in LEDGER_FILES:
+        if getattr(options, name):
+            check_writable(getattr(options, name))
+
+
+def put_ledger(ledger: Ledger, options: argparse.Namespace) -> None:
+    """Print a ledger, and write the files that were asked for.
+
+    Args:
+        ledger: The ledger.
+        options: Of `add_ledger_options`.
+    """
+    from irene.tree import load
+
+    costs = load(options.tree) if options.tree else None
+    if options.csv:
+        write_text(options.csv, ledger.to_csv(options.by, options.top))
+    if options.parquet:
+        ledger.to_parquet(options.parquet)
+        say_written(options.parquet)
+    if options.html:
+        write_text(options.html, ledger.to_html(costs))
+    if options.perfetto:
+        ledger.to_perfetto(options.perfetto)
+        say_written(options.perfetto)
+    for note in ledger.notes:
+        print(f"irene account: {note}", file=sys.stderr)
+    if options.json:
+        sys.stdout.write(ledger.to_json(costs) + "\n")
+    elif not any(getattr(options, name) for name in LEDGER_FILES):
+        from irene.show.ledger_terminal import ledger_screen
+
+        _print(ledger_screen(ledger, options.by, options.top, costs))

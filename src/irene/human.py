@@ -1,0 +1,110 @@
+"""Numbers for people: `178.8 G`, `54.8 J (53.9 – 55.7)`, `±2.0%`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from irene.energy import Energy
+
+__all__ = [
+    "human",
+    "human_duration",
+    "human_energy",
+    "human_range",
+    "human_spread",
+    "human_time",
+]
+
+MINUTE_S = 60.0
+HOUR_S = 3600.0
+
+STEPS = ("", "k", "M", "G", "T", "P", "E")
+ENERGY_STEPS = (
+    (1e9, "GJ"),
+    (1e6, "MJ"),
+    (1e3, "kJ"),
+    (1.0, "J"),
+    (1e-3, "mJ"),
+    (1e-6, "µJ"),
+    (1e-9, "nJ"),
+)
+UNKNOWN = "–"
+
+
+def human(value: float, unit: str = "") -> str:
+    """A number in units of 1000, at most four digits: `178.8 G`, `1.57 k`, `12`.
+
+    Args:
+        value: Any non-negative number.
+        unit: Appended to the prefix (`B`, `J`, `FLOP`).
+    """
+    step = 0
+    while value >= 999.95 and step < len(STEPS) - 1:
+        value /= 1000
+        step += 1
+    if step == 0 and value == int(value):
+        digits = f"{int(value)}"
+    else:
+        digits = f"{value:.{2 if value < 9.995 else 1}f}"
+    return f"{digits} {STEPS[step]}{unit}".rstrip()
+
+
+def human_energy(joules: float) -> str:
+    """An energy in the unit that suits it: `54.8 J`, `123.4 mJ`, `1.20 kJ`.
+
+    Args:
+        joules: Any number, J; not-a-number is unknown and shown as a dash.
+    """
+    if math.isnan(joules):
+        return UNKNOWN
+    size, unit = _energy_step(joules)
+    return f"{_energy_digits(joules / size)} {unit}"
+
+
+def human_range(energy: Energy) -> str:
+    """An energy with the ends of its interval in one unit: `54.8 J (53.9 – 55.7)`."""
+    size, _ = _energy_step(energy.joules)
+    low, high = (_energy_digits(end / size) for end in (energy.low, energy.high))
+    return f"{human_energy(energy.joules)} ({low} – {high})"
+
+
+def human_spread(energy: Energy) -> str:
+    """How far the interval reaches, relative to the value: `±2.0%`, `−3.0% +12%`."""
+    if energy.joules <= 0:
+        return ""
+    down = _percent((energy.joules - energy.low) / energy.joules)
+    up = _percent((energy.high - energy.joules) / energy.joules)
+    return f"±{up}" if down == up else f"−{down} +{up}"
+
+
+def _energy_step(joules: float) -> tuple[float, str]:
+    steps = (step for step in ENERGY_STEPS if abs(joules) >= 0.99995 * step[0])
+    return next(steps, (1.0, "J") if joules == 0 else ENERGY_STEPS[-1])
+
+
+def _energy_digits(value: float) -> str:
+    if value == 0:
+        return "0"
+    return f"{value:.{2 if abs(value) < 9.995 else 1}f}".replace("-", "−")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share < 0.0995 else f"{share:.0%}"
+
+
+def human_time(seconds: float) -> str:
+    """A time in the unit that suits it: `12.3 ms`, `1.20 s`."""
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
+
+
+def human_duration(seconds: float) -> str:
+    """A length of time in words: `40 s`, `12 min`, `3.5 h`."""
+    if seconds < 1.5 * MINUTE_S:
+        return f"{seconds:.0f} s"
+    if seconds < 1.5 * HOUR_S:
+        return f"{seconds / MINUTE_S:.0f} min"
+    return f"{seconds / HOUR_S:.1f} h"

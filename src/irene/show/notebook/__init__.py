@@ -1,1 +1,0 @@
-"""What notebooks show of trees, ledgers and comparisons."""

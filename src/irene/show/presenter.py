@@ -1,0 +1,24 @@
+"""Who presents trees, ledgers and comparisons: what `irene.presented` asks for."""
+
+from irene.show import notebook, text
+from irene.show.page import ledger_page as ledgers
+from irene.show.page import tree_page as trees
+from irene.show.picture import tree_pictures
+
+__all__ = [
+    "comparison_notebook",
+    "ledger_notebook",
+    "ledger_page",
+    "tree_notebook",
+    "tree_page",
+    "tree_picture",
+    "tree_text",
+]
+
+tree_text = text.tree_text
+tree_page = trees.tree_page
+tree_picture = tree_pictures.tree_picture
+tree_notebook = notebook.tree_notebook
+ledger_page = ledgers.ledger_page
+ledger_notebook = notebook.ledger_notebook
+comparison_notebook = notebook.comparison_notebook

@@ -1,0 +1,101 @@
+"""What tables on a terminal are made of: columns, cells, notes, numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from irene.show.text import BAR_LENGTH, bar, plain
+from irene.tree.headline import is_warning
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+__all__ = ["columns", "note_lines", "percent", "share_cell", "value"]
+
+BEYOND = re.compile(r"(extrapolation: [a-z ]+ )([\d,]+)( is outside .*)")
+
+
+def columns(
+    *names: str,
+    wide: Collection[str] = (),
+    ratio: Mapping[str, int] | None = None,
+    least: Mapping[str, int] | None = None,
+    dim: Collection[str] = (),
+) -> Table:
+    """A table without rules or rows; numbers to the right, names to the left.
+
+    Args:
+        *names: Of the columns; those that begin with `<` hold words.
+        wide: Columns of words that take what room there is, in several lines.
+        ratio: Columns that take what room there is in one line, and how much of it.
+        least: Characters that a column takes at least.
+        dim: Columns of less weight.
+    """
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    ratios = {**dict.fromkeys(wide, 1), **(ratio or {})}
+    for name in names:
+        title = name.removeprefix("<")
+        table.add_column(
+            title,
+            justify="left" if name.startswith("<") else "right",
+            no_wrap=title not in wide,
+            overflow="fold" if title in wide else "ellipsis",
+            ratio=ratios.get(title),
+            min_width=(least or {}).get(title),
+            style="dim" if title in dim else None,
+        )
+    return table
+
+
+def share_cell(part: float, whole: float) -> Text:
+    """A share in percent and as a bar; nothing where it is not known."""
+    from rich.text import Text
+
+    if math.isnan(part) or math.isnan(whole):
+        return Text()
+    share = part / whole if whole else 0.0
+    return Text(f"{share:6.1%} ").append(f"{bar(share):<{BAR_LENGTH}}", style="green")
+
+
+def note_lines(notes: Iterable[str]) -> list[Text]:
+    """Warnings in yellow, every note once; those that differ in one number as one."""
+    from rich.text import Text
+
+    numbers: dict[tuple[str, str], list[str]] = {}
+    for note in dict.fromkeys(map(plain, notes)):
+        found = BEYOND.fullmatch(note)
+        key = (found[1], found[3]) if found else (note, "")
+        numbers.setdefault(key, []).append(found[2] if found else "")
+    merged = [f"{a}{', '.join(values)}{b}" for (a, b), values in numbers.items()]
+    return [
+        Text(note, style="yellow") if is_warning(note) else Text(f"note: {note}")
+        for note in merged
+    ]
+
+
+def percent(part: float, whole: float) -> str:
+    """A change in percent with its sign, "" where there is no whole."""
+    if not whole:
+        return ""
+    change = 100 * part / whole
+    if abs(change) < 0.05:
+        return "0.0%"
+    return f"{change:+.1f}%".replace("-", "−")
+
+
+def value(number: float | None, unit: str = "") -> str:
+    """A number with three significant digits, a dash where there is none."""
+    if number is None:
+        return "–"
+    size = abs(number)
+    if size >= 1e4:
+        text = f"{number:,.0f}"
+    else:
+        text = f"{number:.3g}" if size >= 1e-3 or not size else f"{number:.2e}"
+    return f"{text} {unit}".rstrip()

@@ -1,0 +1,87 @@
+"""Tables as text and for other libraries: CSV, pandas, pyarrow."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from irene.errors import MissingExtraError
+
+__all__ = ["csv_of_columns", "csv_of_records", "csv_of_rows", "data_frame", "pyarrow"]
+
+
+def csv_of_rows(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """The text of a CSV file; numbers in full, nothing where a value is None.
+
+    Args:
+        names: Of the columns.
+        rows: As many values each.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(rows)
+    # What no UTF-8 file could hold becomes a question mark.
+    return text.getvalue().encode("utf-8", "replace").decode("utf-8")
+
+
+def csv_of_columns(columns: Mapping[str, Iterable[Any]]) -> str:
+    """The text of a CSV file.
+
+    Args:
+        columns: Values of one length, by name.
+    """
+    return csv_of_rows(list(columns), zip(*columns.values(), strict=True))
+
+
+def csv_of_records(records: Iterable[Mapping[str, Any]]) -> str:
+    """The text of a CSV file.
+
+    Args:
+        records: All have the same keys, which are the first line.
+    """
+    several = list(records)
+    names = list(several[0]) if several else []
+    return csv_of_rows(names, ([record[name] for name in names] for record in several))
+
+
+def data_frame(columns: Mapping[str, Any]) -> Any:
+    """A pandas DataFrame of these columns.
+
+    Args:
+        columns: Lists or arrays of one length, by name.
+
+    Raises:
+        MissingExtraError: pandas is not installed.
+    """
+    try:
+        pandas = import_module("pandas")
+    except ImportError as error:
+        raise MissingExtraError(
+            "data frames need pandas: pip install pandas, or "
+            "pip install 'irene-energy[pandas]'"
+        ) from error
+    return pandas.DataFrame(dict(columns))
+
+
+def pyarrow(
+    why: str = "Parquet files need pyarrow", extra: str = "data"
+) -> tuple[Any, Any]:
+    """The modules `pyarrow` and `pyarrow.parquet`.
+
+    Args:
+        why: Begin of the message where they are missing.
+        extra: Of this package, that has them.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{why}: pip install 'irene-energy[{extra}]'"
+        ) from error
