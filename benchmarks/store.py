@@ -34,8 +34,8 @@ COLUMNS = ["model", "kind", "energy_j"]
 def make_stores(folder: Path, nodes: int) -> None:
     """A store of so many nodes, and a smaller one, half of which is in the first."""
     from irene.dataset.store import Origin, Store
-    from irene.dataset.store.columns import tree_rows
     from irene.dataset.store.segments import entry_table
+    from irene.dataset.store.tree_rows import tree_rows
     from irene.hardware import Hardware
 
     tree, machine = _tree(), Hardware("made-up", "wall", "no machine")
@@ -80,9 +80,9 @@ def _fill(store: Any, tree: Any, origin: Any, blank: Any, places: range) -> None
 
     import numpy as np
     import pyarrow as pa
-
     from irene.dataset.store.packing import Packer
-    from irene.dataset.store.recovery import entry_line
+
+    from irene.dataset.store.store_care import entry_line
 
     entries: dict[str, Any] = {}
 
@@ -93,7 +93,7 @@ def _fill(store: Any, tree: Any, origin: Any, blank: Any, places: range) -> None
     random = np.random.default_rng(places.start)
     joules = blank.column("energy_j").to_numpy()
     size = len(blank)
-    with Packer(store.layout, commit) as packer:
+    with Packer(store.files, commit) as packer:
         for place in places:
             entry = _entry(tree, origin, place)
             entries[entry.id] = entry
@@ -115,7 +115,7 @@ def _fill(store: Any, tree: Any, origin: Any, blank: Any, places: range) -> None
 def ours_merge(folder: Path) -> Any:
     """Merge both stores."""
     from irene.dataset.store import Store
-    from irene.dataset.store.merging import merge_stores
+    from irene.dataset.store.store_merging import merge_stores
 
     sources = [Store.open(folder / name) for name in ("a", "b")]
     return merge_stores(sources, Store.open(folder / "merged", create=True)).nodes
@@ -134,7 +134,7 @@ def pandas_merge(folder: Path) -> Any:
 def ours_summary(folder: Path) -> Any:
     """Sum up a store."""
     from irene.dataset.store import Store
-    from irene.dataset.store.summary import summarise_store
+    from irene.dataset.store.store_summary import summarise_store
 
     (machine,) = summarise_store(Store.open(folder / "a")).machines
     levels = machine.levels
@@ -172,8 +172,8 @@ def run_task(name: str, folder: Path) -> None:
     import pandas as pd  # noqa: F401
     import pyarrow.parquet  # noqa: F401
 
-    import irene.dataset.store.merging
-    import irene.dataset.store.summary  # noqa: F401
+    import irene.dataset.store.store_merging
+    import irene.dataset.store.store_summary  # noqa: F401
 
     limit_bytes = int(os.environ[LIMIT])
     resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from irene.dataset.formats.irene2021 import FILES
+from irene.dataset.formats.csv2021 import FILES
 from irene.errors import FormatError, IreneError, UsageError
 from irene.whole_file import whole_file
 
-__all__ = ["PUBLIC", "FetchedFile", "PublicData", "PublicFile", "fetch"]
+__all__ = ["PUBLIC", "PublicData", "PublicFile", "fetch"]
 
 TIMEOUT_S = 30.0
 CHUNK_BYTES = 1 << 16
@@ -59,23 +59,6 @@ class PublicData:
     files: tuple[PublicFile, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedFile:
-    """A file that is now here.
-
-    Attributes:
-        path: Where it is.
-        size_bytes: Its length, bytes.
-        sha256: Its SHA-256 checksum, hexadecimal.
-        downloaded: Whether it was downloaded now; otherwise it was here already.
-    """
-
-    path: Path
-    size_bytes: int
-    sha256: str
-    downloaded: bool
-
-
 PUBLIC = {
     "irene-2021": PublicData(
         "irene-pc1",
@@ -115,7 +98,7 @@ def fetch(
     folder: Path,
     base_url: str | None = None,
     progress: Progress | None = None,
-) -> Iterator[FetchedFile]:
+) -> Iterator[tuple[PublicFile, bool]]:
     """Download the files that are not here yet.
 
     A file is kept only if its length and checksum are right; what was kept before an
@@ -128,7 +111,7 @@ def fetch(
         progress: Called with the name of a file, its bytes so far and in all.
 
     Yields:
-        Every file, when it is here.
+        Every file, when it is here, and whether it was downloaded now.
 
     Raises:
         UsageError: The address is not http(s), or another file is in the way.
@@ -142,7 +125,7 @@ def fetch(
         downloaded = not _is_here(path, file)
         if downloaded:
             _download(f"{base}/{file.name}", file, path, progress or _silent)
-        yield FetchedFile(path, file.size_bytes, file.sha256, downloaded)
+        yield file, downloaded
 
 
 def _check_address(url: str) -> None:

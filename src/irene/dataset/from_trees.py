@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from irene.dataset.formats.parquet import (
+from irene.dataset.formats.nodes_parquet import (
     Provenance,
     read_parquet,
     read_provenance,
@@ -14,12 +14,14 @@ from irene.dataset.formats.parquet import (
 )
 from irene.dataset.table import FEATURES, MeasuredNode, NodeTable, TreeKey
 from irene.errors import UsageError
-from irene.tree import KINDS, ModelTree, Node
+from irene.tree import ModelTree, Node
 
-__all__ = ["add_to_file", "check_file", "provenance_of", "table_of"]
+__all__ = ["MEGA", "MIB", "add_to_file", "table_of"]
 
 MEGA = 1e6
+"""Unit of `flops` in a table."""
 MIB = 2**20
+"""Unit of `mem_bytes` in a table, bytes."""
 
 
 def table_of(trees: Iterable[ModelTree], name: str = "measured") -> NodeTable:
@@ -50,7 +52,7 @@ def _key(tree: ModelTree) -> TreeKey:
             f"data holds forward passes, and this tree is of phase {spec.phase}: keep "
             "it with --out"
         )
-    return TreeKey(spec.model, spec.batch_size, spec.seq_len)
+    return TreeKey.of(spec)
 
 
 def _nodes(tree: ModelTree) -> list[MeasuredNode]:
@@ -83,7 +85,7 @@ def _features(node: Node) -> dict[str, float]:
     return {**counted, **{name: max(0.0, v) for name, v in measured.items()}}
 
 
-def provenance_of(tree: ModelTree) -> Provenance:
+def _provenance_of(tree: ModelTree) -> Provenance:
     """Where a measured tree is from: machine, how it was run, when."""
     spec, hardware = tree.spec, tree.hardware
     if spec is None or hardware is None:
@@ -96,20 +98,9 @@ def provenance_of(tree: ModelTree) -> Provenance:
     )
 
 
-def check_file(path: Path, tree: ModelTree) -> None:
-    """Refuse a file that a tree cannot be added to.
-
-    Args:
-        path: A Parquet file of ours, or none yet.
-        tree: Has spec and hardware.
-
-    Raises:
-        UsageError: It is of another machine, dtype or attention.
-        FormatError: It is damaged or not ours.
-    """
-    if not path.exists():
-        return
-    there, new = read_provenance(path), provenance_of(tree)
+def _check_file(path: Path, tree: ModelTree) -> None:
+    """Refuse a file that a tree cannot be added to."""
+    there, new = read_provenance(path), _provenance_of(tree)
     for what in ("hardware", "source"):
         old, now = getattr(there, what), getattr(new, what)
         if old != now:
@@ -135,9 +126,9 @@ def add_to_file(tree: ModelTree, path: Path) -> int:
     Raises:
         UsageError: The file is of another machine or kind of run, or cannot be written.
     """
-    new, provenance = table_of([tree], path.stem), provenance_of(tree)
+    new, provenance = table_of([tree], path.stem), _provenance_of(tree)
     if path.exists():
-        check_file(path, tree)
+        _check_file(path, tree)
         new = _joined(read_parquet(path), new)
     write_parquet(new, path, provenance)
     return len(new.keys)
@@ -145,20 +136,7 @@ def add_to_file(tree: ModelTree, path: Path) -> int:
 
 def _joined(old: NodeTable, new: NodeTable) -> NodeTable:
     keep = [place for place, key in enumerate(old.keys) if key not in new.keys]
-    parts = [old.take(keep), new]
-    trees = [(key, _rows(part, rows)) for part in parts for key, rows in part.trees()]
-    return NodeTable.from_trees(old.name, trees)
-
-
-def _rows(table: NodeTable, rows: slice) -> list[MeasuredNode]:
-    return [
-        MeasuredNode(
-            table.path[row],
-            KINDS[table.kind[row]],
-            table.op[row],
-            float(table.energy_j[row]),
-            {name: float(table.features[name][row]) for name in FEATURES},
-            int(table.parent[row]) - rows.start if table.parent[row] >= 0 else -1,
-        )
-        for row in range(rows.start, rows.stop)
-    ]
+    kept = old.take(keep)
+    before, after = kept.to_columns(), new.to_columns()
+    columns = {name: [*before[name], *after[name]] for name in before}
+    return NodeTable.from_columns(old.name, [*kept.keys, *new.keys], columns)

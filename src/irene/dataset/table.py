@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from irene.errors import FormatError
+from irene.spec import RunSpec
 from irene.tree import KINDS
 
-__all__ = ["FEATURES", "MeasuredNode", "NodeTable", "TreeKey"]
+__all__ = ["FEATURES", "NODE_FEATURES", "MeasuredNode", "NodeTable", "TreeKey"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -44,6 +45,20 @@ class TreeKey(NamedTuple):
     model: str
     batch_size: int
     seq_len: int
+
+    @classmethod
+    def of(cls, spec: RunSpec) -> TreeKey:
+        """The key of a run."""
+        return cls(spec.model, spec.batch_size, spec.seq_len)
+
+    @property
+    def words(self) -> str:
+        """As people say it."""
+        return f"{self.model} batch {self.batch_size} length {self.seq_len}"
+
+
+NODE_FEATURES = tuple(name for name in FEATURES if name not in TreeKey._fields)
+"""Features that nodes of one tree may differ in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +144,71 @@ class NodeTable:
             _columns(rows, keys, np.diff(starts)),
             np.array([row.energy_j for row in rows], dtype=np.float64),
         )
+
+    @classmethod
+    def from_columns(
+        cls, name: str, keys: Sequence[TreeKey], columns: Mapping[str, Any]
+    ) -> NodeTable:
+        """A table of what `to_columns` tells.
+
+        Args:
+            name: What the data is called.
+            keys: Model and size of every tree.
+            columns: Of all trees, one after the other, each in pre-order.
+
+        Raises:
+            ValueError: Of another number of trees, or a kind that we do not know.
+        """
+        parent = np.asarray(columns["parent"], dtype=np.int64)
+        starts = np.append(np.flatnonzero(parent == -1), len(parent))
+        sizes = np.diff(starts)
+        kinds = [KINDS.index(kind) for kind in columns["kind"]]
+        features = {}
+        for size in TreeKey._fields[1:]:
+            of_tree = np.array([getattr(key, size) for key in keys], dtype=np.float64)
+            features[size] = np.repeat(of_tree, sizes)
+        features |= {n: np.array(columns[n], np.float64) for n in NODE_FEATURES}
+        return cls(
+            name,
+            tuple(keys),
+            starts.astype(np.int64),
+            np.where(parent == -1, -1, parent + np.repeat(starts[:-1], sizes)),
+            np.array(kinds, dtype=np.int64),
+            tuple(columns["path"]),
+            tuple(columns["op"]),
+            features,
+            np.array(columns["energy_j"], dtype=np.float64),
+        )
+
+    def to_columns(self) -> dict[str, Any]:
+        """Everything but the keys, row by row; a parent is counted in its tree."""
+        first = self.starts[:-1][self.tree]
+        return {
+            "parent": np.where(self.parent < 0, -1, self.parent - first),
+            "path": list(self.path),
+            "kind": [KINDS[kind] for kind in self.kind.tolist()],
+            "op": list(self.op),
+            **{name: self.features[name] for name in NODE_FEATURES},
+            "energy_j": self.energy_j,
+        }
+
+    def nodes(self, rows: slice) -> list[MeasuredNode]:
+        """The nodes of one tree.
+
+        Args:
+            rows: As `trees` gives them.
+        """
+        return [
+            MeasuredNode(
+                self.path[row],
+                KINDS[self.kind[row]],
+                self.op[row],
+                float(self.energy_j[row]),
+                {name: float(self.features[name][row]) for name in FEATURES},
+                int(self.parent[row]) - rows.start if self.parent[row] >= 0 else -1,
+            )
+            for row in range(rows.start, rows.stop)
+        ]
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -228,7 +308,7 @@ def _preorder(nodes: Sequence[MeasuredNode], key: TreeKey) -> list[int]:
         stack.extend(reversed(children.get(position, [])))
     if roots != 1 or len(order) != len(nodes):
         raise FormatError(
-            f"{key.model} batch {key.batch_size} length {key.seq_len}: {roots} roots, "
+            f"{key.words}: {roots} roots, "
             f"{len(nodes) - len(order)} nodes whose parent is missing or below them"
         )
     return order

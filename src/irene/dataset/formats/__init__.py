@@ -1,1 +1,1 @@
-"""Formats of measured data on disk: the three of 2021, Parquet, and which is which."""
+"""Formats of measured data on disk: the two of 2021, Parquet, and which is which."""

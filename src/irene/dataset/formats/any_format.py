@@ -6,12 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from irene.dataset.formats.csv_writer import write_folder
-from irene.dataset.formats.irene2021 import FILES, read_folder
-from irene.dataset.formats.jsonl import read_jsonl
-from irene.dataset.formats.jsonl_writer import write_jsonl
-from irene.dataset.formats.parquet import Provenance, read_parquet, write_parquet
-from irene.dataset.places import named_data
+from irene.dataset.data_folders import named_data
+from irene.dataset.formats.csv2021 import FILES, read_folder, write_folder
+from irene.dataset.formats.jsonl2021 import read_jsonl, write_jsonl
+from irene.dataset.formats.nodes_parquet import Provenance, read_parquet, write_parquet
 from irene.dataset.table import NodeTable
 from irene.errors import FormatError, UsageError
 
@@ -39,7 +37,7 @@ def read_data(path: Path | str, name: str | None = None) -> tuple[NodeTable, lis
         FormatError: It is damaged; with file and line.
         MissingExtraError: It is Parquet and pyarrow is not installed.
     """
-    from irene.dataset.store.layout import is_store
+    from irene.dataset.store.store_files import is_store
 
     found = data_path(path)
     if is_store(found):

@@ -1,4 +1,4 @@
-"""Columns of a segment: one row per node, and how trees become rows and rows trees.
+"""Rows of a segment: how trees become rows, and rows trees and nodes.
 
 A segment is a Parquet file of entries, one after the other, each unfolded and in
 pre-order. The first row of an entry carries all that is not of a node in `header`, so
@@ -8,14 +8,15 @@ that a segment can be read without the manifest.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from importlib import import_module
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from irene.dataset.table import FEATURES, TreeKey
-from irene.errors import MissingExtraError
+from irene.dataset.formats.nodes_parquet import arrow
+from irene.dataset.store.entries import Entry
+from irene.dataset.table import NODE_FEATURES, TreeKey
 from irene.hardware import Hardware
 from irene.spec import RunSpec
 from irene.tree import KINDS, EnergyColumns, ModelTree
@@ -24,20 +25,20 @@ from irene.tree.model_tree import SOURCES
 
 __all__ = [
     "COSTS",
-    "FEATURE_NAMES",
-    "KEYED",
-    "Arrow",
-    "arrow",
+    "KNOWN_COLUMNS",
+    "KnownNode",
     "arrow_schema",
+    "entry_table",
     "filled",
+    "known_nodes",
+    "known_values",
     "tree_of_rows",
     "tree_rows",
 ]
 
 COSTS = ("params", "flops", "bytes_read", "bytes_written")
-KEYED = ("model", *TreeKey._fields[1:])
 FEATURE_NAMES = (
-    *(name for name in FEATURES if name not in TreeKey._fields),
+    *NODE_FEATURES,
     "times_spread",
     "energy_spread",
     "net_energy_mean",
@@ -53,34 +54,15 @@ TEXTS = (
 WHOLES = ("batch_size", "seq_len", "parent", *COSTS)
 NUMBERS = ("energy_j", "low_j", "high_j", *(f"feature_{n}" for n in FEATURE_NAMES))
 
+KNOWN_COLUMNS = ("entry", "parent", "node", "result", "energy_j", "low_j", "high_j")
+"""What `known_nodes` reads."""
+
 Rows = dict[str, list[Any]]
-
-
-class Arrow(NamedTuple):
-    """The two modules of pyarrow that are used."""
-
-    pa: Any
-    pq: Any
-
-
-def arrow() -> Arrow:
-    """pyarrow, if it is installed.
-
-    Raises:
-        MissingExtraError: It is not.
-    """
-    try:
-        return Arrow(import_module("pyarrow"), import_module("pyarrow.parquet"))
-    except ImportError as error:
-        raise MissingExtraError(
-            "a store of measured trees needs pyarrow and duckdb: "
-            "pip install 'irene-energy[data]'"
-        ) from error
 
 
 def arrow_schema() -> Any:
     """Names and types of the columns; any value may be unknown."""
-    pa = arrow().pa
+    pa, _ = arrow()
     texts = [(name, pa.string()) for name in TEXTS]
     wholes = [(name, pa.int64()) for name in WHOLES]
     numbers = [(name, pa.float64()) for name in NUMBERS]
@@ -94,7 +76,7 @@ def filled(table: Any, names: Collection[str] | None = None) -> Any:
         table: What was read.
         names: Of columns; None for all.
     """
-    pa = arrow().pa
+    pa, _ = arrow()
     schema = pa.schema([f for f in arrow_schema() if names is None or f.name in names])
     columns = [
         table.column(field.name).cast(field.type)
@@ -103,6 +85,22 @@ def filled(table: Any, names: Collection[str] | None = None) -> Any:
         for field in schema
     ]
     return pa.table(columns, schema=schema)
+
+
+def entry_table(entry: Entry, told: Mapping[str, Any], rows: Rows) -> Any:
+    """The rows of one entry as an Arrow table.
+
+    Args:
+        entry: Named in every row, and kept as a whole in the first.
+        told: What else belongs to the entry and to no node.
+        rows: Columns of its nodes; one that is missing is unknown.
+    """
+    pa, _ = arrow()
+    about = {"entry": entry.to_dict(), "spec": entry.spec.to_dict(), **told}
+    header = json.dumps(about, allow_nan=False)
+    size = len(rows["path"])
+    of_entry = {"entry": [entry.id] * size, "header": [header, *[None] * (size - 1)]}
+    return filled(pa.table({**rows, **of_entry}))
 
 
 def tree_rows(
@@ -126,7 +124,7 @@ def tree_rows(
     of_row = [shapes[place] for place in columns.signature.tolist()]
     sizes = spec.to_dict()
     return {
-        **{name: [sizes[name]] * size for name in KEYED},
+        **{name: [sizes[name]] * size for name in TreeKey._fields},
         "parent": tree.parents.tolist(),
         "path": list(tree.paths),
         "kind": [KINDS[kind] for kind in columns.kind.tolist()],
@@ -145,22 +143,22 @@ def _energy_rows(tree: ModelTree) -> Rows:
     energy = tree.energy
     assert energy is not None
     return {
-        "energy_j": _known(energy.joules),
-        "low_j": _known(energy.low),
-        "high_j": _known(energy.high),
+        "energy_j": known_values(energy.joules),
+        "low_j": known_values(energy.low),
+        "high_j": known_values(energy.high),
         "source": [SOURCES[place] for place in energy.source.tolist()],
     }
 
 
 def _feature_rows(tree: ModelTree) -> Rows:
     rows: Rows = {
-        f"feature_{name}": _known(tree.features[name])
+        f"feature_{name}": known_values(tree.features[name])
         for name in FEATURE_NAMES
         if name in tree.features
     }
     others = [name for name in tree.features if name not in FEATURE_NAMES]
     if others:
-        values = [_known(tree.features[name]) for name in others]
+        values = [known_values(tree.features[name]) for name in others]
         rows["more"] = [
             _json({n: v for n, v in zip(others, row, strict=True) if v is not None})
             for row in zip(*values, strict=True)
@@ -172,7 +170,7 @@ def _json(values: Mapping[str, float]) -> str | None:
     return json.dumps(values) if values else None
 
 
-def _known(values: Any) -> list[float | None]:
+def known_values(values: Any) -> list[float | None]:
     """Numbers; None for those that are not known."""
     return [None if value != value else value for value in values.tolist()]
 
@@ -262,3 +260,54 @@ def _features(rows: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 
 def _array(values: Sequence[float | None]) -> Any:
     return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNode:
+    """A distinct node that was measured.
+
+    Attributes:
+        key: Names the node, as `DistinctNode.key`.
+        entry: Id of the entry it was measured in.
+        energy_j: Its energy, J; None where unknown.
+        low_j: Lower end of the 90 % interval, J.
+        high_j: Upper end, J.
+        result: `NodeResult.to_dict()` of it; None where it was not kept.
+    """
+
+    key: str
+    entry: str
+    energy_j: float | None
+    low_j: float | None
+    high_j: float | None
+    result: Mapping[str, Any] | None
+
+
+def known_nodes(tables: Iterable[Any]) -> dict[str, KnownNode]:
+    """The distinct nodes of rows, by key; one with a result counts first.
+
+    Args:
+        tables: `KNOWN_COLUMNS` of entries, in any order.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for table in tables:
+        for row in table.filter(table.column("node").is_valid()).to_pylist():
+            there = found.get(row["node"])
+            if there is None or _rank(row) < _rank(there):
+                found[row["node"]] = row
+    return {
+        key: KnownNode(
+            key,
+            row["entry"],
+            row["energy_j"],
+            row["low_j"],
+            row["high_j"],
+            json.loads(row["result"]) if row["result"] else None,
+        )
+        for key, row in found.items()
+    }
+
+
+def _rank(row: Mapping[str, Any]) -> tuple[bool, str]:
+    """The choice is the same in whatever order segments are read."""
+    return row["result"] is None, row["entry"]

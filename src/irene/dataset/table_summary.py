@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from irene.dataset.table import FEATURES, NodeTable
+from irene.dataset.table import FEATURES, NodeTable, TreeKey
 from irene.tree import KINDS
 
-__all__ = ["LevelSummary", "ModelSummary", "Summary", "distinct_rows", "summarise"]
+__all__ = [
+    "LevelSummary",
+    "ModelSummary",
+    "Summary",
+    "model_summaries",
+    "summarise",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +83,12 @@ def summarise(table: NodeTable) -> Summary:
         table.name,
         len(table.keys),
         len(table),
-        tuple(_model(table, model) for model in table.models),
+        model_summaries((key, r.stop - r.start) for key, r in table.trees()),
         tuple(_level(table, kind) for kind in kinds),
     )
 
 
-def distinct_rows(table: NodeTable, kind: str) -> int:
+def _distinct_rows(table: NodeTable, kind: str) -> int:
     """Rows of one kind that are not exact copies: class, features or energy differ."""
     rows = table.rows(kind)
     if not len(rows):
@@ -94,15 +101,24 @@ def distinct_rows(table: NodeTable, kind: str) -> int:
     return len(np.unique(np.where(unknown, -1.0, values), axis=0))
 
 
-def _model(table: NodeTable, model: str) -> ModelSummary:
-    trees = [i for i, key in enumerate(table.keys) if key.model == model]
-    keys = [table.keys[i] for i in trees]
-    return ModelSummary(
-        model,
-        len(trees),
-        int(np.diff(table.starts)[trees].sum()),
-        tuple(sorted({key.batch_size for key in keys})),
-        tuple(sorted({key.seq_len for key in keys})),
+def model_summaries(trees: Iterable[tuple[TreeKey, int]]) -> tuple[ModelSummary, ...]:
+    """One summary per model, in the order they first appear.
+
+    Args:
+        trees: Which run every tree is of, and its number of nodes.
+    """
+    models: dict[str, list[tuple[TreeKey, int]]] = {}
+    for key, nodes in trees:
+        models.setdefault(key.model, []).append((key, nodes))
+    return tuple(
+        ModelSummary(
+            model,
+            len(found),
+            sum(nodes for _, nodes in found),
+            tuple(sorted({key.batch_size for key, _ in found})),
+            tuple(sorted({key.seq_len for key, _ in found})),
+        )
+        for model, found in models.items()
     )
 
 
@@ -113,7 +129,7 @@ def _level(table: NodeTable, kind: str) -> LevelSummary:
     return LevelSummary(
         kind,
         len(rows),
-        distinct_rows(table, kind),
+        _distinct_rows(table, kind),
         float(known.min()) if len(known) else None,
         float(known.max()) if len(known) else None,
     )

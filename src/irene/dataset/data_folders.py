@@ -1,14 +1,15 @@
-"""Where data of a name is looked for on this machine."""
+"""Where data of a name is looked for on this machine, and configs beside it."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from irene.errors import UsageError
 
-__all__ = ["VARIABLE", "data_folders", "home_of", "named_data"]
+__all__ = ["configs_beside", "data_folders", "home_of", "named_data"]
 
 VARIABLE = "IRENE_DATA_DIR"
 """Environment variable that names the folder of the user's data."""
@@ -67,3 +68,24 @@ def _cache() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
     return home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+
+
+def configs_beside(data: Path, models: Iterable[str]) -> dict[str, str]:
+    """Config files that lie in or next to data, by name of the model.
+
+    `configs/NAME.json` is looked for inside a folder of data, then next to the data.
+
+    Args:
+        data: File or folder of the data.
+        models: Names of its models; the part after the last `/` counts.
+    """
+    inside = [data / "configs"] if data.is_dir() else []
+    folders = [*inside, data.resolve().parent / "configs"]
+    found = {}
+    for model in models:
+        name = model.rpartition("/")[2]
+        files = [folder / f"{name}.json" for folder in folders]
+        file = next((file for file in files if name and file.is_file()), None)
+        if file is not None:
+            found[model] = str(file)
+    return found
