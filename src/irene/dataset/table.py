@@ -162,22 +162,22 @@ class NodeTable:
         parent = np.asarray(columns["parent"], dtype=np.int64)
         starts = np.append(np.flatnonzero(parent == -1), len(parent))
         sizes = np.diff(starts)
-        kinds = [KINDS.index(kind) for kind in columns["kind"]]
+        kinds = map(KINDS.index, columns["kind"])
         features = {}
         for size in TreeKey._fields[1:]:
             of_tree = np.array([getattr(key, size) for key in keys], dtype=np.float64)
             features[size] = np.repeat(of_tree, sizes)
-        features |= {n: np.array(columns[n], np.float64) for n in NODE_FEATURES}
+        features |= {n: _owned(columns[n]) for n in NODE_FEATURES}
         return cls(
             name,
             tuple(keys),
             starts.astype(np.int64),
             np.where(parent == -1, -1, parent + np.repeat(starts[:-1], sizes)),
-            np.array(kinds, dtype=np.int64),
+            np.fromiter(kinds, np.int64, len(parent)),
             tuple(columns["path"]),
             tuple(columns["op"]),
             features,
-            np.array(columns["energy_j"], dtype=np.float64),
+            _owned(columns["energy_j"]),
         )
 
     def to_columns(self) -> dict[str, Any]:
@@ -288,6 +288,11 @@ def _columns(
         unknown = np.isnan(columns[name])
         columns[name][unknown] = np.repeat(of_tree, sizes)[unknown]
     return columns
+
+
+def _owned(values: Any) -> Floats:
+    """Values that may be written to; a view of a file may not."""
+    return np.require(values, np.float64, ["W"])
 
 
 def _equal(a: Ints | Floats, b: Ints | Floats) -> bool:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from irene.dataset.formats.nodes_parquet import arrow
 from irene.dataset.from_trees import MEGA, MIB
 from irene.dataset.store.entries import Entry
 from irene.dataset.store.segments import starts_of
@@ -138,50 +137,41 @@ def median_table(
     parts = []
     for names, rows in tables:
         ids += names
-        parts.append(_without_math(rows))
+        parts.append(_columns(rows))
     keys = [TreeKey.of(chosen[one].spec) for one in ids]
-    columns = _columns(arrow().pa.concat_tables(parts))
+    columns = {n: np.concatenate([part[n] for part in parts]) for n in parts[0]}
     table = NodeTable.from_columns(name, keys, columns)
     order = sorted(range(len(keys)), key=lambda place: (keys[place], ids[place]))
     return _medians(table if order == list(range(len(keys))) else table.take(order))
 
 
-def _without_math(rows: Any) -> Any:
-    """Nodes that are no math operations; parents are counted among them."""
-    pa = arrow().pa
-    keep = rows.column("kind").to_numpy(zero_copy_only=False) != "math"
-    if keep.all():
-        return rows
-    starts = starts_of(rows)
-    before = np.cumsum(keep) - 1
-    parent = rows.column("parent").to_numpy()
-    first = np.repeat(starts[:-1], np.diff(starts))
-    moved = np.where(parent < 0, -1, before[first + parent] - before[first])
-    place = rows.column_names.index("parent")
-    return rows.set_column(place, "parent", pa.array(moved)).filter(pa.array(keep))
-
-
 def _columns(rows: Any) -> dict[str, Any]:
-    """As `NodeTable.to_columns`; energy is unknown where the meter did not move."""
+    """As `NodeTable.to_columns`: without math operations, in the units of a table."""
+    texts = {name: _texts(rows.column(name)) for name in ("path", "kind", "op")}
+    keep = texts["kind"] != "math"
+    place, starts = np.cumsum(keep), starts_of(rows)
+    first = np.repeat(starts[:-1], np.diff(starts))
+    parent = rows.column("parent").to_numpy()
+    # The meter did not move where energy is not positive: it is unknown.
     energy_j = _numbers(rows, "energy_j")
     moved = _numbers(rows, "bytes_read") + _numbers(rows, "bytes_written")
+    columns = {
+        name: np.maximum(_numbers(rows, column), 0.0)
+        for name, column in zip(NODE_FEATURES, FEATURE_COLUMNS, strict=True)
+    }
     counted = {
         "num_parameters": _numbers(rows, "params"),
         "flops": _numbers(rows, "flops") / MEGA,
         "mem_bytes": moved / MIB,
     }
-    features = {
-        name: np.maximum(_numbers(rows, column), 0.0)
-        for name, column in zip(NODE_FEATURES, FEATURE_COLUMNS, strict=True)
-    }
     for name, values in counted.items():
-        features[name] = np.where(np.isnan(features[name]), values, features[name])
-    return {
-        **features,
-        **{name: _texts(rows.column(name)) for name in ("path", "kind", "op")},
-        "parent": rows.column("parent").to_numpy(),
+        columns[name] = np.where(np.isnan(columns[name]), values, columns[name])
+    columns |= {
+        **texts,
+        "parent": np.where(parent < 0, -1, place[first + parent] - place[first]),
         "energy_j": np.where(energy_j > 0, energy_j, np.nan),
     }
+    return {name: values[keep] for name, values in columns.items()}
 
 
 def _numbers(rows: Any, name: str) -> Any:
