@@ -80,12 +80,12 @@ def test_what_is_fetched_can_be_read(
     public: PublicData, server: Server, tmp_path: Path, table: NodeTable
 ) -> None:
     out = tmp_path / "new" / "folder"
-    seen: list[tuple[str, int, int]] = []
+    seen: list[tuple[int, int, str]] = []
     files = list(fetch(public, out, progress=lambda *facts: seen.append(facts)))
     assert [downloaded for _, downloaded in files] == [True] * 4
     assert read_data(out)[0].equals(table)
     assert kept(out) == sorted(FILES.values())
-    assert {(name, done) for name, done, _ in seen} >= {
+    assert {(name, done) for done, _, name in seen} >= {
         (file.name, file.size_bytes) for file in public.files
     }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from irene.dataset.formats.nodes_parquet import (
     Provenance,
@@ -12,12 +14,19 @@ from irene.dataset.formats.nodes_parquet import (
     read_provenance,
     write_parquet,
 )
-from irene.dataset.table import FEATURES, MeasuredNode, NodeTable, TreeKey
+from irene.dataset.table import (
+    NODE_FEATURES,
+    Floats,
+    NodeTable,
+    TreeKey,
+    joined_columns,
+)
 from irene.errors import UsageError
-from irene.tree import ModelTree, Node
+from irene.tree import KINDS, ModelTree
 
-__all__ = ["MEGA", "MIB", "add_to_file", "table_of"]
+__all__ = ["COSTS", "MEGA", "MIB", "add_to_file", "in_table_units", "table_of"]
 
+COSTS = ("params", "flops", "bytes_read", "bytes_written")
 MEGA = 1e6
 """Unit of `flops` in a table."""
 MIB = 2**20
@@ -35,12 +44,12 @@ def table_of(trees: Iterable[ModelTree], name: str = "measured") -> NodeTable:
     Raises:
         UsageError: A tree carries no energy, or is not a run that the table can hold.
     """
-    nodes: dict[TreeKey, list[MeasuredNode]] = {}
+    parts: dict[TreeKey, dict[str, Any]] = {}
     for tree in trees:
         key = _key(tree)
-        nodes.pop(key, None)
-        nodes[key] = _nodes(tree.unfold().at_level("ml"))
-    return NodeTable.from_trees(name, nodes.items())
+        parts.pop(key, None)
+        parts[key] = _columns(tree.unfold().at_level("ml"))
+    return NodeTable.from_columns(name, [*parts], joined_columns([*parts.values()]))
 
 
 def _key(tree: ModelTree) -> TreeKey:
@@ -55,34 +64,40 @@ def _key(tree: ModelTree) -> TreeKey:
     return TreeKey.of(spec)
 
 
-def _nodes(tree: ModelTree) -> list[MeasuredNode]:
-    return [
-        MeasuredNode(
-            node.path,
-            node.kind,
-            node.op,
-            _energy_j(node),
-            _features(node),
-            int(tree.parents[node.row]),
-        )
-        for node in tree.nodes()
-    ]
-
-
-def _energy_j(node: Node) -> float:
-    """Energy, J; unknown where nothing was measured or the meter did not move."""
-    energy = node.energy
-    return energy.joules if energy and energy.joules > 0 else math.nan
-
-
-def _features(node: Node) -> dict[str, float]:
-    counted = {
-        "num_parameters": float(node.params),
-        "flops": node.flops / MEGA,
-        "mem_bytes": node.bytes / MIB,
+def _columns(tree: ModelTree) -> dict[str, Any]:
+    assert tree.energy is not None
+    costs = {name: getattr(tree.columns, name) for name in COSTS}
+    return {
+        "parent": tree.parents,
+        "path": tree.paths,
+        "kind": [KINDS[kind] for kind in tree.columns.kind],
+        "op": [tree.strings[op] for op in tree.columns.op],
+        **in_table_units(costs, tree.features, tree.energy.joules),
     }
-    measured = {name: v for name, v in node.features.items() if name in FEATURES}
-    return {**counted, **{name: max(0.0, v) for name, v in measured.items()}}
+
+
+def in_table_units(
+    costs: Mapping[str, Any], features: Mapping[str, Floats], energy_j: Floats
+) -> dict[str, Floats]:
+    """Features and energy of nodes as a table has them.
+
+    Args:
+        costs: One array per name of `COSTS`: numbers, operations, bytes.
+        features: What was measured, by the names of a table; it counts before costs.
+        energy_j: Energy, J; unknown where the meter did not move.
+    """
+    counted = {
+        "num_parameters": costs["params"],
+        "flops": costs["flops"] / MEGA,
+        "mem_bytes": (costs["bytes_read"] + costs["bytes_written"]) / MIB,
+    }
+    unknown = np.full(len(energy_j), np.nan)
+    columns = {"energy_j": np.where(energy_j > 0, energy_j, np.nan)}
+    for name in NODE_FEATURES:
+        measured = np.maximum(features.get(name, unknown), 0.0)
+        other = counted.get(name, unknown)
+        columns[name] = np.where(np.isnan(measured), other, measured)
+    return columns
 
 
 def _provenance_of(tree: ModelTree) -> Provenance:
@@ -137,6 +152,5 @@ def add_to_file(tree: ModelTree, path: Path) -> int:
 def _joined(old: NodeTable, new: NodeTable) -> NodeTable:
     keep = [place for place, key in enumerate(old.keys) if key not in new.keys]
     kept = old.take(keep)
-    before, after = kept.to_columns(), new.to_columns()
-    columns = {name: [*before[name], *after[name]] for name in before}
+    columns = joined_columns([kept.to_columns(), new.to_columns()])
     return NodeTable.from_columns(old.name, [*kept.keys, *new.keys], columns)

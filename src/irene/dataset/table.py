@@ -14,7 +14,14 @@ from irene.errors import FormatError
 from irene.spec import RunSpec
 from irene.tree import KINDS
 
-__all__ = ["FEATURES", "NODE_FEATURES", "MeasuredNode", "NodeTable", "TreeKey"]
+__all__ = [
+    "FEATURES",
+    "NODE_FEATURES",
+    "MeasuredNode",
+    "NodeTable",
+    "TreeKey",
+    "joined_columns",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -117,33 +124,27 @@ class NodeTable:
         Args:
             name: What the data is called.
             trees: Key and nodes of every tree; a parent stands before its children.
-                A node without `batch_size` or `seq_len` has those of its tree.
 
         Raises:
             FormatError: A tree does not have one root with all nodes below it.
         """
         keys: list[TreeKey] = []
-        starts = [0]
         rows: list[MeasuredNode] = []
         parents: list[int] = []
         for key, nodes in trees:
             order = _preorder(nodes, key)
-            place = {old: starts[-1] + new for new, old in enumerate(order)}
+            place = {old: new for new, old in enumerate(order)}
             rows += [nodes[old] for old in order]
             parents += [place.get(nodes[old].parent, -1) for old in order]
             keys.append(key)
-            starts.append(len(rows))
-        return cls(
-            name,
-            tuple(keys),
-            np.array(starts, dtype=np.int64),
-            np.array(parents, dtype=np.int64),
-            np.array([KINDS.index(row.kind) for row in rows], dtype=np.int64),
-            tuple(row.path for row in rows),
-            tuple(row.op for row in rows),
-            _columns(rows, keys, np.diff(starts)),
-            np.array([row.energy_j for row in rows], dtype=np.float64),
-        )
+        told = ("path", "kind", "op", "energy_j")
+        features = [row.features for row in rows]
+        columns = {
+            "parent": parents,
+            **{column: [getattr(row, column) for row in rows] for column in told},
+            **{n: [f.get(n, np.nan) for f in features] for n in NODE_FEATURES},
+        }
+        return cls.from_columns(name, keys, columns)
 
     @classmethod
     def from_columns(
@@ -275,19 +276,10 @@ class NodeTable:
         )
 
 
-def _columns(
-    rows: Sequence[MeasuredNode], keys: Sequence[TreeKey], sizes: Ints
-) -> dict[str, Floats]:
-    """One array per feature; the size of the run is known for every row."""
-    columns = {
-        name: np.array([row.features.get(name, np.nan) for row in rows], np.float64)
-        for name in FEATURES
-    }
-    for name in ("batch_size", "seq_len"):
-        of_tree = np.array([getattr(key, name) for key in keys], dtype=np.float64)
-        unknown = np.isnan(columns[name])
-        columns[name][unknown] = np.repeat(of_tree, sizes)[unknown]
-    return columns
+def joined_columns(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Columns of several tables, as `NodeTable.to_columns`, one after the other."""
+    names = parts[0] if parts else ()
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
 
 def _owned(values: Any) -> Floats:

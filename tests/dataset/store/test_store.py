@@ -45,7 +45,7 @@ def test_the_manifest_alone_tells_of_entries(store: Store) -> None:
     (entry,) = Store.open(store.path).entries()
     assert (entry.id, entry.spec, entry.hardware) == (name, tree.spec, "desk")
     assert (entry.state, entry.nodes, entry.origin) == ("measured", 9, origin())
-    assert entry.file
+    assert entry.segment
 
 
 def test_the_same_again_changes_nothing(store: Store) -> None:

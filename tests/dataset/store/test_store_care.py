@@ -217,7 +217,7 @@ def test_a_damaged_file_is_set_aside_and_the_rest_stays(
     store = Store.open(tmp_path / "store", create=True)
     names = [store.add(made_up_tree(scale=n), origin()) for n in (1, 2, 3)]
     bad = next(entry for entry in store.entries() if entry.id == names[1])
-    path = store.files.segments / bad.file
+    path = store.files.segments / bad.segment
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     if damage == "missing":
@@ -225,11 +225,15 @@ def test_a_damaged_file_is_set_aside_and_the_rest_stays(
     else:
         path.write_bytes(content if damage == "flipped" else content[:-10])
     (finding,) = Store.open(store.path).check()
-    assert (finding.file, finding.done, finding.entries) == (bad.file, "quarantined", 1)
+    assert (finding.file, finding.done, finding.entries) == (
+        bad.segment,
+        "quarantined",
+        1,
+    )
     if damage != "missing":
-        aside = store.files.quarantine / bad.file
+        aside = store.files.quarantine / bad.segment
         assert aside.exists()
-        reason = aside.with_name(f"{bad.file}.reason.txt").read_text()
+        reason = aside.with_name(f"{bad.segment}.reason.txt").read_text()
         assert finding.problem in reason
     again = assert_whole(store.path)
     assert {entry.id for entry in again.entries()} == {names[0], names[2]}
@@ -261,7 +265,7 @@ def test_a_superfluous_copy_saves_a_damaged_segment(tmp_path: Path) -> None:
     segment.write_bytes(segment.read_bytes()[:-9])
     again = assert_whole(store.path)
     assert [entry.id for entry in again.entries()] == [name]
-    assert again.entries()[0].file == "copy.parquet"
+    assert again.entries()[0].segment == "copy.parquet"
 
 
 def test_readers_follow_entries_to_packed_segments(tmp_path: Path) -> None:

@@ -147,13 +147,13 @@ def test_a_damaged_source_is_refused(
 def test_packing_changes_nothing_but_files(tmp_path: Path) -> None:
     store = make(tmp_path / "a", range(1, 8))
     store.add_failure(made_up_tree(batch_size=9).spec, origin(), "a crash")
-    told = [replace(entry, file="") for entry in store.entries()]
+    told = [replace(entry, segment="") for entry in store.entries()]
     table = store.table()
     packed = store.pack()
     assert (packed.segments_before, packed.segments_after) == (7, 1)
     assert len(list(store.files.segments.iterdir())) == 1
     again = Store.open(store.path)
-    assert [replace(entry, file="") for entry in again.entries()] == told
+    assert [replace(entry, segment="") for entry in again.entries()] == told
     assert again.table().equals(table)
     assert again.pack().entries == 0
     assert again.check() == []

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irene.cli.progress import working
+from irene.cli.progress import progress_bar, working
 
 if TYPE_CHECKING:
     from irene.dataset import Provenance
@@ -195,8 +195,8 @@ def _fetch(options: argparse.Namespace) -> int:
         raise UsageError(f"no data {options.data!r}; there is {', '.join(PUBLIC)}")
     folder = Path(options.out) if options.out else home_of(data.folder)
     files = []
-    with _bytes_shown() as progress:
-        for file, downloaded in fetch(data, folder, options.base_url, progress):
+    with progress_bar("downloading") as show:
+        for file, downloaded in fetch(data, folder, options.base_url, show):
             told = {"bytes": file.size_bytes, "sha256": file.sha256}
             files.append({"name": file.name, **told, "downloaded": downloaded})
             state = "downloaded" if downloaded else "already here"
@@ -205,27 +205,6 @@ def _fetch(options: argparse.Namespace) -> int:
     document = {"folder": str(folder), "files": files}
     _answer(options, "irene.data-fetch/1", document, [str(folder)])
     return 0
-
-
-@contextmanager
-def _bytes_shown() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar per file on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        tasks: dict[str, Any] = {}
-
-        def show(name: str, done_bytes: int, all_bytes: int) -> None:
-            if name not in tasks:
-                tasks[name] = bars.add_task(name, total=all_bytes)
-            bars.update(tasks[name], completed=done_bytes)
-
-        yield show
 
 
 # Stores -----------------------------------------------------------------------

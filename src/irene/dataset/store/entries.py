@@ -102,9 +102,6 @@ class Origin:
         Raises:
             FormatError: It is something else, or of a newer version.
         """
-        unknown = values.keys() - set(cls.__slots__)
-        if unknown:
-            raise FormatError(f"not an origin we know: {', '.join(sorted(unknown))}")
         try:
             hardware = Hardware.from_dict(values["hardware"])
             return cls(**{**values, "hardware": hardware})
@@ -125,7 +122,7 @@ class Entry:
         nodes: Nodes of its tree; 0 if it failed.
         added_ns: When it came into this store, ns since 1970 by the clock of the host
             that wrote it; for people, not for order.
-        file: Name of the segment that holds its tree, "" if it failed.
+        segment: Name of the file that holds its tree, "" if it failed.
         reason: Why it failed, "" if it did not.
     """
 
@@ -136,7 +133,7 @@ class Entry:
     state: State
     nodes: int
     added_ns: int
-    file: str
+    segment: str
     reason: str = ""
 
     @classmethod
@@ -182,17 +179,9 @@ class Entry:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-ready values."""
-        told = {
-            "id": self.id,
-            "state": self.state,
-            "spec": self.spec.to_dict(),
-            "hardware": self.hardware,
-            "origin": self.origin.to_dict(),
-            "nodes": self.nodes,
-            "added_ns": self.added_ns,
-            "segment": self.file,
-        }
-        return {**told, "reason": self.reason} if self.reason else told
+        told = {name: getattr(self, name) for name in self.__slots__}
+        told |= {"spec": self.spec.to_dict(), "origin": self.origin.to_dict()}
+        return told if self.reason else {n: v for n, v in told.items() if n != "reason"}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Entry:
@@ -201,18 +190,11 @@ class Entry:
         Raises:
             FormatError: It is something else, or of a newer version.
         """
+        ours = {name: values[name] for name in cls.__slots__ if name in values}
         try:
-            return cls(
-                values["id"],
-                RunSpec.from_dict(values["spec"]),
-                values["hardware"],
-                Origin.from_dict(values["origin"]),
-                values["state"],
-                values["nodes"],
-                values["added_ns"],
-                values["segment"],
-                values.get("reason", ""),
-            )
+            ours["spec"] = RunSpec.from_dict(values["spec"])
+            ours["origin"] = Origin.from_dict(values["origin"])
+            return cls(**ours)
         except (KeyError, TypeError, SpecError) as error:
             raise FormatError(f"not an entry of ours: {error}") from error
 

@@ -137,10 +137,10 @@ class Manifest:
             self._learn_entry(fields)
         elif kind == "packed":
             for name in self.entries.keys() & set(fields["ids"]):
-                moved = replace(self.entries[name], file=fields["segment"])
+                moved = replace(self.entries[name], segment=fields["segment"])
                 self.entries[name] = moved
         elif kind == "quarantined":
-            gone = [e for e in self.entries.values() if e.file == fields["segment"]]
+            gone = [e for e in self.entries.values() if e.segment == fields["segment"]]
             self.lost.update((e.id, self.entries.pop(e.id)) for e in gone)
         else:
             raise FormatError(
@@ -168,7 +168,7 @@ class Manifest:
     def segments(self) -> dict[str, Segment]:
         """Segments that entries are in, by name."""
         if self._segments is None:
-            files = {entry.file for entry in self.entries.values() if entry.file}
+            files = {entry.segment for entry in self.entries.values() if entry.segment}
             self._segments = {n: s for n, s in self._files.items() if n in files}
         return self._segments
 
@@ -196,7 +196,7 @@ class Manifest:
         """Put entries on disk, with the segment that holds them; as `append`."""
         told: dict[str, Any] = {}
         if segment is not None:
-            entries = [replace(entry, file=segment.file) for entry in entries]
+            entries = [replace(entry, segment=segment.file) for entry in entries]
             told = {"sha256": segment.sha256, "bytes": segment.size_bytes}
         self.append({"line": "entry", **e.to_dict(), **told} for e in entries)
 

@@ -163,7 +163,7 @@ def read_entries(
                 raise FormatError(
                     f"{files.folder}: {name} is not in the store any more"
                 )
-            within.setdefault(entry.file, set()).add(name)
+            within.setdefault(entry.segment, set()).add(name)
         for file, ids in within.items():
             path = files.segments / file
             try:

@@ -117,7 +117,7 @@ def _settle(file: Path, files: StoreFiles, manifest: Manifest) -> Finding:
         return Finding(file.name, f"unfinished: {error}", "quarantined")
     new = [entry for entry in told if entry.id not in manifest.entries]
     old = [entry.id for entry in told if entry.id in manifest.entries]
-    others = {manifest.entries[name].file for name in old}
+    others = {manifest.entries[name].segment for name in old}
     if not new and not any(_problem(other, files, manifest) for other in others):
         file.unlink()
         return Finding(file.name, "all of it is in other segments", "removed")
@@ -136,7 +136,7 @@ def _adopted(header: dict[str, Any], nodes: int, file: str) -> Entry:
     entry = Entry.from_dict(header["entry"])
     if entry.nodes != nodes:
         raise FormatError(f"{entry.id}: {nodes} of {entry.nodes} nodes")
-    return replace(entry, file=file)
+    return replace(entry, segment=file)
 
 
 def _apart(entries: list[Entry], manifest: Manifest) -> Iterator[Entry]:
@@ -213,7 +213,7 @@ def _check_segment(file: str, files: StoreFiles, manifest: Manifest) -> Finding 
         manifest.refresh()
         if file not in manifest.segments:  # packed into another meanwhile
             return None
-        inside = sum(entry.file == file for entry in manifest.entries.values())
+        inside = sum(entry.segment == file for entry in manifest.entries.values())
         if (files.segments / file).exists():
             _set_aside(files.segments / file, files, problem)
         manifest.quarantine(file, problem)
@@ -230,8 +230,8 @@ def pack_segments(files: StoreFiles, manifest: Manifest, small_bytes: int) -> Pa
             return Packed(0, len(before), len(before))
         within: dict[str, list[str]] = {}
         for name, entry in sorted(manifest.entries.items()):
-            if entry.file in small:
-                within.setdefault(entry.file, []).append(name)
+            if entry.segment in small:
+                within.setdefault(entry.segment, []).append(name)
 
         # By the lowest id in each: the same whatever the files are called.
         in_order = dict(sorted(within.items(), key=lambda item: item[1]))

@@ -105,8 +105,8 @@ def _add_measured(source: Store, out: Store, coming: Mapping[str, Entry]) -> Non
     wanted: dict[str, list[str]] = {}
     for name, entry in sorted(coming.items()):
         if entry.state == "measured":
-            wanted.setdefault(entry.file, []).append(name)
-    within = Counter(entry.file for entry in source.manifest.entries.values())
+            wanted.setdefault(entry.segment, []).append(name)
+    within = Counter(entry.segment for entry in source.manifest.entries.values())
     segments = dict(source.manifest.segments)
     for file, ids in list(wanted.items()):
         if (

@@ -236,7 +236,7 @@ def _levels(store: Store, entries: Sequence[Entry]) -> dict[str, list[LevelCount
     asked = {
         "files": [str(store.files.segments / file) for file in store.manifest.segments],
         "ids": [entry.id for entry in entries],
-        "within": [entry.file for entry in entries],
+        "within": [entry.segment for entry in entries],
         "machines": [entry.hardware for entry in entries],
     }
     with TemporaryDirectory() as folder:

@@ -14,19 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from irene.dataset.from_trees import MEGA, MIB
+from irene.dataset.from_trees import COSTS, in_table_units
 from irene.dataset.store.entries import Entry
 from irene.dataset.store.segments import starts_of
-from irene.dataset.store.tree_rows import COSTS
-from irene.dataset.table import NODE_FEATURES, Floats, NodeTable, TreeKey
+from irene.dataset.table import (
+    NODE_FEATURES,
+    Floats,
+    NodeTable,
+    TreeKey,
+    joined_columns,
+)
 from irene.errors import UsageError
 
 __all__ = ["TABLE_COLUMNS", "choose_for_table", "median_table"]
 
-FEATURE_COLUMNS = tuple(f"feature_{name}" for name in NODE_FEATURES)
 TABLE_COLUMNS = (
-    "entry", "parent", "path", "kind", "op", "energy_j", *COSTS, *FEATURE_COLUMNS,
-)  # fmt: skip
+    *("entry", "parent", "path", "kind", "op", "energy_j", *COSTS),
+    *(f"feature_{name}" for name in NODE_FEATURES),
+)
 """What `median_table` reads."""
 
 
@@ -139,8 +144,7 @@ def median_table(
         ids += names
         parts.append(_columns(rows))
     keys = [TreeKey.of(chosen[one].spec) for one in ids]
-    columns = {n: np.concatenate([part[n] for part in parts]) for n in parts[0]}
-    table = NodeTable.from_columns(name, keys, columns)
+    table = NodeTable.from_columns(name, keys, joined_columns(parts))
     order = sorted(range(len(keys)), key=lambda place: (keys[place], ids[place]))
     return _medians(table if order == list(range(len(keys))) else table.take(order))
 
@@ -152,24 +156,12 @@ def _columns(rows: Any) -> dict[str, Any]:
     place, starts = np.cumsum(keep), starts_of(rows)
     first = np.repeat(starts[:-1], np.diff(starts))
     parent = rows.column("parent").to_numpy()
-    # The meter did not move where energy is not positive: it is unknown.
-    energy_j = _numbers(rows, "energy_j")
-    moved = _numbers(rows, "bytes_read") + _numbers(rows, "bytes_written")
+    costs = {name: _numbers(rows, name) for name in COSTS}
+    features = {name: _numbers(rows, f"feature_{name}") for name in NODE_FEATURES}
     columns = {
-        name: np.maximum(_numbers(rows, column), 0.0)
-        for name, column in zip(NODE_FEATURES, FEATURE_COLUMNS, strict=True)
-    }
-    counted = {
-        "num_parameters": _numbers(rows, "params"),
-        "flops": _numbers(rows, "flops") / MEGA,
-        "mem_bytes": moved / MIB,
-    }
-    for name, values in counted.items():
-        columns[name] = np.where(np.isnan(columns[name]), values, columns[name])
-    columns |= {
         **texts,
         "parent": np.where(parent < 0, -1, place[first + parent] - place[first]),
-        "energy_j": np.where(energy_j > 0, energy_j, np.nan),
+        **in_table_units(costs, features, _numbers(rows, "energy_j")),
     }
     return {name: values[keep] for name, values in columns.items()}
 

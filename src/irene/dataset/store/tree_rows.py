@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from irene.dataset.formats.nodes_parquet import arrow
+from irene.dataset.from_trees import COSTS
 from irene.dataset.store.entries import Entry
 from irene.dataset.table import NODE_FEATURES, TreeKey
 from irene.hardware import Hardware
@@ -24,7 +25,6 @@ from irene.tree.columns import Columns, Signature
 from irene.tree.model_tree import SOURCES
 
 __all__ = [
-    "COSTS",
     "KNOWN_COLUMNS",
     "KnownNode",
     "arrow_schema",
@@ -36,7 +36,6 @@ __all__ = [
     "tree_rows",
 ]
 
-COSTS = ("params", "flops", "bytes_read", "bytes_written")
 FEATURE_NAMES = (
     *NODE_FEATURES,
     "times_spread",
@@ -115,16 +114,16 @@ def tree_rows(
         keys: Key of every row, if the rows have any.
         results: What was measured of a key, kept at its first row.
     """
-    spec, columns = tree.spec, tree.columns
+    spec, energy, columns = tree.spec, tree.energy, tree.columns
     assert spec is not None
-    size = len(tree)
+    assert energy is not None
     shapes = [
         (json.dumps(s.inputs), json.dumps(s.outputs), s.dtype) for s in tree.signatures
     ]
     of_row = [shapes[place] for place in columns.signature.tolist()]
-    sizes = spec.to_dict()
+    told = {key: json.dumps(result) for key, result in (results or {}).items()}
     return {
-        **{name: [sizes[name]] * size for name in TreeKey._fields},
+        **{n: [value] * len(tree) for n, value in TreeKey.of(spec)._asdict().items()},
         "parent": tree.parents.tolist(),
         "path": list(tree.paths),
         "kind": [KINDS[kind] for kind in columns.kind.tolist()],
@@ -133,62 +132,31 @@ def tree_rows(
         "outputs": [shape[1] for shape in of_row],
         "dtype": [shape[2] for shape in of_row],
         **{name: getattr(columns, name).tolist() for name in COSTS},
-        **_energy_rows(tree),
-        **_feature_rows(tree),
-        **_key_rows(size, keys, results or {}),
-    }
-
-
-def _energy_rows(tree: ModelTree) -> Rows:
-    energy = tree.energy
-    assert energy is not None
-    return {
         "energy_j": known_values(energy.joules),
         "low_j": known_values(energy.low),
         "high_j": known_values(energy.high),
         "source": [SOURCES[place] for place in energy.source.tolist()],
+        **_feature_rows(tree),
+        "node": list(keys) or [None] * len(tree),
+        # Once per key, and then no more.
+        "result": [told.pop(key or "", None) for key in keys] or [None] * len(tree),
     }
 
 
 def _feature_rows(tree: ModelTree) -> Rows:
-    rows: Rows = {
-        f"feature_{name}": known_values(tree.features[name])
-        for name in FEATURE_NAMES
-        if name in tree.features
-    }
-    others = [name for name in tree.features if name not in FEATURE_NAMES]
-    if others:
-        values = [known_values(tree.features[name]) for name in others]
-        rows["more"] = [
-            _json({n: v for n, v in zip(others, row, strict=True) if v is not None})
-            for row in zip(*values, strict=True)
-        ]
-    return rows
-
-
-def _json(values: Mapping[str, float]) -> str | None:
-    return json.dumps(values) if values else None
+    values = {name: known_values(values) for name, values in tree.features.items()}
+    own = {f"feature_{n}": values.pop(n) for n in FEATURE_NAMES if n in values}
+    more = [
+        {name: row for name, row in zip(values, rows, strict=True) if row is not None}
+        for rows in zip(*values.values(), strict=True)
+    ]
+    others = [json.dumps(one) if one else None for one in more]
+    return {**own, "more": others or [None] * len(tree)}
 
 
 def known_values(values: Any) -> list[float | None]:
     """Numbers; None for those that are not known."""
     return [None if value != value else value for value in values.tolist()]
-
-
-def _key_rows(
-    size: int,
-    keys: Sequence[str | None],
-    results: Mapping[str, Mapping[str, Any]],
-) -> Rows:
-    if not len(keys):
-        return {}
-    seen: set[str | None] = set()
-    told: list[str | None] = []
-    for key in keys:
-        first = key is not None and key not in seen and key in results
-        told.append(json.dumps(results[key or ""]) if first else None)
-        seen.add(key)
-    return {"node": list(keys), "result": told}
 
 
 def tree_of_rows(rows: Mapping[str, Sequence[Any]], hardware: Hardware) -> ModelTree:
@@ -201,39 +169,36 @@ def tree_of_rows(rows: Mapping[str, Sequence[Any]], hardware: Hardware) -> Model
     header = json.loads(rows["header"][0])
     strings: dict[str, int] = {}
     signatures: dict[tuple[str, str, str], int] = {}
-    parents, paths = rows["parent"], rows["path"]
-    lists: dict[str, list[int]] = {name: [] for name in Columns.__slots__}
     shapes = zip(rows["inputs"], rows["outputs"], rows["dtype"], strict=True)
-    for row, (parent, path, shape) in enumerate(
-        zip(parents, paths, shapes, strict=True)
-    ):
-        lists["depth"].append(lists["depth"][parent] + 1 if row else 0)
-        lists["kind"].append(KINDS.index(rows["kind"][row]))
-        name = _relative(path, paths[parent]) if row else path
-        lists["name"].append(strings.setdefault(name, len(strings)))
-        lists["op"].append(strings.setdefault(rows["op"][row], len(strings)))
-        lists["signature"].append(signatures.setdefault(shape, len(signatures)))
-        lists["count"].append(1)
-    for cost in COSTS:
-        lists[cost] = [value or 0 for value in rows[cost]]
-    tree = ModelTree(
-        Columns.from_lists(lists),
+    paths, depth = rows["path"], [0]
+    names = [paths[0]]
+    for parent, path in zip(rows["parent"][1:], paths[1:], strict=True):
+        depth.append(depth[parent] + 1)
+        names.append(_relative(path, paths[parent]))
+    columns = Columns.from_lists(
+        {
+            "depth": depth,
+            "kind": [KINDS.index(kind) for kind in rows["kind"]],
+            "name": [strings.setdefault(name, len(strings)) for name in names],
+            "op": [strings.setdefault(op, len(strings)) for op in rows["op"]],
+            "signature": [signatures.setdefault(s, len(signatures)) for s in shapes],
+            "count": [1] * len(paths),
+            **{cost: [value or 0 for value in rows[cost]] for cost in COSTS},
+        }
+    )
+    source = np.array([SOURCES.index(name) for name in rows["source"]], np.uint8)
+    joules = (_array(rows[name]) for name in ("energy_j", "low_j", "high_j"))
+    told = ("provenance", "notes", "unsupported")
+    return ModelTree(
+        columns,
         list(strings),
         [_signature(*shape) for shape in signatures],
         spec=RunSpec.from_dict(header["spec"]),
         hardware=hardware,
-        provenance=header["provenance"],
-        notes=header["notes"],
-        unsupported=header["unsupported"],
+        energy=EnergyColumns(*joules, source, header["produced_by"]),
+        features=_features(rows),
+        **{name: header[name] for name in told},
     )
-    energy = EnergyColumns(
-        _array(rows["energy_j"]),
-        _array(rows["low_j"]),
-        _array(rows["high_j"]),
-        np.array([SOURCES.index(s) for s in rows["source"]], np.uint8),
-        header["produced_by"],
-    )
-    return tree.with_features(_features(rows)).with_energy(energy, hardware)
 
 
 def _relative(path: str, above: str) -> str:
