@@ -130,7 +130,7 @@ def pandas_merge(folder: Path) -> Any:
 def ours_summary(folder: Path) -> Any:
     """Sum up a store."""
     from irene.dataset.store import Store
-    from irene.dataset.store.store_summary import summarise_store
+    from irene.dataset.summaries import summarise_store
 
     (machine,) = summarise_store(Store.open(folder / "a")).machines
     levels = machine.levels
@@ -169,7 +169,7 @@ def run_task(name: str, folder: Path) -> None:
     import pyarrow.parquet  # noqa: F401
 
     import irene.dataset.store.store_merging
-    import irene.dataset.store.store_summary  # noqa: F401
+    import irene.dataset.summaries  # noqa: F401
 
     limit_bytes = int(os.environ[LIMIT])
     resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))

@@ -9,7 +9,7 @@ import pytest
 
 from irene.dataset import NodeTable, read_data, write_data
 from irene.dataset.fetch import PUBLIC, fetch
-from irene.dataset.table_summary import summarise
+from irene.dataset.summaries import summarise
 
 
 @pytest.fixture(scope="module")

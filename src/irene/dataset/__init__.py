@@ -1,14 +1,13 @@
 """Measured trees on disk.
 
 - `table`: `NodeTable`, the measured nodes of many trees as arrays; `from_trees`: from
-  measured trees to a table, and into a file; `table_summary`: a table in numbers.
-- `formats`: files of measured data. `any_format` reads and writes whichever it is:
+  measured trees to a table, and into a file.
+- `measured_data`: finds, reads and writes data, whichever of the `formats` it is in:
   `csv2021` and `jsonl2021` are those of 2021, `nodes_parquet` is our own.
-- `data_folders`: where data of a name is found; `fetch`: downloads the public data.
+- `summaries`: what is in a table or a store; `fetch`: downloads the public data.
 - `store`: the folder that many collectors add to.
 """
 
-from irene.dataset.formats.any_format import read_data, write_data
 from irene.dataset.formats.csv2021 import read_folder, write_folder
 from irene.dataset.formats.jsonl2021 import (
     copy_with_predictions,
@@ -22,6 +21,7 @@ from irene.dataset.formats.nodes_parquet import (
     write_parquet,
 )
 from irene.dataset.from_trees import add_to_file, table_of
+from irene.dataset.measured_data import read_data, write_data
 from irene.dataset.table import FEATURES, MeasuredNode, NodeTable, TreeKey
 
 __all__ = [

@@ -104,10 +104,9 @@ def _configure_show(parser: argparse.ArgumentParser) -> None:
 def _show(options: argparse.Namespace) -> int:
     from irene.cli.data.data_text import store_lines, table_lines
     from irene.dataset import read_data
-    from irene.dataset.formats.any_format import data_path
+    from irene.dataset.measured_data import data_path
     from irene.dataset.store import Store, is_store
-    from irene.dataset.store.store_summary import summarise_store
-    from irene.dataset.table_summary import summarise
+    from irene.dataset.summaries import summarise, summarise_store
 
     path = data_path(options.data)
     if is_store(path):
@@ -131,7 +130,7 @@ def _show(options: argparse.Namespace) -> int:
 
 def _provenance(path: Path) -> Provenance | None:
     from irene.dataset import read_provenance
-    from irene.dataset.formats.any_format import format_of
+    from irene.dataset.measured_data import format_of
 
     return read_provenance(path) if format_of(path) == "parquet" else None
 
@@ -156,7 +155,7 @@ def _configure_convert(parser: argparse.ArgumentParser) -> None:
 
 def _convert(options: argparse.Namespace) -> int:
     from irene.dataset import Provenance, read_data, write_data
-    from irene.dataset.formats.any_format import data_path
+    from irene.dataset.measured_data import data_path
 
     out = Path(options.out)
     with working(f"converting {options.data}"):
@@ -186,8 +185,8 @@ def _configure_fetch(parser: argparse.ArgumentParser) -> None:
 
 
 def _fetch(options: argparse.Namespace) -> int:
-    from irene.dataset.data_folders import home_of
     from irene.dataset.fetch import PUBLIC, fetch
+    from irene.dataset.measured_data import home_of
     from irene.errors import UsageError
 
     data = PUBLIC.get(options.data)
@@ -290,7 +289,7 @@ def _sources(words: Sequence[str], stack: ExitStack) -> tuple[list[Store], list[
     """Stores; one in a temporary folder for each that is other data."""
     from tempfile import TemporaryDirectory
 
-    from irene.dataset.formats.any_format import data_path
+    from irene.dataset.measured_data import data_path
     from irene.dataset.store import Store, is_store
     from irene.dataset.store.store_exchange import import_data
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from irene.dataset import Provenance
-    from irene.dataset.store.store_summary import (
+    from irene.dataset.summaries import (
         LevelCount,
+        LevelSummary,
         MachineSummary,
+        ModelSummary,
         StoreSummary,
+        Summary,
     )
-    from irene.dataset.table_summary import LevelSummary, ModelSummary, Summary
 
 __all__ = ["store_lines", "table_lines"]
 

@@ -215,21 +215,21 @@ def _table(name: str, columns: dict[str, Any]) -> NodeTable:
     return NodeTable.from_columns(name, keys, columns)
 
 
-class Arrow(NamedTuple):
+class _Arrow(NamedTuple):
     """The two modules of pyarrow that are used."""
 
     pa: Any
     pq: Any
 
 
-def arrow() -> Arrow:
+def arrow() -> _Arrow:
     """pyarrow, if it is installed.
 
     Raises:
         MissingExtraError: It is not.
     """
     try:
-        return Arrow(import_module("pyarrow"), import_module("pyarrow.parquet"))
+        return _Arrow(import_module("pyarrow"), import_module("pyarrow.parquet"))
     except ImportError as error:
         raise MissingExtraError(
             "Parquet files and stores need pyarrow: pip install 'irene-energy[data]'"

@@ -6,7 +6,7 @@
 - `store_tables`: tables for training; nothing is mixed silently.
 - `store_care`: killed writers, damaged files, many small segments.
 - `store_merging`: several stores into one; `store_exchange`: other data into a store,
-  a store into other formats; `store_summary`: what is in a store, in numbers.
+  a store into other formats.
 """
 
 from irene.dataset.store.entries import Entry, Origin

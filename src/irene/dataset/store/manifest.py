@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from irene.dataset.store.entries import Entry, Machine
-from irene.errors import FormatError, IreneError, UsageError
+from irene.dataset.store.store_files import cannot_write
+from irene.errors import FormatError, UsageError
 from irene.whole_file import whole_file
 
 __all__ = ["Manifest", "Segment"]
@@ -226,10 +227,7 @@ class Manifest:
             os.ftruncate(handle, self._end)  # a line that was cut off
             _write(handle, data, self._end)
         except OSError as error:
-            raise IreneError(
-                f"cannot write {self.path}: {error.strerror}; what is in the store is "
-                "kept: make room and give the same command again"
-            ) from error
+            raise cannot_write(self.path, error) from error
         finally:
             os.close(handle)
         self.refresh()
@@ -263,14 +261,11 @@ def _sealed(fields: Mapping[str, Any]) -> bytes:
 
 def _opened(line: bytes) -> dict[str, Any] | None:
     """The fields of a line; None if it is not what was written."""
-    body, check, rest = line.rpartition(CHECK)
-    if not check or rest != _check(body) + END:
+    body, _, rest = line.rpartition(CHECK)
+    if not body or rest != _check(body) + END:
         return None
-    try:
-        fields = json.loads(body + b"}")
-    except ValueError:
-        return None
-    return fields if isinstance(fields, dict) else None
+    fields: dict[str, Any] = json.loads(body + b"}")
+    return fields
 
 
 def _check(body: bytes) -> bytes:

@@ -22,9 +22,9 @@ import numpy as np
 from irene import __version__
 from irene.dataset.formats.nodes_parquet import METADATA_KEY, arrow, in_short
 from irene.dataset.store.manifest import Manifest, Segment
-from irene.dataset.store.store_files import StoreFiles, sync_folder
+from irene.dataset.store.store_files import StoreFiles, cannot_write, sync_folder
 from irene.dataset.store.tree_rows import arrow_schema, filled
-from irene.errors import FormatError, IreneError, UsageError
+from irene.errors import FormatError, UsageError
 
 __all__ = [
     "content_of",
@@ -99,10 +99,7 @@ def place_segment(files: StoreFiles, content: bytes) -> Segment:
     except BaseException as error:
         path.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise IreneError(
-                f"cannot write {path}: {error.strerror or error}; what is in the store "
-                "is kept: make room and give the same command again"
-            ) from error
+            raise cannot_write(path, error) from error
         raise
     return Segment.of(name, content)
 

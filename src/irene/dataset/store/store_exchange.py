@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from irene.dataset.formats.any_format import (
+from irene.dataset.formats.nodes_parquet import Provenance, read_provenance
+from irene.dataset.from_trees import MEGA, MIB
+from irene.dataset.measured_data import (
     Format,
     data_path,
     format_of,
     read_data,
     write_data,
 )
-from irene.dataset.formats.nodes_parquet import Provenance, read_provenance
-from irene.dataset.from_trees import MEGA, MIB
 from irene.dataset.store.entries import Entry, Origin
 from irene.dataset.store.segments import segments_of
 from irene.dataset.store.store import Store

@@ -22,10 +22,18 @@ from pathlib import Path
 from filelock import FileLock
 
 from irene import __version__
-from irene.errors import FormatError, UsageError
+from irene.errors import FormatError, IreneError, UsageError
 from irene.whole_file import whole_file
 
-__all__ = ["SCHEMA", "StoreFiles", "held", "is_store", "make_store", "sync_folder"]
+__all__ = [
+    "SCHEMA",
+    "StoreFiles",
+    "cannot_write",
+    "held",
+    "is_store",
+    "make_store",
+    "sync_folder",
+]
 
 SCHEMA = "irene.store/1"
 
@@ -158,6 +166,14 @@ def _write_about(files: StoreFiles) -> None:
     with whole_file(files.about) as file:
         file.write(f"{json.dumps(about)}\n".encode())
     sync_folder(files.folder)
+
+
+def cannot_write(path: Path, error: OSError) -> IreneError:
+    """What to say when a disk is full or broken."""
+    return IreneError(
+        f"cannot write {path}: {error.strerror or error}; what is in the store is "
+        "kept: make room and give the same command again"
+    )
 
 
 def sync_folder(folder: Path) -> None:

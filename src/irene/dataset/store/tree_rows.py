@@ -187,7 +187,7 @@ def tree_of_rows(rows: Mapping[str, Sequence[Any]], hardware: Hardware) -> Model
         }
     )
     source = np.array([SOURCES.index(name) for name in rows["source"]], np.uint8)
-    joules = (_array(rows[name]) for name in ("energy_j", "low_j", "high_j"))
+    joules, low, high = (_array(rows[n]) for n in ("energy_j", "low_j", "high_j"))
     told = ("provenance", "notes", "unsupported")
     return ModelTree(
         columns,
@@ -195,7 +195,7 @@ def tree_of_rows(rows: Mapping[str, Sequence[Any]], hardware: Hardware) -> Model
         [_signature(*shape) for shape in signatures],
         spec=RunSpec.from_dict(header["spec"]),
         hardware=hardware,
-        energy=EnergyColumns(*joules, source, header["produced_by"]),
+        energy=EnergyColumns(joules, low, high, source, header["produced_by"]),
         features=_features(rows),
         **{name: header[name] for name in told},
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from irene.dataset.store import Store
-from irene.dataset.store.store_summary import LevelCount, summarise_store
+from irene.dataset.summaries import LevelCount, summarise_store
 from irene.errors import FormatError
 from tests.dataset.store.made_up_trees import SHELF, TORCH, made_up_tree, origin
 

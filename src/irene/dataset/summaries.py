@@ -1,4 +1,7 @@
-"""What is in a store, in numbers; nodes are counted by DuckDB and never all loaded."""
+"""What is in a table or in a store, in numbers.
+
+Nodes of a store are counted by DuckDB and never all loaded.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from irene.dataset.formats.nodes_parquet import in_short
 from irene.dataset.store.entries import Entry
 from irene.dataset.store.store import Store
 from irene.dataset.store.store_files import SCHEMA
-from irene.dataset.table import TreeKey
-from irene.dataset.table_summary import ModelSummary, model_summaries
+from irene.dataset.table import FEATURES, NodeTable, TreeKey
 from irene.errors import FormatError, MissingExtraError
 from irene.spec import RunSpec
 from irene.tree import KINDS
@@ -22,8 +26,12 @@ from irene.tree import KINDS
 __all__ = [
     "FailureSummary",
     "LevelCount",
+    "LevelSummary",
     "MachineSummary",
+    "ModelSummary",
     "StoreSummary",
+    "Summary",
+    "summarise",
     "summarise_store",
 ]
 
@@ -36,6 +44,118 @@ JOIN (SELECT unnest($ids) AS id, unnest($within) AS file, unnest($machines) AS h
     ON entry = id AND parse_filename(filename) = file
 GROUP BY hardware, kind
 """
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """The trees of one model.
+
+    Attributes:
+        model: Its name.
+        trees: How many there are.
+        nodes: Rows of all of them.
+        batch_sizes: Batch sizes that occur.
+        seq_lens: Sequence lengths that occur.
+    """
+
+    model: str
+    trees: int
+    nodes: int
+    batch_sizes: tuple[int, ...]
+    seq_lens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSummary:
+    """The nodes of one kind.
+
+    Attributes:
+        kind: `model`, `module`, `ml` or `math`.
+        nodes: How many rows there are.
+        distinct: Rows that are not exact copies of another measurement.
+        lowest_j: Smallest energy, J; None if none is known.
+        highest_j: Largest energy, J; None if none is known.
+    """
+
+    kind: str
+    nodes: int
+    distinct: int
+    lowest_j: float | None
+    highest_j: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is in a table.
+
+    Attributes:
+        name: What the data is called.
+        trees: Number of trees.
+        nodes: Number of rows.
+        models: One entry per model.
+        levels: One entry per kind of node that occurs.
+    """
+
+    name: str
+    trees: int
+    nodes: int
+    models: tuple[ModelSummary, ...]
+    levels: tuple[LevelSummary, ...]
+
+
+def summarise(table: NodeTable) -> Summary:
+    """Count models, sizes, nodes and measurements of a table."""
+    kinds = [kind for kind in KINDS if len(table.rows(kind))]
+    return Summary(
+        table.name,
+        len(table.keys),
+        len(table),
+        _models((key, r.stop - r.start) for key, r in table.trees()),
+        tuple(_level(table, kind) for kind in kinds),
+    )
+
+
+def _distinct_rows(table: NodeTable, kind: str) -> int:
+    """Rows of one kind that are not exact copies: class, features or energy differ."""
+    rows = table.rows(kind)
+    if not len(rows):
+        return 0
+    ops = np.unique([table.op[row] for row in rows], return_inverse=True)[1]
+    columns = [table.features[name][rows] for name in FEATURES]
+    values = np.column_stack([ops, *columns, table.energy_j[rows]])
+    unknown = np.isnan(values)
+    # A measurement is never negative: -1 stands for what is unknown.
+    return len(np.unique(np.where(unknown, -1.0, values), axis=0))
+
+
+def _models(trees: Iterable[tuple[TreeKey, int]]) -> tuple[ModelSummary, ...]:
+    """One summary per model; of the run and the number of nodes of every tree."""
+    models: dict[str, list[tuple[TreeKey, int]]] = {}
+    for key, nodes in trees:
+        models.setdefault(key.model, []).append((key, nodes))
+    return tuple(
+        ModelSummary(
+            model,
+            len(found),
+            sum(nodes for _, nodes in found),
+            tuple(sorted({key.batch_size for key, _ in found})),
+            tuple(sorted({key.seq_len for key, _ in found})),
+        )
+        for model, found in models.items()
+    )
+
+
+def _level(table: NodeTable, kind: str) -> LevelSummary:
+    rows = table.rows(kind)
+    known = table.energy_j[rows]
+    known = known[~np.isnan(known)]
+    return LevelSummary(
+        kind,
+        len(rows),
+        _distinct_rows(table, kind),
+        float(known.min()) if len(known) else None,
+        float(known.max()) if len(known) else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +275,7 @@ def summarise_store(store: Store) -> StoreSummary:
 def _summarised(store: Store) -> StoreSummary:
     entries = store.entries()
     measured = [entry for entry in entries if entry.state == "measured"]
-    levels = _levels(store, measured)
+    levels = _level_counts(store, measured)
     by_name: dict[str, list[Entry]] = {}
     for entry in measured:
         by_name.setdefault(entry.hardware, []).append(entry)
@@ -191,7 +311,7 @@ def _machine(
         _dates(entries),
         len(entries),
         sum(entry.nodes for entry in entries),
-        model_summaries(trees),
+        _models(trees),
         tuple(levels),
     )
 
@@ -223,7 +343,9 @@ def _failures(entries: Sequence[Entry]) -> tuple[FailureSummary, ...]:
     )
 
 
-def _levels(store: Store, entries: Sequence[Entry]) -> dict[str, list[LevelCount]]:
+def _level_counts(
+    store: Store, entries: Sequence[Entry]
+) -> dict[str, list[LevelCount]]:
     """Counts of nodes per machine and kind; only entries where they are now count.
 
     Raises:
