@@ -105,24 +105,8 @@ def _provenance_of(tree: ModelTree) -> Provenance:
     spec, hardware = tree.spec, tree.hardware
     if spec is None or hardware is None:
         raise UsageError("this tree does not say which run it is of, or where")
-    run = f"{spec.dtype}, {spec.attention} attention"
-    return Provenance(
-        hardware=f"{hardware.name}: {hardware.description}",
-        source=f"irene measure, {run}, covers {hardware.covers}",
-        date=tree.provenance.get("measured", "")[:10],
-    )
-
-
-def _check_file(path: Path, tree: ModelTree) -> None:
-    """Refuse a file that a tree cannot be added to."""
-    there, new = read_provenance(path), _provenance_of(tree)
-    for what in ("hardware", "source"):
-        old, now = getattr(there, what), getattr(new, what)
-        if old != now:
-            raise UsageError(
-                f"{path} is of {old or 'something else'}, this run of {now}: trees "
-                "that differ in that do not belong into one file; choose another"
-            )
+    date = tree.provenance.get("measured", "")
+    return Provenance.of_run("irene measure", spec, hardware, date)
 
 
 def add_to_file(tree: ModelTree, path: Path) -> int:
@@ -141,12 +125,19 @@ def add_to_file(tree: ModelTree, path: Path) -> int:
     Raises:
         UsageError: The file is of another machine or kind of run, or cannot be written.
     """
-    new, provenance = table_of([tree], path.stem), _provenance_of(tree)
+    table, provenance = table_of([tree], path.stem), _provenance_of(tree)
     if path.exists():
-        _check_file(path, tree)
-        new = _joined(read_parquet(path), new)
-    write_parquet(new, path, provenance)
-    return len(new.keys)
+        there = read_provenance(path)
+        for what in ("hardware", "source"):
+            old, now = getattr(there, what), getattr(provenance, what)
+            if old != now:
+                raise UsageError(
+                    f"{path} is of {old or 'something else'}, this run of {now}: trees "
+                    "that differ in that do not belong into one file; choose another"
+                )
+        table = _joined(read_parquet(path), table)
+    write_parquet(table, path, provenance)
+    return len(table.keys)
 
 
 def _joined(old: NodeTable, new: NodeTable) -> NodeTable:

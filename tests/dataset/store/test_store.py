@@ -159,6 +159,14 @@ def test_a_table_mixes_nothing_silently(store: Store) -> None:
         store.table("nowhere")
 
 
+def test_what_was_left_open_is_no_other_kind_of_run(store: Store) -> None:
+    """A run is what ran, whether it was asked for or chosen."""
+    store.add(made_up_tree(), origin())
+    store.add(made_up_tree(dtype="fp32", batch_size=4), origin())
+    assert len({entry.spec.chosen for entry in store.entries()}) == 2
+    assert [key.batch_size for key in store.table().keys] == [2, 4]
+
+
 def test_of_two_measurements_the_same_one_counts_everywhere(tmp_path: Path) -> None:
     tables = []
     for order in ((1, 2), (2, 1)):

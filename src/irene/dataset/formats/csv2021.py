@@ -50,15 +50,7 @@ LONGEST_LINE_BYTES = 1 << 20
 
 
 class _LevelRow(NamedTuple):
-    """One row of one file.
-
-    Attributes:
-        level: A key of `FILES`.
-        scope: Dotted path of the module, "" for the model.
-        op: Class of the module or primitive.
-        energy_j: Measured energy, J.
-        features: Values by the names of `FEATURES`.
-    """
+    """One row of the file of a level; its scope is a dotted path, "" for the model."""
 
     level: str
     scope: str
@@ -243,9 +235,9 @@ def write_folder(table: NodeTable, folder: Path) -> None:
 
 
 def _texts(table: NodeTable) -> Mapping[str, io.StringIO]:
-    known = [name for name in FEATURES if not np.isnan(table.features[name]).all()]
-    optional = ("num_parameters",)  # not in the files of 2021
-    names = [name for name in FEATURES if name not in optional or name in known]
+    names = list(FEATURES)
+    if np.isnan(table.features["num_parameters"]).all():
+        names.remove("num_parameters")  # not in the files of 2021
     texts = {level: io.StringIO() for level in FILES}
     writers = {
         level: csv.writer(text, lineterminator="\n") for level, text in texts.items()
@@ -253,21 +245,12 @@ def _texts(table: NodeTable) -> Mapping[str, io.StringIO]:
     for writer in writers.values():
         writer.writerow([*names, *TAIL])
     for key, rows in table.trees():
-        levels = _levels(table, key, rows)
-        for row in levels:
-            cells = [_cell(row.features.get(name, math.nan)) for name in names]
-            writers[row.level].writerow(
-                [*cells, repr(row.energy_j), _level_name(row), key.model]
-            )
+        for row in _levels(table, key, rows):
+            values = [row.features.get(name, math.nan) for name in names]
+            cells = ["" if math.isnan(value) else repr(value) for value in values]
+            name = row.op if row.level == "model" else f"{row.scope}:{row.op}"
+            writers[row.level].writerow([*cells, repr(row.energy_j), name, key.model])
     return texts
-
-
-def _cell(value: float) -> str:
-    return "" if math.isnan(value) else repr(value)
-
-
-def _level_name(row: _LevelRow) -> str:
-    return row.op if row.level == "model" else f"{row.scope}:{row.op}"
 
 
 def _levels(table: NodeTable, key: TreeKey, rows: slice) -> list[_LevelRow]:

@@ -330,18 +330,14 @@ def _value(number: float) -> float | None:
 
 def _write_lines(path: Path, documents: Iterable[dict[str, Any]]) -> None:
     with whole_file(path) as file:
-        for line in _lines(documents):
+        for document in documents:
+            try:
+                line = f"{json.dumps(document)}\n".encode()
+            except RecursionError:
+                raise UsageError(
+                    f"{document.get('model_name')}: the tree is too deep for JSON; "
+                    "write parquet"
+                ) from None
             if len(line) > LONGEST_LINE_BYTES:
                 raise UsageError(f"cannot write {path}: a tree is too large for a line")
             file.write(line)
-
-
-def _lines(documents: Iterable[dict[str, Any]]) -> Iterator[bytes]:
-    for document in documents:
-        try:
-            yield f"{json.dumps(document)}\n".encode()
-        except RecursionError:
-            raise UsageError(
-                f"{document.get('model_name')}: the tree is too deep for JSON; "
-                "write parquet"
-            ) from None

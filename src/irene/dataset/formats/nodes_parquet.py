@@ -21,6 +21,8 @@ from irene import __version__
 from irene.dataset.formats.format_checks import check_table, first_problem
 from irene.dataset.table import NODE_FEATURES, NodeTable, TreeKey
 from irene.errors import FormatError, MissingExtraError, UsageError
+from irene.hardware import Hardware
+from irene.spec import RunSpec
 from irene.whole_file import whole_file
 
 __all__ = [
@@ -53,6 +55,18 @@ class Provenance:
     hardware: str = ""
     source: str = ""
     date: str = ""
+
+    @classmethod
+    def of_run(
+        cls, source: str, spec: RunSpec, hardware: Hardware, date: str
+    ) -> Provenance:
+        """Where trees are from that were measured as a run was, and on one machine."""
+        return cls(
+            f"{hardware.name}: {hardware.description}",
+            f"{source}, {spec.dtype}, {spec.attention} attention, "
+            f"covers {hardware.covers}",
+            date[:10],
+        )
 
 
 def write_parquet(

@@ -17,7 +17,7 @@ from irene.hardware import Hardware
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 
-__all__ = ["Entry", "Machine", "Origin", "State"]
+__all__ = ["Entry", "Machine", "Origin", "State", "run_fields"]
 
 State = Literal["measured", "failed"]
 ID_DIGITS = 32
@@ -221,6 +221,11 @@ class Machine(NamedTuple):
         """The machine that an entry was measured on."""
         hardware = entry.origin.hardware
         return cls(entry.hardware, hardware.covers, hardware.description)
+
+
+def run_fields(spec: RunSpec) -> dict[str, Any]:
+    """The fields of a spec that say what ran, whether they were given or chosen."""
+    return {name: v for name, v in spec.to_dict().items() if name != "chosen"}
 
 
 @lru_cache(maxsize=1 << 16)

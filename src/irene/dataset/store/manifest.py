@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from irene.dataset.store.entries import Entry, Machine
 from irene.dataset.store.store_files import cannot_write
@@ -96,21 +96,18 @@ class Manifest:
         with self._lock:
             try:
                 with self.path.open("rb") as file:
-                    state = os.fstat(file.fileno())
-                    if state.st_ino != self._file or not self._goes_on(file):
+                    # The same file, in which what was read ends with a line still?
+                    inode = os.fstat(file.fileno()).st_ino
+                    file.seek(max(0, self._end - 1))
+                    if inode != self._file or (self._end and file.read(1) != b"\n"):
                         self._forget()
-                        self._file = state.st_ino
+                        self._file = inode
                     file.seek(self._end)
                     self._take(file.read())
             except OSError as error:
                 raise UsageError(
                     f"cannot read {self.path}: {error.strerror}"
                 ) from error
-
-    def _goes_on(self, file: BinaryIO) -> bool:
-        """Whether what was read ends with the end of a line still."""
-        file.seek(max(0, self._end - 1))
-        return not self._end or file.read(1) == b"\n"
 
     def _take(self, text: bytes) -> None:
         end = text.rfind(b"\n") + 1

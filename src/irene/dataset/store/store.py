@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from irene.dataset.store.entries import Entry, Machine, Origin
+from irene.dataset.store.entries import Entry, Machine, Origin, run_fields
 from irene.dataset.store.manifest import Manifest
 from irene.dataset.store.segments import (
     place_segment,
@@ -202,7 +202,7 @@ class Store:
         Raises:
             IreneError: It cannot be written; the store is as it was.
         """
-        content = json.dumps([spec.to_dict(), reason], sort_keys=True)
+        content = json.dumps([run_fields(spec), reason], sort_keys=True)
         reason = reason or "no reason given"
         entry = Entry.made_now(spec, origin, content, reason=reason)
         with held(self.files.lock):

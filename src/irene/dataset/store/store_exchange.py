@@ -21,7 +21,7 @@ from irene.dataset.measured_data import (
     read_data,
     write_data,
 )
-from irene.dataset.store.entries import Entry, Origin
+from irene.dataset.store.entries import Entry, Origin, run_fields
 from irene.dataset.store.segments import segments_of
 from irene.dataset.store.store import Store
 from irene.dataset.store.tree_rows import entry_table, known_values
@@ -68,6 +68,14 @@ def import_data(store: Store, path: Path | str) -> tuple[list[str], list[str]]:
     note = f"imported from {kind} data: {told.source or table.name}"
     if not match:
         note += "; dtype and attention were not recorded, fp32 and eager are assumed"
+    kind_of_run = {"dtype": dtype, "attention": attention}
+    return _add_trees(store, table, origin, note, kind_of_run), left_out
+
+
+def _add_trees(
+    store: Store, table: NodeTable, origin: Origin, note: str, kind: Mapping[str, str]
+) -> list[str]:
+    """Put the trees of a table into a store; the ids of all of them."""
     store.check_machine(origin.hardware)
     about = {
         "provenance": {},
@@ -80,9 +88,8 @@ def import_data(store: Store, path: Path | str) -> tuple[list[str], list[str]]:
 
     def tables() -> Iterator[tuple[list[str], Any]]:
         for key, rows in _trees(table):
-            kind_of_run = {"dtype": dtype, "attention": attention}
-            run = RunSpec.from_dict({**key._asdict(), **kind_of_run})
-            content = json.dumps([run.to_dict(), rows], sort_keys=True)
+            run = RunSpec.from_dict({**key._asdict(), **kind})
+            content = json.dumps([run_fields(run), rows], sort_keys=True)
             entry = Entry.made_now(run, origin, content, len(rows["path"]))
             ids.append(entry.id)
             if entry.id not in store.manifest.entries and entry.id not in new:
@@ -91,7 +98,7 @@ def import_data(store: Store, path: Path | str) -> tuple[list[str], list[str]]:
 
     for names, content in segments_of(tables()):
         store.put(new, names, content)
-    return ids, left_out
+    return ids
 
 
 def _trees(table: NodeTable) -> Iterator[tuple[TreeKey, dict[str, list[Any]]]]:
@@ -170,7 +177,7 @@ def export_store(
 
 
 def _has_values(entry: Entry, only: Mapping[str, str]) -> bool:
-    told = entry.spec.to_dict()
+    told = run_fields(entry.spec)
     strange = sorted(set(only) - set(told))
     if strange:
         raise UsageError(
@@ -180,12 +187,8 @@ def _has_values(entry: Entry, only: Mapping[str, str]) -> bool:
 
 
 def _provenance(store: Store, entries: Sequence[Entry]) -> Provenance:
-    spec, machine = entries[0].spec, entries[0].machine
     names = sorted({entry.software for entry in entries})
     dates = sorted(filter(None, (entry.origin.started for entry in entries)))
-    return Provenance(
-        hardware=f"{machine.name}: {machine.description}",
-        source=f"store {store.path.name} ({' and '.join(names)}), {spec.dtype}, "
-        f"{spec.attention} attention, covers {machine.covers}",
-        date=dates[0][:10] if dates else "",
-    )
+    source = f"store {store.path.name} ({' and '.join(names)})"
+    first, date = entries[0], dates[0] if dates else ""
+    return Provenance.of_run(source, first.spec, first.machine, date)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from irene.dataset.from_trees import COSTS, in_table_units
-from irene.dataset.store.entries import Entry
+from irene.dataset.store.entries import Entry, run_fields
 from irene.dataset.store.segments import starts_of
 from irene.dataset.table import (
     NODE_FEATURES,
@@ -112,7 +112,7 @@ def _covers(entry: Entry) -> str:
 def _kind_of_run(entry: Entry) -> str:
     """All of a spec that a table's key does not tell, in words."""
     apart = (*TreeKey._fields, "config_digest", "phase")
-    told = entry.spec.to_dict().items()
+    told = run_fields(entry.spec).items()
     return ", ".join(f"{n} {v}" for n, v in told if n not in apart and v is not None)
 
 
