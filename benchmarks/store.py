@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +35,13 @@ COLUMNS = ["model", "kind", "energy_j"]
 def make_stores(folder: Path, nodes: int) -> None:
     """A store of so many nodes, and a smaller one, half of which is in the first."""
     from irene.dataset.store import Origin, Store
-    from irene.dataset.store.columns import tree_rows
-    from irene.dataset.store.segments import entry_table
+    from irene.dataset.store.tree_rows import entry_table, tree_rows
     from irene.hardware import Hardware
 
     tree, machine = _tree(), Hardware("made-up", "wall", "no machine")
     origin = Origin("nowhere", machine, {"torch": "0"}, "none", engine="made up")
     trees = max(10, round(nodes / len(tree)))
-    told = {"spec": None, "provenance": {}, "notes": [], "unsupported": {}}
+    told = {"provenance": {}, "notes": [], "unsupported": {}}
     blank = entry_table(_entry(tree, origin, 0), told, tree_rows(tree))
     tenth = trees // 10
     for name, places in (
@@ -76,24 +76,17 @@ def _entry(tree: Any, origin: Any, place: int, file: str = "") -> Any:
 
 
 def _fill(store: Any, tree: Any, origin: Any, blank: Any, places: range) -> None:
-    from dataclasses import replace
-
     import numpy as np
     import pyarrow as pa
 
-    from irene.dataset.store.packing import Packer
-    from irene.dataset.store.recovery import entry_line
+    from irene.dataset.store.segments import segments_of
 
     entries: dict[str, Any] = {}
-
-    def commit(ids: list[str], segment: Any) -> None:
-        found = [replace(entries[name], file=segment.file) for name in ids]
-        store.manifest.append([entry_line(one, segment) for one in found])
-
     random = np.random.default_rng(places.start)
     joules = blank.column("energy_j").to_numpy()
     size = len(blank)
-    with Packer(store.layout, commit) as packer:
+
+    def tables() -> Iterator[tuple[list[str], Any]]:
         for place in places:
             entry = _entry(tree, origin, place)
             entries[entry.id] = entry
@@ -109,13 +102,16 @@ def _fill(store: Any, tree: Any, origin: Any, blank: Any, places: range) -> None
             for name, column in values.items():
                 index = table.schema.get_field_index(name)
                 table = table.set_column(index, name, column)
-            packer.add([entry.id], table)
+            yield [entry.id], table
+
+    for ids, content in segments_of(tables()):
+        store.put(entries, ids, content)
 
 
 def ours_merge(folder: Path) -> Any:
     """Merge both stores."""
     from irene.dataset.store import Store
-    from irene.dataset.store.merging import merge_stores
+    from irene.dataset.store.store_merging import merge_stores
 
     sources = [Store.open(folder / name) for name in ("a", "b")]
     return merge_stores(sources, Store.open(folder / "merged", create=True)).nodes
@@ -134,7 +130,7 @@ def pandas_merge(folder: Path) -> Any:
 def ours_summary(folder: Path) -> Any:
     """Sum up a store."""
     from irene.dataset.store import Store
-    from irene.dataset.store.summary import summarise_store
+    from irene.dataset.summaries import summarise_store
 
     (machine,) = summarise_store(Store.open(folder / "a")).machines
     levels = machine.levels
@@ -172,8 +168,8 @@ def run_task(name: str, folder: Path) -> None:
     import pandas as pd  # noqa: F401
     import pyarrow.parquet  # noqa: F401
 
-    import irene.dataset.store.merging
-    import irene.dataset.store.summary  # noqa: F401
+    import irene.dataset.store.store_merging
+    import irene.dataset.summaries  # noqa: F401
 
     limit_bytes = int(os.environ[LIMIT])
     resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))

@@ -23,7 +23,7 @@ from irene.dataset import (
     read_parquet,
     write_data,
 )
-from irene.dataset.formats.any_format import jsonl as jsonl_module
+from irene.dataset.formats import jsonl2021 as jsonl_module
 from irene.errors import FormatError, IreneError, UsageError
 
 from .conftest import make_table

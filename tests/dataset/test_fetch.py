@@ -13,7 +13,7 @@ import pytest
 
 from irene.dataset import NodeTable, read_data
 from irene.dataset.fetch import PUBLIC, PublicData, PublicFile, fetch
-from irene.dataset.formats.irene2021 import FILES
+from irene.dataset.formats.csv2021 import FILES
 from irene.errors import FormatError, IreneError, UsageError
 
 
@@ -80,12 +80,12 @@ def test_what_is_fetched_can_be_read(
     public: PublicData, server: Server, tmp_path: Path, table: NodeTable
 ) -> None:
     out = tmp_path / "new" / "folder"
-    seen: list[tuple[str, int, int]] = []
+    seen: list[tuple[int, int, str]] = []
     files = list(fetch(public, out, progress=lambda *facts: seen.append(facts)))
-    assert [file.downloaded for file in files] == [True] * 4
+    assert [downloaded for _, downloaded in files] == [True] * 4
     assert read_data(out)[0].equals(table)
     assert kept(out) == sorted(FILES.values())
-    assert {(name, done) for name, done, _ in seen} >= {
+    assert {(name, done) for done, _, name in seen} >= {
         (file.name, file.size_bytes) for file in public.files
     }
 
@@ -101,7 +101,7 @@ def test_what_is_here_is_not_fetched_again(
     server.contents[f"/data/{missing}"] = content
     server.asked.clear()
     files = list(fetch(public, tmp_path / "out", server.url + "/"))
-    assert [file.downloaded for file in files] == [False, False, True, True]
+    assert [downloaded for _, downloaded in files] == [False, False, True, True]
     assert server.asked == [f"/data/{missing}", f"/data/{FILES['ml2']}"]
 
 

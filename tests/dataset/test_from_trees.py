@@ -8,8 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from irene.dataset import add_to_file, read_data, read_parquet, table_of
-from irene.dataset.from_trees import provenance_of
+from irene.dataset import (
+    add_to_file,
+    read_data,
+    read_parquet,
+    read_provenance,
+    table_of,
+)
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from irene.trace.tracer import trace
@@ -110,8 +115,8 @@ def test_a_foreign_file_is_left_alone(tmp_path: Path):
 
 
 def test_the_file_says_where_it_is_from(tmp_path: Path):
-    told = provenance_of(measured())
+    add_to_file(measured(), tmp_path / "lab.parquet")
+    told = read_provenance(tmp_path / "lab.parquet")
     assert told.hardware == "lab: a desk"
     assert told.source == "irene measure, fp32, eager attention, covers wall"
-    add_to_file(measured(), tmp_path / "lab.parquet")
     assert read_data(tmp_path / "lab.parquet")[0].name == "lab"

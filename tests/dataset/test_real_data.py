@@ -9,7 +9,7 @@ import pytest
 
 from irene.dataset import NodeTable, read_data, write_data
 from irene.dataset.fetch import PUBLIC, fetch
-from irene.dataset.summary import summarise
+from irene.dataset.summaries import summarise
 
 
 @pytest.fixture(scope="module")
@@ -48,4 +48,4 @@ def test_it_survives_every_format(
 
 def test_it_is_the_public_data(real_folder: Path) -> None:
     files = list(fetch(PUBLIC["irene-2021"], real_folder, "http://127.0.0.1:9"))
-    assert [file.downloaded for file in files] == [False] * 4
+    assert [downloaded for _, downloaded in files] == [False] * 4

@@ -25,7 +25,7 @@ from irene.dataset import (
     write_jsonl,
     write_parquet,
 )
-from irene.dataset.formats.lines import read_lines
+from irene.dataset.formats.format_checks import read_lines
 from irene.errors import UsageError
 
 from .conftest import make_table, tables

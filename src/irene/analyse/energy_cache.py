@@ -14,7 +14,7 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
-from irene.dataset.places import data_folders
+from irene.dataset.measured_data import data_folders
 from irene.whole_file import whole_file
 
 __all__ = ["EnergyCache", "default_cache", "program_identity"]

@@ -1,29 +1,27 @@
 """Measured trees on disk.
 
-- `table`: `NodeTable`, the measured nodes of many trees as arrays.
-- `formats`: reads and writes data, whichever format it is in; `places`: finds it.
-- `irene2021`, `csv_writer`: the CSV folders of the 2021 data.
-- `jsonl`, `jsonl_writer`: the JSONL files of the 2021 data.
-- `parquet`: our own format, `irene.nodes/1`.
-- `values`: what a measured node can hold; `lines`, `whole_file`: files, safely.
-- `from_trees`: from measured trees to a table, and into a file.
-- `summary`: what is in a table, in numbers.
-- `fetch`: downloads the public data.
+- `table`: `NodeTable`, the measured nodes of many trees as arrays; `from_trees`: from
+  measured trees to a table, and into a file.
+- `measured_data`: finds, reads and writes data, whichever of the `formats` it is in:
+  `csv2021` and `jsonl2021` are those of 2021, `nodes_parquet` is our own.
+- `summaries`: what is in a table or a store; `fetch`: downloads the public data.
 - `store`: the folder that many collectors add to.
 """
 
-from irene.dataset.formats.any_format import read_data, write_data
-from irene.dataset.formats.csv_writer import write_folder
-from irene.dataset.formats.irene2021 import read_folder
-from irene.dataset.formats.jsonl import read_jsonl
-from irene.dataset.formats.jsonl_writer import copy_with_predictions, write_jsonl
-from irene.dataset.formats.parquet import (
+from irene.dataset.formats.csv2021 import read_folder, write_folder
+from irene.dataset.formats.jsonl2021 import (
+    copy_with_predictions,
+    read_jsonl,
+    write_jsonl,
+)
+from irene.dataset.formats.nodes_parquet import (
     Provenance,
     read_parquet,
     read_provenance,
     write_parquet,
 )
 from irene.dataset.from_trees import add_to_file, table_of
+from irene.dataset.measured_data import read_data, write_data
 from irene.dataset.table import FEATURES, MeasuredNode, NodeTable, TreeKey
 
 __all__ = [

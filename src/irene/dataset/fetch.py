@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import logging
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -13,18 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from irene.dataset.formats.irene2021 import FILES
+from irene.dataset.formats.csv2021 import FILES
 from irene.errors import FormatError, IreneError, UsageError
 from irene.whole_file import whole_file
 
-__all__ = ["PUBLIC", "FetchedFile", "PublicData", "PublicFile", "fetch"]
+__all__ = ["PUBLIC", "PublicData", "PublicFile", "fetch"]
 
 TIMEOUT_S = 30.0
 CHUNK_BYTES = 1 << 16
 
-log = logging.getLogger(__name__)
-
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +54,6 @@ class PublicData:
     base_url: str
     about: str
     files: tuple[PublicFile, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedFile:
-    """A file that is now here.
-
-    Attributes:
-        path: Where it is.
-        size_bytes: Its length, bytes.
-        sha256: Its SHA-256 checksum, hexadecimal.
-        downloaded: Whether it was downloaded now; otherwise it was here already.
-    """
-
-    path: Path
-    size_bytes: int
-    sha256: str
-    downloaded: bool
 
 
 PUBLIC = {
@@ -115,7 +95,7 @@ def fetch(
     folder: Path,
     base_url: str | None = None,
     progress: Progress | None = None,
-) -> Iterator[FetchedFile]:
+) -> Iterator[tuple[PublicFile, bool]]:
     """Download the files that are not here yet.
 
     A file is kept only if its length and checksum are right; what was kept before an
@@ -125,10 +105,10 @@ def fetch(
         data: What to fetch.
         folder: Where to put the files; made if need be.
         base_url: Where the files are; None for the original place.
-        progress: Called with the name of a file, its bytes so far and in all.
+        progress: Called with bytes of a file so far and in all, and its name.
 
     Yields:
-        Every file, when it is here.
+        Every file, when it is here, and whether it was downloaded now.
 
     Raises:
         UsageError: The address is not http(s), or another file is in the way.
@@ -137,12 +117,13 @@ def fetch(
     """
     base = (base_url or data.base_url).rstrip("/")
     _check_address(base)
+    show = progress or (lambda *_: None)
     for file in data.files:
         path = folder / file.name
         downloaded = not _is_here(path, file)
         if downloaded:
-            _download(f"{base}/{file.name}", file, path, progress or _silent)
-        yield FetchedFile(path, file.size_bytes, file.sha256, downloaded)
+            _download(f"{base}/{file.name}", file, path, show)
+        yield file, downloaded
 
 
 def _check_address(url: str) -> None:
@@ -152,10 +133,6 @@ def _check_address(url: str) -> None:
         sound = False
     if not sound:
         raise UsageError(f"the address must be http or https, not {url!r}")
-
-
-def _silent(name: str, done_bytes: int, all_bytes: int) -> None:
-    log.debug("%s: %d of %d bytes", name, done_bytes, all_bytes)
 
 
 def _is_here(path: Path, file: PublicFile) -> bool:
@@ -200,12 +177,12 @@ def _copy_checked(
 ) -> None:
     digest = hashlib.sha256()
     done_bytes = 0
-    progress(file.name, done_bytes, file.size_bytes)
+    progress(0, file.size_bytes, file.name)
     while done_bytes <= file.size_bytes and (chunk := answer.read(CHUNK_BYTES)):
         digest.update(chunk)
         kept.write(chunk)
         done_bytes += len(chunk)
-        progress(file.name, min(done_bytes, file.size_bytes), file.size_bytes)
+        progress(min(done_bytes, file.size_bytes), file.size_bytes, file.name)
     if done_bytes < file.size_bytes:
         raise FormatError(
             f"{url} was cut off: {done_bytes:,} of {file.size_bytes:,} bytes; nothing "

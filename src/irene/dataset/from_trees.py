@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from irene.dataset.formats.parquet import (
+import numpy as np
+
+from irene.dataset.formats.nodes_parquet import (
     Provenance,
     read_parquet,
     read_provenance,
     write_parquet,
 )
-from irene.dataset.table import FEATURES, MeasuredNode, NodeTable, TreeKey
+from irene.dataset.table import (
+    NODE_FEATURES,
+    Floats,
+    NodeTable,
+    TreeKey,
+    joined_columns,
+)
 from irene.errors import UsageError
-from irene.tree import KINDS, ModelTree, Node
+from irene.tree import KINDS, ModelTree
 
-__all__ = ["add_to_file", "check_file", "provenance_of", "table_of"]
+__all__ = ["COSTS", "MEGA", "MIB", "add_to_file", "in_table_units", "table_of"]
 
+COSTS = ("params", "flops", "bytes_read", "bytes_written")
 MEGA = 1e6
+"""Unit of `flops` in a table."""
 MIB = 2**20
+"""Unit of `mem_bytes` in a table, bytes."""
 
 
 def table_of(trees: Iterable[ModelTree], name: str = "measured") -> NodeTable:
@@ -33,12 +44,12 @@ def table_of(trees: Iterable[ModelTree], name: str = "measured") -> NodeTable:
     Raises:
         UsageError: A tree carries no energy, or is not a run that the table can hold.
     """
-    nodes: dict[TreeKey, list[MeasuredNode]] = {}
+    parts: dict[TreeKey, dict[str, Any]] = {}
     for tree in trees:
         key = _key(tree)
-        nodes.pop(key, None)
-        nodes[key] = _nodes(tree.unfold().at_level("ml"))
-    return NodeTable.from_trees(name, nodes.items())
+        parts.pop(key, None)
+        parts[key] = _columns(tree.unfold().at_level("ml"))
+    return NodeTable.from_columns(name, [*parts], joined_columns([*parts.values()]))
 
 
 def _key(tree: ModelTree) -> TreeKey:
@@ -50,73 +61,52 @@ def _key(tree: ModelTree) -> TreeKey:
             f"data holds forward passes, and this tree is of phase {spec.phase}: keep "
             "it with --out"
         )
-    return TreeKey(spec.model, spec.batch_size, spec.seq_len)
+    return TreeKey.of(spec)
 
 
-def _nodes(tree: ModelTree) -> list[MeasuredNode]:
-    return [
-        MeasuredNode(
-            node.path,
-            node.kind,
-            node.op,
-            _energy_j(node),
-            _features(node),
-            int(tree.parents[node.row]),
-        )
-        for node in tree.nodes()
-    ]
-
-
-def _energy_j(node: Node) -> float:
-    """Energy, J; unknown where nothing was measured or the meter did not move."""
-    energy = node.energy
-    return energy.joules if energy and energy.joules > 0 else math.nan
-
-
-def _features(node: Node) -> dict[str, float]:
-    counted = {
-        "num_parameters": float(node.params),
-        "flops": node.flops / MEGA,
-        "mem_bytes": node.bytes / MIB,
+def _columns(tree: ModelTree) -> dict[str, Any]:
+    assert tree.energy is not None
+    costs = {name: getattr(tree.columns, name) for name in COSTS}
+    return {
+        "parent": tree.parents,
+        "path": tree.paths,
+        "kind": [KINDS[kind] for kind in tree.columns.kind],
+        "op": [tree.strings[op] for op in tree.columns.op],
+        **in_table_units(costs, tree.features, tree.energy.joules),
     }
-    measured = {name: v for name, v in node.features.items() if name in FEATURES}
-    return {**counted, **{name: max(0.0, v) for name, v in measured.items()}}
 
 
-def provenance_of(tree: ModelTree) -> Provenance:
+def in_table_units(
+    costs: Mapping[str, Any], features: Mapping[str, Floats], energy_j: Floats
+) -> dict[str, Floats]:
+    """Features and energy of nodes as a table has them.
+
+    Args:
+        costs: One array per name of `COSTS`: numbers, operations, bytes.
+        features: What was measured, by the names of a table; it counts before costs.
+        energy_j: Energy, J; unknown where the meter did not move.
+    """
+    counted = {
+        "num_parameters": costs["params"],
+        "flops": costs["flops"] / MEGA,
+        "mem_bytes": (costs["bytes_read"] + costs["bytes_written"]) / MIB,
+    }
+    unknown = np.full(len(energy_j), np.nan)
+    columns = {"energy_j": np.where(energy_j > 0, energy_j, np.nan)}
+    for name in NODE_FEATURES:
+        measured = np.maximum(features.get(name, unknown), 0.0)
+        other = counted.get(name, unknown)
+        columns[name] = np.where(np.isnan(measured), other, measured)
+    return columns
+
+
+def _provenance_of(tree: ModelTree) -> Provenance:
     """Where a measured tree is from: machine, how it was run, when."""
     spec, hardware = tree.spec, tree.hardware
     if spec is None or hardware is None:
         raise UsageError("this tree does not say which run it is of, or where")
-    run = f"{spec.dtype}, {spec.attention} attention"
-    return Provenance(
-        hardware=f"{hardware.name}: {hardware.description}",
-        source=f"irene measure, {run}, covers {hardware.covers}",
-        date=tree.provenance.get("measured", "")[:10],
-    )
-
-
-def check_file(path: Path, tree: ModelTree) -> None:
-    """Refuse a file that a tree cannot be added to.
-
-    Args:
-        path: A Parquet file of ours, or none yet.
-        tree: Has spec and hardware.
-
-    Raises:
-        UsageError: It is of another machine, dtype or attention.
-        FormatError: It is damaged or not ours.
-    """
-    if not path.exists():
-        return
-    there, new = read_provenance(path), provenance_of(tree)
-    for what in ("hardware", "source"):
-        old, now = getattr(there, what), getattr(new, what)
-        if old != now:
-            raise UsageError(
-                f"{path} is of {old or 'something else'}, this run of {now}: trees "
-                "that differ in that do not belong into one file; choose another"
-            )
+    date = tree.provenance.get("measured", "")
+    return Provenance.of_run("irene measure", spec, hardware, date)
 
 
 def add_to_file(tree: ModelTree, path: Path) -> int:
@@ -135,30 +125,23 @@ def add_to_file(tree: ModelTree, path: Path) -> int:
     Raises:
         UsageError: The file is of another machine or kind of run, or cannot be written.
     """
-    new, provenance = table_of([tree], path.stem), provenance_of(tree)
+    table, provenance = table_of([tree], path.stem), _provenance_of(tree)
     if path.exists():
-        check_file(path, tree)
-        new = _joined(read_parquet(path), new)
-    write_parquet(new, path, provenance)
-    return len(new.keys)
+        there = read_provenance(path)
+        for what in ("hardware", "source"):
+            old, now = getattr(there, what), getattr(provenance, what)
+            if old != now:
+                raise UsageError(
+                    f"{path} is of {old or 'something else'}, this run of {now}: trees "
+                    "that differ in that do not belong into one file; choose another"
+                )
+        table = _joined(read_parquet(path), table)
+    write_parquet(table, path, provenance)
+    return len(table.keys)
 
 
 def _joined(old: NodeTable, new: NodeTable) -> NodeTable:
     keep = [place for place, key in enumerate(old.keys) if key not in new.keys]
-    parts = [old.take(keep), new]
-    trees = [(key, _rows(part, rows)) for part in parts for key, rows in part.trees()]
-    return NodeTable.from_trees(old.name, trees)
-
-
-def _rows(table: NodeTable, rows: slice) -> list[MeasuredNode]:
-    return [
-        MeasuredNode(
-            table.path[row],
-            KINDS[table.kind[row]],
-            table.op[row],
-            float(table.energy_j[row]),
-            {name: float(table.features[name][row]) for name in FEATURES},
-            int(table.parent[row]) - rows.start if table.parent[row] >= 0 else -1,
-        )
-        for row in range(rows.start, rows.stop)
-    ]
+    kept = old.take(keep)
+    columns = joined_columns([kept.to_columns(), new.to_columns()])
+    return NodeTable.from_columns(old.name, [*kept.keys, *new.keys], columns)

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from irene.errors import FormatError
+from irene.spec import RunSpec
 from irene.tree import KINDS
 
-__all__ = ["FEATURES", "MeasuredNode", "NodeTable", "TreeKey"]
+__all__ = [
+    "FEATURES",
+    "NODE_FEATURES",
+    "MeasuredNode",
+    "NodeTable",
+    "TreeKey",
+    "joined_columns",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -44,6 +52,20 @@ class TreeKey(NamedTuple):
     model: str
     batch_size: int
     seq_len: int
+
+    @classmethod
+    def of(cls, spec: RunSpec) -> TreeKey:
+        """The key of a run."""
+        return cls(spec.model, spec.batch_size, spec.seq_len)
+
+    @property
+    def words(self) -> str:
+        """As people say it."""
+        return f"{self.model} batch {self.batch_size} length {self.seq_len}"
+
+
+NODE_FEATURES = tuple(name for name in FEATURES if name not in TreeKey._fields)
+"""Features that nodes of one tree may differ in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,33 +124,92 @@ class NodeTable:
         Args:
             name: What the data is called.
             trees: Key and nodes of every tree; a parent stands before its children.
-                A node without `batch_size` or `seq_len` has those of its tree.
 
         Raises:
             FormatError: A tree does not have one root with all nodes below it.
         """
         keys: list[TreeKey] = []
-        starts = [0]
         rows: list[MeasuredNode] = []
         parents: list[int] = []
         for key, nodes in trees:
             order = _preorder(nodes, key)
-            place = {old: starts[-1] + new for new, old in enumerate(order)}
+            place = {old: new for new, old in enumerate(order)}
             rows += [nodes[old] for old in order]
             parents += [place.get(nodes[old].parent, -1) for old in order]
             keys.append(key)
-            starts.append(len(rows))
+        told = ("path", "kind", "op", "energy_j")
+        features = [row.features for row in rows]
+        columns = {
+            "parent": parents,
+            **{column: [getattr(row, column) for row in rows] for column in told},
+            **{n: [f.get(n, np.nan) for f in features] for n in NODE_FEATURES},
+        }
+        return cls.from_columns(name, keys, columns)
+
+    @classmethod
+    def from_columns(
+        cls, name: str, keys: Sequence[TreeKey], columns: Mapping[str, Any]
+    ) -> NodeTable:
+        """A table of what `to_columns` tells.
+
+        Args:
+            name: What the data is called.
+            keys: Model and size of every tree.
+            columns: Of all trees, one after the other, each in pre-order.
+
+        Raises:
+            ValueError: Of another number of trees, or a kind that we do not know.
+        """
+        parent = np.asarray(columns["parent"], dtype=np.int64)
+        starts = np.append(np.flatnonzero(parent == -1), len(parent))
+        sizes = np.diff(starts)
+        kinds = map(KINDS.index, columns["kind"])
+        features = {}
+        for size in TreeKey._fields[1:]:
+            of_tree = np.array([getattr(key, size) for key in keys], dtype=np.float64)
+            features[size] = np.repeat(of_tree, sizes)
+        features |= {n: _owned(columns[n]) for n in NODE_FEATURES}
         return cls(
             name,
             tuple(keys),
-            np.array(starts, dtype=np.int64),
-            np.array(parents, dtype=np.int64),
-            np.array([KINDS.index(row.kind) for row in rows], dtype=np.int64),
-            tuple(row.path for row in rows),
-            tuple(row.op for row in rows),
-            _columns(rows, keys, np.diff(starts)),
-            np.array([row.energy_j for row in rows], dtype=np.float64),
+            starts.astype(np.int64),
+            np.where(parent == -1, -1, parent + np.repeat(starts[:-1], sizes)),
+            np.fromiter(kinds, np.int64, len(parent)),
+            tuple(columns["path"]),
+            tuple(columns["op"]),
+            features,
+            _owned(columns["energy_j"]),
         )
+
+    def to_columns(self) -> dict[str, Any]:
+        """Everything but the keys, row by row; a parent is counted in its tree."""
+        first = self.starts[:-1][self.tree]
+        return {
+            "parent": np.where(self.parent < 0, -1, self.parent - first),
+            "path": list(self.path),
+            "kind": [KINDS[kind] for kind in self.kind.tolist()],
+            "op": list(self.op),
+            **{name: self.features[name] for name in NODE_FEATURES},
+            "energy_j": self.energy_j,
+        }
+
+    def nodes(self, rows: slice) -> list[MeasuredNode]:
+        """The nodes of one tree.
+
+        Args:
+            rows: As `trees` gives them.
+        """
+        return [
+            MeasuredNode(
+                self.path[row],
+                KINDS[self.kind[row]],
+                self.op[row],
+                float(self.energy_j[row]),
+                {name: float(self.features[name][row]) for name in FEATURES},
+                int(self.parent[row]) - rows.start if self.parent[row] >= 0 else -1,
+            )
+            for row in range(rows.start, rows.stop)
+        ]
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -195,19 +276,15 @@ class NodeTable:
         )
 
 
-def _columns(
-    rows: Sequence[MeasuredNode], keys: Sequence[TreeKey], sizes: Ints
-) -> dict[str, Floats]:
-    """One array per feature; the size of the run is known for every row."""
-    columns = {
-        name: np.array([row.features.get(name, np.nan) for row in rows], np.float64)
-        for name in FEATURES
-    }
-    for name in ("batch_size", "seq_len"):
-        of_tree = np.array([getattr(key, name) for key in keys], dtype=np.float64)
-        unknown = np.isnan(columns[name])
-        columns[name][unknown] = np.repeat(of_tree, sizes)[unknown]
-    return columns
+def joined_columns(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Columns of several tables, as `NodeTable.to_columns`, one after the other."""
+    names = parts[0] if parts else ()
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+
+def _owned(values: Any) -> Floats:
+    """Values that may be written to; a view of a file may not."""
+    return np.require(values, np.float64, ["W"])
 
 
 def _equal(a: Ints | Floats, b: Ints | Floats) -> bool:
@@ -228,7 +305,7 @@ def _preorder(nodes: Sequence[MeasuredNode], key: TreeKey) -> list[int]:
         stack.extend(reversed(children.get(position, [])))
     if roots != 1 or len(order) != len(nodes):
         raise FormatError(
-            f"{key.model} batch {key.batch_size} length {key.seq_len}: {roots} roots, "
+            f"{key.words}: {roots} roots, "
             f"{len(nodes) - len(order)} nodes whose parent is missing or below them"
         )
     return order

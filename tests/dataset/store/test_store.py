@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from irene.dataset import table_of
+from irene.dataset.formats.nodes_parquet import arrow
 from irene.dataset.store import Origin, Store, is_store
-from irene.dataset.store import migration as migrating
-from irene.dataset.store.columns import arrow
 from irene.errors import FormatError, UsageError
 from irene.spec import RunSpec
 from tests.dataset.store.made_up_trees import DESK, SHELF, TORCH, made_up_tree, origin
@@ -41,20 +40,20 @@ def test_a_folded_tree_is_kept_unfolded(store: Store) -> None:
 def test_the_manifest_alone_tells_of_entries(store: Store) -> None:
     tree = made_up_tree()
     name = store.add(tree, origin())
-    for segment in store.layout.segments.iterdir():
+    for segment in store.files.segments.iterdir():
         segment.write_bytes(b"not read")
     (entry,) = Store.open(store.path).entries()
     assert (entry.id, entry.spec, entry.hardware) == (name, tree.spec, "desk")
     assert (entry.state, entry.nodes, entry.origin) == ("measured", 9, origin())
-    assert entry.file
+    assert entry.segment
 
 
 def test_the_same_again_changes_nothing(store: Store) -> None:
     first = store.add(made_up_tree(), origin())
-    before = store.layout.manifest.read_bytes()
+    before = store.files.manifest.read_bytes()
     assert store.add(made_up_tree(), origin()) == first
     assert Store.open(store.path).add(made_up_tree(), origin()) == first
-    assert store.layout.manifest.read_bytes() == before
+    assert store.files.manifest.read_bytes() == before
     other = store.add(made_up_tree(), origin(host="there"))
     assert other != first
     assert len(store.entries()) == 2
@@ -160,6 +159,14 @@ def test_a_table_mixes_nothing_silently(store: Store) -> None:
         store.table("nowhere")
 
 
+def test_what_was_left_open_is_no_other_kind_of_run(store: Store) -> None:
+    """A run is what ran, whether it was asked for or chosen."""
+    store.add(made_up_tree(), origin())
+    store.add(made_up_tree(dtype="fp32", batch_size=4), origin())
+    assert len({entry.spec.chosen for entry in store.entries()}) == 2
+    assert [key.batch_size for key in store.table().keys] == [2, 4]
+
+
 def test_of_two_measurements_the_same_one_counts_everywhere(tmp_path: Path) -> None:
     tables = []
     for order in ((1, 2), (2, 1)):
@@ -210,37 +217,16 @@ def test_opening_says_what_to_do(tmp_path: Path) -> None:
     ],
 )
 def test_a_store_of_others_is_refused(store: Store, text: str, message: str) -> None:
-    store.layout.about.write_text(text)
+    store.files.about.write_text(text)
     with pytest.raises(FormatError, match=message):
         Store.open(store.path)
     assert is_store(store.path)
 
 
-def test_an_older_version_is_migrated_when_it_is_opened(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """There is one version so far: what comes before it is made up."""
-    name = store.add(made_up_tree(), origin())
-    store.layout.manifest.rename(store.layout.folder / "list.jsonl")
-    store.layout.about.write_text(json.dumps({"schema": "irene.store/0"}))
-    with pytest.raises(FormatError, match=r"irene.store/0"):
-        Store.open(store.path)
-
-    def step(layout) -> None:
-        old = layout.folder / "list.jsonl"
-        if old.exists():
-            old.rename(layout.manifest)
-
-    monkeypatch.setitem(migrating.STEPS, 0, step)
-    assert [entry.id for entry in Store.open(store.path).entries()] == [name]
-    assert json.loads(store.layout.about.read_text())["schema"] == "irene.store/1"
-    assert not migrating.migrate(store.path)
-
-
 def test_a_segment_of_fewer_columns_is_read(store: Store) -> None:
     """As one is that was written before a column was added."""
     store.add(made_up_tree(), origin())
-    (path,) = store.layout.segments.iterdir()
+    (path,) = store.files.segments.iterdir()
     pq = arrow().pq
     table = pq.read_table(path)
     fewer = table.drop_columns(["more", "feature_repeats", "node"])
@@ -253,7 +239,7 @@ def test_a_segment_of_fewer_columns_is_read(store: Store) -> None:
 
 def test_a_newer_segment_is_refused(store: Store) -> None:
     store.add(made_up_tree(), origin())
-    (path,) = store.layout.segments.iterdir()
+    (path,) = store.files.segments.iterdir()
     pq = arrow().pq
     table = pq.read_table(path)
     metadata = {b"irene": b'{"schema": "irene.segment/2"}'}

@@ -88,7 +88,7 @@ def _compare(options: argparse.Namespace) -> tuple[Measured, Evaluation]:
 def _write(data: str, out: str, measured: Measured, result: Evaluation) -> None:
     """A JSONL file keeps its identifiers; data of another format gets new ones."""
     from irene.dataset import copy_with_predictions, write_jsonl
-    from irene.dataset.formats.any_format import data_path, format_of
+    from irene.dataset.measured_data import data_path, format_of
 
     path = data_path(data)
     if format_of(path) == "jsonl":

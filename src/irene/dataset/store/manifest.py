@@ -15,16 +15,17 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from irene.dataset.store.entry import Entry
-from irene.errors import FormatError, IreneError, UsageError
+from irene.dataset.store.entries import Entry, Machine
+from irene.dataset.store.store_files import cannot_write
+from irene.errors import FormatError, UsageError
 from irene.whole_file import whole_file
 
-__all__ = ["Manifest", "Segment", "sealed"]
+__all__ = ["Manifest", "Segment"]
 
 CHECK = b',"check":"'
 CHECK_DIGITS = 16
@@ -45,6 +46,11 @@ class Segment:
     sha256: str
     size_bytes: int
 
+    @classmethod
+    def of(cls, file: str, content: bytes) -> Segment:
+        """What is to be said of a file."""
+        return cls(file, hashlib.sha256(content).hexdigest(), len(content))
+
 
 class Manifest:
     """The manifest of one store, as far as it was read.
@@ -55,9 +61,8 @@ class Manifest:
     Attributes:
         path: The file.
         entries: By id, in the order they were added.
-        segments: That entries are in, by name.
         lost: Entries whose segment was quarantined, by id.
-        machines: What is covered and described under the name of each hardware.
+        machines: That measured, by the name of their hardware.
         damaged: Numbers of lines, from 1, that are not what was written.
         torn_bytes: Length of a last line that was cut off, bytes.
     """
@@ -69,14 +74,14 @@ class Manifest:
 
     def _forget(self) -> None:
         self.entries: dict[str, Entry] = {}
-        self.segments: dict[str, Segment] = {}
         self.lost: dict[str, Entry] = {}
-        self.machines: dict[str, set[tuple[str, str]]] = {}
+        self.machines: dict[str, set[Machine]] = {}
         self.damaged: list[int] = []
         self.torn_bytes = 0
-        self._within: dict[str, int] = {}
-        self._runs: dict[tuple[str, str, str | None], int] = {}
-        self._uncounted: list[Entry] = []
+        self._files: dict[str, Segment] = {}
+        self._segments: dict[str, Segment] | None = None
+        self._runs: dict[tuple[str, str], list[str]] = {}
+        self._without_run: list[Entry] = []
         self._end = 0
         self._lines = 0
         self._file = -1
@@ -91,21 +96,18 @@ class Manifest:
         with self._lock:
             try:
                 with self.path.open("rb") as file:
-                    state = os.fstat(file.fileno())
-                    if state.st_ino != self._file or not self._goes_on(file):
+                    # The same file, in which what was read ends with a line still?
+                    inode = os.fstat(file.fileno()).st_ino
+                    file.seek(max(0, self._end - 1))
+                    if inode != self._file or (self._end and file.read(1) != b"\n"):
                         self._forget()
-                        self._file = state.st_ino
+                        self._file = inode
                     file.seek(self._end)
                     self._take(file.read())
             except OSError as error:
                 raise UsageError(
                     f"cannot read {self.path}: {error.strerror}"
                 ) from error
-
-    def _goes_on(self, file: BinaryIO) -> bool:
-        """Whether what was read ends with the end of a line still."""
-        file.seek(max(0, self._end - 1))
-        return not self._end or file.read(1) == b"\n"
 
     def _take(self, text: bytes) -> None:
         end = text.rfind(b"\n") + 1
@@ -126,87 +128,94 @@ class Manifest:
 
     def _learn(self, fields: Mapping[str, Any]) -> None:
         kind = fields.get("line")
+        if "sha256" in fields:
+            segment = Segment(fields["segment"], fields["sha256"], fields["bytes"])
+            self._files[segment.file] = segment
         if kind == "entry":
-            self._learn_entry(self._entry(fields), fields)
+            self._learn_entry(fields)
         elif kind == "packed":
-            for name in fields["ids"]:
-                if name in self.entries:
-                    self._move(name, fields)
+            for name in self.entries.keys() & set(fields["ids"]):
+                moved = replace(self.entries[name], segment=fields["segment"])
+                self.entries[name] = moved
         elif kind == "quarantined":
-            for name, entry in list(self.entries.items()):
-                if entry.file == fields["segment"]:
-                    self._lose(name)
+            gone = [e for e in self.entries.values() if e.segment == fields["segment"]]
+            self.lost.update((e.id, self.entries.pop(e.id)) for e in gone)
         else:
             raise FormatError(
                 f"{self.path}:{self._lines}: a line of kind {kind!r}, which this "
                 "version does not know; a newer store needs a newer irene"
             )
+        self._segments = None
 
-    def _entry(self, fields: Mapping[str, Any]) -> Entry:
+    def _learn_entry(self, fields: Mapping[str, Any]) -> None:
         try:
-            return Entry.from_dict(fields)
+            entry = Entry.from_dict(fields)
         except FormatError as error:
             raise FormatError(
                 f"{self.path}:{self._lines}: {error}; a newer store needs a newer irene"
             ) from error
-
-    def _learn_entry(self, entry: Entry, fields: Mapping[str, Any]) -> None:
         if entry.id in self.entries:
             return
         self.lost.pop(entry.id, None)
         self.entries[entry.id] = entry
         if entry.state == "measured":
-            self._uncounted.append(entry)
-            told = (entry.origin.hardware.covers, entry.origin.hardware.description)
-            self.machines.setdefault(entry.hardware, set()).add(told)
-            self._hold(entry.file, fields)
+            self._without_run.append(entry)
+            self.machines.setdefault(entry.hardware, set()).add(Machine.of(entry))
 
-    def _count_new(self) -> None:
-        """Digests take time, and most readers do not need them."""
-        for entry in self._uncounted:
-            self._count(entry, 1)
-        self._uncounted = []
+    @property
+    def segments(self) -> dict[str, Segment]:
+        """Segments that entries are in, by name."""
+        if self._segments is None:
+            files = {entry.segment for entry in self.entries.values() if entry.segment}
+            self._segments = {n: s for n, s in self._files.items() if n in files}
+        return self._segments
 
-    def _count(self, entry: Entry, step: int) -> None:
-        digest, hardware, software = entry.run
-        for run in ((digest, hardware, software), (digest, hardware, None)):
-            self._runs[run] = self._runs.get(run, 0) + step
+    def find_run(
+        self, digest: str, hardware: str, software: str | None = None
+    ) -> str | None:
+        """Id of a measurement of a run on a machine; None if there is none.
 
-    def _hold(self, file: str, fields: Mapping[str, Any]) -> None:
-        self._within[file] = self._within.get(file, 0) + 1
-        self.segments[file] = Segment(file, fields["sha256"], fields["bytes"])
-
-    def _release(self, file: str) -> None:
-        self._within[file] -= 1
-        if not self._within[file]:
-            del self._within[file], self.segments[file]
-
-    def _move(self, name: str, fields: Mapping[str, Any]) -> None:
-        entry = self.entries[name]
-        self._hold(fields["segment"], fields)
-        self._release(entry.file)
-        self.entries[name] = replace(entry, file=fields["segment"])
-
-    def _lose(self, name: str) -> None:
-        entry = self.lost[name] = self.entries.pop(name)
-        self._count_new()
-        self._count(entry, -1)
-        self._release(entry.file)
-
-    def has_run(self, digest: str, hardware: str, software: str | None) -> bool:
-        """Whether a measurement of this run on this machine is there."""
+        Args:
+            digest: Of the spec.
+            hardware: Name of the machine.
+            software: As `Origin.software_name`; None for any.
+        """
         with self._lock:
-            self._count_new()
-            return self._runs.get((digest, hardware, software), 0) > 0
+            # Digests take time, and most readers do not need them.
+            for entry in self._without_run:
+                self._runs.setdefault(entry.run, []).append(entry.id)
+            self._without_run = []
+            there = map(self.entries.get, self._runs.get((digest, hardware), ()))
+            return next(
+                (e.id for e in there if e and software in (None, e.software)), None
+            )
 
-    def append(self, lines: Sequence[Mapping[str, Any]]) -> None:
+    def add(self, entries: Iterable[Entry], segment: Segment | None = None) -> None:
+        """Put entries on disk, with the segment that holds them; as `append`."""
+        told: dict[str, Any] = {}
+        if segment is not None:
+            entries = [replace(entry, segment=segment.file) for entry in entries]
+            told = {"sha256": segment.sha256, "bytes": segment.size_bytes}
+        self.append({"line": "entry", **e.to_dict(), **told} for e in entries)
+
+    def move(self, ids: Iterable[str], segment: Segment) -> None:
+        """Say that entries are in another segment now; as `append`."""
+        about = {"sha256": segment.sha256, "bytes": segment.size_bytes}
+        line = {"line": "packed", "segment": segment.file, **about, "ids": list(ids)}
+        self.append([line])
+
+    def quarantine(self, file: str, reason: str) -> None:
+        """Say that a segment was damaged; as `append`."""
+        self.append([{"line": "quarantined", "segment": file, "reason": reason}])
+
+    def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Put lines on disk, after the last whole one; the caller holds the lock.
 
         Raises:
             IreneError: They cannot be written; what is in the file stays valid.
         """
         self.refresh()
-        data = b"".join(sealed(line) for line in lines)
+        data = b"".join(map(_sealed, lines))
         try:
             handle = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
         except OSError as error:
@@ -215,24 +224,16 @@ class Manifest:
             os.ftruncate(handle, self._end)  # a line that was cut off
             _write(handle, data, self._end)
         except OSError as error:
-            raise IreneError(
-                f"cannot write {self.path}: {error.strerror}; what is in the store is "
-                "kept: make room and give the same command again"
-            ) from error
+            raise cannot_write(self.path, error) from error
         finally:
             os.close(handle)
         self.refresh()
 
-    def rewrite(self, more: Iterable[Mapping[str, Any]] = ()) -> None:
-        """Write the file anew with the sound lines of it; the caller holds the lock.
-
-        Args:
-            more: Lines to add.
-        """
-        text = self.path.read_bytes()
-        lines = [line for line in text.splitlines(keepends=True) if _opened(line)]
+    def drop_damaged(self) -> None:
+        """Write the file anew with its sound lines alone; the caller holds the lock."""
+        lines = self.path.read_bytes().splitlines(keepends=True)
         with whole_file(self.path) as file:
-            file.writelines([*lines, *(sealed(line) for line in more)])
+            file.writelines(line for line in lines if _opened(line))
         self._forget()
         self.refresh()
 
@@ -249,7 +250,7 @@ def _write(handle: int, data: bytes, end: int) -> None:
         raise
 
 
-def sealed(fields: Mapping[str, Any]) -> bytes:
+def _sealed(fields: Mapping[str, Any]) -> bytes:
     """A line of the manifest: JSON whose last field is a checksum of all before it."""
     body = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()[:-1]
     return body + CHECK + _check(body) + END
@@ -257,14 +258,11 @@ def sealed(fields: Mapping[str, Any]) -> bytes:
 
 def _opened(line: bytes) -> dict[str, Any] | None:
     """The fields of a line; None if it is not what was written."""
-    body, check, rest = line.rpartition(CHECK)
-    if not check or rest != _check(body) + END:
+    body, _, rest = line.rpartition(CHECK)
+    if not body or rest != _check(body) + END:
         return None
-    try:
-        fields = json.loads(body + b"}")
-    except ValueError:
-        return None
-    return fields if isinstance(fields, dict) else None
+    fields: dict[str, Any] = json.loads(body + b"}")
+    return fields
 
 
 def _check(body: bytes) -> bytes:

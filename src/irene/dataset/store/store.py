@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from irene.dataset.store import known
-from irene.dataset.store.choosing import choose_for_table
-from irene.dataset.store.columns import tree_of_rows, tree_rows
-from irene.dataset.store.entry import Entry, entry_id
-from irene.dataset.store.known import KnownNode
-from irene.dataset.store.layout import Layout, create_store, is_store, opened
-from irene.dataset.store.locking import held
+from irene.dataset.store.entries import Entry, Machine, Origin, run_fields
 from irene.dataset.store.manifest import Manifest
-from irene.dataset.store.medians import median_table
-from irene.dataset.store.migration import migrate
-from irene.dataset.store.origin import Origin
-from irene.dataset.store.reading import read_segments
-from irene.dataset.store.recovery import (
+from irene.dataset.store.segments import (
+    place_segment,
+    read_entries,
+    segments_of,
+    starts_of,
+)
+from irene.dataset.store.store_care import (
+    SMALL_BYTES,
     Finding,
+    Packed,
     check_store,
-    entry_line,
     finish_writing,
     is_unfinished,
+    pack_segments,
 )
-from irene.dataset.store.segments import SegmentWriter, entry_table, entry_tables
+from irene.dataset.store.store_files import StoreFiles, held, is_store, make_store
+from irene.dataset.store.store_tables import (
+    TABLE_COLUMNS,
+    choose_for_table,
+    median_table,
+)
+from irene.dataset.store.tree_rows import (
+    KNOWN_COLUMNS,
+    KnownNode,
+    entry_table,
+    known_nodes,
+    tree_of_rows,
+    tree_rows,
+)
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
 from irene.hardware import Hardware
@@ -50,14 +61,14 @@ class Store:
 
     Attributes:
         path: The folder.
-        layout: Places of its files.
+        files: Places of its files.
         manifest: What is in it.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self.path = layout.folder
-        self.layout = layout
-        self.manifest = Manifest(layout.manifest)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.files = StoreFiles(path)
+        self.manifest = Manifest(self.files.manifest)
 
     @classmethod
     def open(cls, path: Path | str, create: bool = False) -> Store:
@@ -73,13 +84,13 @@ class Store:
         """
         folder = Path(path)
         if create and not is_store(folder):
-            create_store(folder)
-        migrate(folder)
-        store = cls(opened(folder))
+            make_store(folder)
+        store = cls(folder)
+        store.files.check()
         store.manifest.refresh()
-        if is_unfinished(store.layout, store.manifest):
+        if is_unfinished(store.files, store.manifest):
             try:
-                finish_writing(store.layout, store.manifest)
+                finish_writing(store.files, store.manifest)
             except (UsageError, PermissionError) as error:
                 log.warning("%s is read as it is: %s", path, error)
         return store
@@ -119,65 +130,62 @@ class Store:
         flat = tree.unfold()
         if len(keys) not in (0, len(flat)):
             raise UsageError(f"{len(keys)} keys for a tree of {len(flat)} nodes")
-        name = entry_id(origin, flat.to_json())
-        there = self._there(name, tree.spec, origin, unless_there)
+        entry = Entry.made_now(tree.spec, origin, flat.to_json(), len(flat))
+        there = self._there(entry, unless_there)
         if there is not None:
             return there
-        self._check_machine(origin.hardware)
-        entry = Entry(
-            name, tree.spec, origin.hardware.name, origin, "measured", len(flat),
-            time.time_ns(), "",
-        )  # fmt: skip
+        self.check_machine(origin.hardware)
         told = {
-            "spec": tree.spec.to_dict(),
             "provenance": flat.provenance,
             "notes": list(flat.notes),
             "unsupported": flat.unsupported,
             "produced_by": tree.energy.produced_by,
         }
-        rows = tree_rows(flat, keys, results)
-        return self._write(entry, told, rows, unless_there)
-
-    def _write(
-        self, entry: Entry, told: Mapping[str, Any], rows: Any, unless_there: bool
-    ) -> str:
-        with SegmentWriter(self.layout) as writer:
-            writer.write(entry_table(entry, told, rows))
-            segment = writer.finish()
-            with held(self.layout.lock):
-                self.manifest.refresh()
-                there = self._there(entry.id, entry.spec, entry.origin, unless_there)
-                if there is not None:
-                    return there
-                self._check_machine(entry.origin.hardware)
-                writer.place()
-                placed = {**entry.to_dict(), "segment": segment.file}
-                line = entry_line(Entry.from_dict(placed), segment)
-                self.manifest.append([line])
+        rows = entry_table(entry, told, tree_rows(flat, keys, results))
+        ((_, content),) = segments_of([([entry.id], rows)])
+        with held(self.files.lock):
+            there = self._there(entry, unless_there)
+            if there is not None:
+                return there
+            self.check_machine(origin.hardware)
+            self.manifest.add([entry], place_segment(self.files, content))
         return entry.id
 
-    def _there(
-        self, name: str, spec: RunSpec, origin: Origin, unless_there: bool
-    ) -> str | None:
+    def _there(self, entry: Entry, unless_there: bool) -> str | None:
         self.manifest.refresh()
-        if name in self.manifest.entries:
-            return name
-        run = (spec.digest, origin.hardware.name, origin.software_name)
-        if not (unless_there and self.manifest.has_run(*run)):
-            return None
-        entries = self.manifest.entries.values()
-        return next(e.id for e in entries if e.state == "measured" and e.run == run)
+        if entry.id in self.manifest.entries:
+            return entry.id
+        if unless_there:
+            return self.manifest.find_run(*entry.run, entry.software)
+        return None
 
-    def _check_machine(self, hardware: Hardware) -> None:
-        """Refuse a machine that bears the name of another one."""
+    def put(self, entries: Mapping[str, Entry], ids: list[str], content: bytes) -> None:
+        """Put a segment of entries into the store; on disk when this returns.
+
+        Args:
+            entries: By id.
+            ids: Those that the segment brings.
+            content: The segment, as `segments_of` makes it.
+        """
+        with held(self.files.lock):
+            segment = place_segment(self.files, content)
+            self.manifest.add([entries[name] for name in ids], segment)
+
+    def check_machine(self, hardware: Hardware) -> None:
+        """Refuse a machine that bears the name of another one.
+
+        Raises:
+            UsageError: With what to do.
+        """
+        new = Machine(hardware.name, hardware.covers, hardware.description)
         known = self.manifest.machines.get(hardware.name)
-        if known and (hardware.covers, hardware.description) not in known:
-            covers, description = sorted(known)[0]
+        if known and new not in known:
+            other = min(known)
             raise UsageError(
                 f"{self.path} has another machine {hardware.name!r} "
-                f"({description or 'not described'}; covers {covers}) than this one "
-                f"({hardware.description or 'not described'}; covers "
-                f"{hardware.covers}): give this one a name of its own"
+                f"({other.description or 'not described'}; covers {other.covers}) "
+                f"than this one ({new.description or 'not described'}; covers "
+                f"{new.covers}): give this one a name of its own"
             )
 
     def add_failure(self, spec: RunSpec, origin: Origin, reason: str) -> str:
@@ -194,16 +202,14 @@ class Store:
         Raises:
             IreneError: It cannot be written; the store is as it was.
         """
-        name = entry_id(origin, json.dumps([spec.to_dict(), reason], sort_keys=True))
-        entry = Entry(
-            name, spec, origin.hardware.name, origin, "failed", 0, time.time_ns(), "",
-            reason or "no reason given",
-        )  # fmt: skip
-        with held(self.layout.lock):
+        content = json.dumps([run_fields(spec), reason], sort_keys=True)
+        reason = reason or "no reason given"
+        entry = Entry.made_now(spec, origin, content, reason=reason)
+        with held(self.files.lock):
             self.manifest.refresh()
-            if name not in self.manifest.entries:
-                self.manifest.append([entry_line(entry)])
-        return name
+            if entry.id not in self.manifest.entries:
+                self.manifest.add([entry])
+        return entry.id
 
     # Reading ------------------------------------------------------------------
 
@@ -216,7 +222,7 @@ class Store:
             software: As `Origin.software_name`; None for any.
         """
         self.manifest.refresh()
-        return self.manifest.has_run(spec.digest, hardware, software)
+        return self.manifest.find_run(spec.digest, hardware, software) is not None
 
     def entries(self) -> list[Entry]:
         """All entries, by id; no tree is read."""
@@ -233,9 +239,11 @@ class Store:
             where: Of entries for which it is true only.
         """
         chosen = {e.id: e for e in self._measured(hardware, where)}
-        for path, ids in read_segments(self, chosen):
-            for name, table in entry_tables(path, ids):
-                rows = {c: table.column(c).to_pylist() for c in table.column_names}
+        for names, table in read_entries(self.files, self.manifest, chosen):
+            for name, (start, stop) in zip(
+                names, pairwise(starts_of(table)), strict=True
+            ):
+                rows = table.slice(start, stop - start).to_pydict()
                 yield tree_of_rows(rows, chosen[name].machine)
 
     def table(
@@ -262,8 +270,10 @@ class Store:
             UsageError: There is nothing, or several machines, software or kinds of run.
         """
         measured = self._measured(hardware, where)
-        chosen = choose_for_table(self.path, measured, hardware, software, allow_mixed)
-        return median_table(self, chosen, name or chosen[0][0].hardware)
+        fit = choose_for_table(self.path, measured, hardware, software, allow_mixed)
+        chosen = {entry.id: entry for entry in fit}
+        tables = read_entries(self.files, self.manifest, chosen, TABLE_COLUMNS)
+        return median_table(chosen, tables, name or fit[0].hardware)
 
     def known_nodes(
         self,
@@ -279,8 +289,9 @@ class Store:
             where: Of entries for which it is true only, such as of one protocol.
         """
         measured = self._measured(hardware, where)
-        fit = [e for e in measured if software in (None, e.origin.software_name)]
-        return known.known_nodes(self, fit)
+        fit = [e.id for e in measured if software in (None, e.software)]
+        read = read_entries(self.files, self.manifest, fit, KNOWN_COLUMNS)
+        return known_nodes(table for _, table in read)
 
     def _measured(self, hardware: str | None, where: Where | None) -> list[Entry]:
         return [
@@ -299,7 +310,22 @@ class Store:
         Returns:
             What was wrong, and what was done about it.
         """
-        return check_store(self.layout, self.manifest)
+        return check_store(self.files, self.manifest)
+
+    def pack(self, small_bytes: int = SMALL_BYTES) -> Packed:
+        """Pack small segments into large ones; nothing happens to one alone.
+
+        Whenever it is ended, each entry counts in one segment. Others may add and read
+        meanwhile.
+
+        Args:
+            small_bytes: Segments below this are packed, bytes.
+
+        Raises:
+            FormatError: A segment is damaged.
+            IreneError: There is no room; the store is as it was.
+        """
+        return pack_segments(self.files, self.manifest, small_bytes)
 
     def __repr__(self) -> str:
         """Short, for people."""

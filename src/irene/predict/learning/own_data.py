@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import get_args
 
 from irene.dataset import NodeTable, read_data
-from irene.dataset.configs import configs_beside
-from irene.dataset.formats.any_format import data_path, format_of
-from irene.dataset.formats.parquet import read_provenance
+from irene.dataset.formats.nodes_parquet import read_provenance
+from irene.dataset.measured_data import configs_beside, data_path, format_of
 from irene.dataset.store import Entry, Store, is_store
 from irene.errors import UsageError
 from irene.hardware import Hardware

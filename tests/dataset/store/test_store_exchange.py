@@ -9,8 +9,7 @@ import pytest
 from irene.dataset import Provenance, add_to_file, read_data, write_data
 from irene.dataset.from_trees import table_of
 from irene.dataset.store import Store
-from irene.dataset.store.exporting import export_store
-from irene.dataset.store.importing import import_data
+from irene.dataset.store.store_exchange import export_store, import_data
 from irene.errors import UsageError
 from irene.hardware import Hardware
 from tests.dataset.conftest import make_table

@@ -1,24 +1,37 @@
-"""Reads and writes data in any of the formats, whichever it is."""
+"""Measured data, wherever it is and whichever of the formats: found, read, written."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from irene.dataset.formats.csv_writer import write_folder
-from irene.dataset.formats.irene2021 import FILES, read_folder
-from irene.dataset.formats.jsonl import read_jsonl
-from irene.dataset.formats.jsonl_writer import write_jsonl
-from irene.dataset.formats.parquet import Provenance, read_parquet, write_parquet
-from irene.dataset.places import named_data
+from irene.dataset.formats.csv2021 import FILES, read_folder, write_folder
+from irene.dataset.formats.jsonl2021 import read_jsonl, write_jsonl
+from irene.dataset.formats.nodes_parquet import Provenance, read_parquet, write_parquet
 from irene.dataset.table import NodeTable
 from irene.errors import FormatError, UsageError
 
-__all__ = ["Format", "data_path", "format_of", "read_data", "write_data"]
+__all__ = [
+    "Format",
+    "configs_beside",
+    "data_folders",
+    "data_path",
+    "format_of",
+    "home_of",
+    "read_data",
+    "write_data",
+]
 
 Format = Literal["csv", "jsonl", "parquet"]
 PARQUET_MAGIC = b"PAR1"
+VARIABLE = "IRENE_DATA_DIR"
+"""Environment variable that names the folder of the user's data."""
+
+ENDINGS = ("", ".parquet", ".jsonl")
 
 
 def read_data(path: Path | str, name: str | None = None) -> tuple[NodeTable, list[str]]:
@@ -39,7 +52,7 @@ def read_data(path: Path | str, name: str | None = None) -> tuple[NodeTable, lis
         FormatError: It is damaged; with file and line.
         MissingExtraError: It is Parquet and pyarrow is not installed.
     """
-    from irene.dataset.store.layout import is_store
+    from irene.dataset.store.store_files import is_store
 
     found = data_path(path)
     if is_store(found):
@@ -90,7 +103,7 @@ def data_path(path: Path | str) -> Path:
             return Path(path)
     except (OSError, ValueError) as error:  # too long, or with a null character
         raise UsageError(f"{str(path)[:80]!r} is not a path: {error}") from error
-    return named_data(str(path))
+    return _named_data(str(path))
 
 
 def format_of(path: Path) -> Format:
@@ -118,3 +131,70 @@ def format_of(path: Path) -> Format:
     if path.name in FILES.values() or path.suffix == ".csv":
         hint = f"; of CSV files, give the folder that holds {', '.join(FILES.values())}"
     raise FormatError(f"{path}: neither a JSONL nor a Parquet file of ours{hint}")
+
+
+def data_folders() -> list[Path]:
+    """Folders that hold data: that of the variable, then the cache of this program."""
+    chosen = os.environ.get(VARIABLE)
+    return [*([Path(chosen)] if chosen else []), _cache() / "irene" / "data"]
+
+
+def home_of(name: str) -> Path:
+    """The folder that fetched data of a name is put into."""
+    return data_folders()[0] / name
+
+
+def _named_data(name: str) -> Path:
+    """The folder or file of a name such as `irene-pc1`."""
+    plain = Path(name).name == name and name not in (".", "..")
+    for folder in data_folders() if plain else ():
+        for ending in ENDINGS:
+            path = folder / f"{name}{ending}"
+            if path.exists():
+                return path
+    raise UsageError(_not_found(name, plain))
+
+
+def _not_found(name: str, plain: bool) -> str:
+    if not plain:
+        return f"there is no file or folder {name}"
+    chosen = os.environ.get(VARIABLE)
+    now = f"now {chosen}" if chosen else "it is not set"
+    places = ", ".join(str(folder) for folder in data_folders())
+    return (
+        f"there is no data {name!r}: neither a file or folder here, nor {name}, "
+        f"{name}.parquet or {name}.jsonl in {places}. Set {VARIABLE} to the "
+        f"folder that holds it ({now}), or fetch the public data of 2021 "
+        "with `irene data fetch irene-2021` and ask for irene-pc1"
+    )
+
+
+def _cache() -> Path:
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    if chosen:
+        return Path(chosen)
+    home = Path("~").expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+
+
+def configs_beside(data: Path, models: Iterable[str]) -> dict[str, str]:
+    """Config files that lie in or next to data, by name of the model.
+
+    `configs/NAME.json` is looked for inside a folder of data, then next to the data.
+
+    Args:
+        data: File or folder of the data.
+        models: Names of its models; the part after the last `/` counts.
+    """
+    inside = [data / "configs"] if data.is_dir() else []
+    folders = [*inside, data.resolve().parent / "configs"]
+    found = {}
+    for model in models:
+        name = model.rpartition("/")[2]
+        files = [folder / f"{name}.json" for folder in folders]
+        file = next((file for file in files if name and file.is_file()), None)
+        if file is not None:
+            found[model] = str(file)
+    return found

@@ -1,30 +1,44 @@
-"""Reads the JSONL files of the 2021 IrEne data: one tree of nested nodes per line.
+"""The JSONL files of the 2021 IrEne data: one tree of nested nodes per line.
 
 The originals are irregular: a feature, a type or a class may be missing, functional
 primitives are typed `ml-np`, and a node may name children that are not in the file.
-All of that is read; what is damaged is refused with file and line.
+All of that is read; what is damaged is refused with file and line. Predictions are
+written where there are any.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from irene.dataset.formats.lines import read_lines
-from irene.dataset.formats.values import amount, energy, run_size
-from irene.dataset.table import FEATURES, MeasuredNode, NodeTable, TreeKey
-from irene.errors import FormatError
+import numpy as np
 
-__all__ = ["LONGEST_LINE_BYTES", "read_documents", "read_jsonl", "walk"]
+from irene.dataset.formats.format_checks import (
+    amount,
+    check_table,
+    energy,
+    read_lines,
+    run_size,
+)
+from irene.dataset.table import NODE_FEATURES, Floats, MeasuredNode, NodeTable, TreeKey
+from irene.errors import FormatError, UsageError
+from irene.tree import KINDS
+from irene.whole_file import whole_file
+
+__all__ = ["copy_with_predictions", "read_jsonl", "write_jsonl"]
 
 LONGEST_LINE_BYTES = 1 << 28
 """A tree of 200 nodes takes about 120 kB."""
 
 KIND_OF_TYPE = {"model": "model", "module": "module", "ml": "ml", "ml-np": "ml"}
-RUN_FEATURES = ("batch_size", "seq_len")
+RUN_FEATURES = TreeKey._fields[1:]
+
+# Identifiers must be unique in a file, and the same each time it is written.
+_IDS = uuid.uuid5(uuid.NAMESPACE_URL, "irene.dataset.jsonl")
 
 Json = Mapping[str, Any]
 
@@ -44,31 +58,22 @@ def read_jsonl(path: Path) -> tuple[NodeTable, list[str]]:
     """
     trees: dict[TreeKey, list[MeasuredNode]] = {}
     left_out: list[str] = []
-    for where, document in read_documents(path):
+    for where, document in _read_documents(path):
         key = _key(document, where)
         if key in trees:
-            raise FormatError(
-                f"{where}: {key.model} batch {key.batch_size} length {key.seq_len} "
-                "is there twice"
-            )
+            raise FormatError(f"{where}: {key.words} is there twice")
         trees[key], absent = _read_tree(document, key, where)
         if absent:
             left_out.append(
-                f"{key.model} batch {key.batch_size} length {key.seq_len}: "
-                f"{absent} children are named but not in the file"
+                f"{key.words}: {absent} children are named but not in the file"
             )
     if not trees:
         raise FormatError(f"{path}: no tree in the file")
     return NodeTable.from_trees(path.resolve().stem, trees.items()), left_out
 
 
-def read_documents(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every line of a file as JSON, with its place for messages.
-
-    Raises:
-        UsageError: The file cannot be read.
-        FormatError: A line is not a JSON object.
-    """
+def _read_documents(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every line of a file as JSON, with its place for messages."""
     for number, line in enumerate(read_lines(path, LONGEST_LINE_BYTES), start=1):
         if not line.strip():
             continue
@@ -84,19 +89,8 @@ def read_documents(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield where, document
 
 
-def walk(document: Json, where: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Every node of a tree in pre-order.
-
-    Args:
-        document: One line of a file.
-        where: File and line.
-
-    Yields:
-        Position of the node, position of its parent (-1 for the root), the node.
-
-    Raises:
-        FormatError: Something is not a node.
-    """
+def _walk(document: Json, where: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Every node of a tree in pre-order: its position, that of its parent, the node."""
     stack = [(-1, document.get("frontend_tree"))]
     position = 0
     while stack:
@@ -133,7 +127,7 @@ def _read_tree(
     nodes: list[MeasuredNode] = []
     named_parents: list[str] = []
     absent = 0
-    for position, parent, found in walk(document, where):
+    for position, parent, found in _walk(document, where):
         inside = f"{where}: node {position + 1}"
         nodes.append(_read_node(found, parent, key, inside))
         named_parents.append(_text(found, "parent_name", inside))
@@ -169,10 +163,9 @@ def _read_node(node: Json, parent: int, key: TreeKey, where: str) -> MeasuredNod
     if not math.isnan(energy_j):
         energy(energy_j, "ground_truth_energy", where)
     features = {name: float(getattr(key, name)) for name in RUN_FEATURES}
-    for name in FEATURES:
-        if name not in RUN_FEATURES:
-            value = _number(node, name, where)
-            features[name] = value if math.isnan(value) else amount(value, name, where)
+    for name in NODE_FEATURES:
+        value = _number(node, name, where)
+        features[name] = value if math.isnan(value) else amount(value, name, where)
     kind = _kind(node, parent, where)
     return MeasuredNode(path, kind, op, energy_j, features, parent)
 
@@ -226,3 +219,125 @@ def _list(node: Json, name: str, where: str) -> list[Any]:
     if not isinstance(value, list):
         raise FormatError(f"{where}: {name} is not a list")
     return value
+
+
+def write_jsonl(
+    table: NodeTable, path: Path, predicted_j: Floats | None = None
+) -> None:
+    """Write a table.
+
+    Args:
+        table: What is written.
+        path: The file; one that is there is replaced.
+        predicted_j: Predicted energy of every row, J; NaN where there is none.
+
+    Raises:
+        UsageError: The table is not sound, does not fit, or cannot be written.
+    """
+    check_table(table)
+    problem = _unfit(table)
+    if problem:
+        raise UsageError(f"{table.name}: {problem}")
+    predicted = _as_rows(predicted_j, len(table))
+    _write_lines(
+        path,
+        (
+            _tree(key, table.nodes(rows), predicted and predicted[rows])
+            for key, rows in table.trees()
+        ),
+    )
+
+
+def copy_with_predictions(source: Path, path: Path, predicted_j: Floats) -> None:
+    """Copy a JSONL file with the predicted energy of every node filled in.
+
+    All else stays as it is, identifiers too, by which the tools of 2021 find the
+    prediction of a node.
+
+    Args:
+        source: The file that `read_jsonl` made the table of.
+        path: The copy; a file that is there is replaced.
+        predicted_j: Predicted energy of every row of that table, J.
+
+    Raises:
+        UsageError: There is another number of predictions than of nodes.
+        FormatError: The source is damaged.
+    """
+    documents = list(_read_documents(source))
+    nodes = [
+        node for where, document in documents for *_, node in _walk(document, where)
+    ]
+    predicted = _as_rows(predicted_j, len(nodes))
+    assert predicted is not None
+    for node, energy_j in zip(nodes, predicted, strict=True):
+        node["predicted_energy"] = _value(energy_j)
+    _write_lines(path, (document for _, document in documents))
+
+
+def _unfit(table: NodeTable) -> str | None:
+    """A path that would be read back as another one."""
+    for path, op in zip(table.path, table.op, strict=True):
+        if path.partition(":")[2] == op and ":" in path:
+            return f"the path {path!r} cannot be told from one with a class"
+        if path and not op:
+            return f"{path} has no class"
+    if any(KINDS[kind] == "math" for kind in table.kind):
+        return "math operations have no type in the files of 2021; write parquet"
+    return None
+
+
+def _as_rows(predicted_j: Floats | None, count: int) -> list[float] | None:
+    if predicted_j is None:
+        return None
+    if np.shape(predicted_j) != (count,):
+        raise UsageError(
+            f"predictions have the shape {np.shape(predicted_j)}, "
+            f"there are {count} nodes"
+        )
+    return [float(value) for value in predicted_j]
+
+
+def _tree(
+    key: TreeKey, nodes: list[MeasuredNode], predicted: list[float] | None
+) -> dict[str, Any]:
+    written: list[dict[str, Any]] = []
+    for place, node in enumerate(nodes):
+        above = written[node.parent] if place else None
+        one = {
+            "id": uuid.uuid5(_IDS, json.dumps([*key, place])).hex,
+            "scope": f"root.{node.path}" if node.path else "root",
+            "parent_name": above["scope"] if above else "",
+            "level": above["level"] + 1 if above else 0,
+            "instance_type": node.op,
+            "type": node.kind,
+            **{name: _value(node.features[name]) for name in NODE_FEATURES},
+            "ground_truth_energy": _value(node.energy_j),
+        }
+        if predicted is not None:
+            one["predicted_energy"] = _value(predicted[place])
+        one["child_nodes_obj"], one["child_nodes"] = [], []
+        if above:
+            above["child_nodes_obj"].append(one)
+            above["child_nodes"].append(one["scope"])
+        written.append(one)
+    sizes = {name: getattr(key, name) for name in RUN_FEATURES}
+    return {"model_name": key.model, **sizes, "frontend_tree": written[0]}
+
+
+def _value(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _write_lines(path: Path, documents: Iterable[dict[str, Any]]) -> None:
+    with whole_file(path) as file:
+        for document in documents:
+            try:
+                line = f"{json.dumps(document)}\n".encode()
+            except RecursionError:
+                raise UsageError(
+                    f"{document.get('model_name')}: the tree is too deep for JSON; "
+                    "write parquet"
+                ) from None
+            if len(line) > LONGEST_LINE_BYTES:
+                raise UsageError(f"cannot write {path}: a tree is too large for a line")
+            file.write(line)

@@ -15,7 +15,6 @@ import pytest
 
 from irene.dataset.store import Store
 from irene.dataset.store.manifest import Manifest
-from irene.dataset.store.packing import pack
 from irene.errors import IreneError, UsageError
 from tests.dataset.store.made_up_trees import made_up_tree, origin
 
@@ -64,9 +63,8 @@ for turn in range(kills):
 PACK = """
 import sys
 from irene.dataset.store import Store
-from irene.dataset.store.packing import pack
 print("ready", flush=True)
-print(pack(Store.open(sys.argv[1])).entries, flush=True)
+print(Store.open(sys.argv[1]).pack().entries, flush=True)
 """
 
 
@@ -99,9 +97,9 @@ def assert_whole(path: Path) -> Store:
     trees = list(store.trees())
     assert len(trees) == len(entries)
     assert all(len(tree) == 9 for tree in trees)
-    on_disk = {file.name for file in store.layout.segments.iterdir()}
+    on_disk = {file.name for file in store.files.segments.iterdir()}
     assert on_disk == set(store.manifest.segments)
-    assert list(store.layout.writing.iterdir()) == []
+    assert list(store.files.writing.iterdir()) == []
     return store
 
 
@@ -125,7 +123,7 @@ def test_killed_while_packing(tmp_path: Path) -> None:
     for _ in range(4):
         kill(start(PACK, store.path), chance.uniform(0.1, 0.5))
         assert {entry.id for entry in Store.open(store.path).entries()} == names
-    pack(Store.open(store.path))
+    Store.open(store.path).pack()
     whole = assert_whole(store.path)
     assert {entry.id for entry in whole.entries()} == names
     assert len(whole.manifest.segments) == 1
@@ -165,8 +163,8 @@ def test_what_was_finished_but_not_in_the_manifest_is_taken_in(
     else:  # on disk, not moved yet
         other = Store.open(tmp_path / "other", create=True)
         other.add(made_up_tree(scale=2), origin())
-        (segment,) = other.layout.segments.iterdir()
-        segment.rename(store.layout.writing / segment.name)
+        (segment,) = other.files.segments.iterdir()
+        segment.rename(store.files.writing / segment.name)
     monkeypatch.undo()
     again = Store.open(store.path)
     assert len(again.entries()) == 2
@@ -181,7 +179,7 @@ def test_a_line_that_was_cut_off_is_ignored_and_written_over(
 ) -> None:
     store = Store.open(tmp_path / "store", create=True)
     names = [store.add(made_up_tree(scale=n), origin()) for n in (1, 2)]
-    manifest = store.layout.manifest
+    manifest = store.files.manifest
     manifest.write_bytes(manifest.read_bytes()[:-cut])
     reader = Manifest(manifest)
     reader.refresh()
@@ -197,9 +195,9 @@ def test_a_line_that_was_cut_off_is_ignored_and_written_over(
 def test_a_damaged_line_in_the_middle_is_repaired(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store", create=True)
     names = {store.add(made_up_tree(scale=n), origin()) for n in (1, 2, 3)}
-    lines = store.layout.manifest.read_bytes().splitlines(keepends=True)
+    lines = store.files.manifest.read_bytes().splitlines(keepends=True)
     lines[1] = lines[1].replace(b'"nodes":9', b'"nodes":8')
-    store.layout.manifest.write_bytes(b"".join(lines))
+    store.files.manifest.write_bytes(b"".join(lines))
     again = Store.open(store.path)
     findings = again.check()
     assert [(one.file, one.done) for one in findings] == [
@@ -207,7 +205,7 @@ def test_a_damaged_line_in_the_middle_is_repaired(tmp_path: Path) -> None:
     ]
     assert {entry.id for entry in again.entries()} == names
     assert {entry.nodes for entry in again.entries()} == {9}
-    kept = store.layout.quarantine / "manifest.jsonl"
+    kept = store.files.quarantine / "manifest.jsonl"
     assert kept.read_bytes().startswith(b"".join(lines))
     assert assert_whole(store.path)
 
@@ -219,7 +217,7 @@ def test_a_damaged_file_is_set_aside_and_the_rest_stays(
     store = Store.open(tmp_path / "store", create=True)
     names = [store.add(made_up_tree(scale=n), origin()) for n in (1, 2, 3)]
     bad = next(entry for entry in store.entries() if entry.id == names[1])
-    path = store.layout.segments / bad.file
+    path = store.files.segments / bad.segment
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     if damage == "missing":
@@ -227,11 +225,15 @@ def test_a_damaged_file_is_set_aside_and_the_rest_stays(
     else:
         path.write_bytes(content if damage == "flipped" else content[:-10])
     (finding,) = Store.open(store.path).check()
-    assert (finding.file, finding.done, finding.entries) == (bad.file, "quarantined", 1)
+    assert (finding.file, finding.done, finding.entries) == (
+        bad.segment,
+        "quarantined",
+        1,
+    )
     if damage != "missing":
-        aside = store.layout.quarantine / bad.file
+        aside = store.files.quarantine / bad.segment
         assert aside.exists()
-        reason = aside.with_name(f"{bad.file}.reason.txt").read_text()
+        reason = aside.with_name(f"{bad.segment}.reason.txt").read_text()
         assert finding.problem in reason
     again = assert_whole(store.path)
     assert {entry.id for entry in again.entries()} == {names[0], names[2]}
@@ -245,25 +247,25 @@ def test_a_damaged_file_is_set_aside_and_the_rest_stays(
 def test_a_half_written_file_is_set_aside(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store", create=True)
     store.add(made_up_tree(), origin())
-    (segment,) = store.layout.segments.iterdir()
+    (segment,) = store.files.segments.iterdir()
     half = segment.read_bytes()[:1000]
-    (store.layout.writing / "half.parquet").write_bytes(half)
-    (store.layout.segments / "half.parquet").write_bytes(half)
+    (store.files.writing / "half.parquet").write_bytes(half)
+    (store.files.segments / "half.parquet").write_bytes(half)
     again = assert_whole(store.path)
     assert len(again.entries()) == 1
-    aside = {file.name for file in store.layout.quarantine.glob("*.parquet")}
+    aside = {file.name for file in store.files.quarantine.glob("*.parquet")}
     assert aside == {"half.parquet", "2-half.parquet"}
 
 
 def test_a_superfluous_copy_saves_a_damaged_segment(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store", create=True)
     name = store.add(made_up_tree(), origin())
-    (segment,) = store.layout.segments.iterdir()
+    (segment,) = store.files.segments.iterdir()
     segment.with_name("copy.parquet").write_bytes(segment.read_bytes())
     segment.write_bytes(segment.read_bytes()[:-9])
     again = assert_whole(store.path)
     assert [entry.id for entry in again.entries()] == [name]
-    assert again.entries()[0].file == "copy.parquet"
+    assert again.entries()[0].segment == "copy.parquet"
 
 
 def test_readers_follow_entries_to_packed_segments(tmp_path: Path) -> None:
@@ -273,7 +275,7 @@ def test_readers_follow_entries_to_packed_segments(tmp_path: Path) -> None:
     reader = Store.open(store.path)
     trees = reader.trees()
     next(trees)
-    assert pack(store).segments_after == 1
+    assert store.pack().segments_after == 1
     assert len(list(trees)) == 4
     assert len(list(Store.open(store.path).trees())) == 5
 
@@ -306,7 +308,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
         assert {e.id for e in Store.open(store.path).entries()} >= set(names)
         assert len(list(Store.open(store.path).trees())) >= len(names)
         assert store.check() == []
-        for file in store.layout.quarantine.iterdir():
+        for file in store.files.quarantine.iterdir():
             file.unlink()
         spare = Store.open(tmp_path / "spare", create=True)
         spare.add(made_up_tree(), origin())
@@ -320,7 +322,7 @@ def test_no_room_for_a_line_of_the_manifest(
     """The segment is whole: what was measured is taken in when there is room."""
     store = Store.open(tmp_path / "store", create=True)
     store.add(made_up_tree(), origin())
-    before = store.layout.manifest.read_bytes()
+    before = store.files.manifest.read_bytes()
     write = os.write
 
     def some(handle: int, data: bytes) -> int:
@@ -332,6 +334,6 @@ def test_no_room_for_a_line_of_the_manifest(
     with pytest.raises(IreneError, match="No space left"):
         store.add(made_up_tree(scale=2), origin())
     monkeypatch.undo()
-    assert store.layout.manifest.read_bytes() == before
+    assert store.files.manifest.read_bytes() == before
     assert len(Store.open(store.path).entries()) == 2
     assert len(assert_whole(store.path).entries()) == 2

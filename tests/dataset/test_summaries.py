@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from irene.dataset.store import Store
-from irene.dataset.store.packing import pack
-from irene.dataset.store.summary import LevelCount, summarise_store
+from irene.dataset.summaries import LevelCount, summarise_store
 from irene.errors import FormatError
 from tests.dataset.store.made_up_trees import SHELF, TORCH, made_up_tree, origin
 
@@ -59,13 +58,13 @@ def test_failures_that_were_measured_since_do_not_count(store: Store) -> None:
 
 def test_files_do_not_matter(store: Store) -> None:
     before = summarise_store(store)
-    (segment, *_) = store.layout.segments.iterdir()
-    pack(store)
+    (segment, *_) = store.files.segments.iterdir()
+    store.pack()
     after = summarise_store(store)
     assert after.segments == 1
     assert replace(after, segments=3, size_bytes=before.size_bytes) == before
     # A copy that a crash has left is not counted, before it is taken away.
-    (packed,) = store.layout.segments.iterdir()
+    (packed,) = store.files.segments.iterdir()
     segment.write_bytes(packed.read_bytes())
     assert summarise_store(store).machines == before.machines
 
@@ -76,7 +75,7 @@ def test_an_empty_store(tmp_path: Path) -> None:
 
 
 def test_a_damaged_segment_is_named(store: Store) -> None:
-    (segment, *_) = store.layout.segments.iterdir()
+    (segment, *_) = store.files.segments.iterdir()
     segment.write_bytes(segment.read_bytes()[:500])
     with pytest.raises(FormatError, match="irene data check"):
         summarise_store(store)

@@ -1,17 +1,24 @@
-"""What is in a store, in numbers; nodes are counted by DuckDB and never all loaded."""
+"""What is in a table or in a store, in numbers.
+
+Nodes of a store are counted by DuckDB and never all loaded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from irene.dataset.store.entry import Entry
-from irene.dataset.store.layout import SCHEMA
+import numpy as np
+
+from irene.dataset.formats.nodes_parquet import in_short
+from irene.dataset.store.entries import Entry
 from irene.dataset.store.store import Store
-from irene.dataset.summary import ModelSummary
+from irene.dataset.store.store_files import SCHEMA
+from irene.dataset.table import FEATURES, NodeTable, TreeKey
 from irene.errors import FormatError, MissingExtraError
 from irene.spec import RunSpec
 from irene.tree import KINDS
@@ -19,23 +26,136 @@ from irene.tree import KINDS
 __all__ = [
     "FailureSummary",
     "LevelCount",
+    "LevelSummary",
     "MachineSummary",
+    "ModelSummary",
     "StoreSummary",
+    "Summary",
+    "summarise",
     "summarise_store",
 ]
 
 MEMORY_LIMIT = "512MB"
-COUNTS = "kind, count(*), count(energy_j), min(energy_j), max(energy_j)"
-BY_FILE = f"""
-SELECT parse_filename(filename), {COUNTS}
-FROM read_parquet($files, filename = true) GROUP BY filename, kind
-"""
-BY_ENTRY = f"""
-SELECT parse_filename(filename), entry, {COUNTS}
-FROM read_parquet($files, filename = true) GROUP BY filename, entry, kind
+COUNTS = """
+SELECT hardware, kind, count(*), count(*) - count(energy_j),
+    min(energy_j), max(energy_j)
+FROM read_parquet($files, filename = true)
+JOIN (SELECT unnest($ids) AS id, unnest($within) AS file, unnest($machines) AS hardware)
+    ON entry = id AND parse_filename(filename) = file
+GROUP BY hardware, kind
 """
 
-Counted = list[tuple[Any, ...]]
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """The trees of one model.
+
+    Attributes:
+        model: Its name.
+        trees: How many there are.
+        nodes: Rows of all of them.
+        batch_sizes: Batch sizes that occur.
+        seq_lens: Sequence lengths that occur.
+    """
+
+    model: str
+    trees: int
+    nodes: int
+    batch_sizes: tuple[int, ...]
+    seq_lens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSummary:
+    """The nodes of one kind.
+
+    Attributes:
+        kind: `model`, `module`, `ml` or `math`.
+        nodes: How many rows there are.
+        distinct: Rows that are not exact copies of another measurement.
+        lowest_j: Smallest energy, J; None if none is known.
+        highest_j: Largest energy, J; None if none is known.
+    """
+
+    kind: str
+    nodes: int
+    distinct: int
+    lowest_j: float | None
+    highest_j: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is in a table.
+
+    Attributes:
+        name: What the data is called.
+        trees: Number of trees.
+        nodes: Number of rows.
+        models: One entry per model.
+        levels: One entry per kind of node that occurs.
+    """
+
+    name: str
+    trees: int
+    nodes: int
+    models: tuple[ModelSummary, ...]
+    levels: tuple[LevelSummary, ...]
+
+
+def summarise(table: NodeTable) -> Summary:
+    """Count models, sizes, nodes and measurements of a table."""
+    kinds = [kind for kind in KINDS if len(table.rows(kind))]
+    return Summary(
+        table.name,
+        len(table.keys),
+        len(table),
+        _models((key, r.stop - r.start) for key, r in table.trees()),
+        tuple(_level(table, kind) for kind in kinds),
+    )
+
+
+def _distinct_rows(table: NodeTable, kind: str) -> int:
+    """Rows of one kind that are not exact copies: class, features or energy differ."""
+    rows = table.rows(kind)
+    if not len(rows):
+        return 0
+    ops = np.unique([table.op[row] for row in rows], return_inverse=True)[1]
+    columns = [table.features[name][rows] for name in FEATURES]
+    values = np.column_stack([ops, *columns, table.energy_j[rows]])
+    unknown = np.isnan(values)
+    # A measurement is never negative: -1 stands for what is unknown.
+    return len(np.unique(np.where(unknown, -1.0, values), axis=0))
+
+
+def _models(trees: Iterable[tuple[TreeKey, int]]) -> tuple[ModelSummary, ...]:
+    """One summary per model; of the run and the number of nodes of every tree."""
+    models: dict[str, list[tuple[TreeKey, int]]] = {}
+    for key, nodes in trees:
+        models.setdefault(key.model, []).append((key, nodes))
+    return tuple(
+        ModelSummary(
+            model,
+            len(found),
+            sum(nodes for _, nodes in found),
+            tuple(sorted({key.batch_size for key, _ in found})),
+            tuple(sorted({key.seq_len for key, _ in found})),
+        )
+        for model, found in models.items()
+    )
+
+
+def _level(table: NodeTable, kind: str) -> LevelSummary:
+    rows = table.rows(kind)
+    known = table.energy_j[rows]
+    known = known[~np.isnan(known)]
+    return LevelSummary(
+        kind,
+        len(rows),
+        _distinct_rows(table, kind),
+        float(known.min()) if len(known) else None,
+        float(known.max()) if len(known) else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +275,7 @@ def summarise_store(store: Store) -> StoreSummary:
 def _summarised(store: Store) -> StoreSummary:
     entries = store.entries()
     measured = [entry for entry in entries if entry.state == "measured"]
-    levels = _levels(store, measured)
+    levels = _level_counts(store, measured)
     by_name: dict[str, list[Entry]] = {}
     for entry in measured:
         by_name.setdefault(entry.hardware, []).append(entry)
@@ -179,21 +299,19 @@ def _summarised(store: Store) -> StoreSummary:
 def _machine(
     name: str, entries: Sequence[Entry], levels: Sequence[LevelCount]
 ) -> MachineSummary:
-    software: dict[str, int] = {}
-    for entry in entries:
-        used = entry.origin.software_name
-        software[used] = software.get(used, 0) + 1
+    origins = [entry.origin for entry in entries]
+    trees = sorted((TreeKey.of(entry.spec), entry.nodes) for entry in entries)
     return MachineSummary(
         name,
-        _distinct(entry.origin.hardware.covers for entry in entries),
-        _distinct(entry.origin.hardware.description for entry in entries),
-        _distinct(entry.origin.host for entry in entries),
-        dict(sorted(software.items())),
-        _distinct(entry.origin.meter for entry in entries),
+        _distinct(origin.hardware.covers for origin in origins),
+        _distinct(origin.hardware.description for origin in origins),
+        _distinct(origin.host for origin in origins),
+        dict(sorted(Counter(entry.software for entry in entries).items())),
+        _distinct(origin.meter for origin in origins),
         _dates(entries),
         len(entries),
         sum(entry.nodes for entry in entries),
-        tuple(_models(entries)),
+        _models(trees),
         tuple(levels),
     )
 
@@ -211,26 +329,8 @@ def _dates(entries: Sequence[Entry]) -> dict[str, tuple[str, str]]:
     return {host: (min(told), max(told)) for host, told in sorted(dates.items())}
 
 
-def _models(entries: Sequence[Entry]) -> list[ModelSummary]:
-    by_model: dict[str, list[Entry]] = {}
-    for entry in entries:
-        by_model.setdefault(entry.spec.model, []).append(entry)
-    return [
-        ModelSummary(
-            model,
-            len(found),
-            sum(entry.nodes for entry in found),
-            tuple(sorted({entry.spec.batch_size for entry in found})),
-            tuple(sorted({entry.spec.seq_len for entry in found})),
-        )
-        for model, found in sorted(by_model.items())
-    ]
-
-
 def _failures(entries: Sequence[Entry]) -> tuple[FailureSummary, ...]:
     failed = [entry for entry in entries if entry.state == "failed"]
-    if not failed:
-        return ()
     measured = {(e.spec, e.hardware) for e in entries if e.state == "measured"}
     found: dict[tuple[str, str], dict[RunSpec, str]] = {}
     for entry in failed:
@@ -243,74 +343,37 @@ def _failures(entries: Sequence[Entry]) -> tuple[FailureSummary, ...]:
     )
 
 
-def _levels(store: Store, entries: Sequence[Entry]) -> dict[str, list[LevelCount]]:
-    """Counts of nodes per machine and kind."""
-    counts: dict[tuple[str, str], list[Any]] = {}
-    for hardware, kind, nodes, known, lowest_j, highest_j in _counted(store, entries):
-        one = counts.setdefault((hardware, kind), [0, 0, None, None])
-        one[0] += nodes
-        one[1] += nodes - known
-        if known:
-            one[2] = lowest_j if one[2] is None else min(one[2], lowest_j)
-            one[3] = highest_j if one[3] is None else max(one[3], highest_j)
-    levels: dict[str, list[LevelCount]] = {}
-    for (hardware, kind), values in sorted(
-        counts.items(), key=lambda item: (item[0][0], KINDS.index(item[0][1]))
-    ):
-        levels.setdefault(hardware, []).append(LevelCount(kind, *values))
-    return levels
-
-
-def _counted(store: Store, entries: Sequence[Entry]) -> Iterator[tuple[Any, ...]]:
-    """Hardware, kind and counts of groups of nodes.
-
-    Most files hold nodes of one machine and nothing else; others are counted entry by
-    entry.
-    """
-    machines: dict[str, set[str]] = {}
-    nodes: dict[str, int] = {}
-    for entry in entries:
-        machines.setdefault(entry.file, set()).add(entry.hardware)
-        nodes[entry.file] = nodes.get(entry.file, 0) + entry.nodes
-    by_file = [file for file, names in machines.items() if len(names) == 1]
-    by_entry = {file for file, names in machines.items() if len(names) > 1}
-    found: dict[str, Counted] = {}
-    for file, *counts in _asked(store, BY_FILE, by_file):
-        found.setdefault(file, []).append(tuple(counts))
-    for file, rows in found.items():
-        if sum(row[1] for row in rows) != nodes[file]:  # some of it does not count
-            by_entry.add(file)
-            continue
-        (hardware,) = machines[file]
-        yield from ((hardware, *row) for row in rows)
-    place = {(entry.file, entry.id): entry.hardware for entry in entries}
-    for file, name, *counts in _asked(store, BY_ENTRY, sorted(by_entry)):
-        if (file, name) in place:
-            yield place[file, name], *counts
-
-
-def _asked(store: Store, question: str, files: Sequence[str]) -> Counted:
-    """What DuckDB counts in some segments.
+def _level_counts(
+    store: Store, entries: Sequence[Entry]
+) -> dict[str, list[LevelCount]]:
+    """Counts of nodes per machine and kind; only entries where they are now count.
 
     Raises:
-        FormatError: One of them cannot be read.
+        FormatError: A segment cannot be read.
     """
-    if not files:
-        return []
+    levels: dict[str, list[LevelCount]] = {}
+    if not entries:
+        return levels
     duckdb = _duckdb()
-    paths = [str(store.layout.segments / file) for file in files]
+    asked = {
+        "files": [str(store.files.segments / file) for file in store.manifest.segments],
+        "ids": [entry.id for entry in entries],
+        "within": [entry.segment for entry in entries],
+        "machines": [entry.hardware for entry in entries],
+    }
     with TemporaryDirectory() as folder:
         settings = {"memory_limit": MEMORY_LIMIT, "temp_directory": folder}
         try:
             with duckdb.connect(":memory:", config=settings) as engine:
-                found: Counted = engine.execute(question, {"files": paths}).fetchall()
-                return found
+                counted = engine.execute(COUNTS, asked).fetchall()
         except duckdb.Error as error:
-            message = " ".join(str(error).split())[:200]
             raise FormatError(
-                f"{store.path}: a segment cannot be read: {message}; "
+                f"{store.path}: a segment cannot be read: {in_short(error)}; "
                 f"`irene data check {store.path}` finds which"
             ) from error
+    for hardware, *counts in sorted(counted, key=lambda row: KINDS.index(row[1])):
+        levels.setdefault(hardware, []).append(LevelCount(*counts))
+    return levels
 
 
 def _duckdb() -> Any:

@@ -1,21 +1,69 @@
-"""Values that a measured node can have, and what is said about those it cannot."""
+"""What all formats check: lines of text, values of nodes, whole tables."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
+from pathlib import Path
 
 import numpy as np
 
 from irene.dataset.table import FEATURES, NodeTable
-from irene.errors import FormatError
+from irene.errors import FormatError, UsageError
 from irene.tree import KINDS
 
-__all__ = ["LARGEST_SIZE", "amount", "energy", "first_problem", "run_size"]
+__all__ = [
+    "amount",
+    "check_table",
+    "energy",
+    "first_problem",
+    "read_lines",
+    "run_size",
+]
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 LARGEST_SIZE = 2**31
 """Batch sizes and sequence lengths are below this."""
+
+
+def read_lines(path: Path, longest_bytes: int) -> Iterator[str]:
+    """Read a UTF-8 file line by line.
+
+    Args:
+        path: The file.
+        longest_bytes: Length that no line may exceed, bytes.
+
+    Yields:
+        Every line with its end.
+
+    Raises:
+        UsageError: The file cannot be read.
+        FormatError: A line is too long or not UTF-8; with file and line.
+    """
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(longest_bytes + 1):
+                number += 1
+                if len(line) > longest_bytes:
+                    raise FormatError(
+                        f"{path}:{number}: the line is longer than "
+                        f"{longest_bytes:,} bytes: not data of ours"
+                    )
+                yield _decode(line, number, path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _decode(line: bytes, number: int, path: Path) -> str:
+    if number == 1:
+        line = line.removeprefix(BYTE_ORDER_MARK)
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}:{number}: not UTF-8 text: {error}") from error
 
 
 def amount(value: float, name: str, where: str) -> float:
@@ -53,15 +101,21 @@ def run_size(value: float, name: str, where: str) -> int:
     return int(value)
 
 
+def check_table(table: NodeTable) -> None:
+    """Refuse to write a table that is not sound.
+
+    Raises:
+        UsageError: With what is wrong.
+    """
+    problem = first_problem(table)
+    if problem:
+        raise UsageError(f"{table.name}: {problem}")
+
+
 def first_problem(table: NodeTable) -> str | None:
     """What is wrong with a table, in words, or None if nothing is."""
-    return next(_problems(table), None)
-
-
-def _problems(table: NodeTable) -> Iterator[str]:
-    yield from _problems_of_keys(table)
-    yield from _problems_of_trees(table)
-    yield from _problems_of_values(table)
+    parts = (_problems_of_keys, _problems_of_trees, _problems_of_values)
+    return next(chain.from_iterable(part(table) for part in parts), None)
 
 
 def _problems_of_keys(table: NodeTable) -> Iterator[str]:

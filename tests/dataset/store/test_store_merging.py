@@ -9,9 +9,8 @@ import pytest
 
 from irene.dataset import table_of
 from irene.dataset.store import Store
-from irene.dataset.store.machines import Machine
-from irene.dataset.store.merging import merge_stores
-from irene.dataset.store.packing import pack
+from irene.dataset.store.entries import Machine
+from irene.dataset.store.store_merging import merge_stores
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from tests.dataset.store.made_up_trees import DESK, SHELF, TORCH, made_up_tree, origin
@@ -32,7 +31,7 @@ def test_every_entry_is_there_once_with_its_origin(tmp_path: Path) -> None:
     b.add_failure(made_up_tree(batch_size=9).spec, origin(), "out of memory")
     out = Store.open(tmp_path / "out", create=True)
     merged = merge_stores([a, b], out)
-    assert (merged.added, merged.failures, merged.there) == (4, 1, 1)
+    assert (merged.added, merged.failures, merged.already_there) == (4, 1, 1)
     assert merged.nodes == 4 * 9
     assert out.check() == []
     known = {entry.id: entry for entry in [*a.entries(), *b.entries()]}
@@ -42,7 +41,7 @@ def test_every_entry_is_there_once_with_its_origin(tmp_path: Path) -> None:
     trees = [made_up_tree(scale=n, batch_size=n) for n in (1, 2, 3, 4)]
     assert out.table().equals(table_of(trees, "desk"))
     again = merge_stores([a, b], out)
-    assert (again.added, again.failures, again.there) == (0, 0, 6)
+    assert (again.added, again.failures, again.already_there) == (0, 0, 6)
 
 
 def test_the_order_of_sources_does_not_matter(tmp_path: Path) -> None:
@@ -116,12 +115,12 @@ def test_large_segments_are_taken_over_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = make(tmp_path / "a", (1, 2, 3)), make(tmp_path / "b", (3, 4))
-    pack(a)
-    (segment,) = a.layout.segments.iterdir()
-    monkeypatch.setattr("irene.dataset.store.merging.SMALL_BYTES", 1)
+    a.pack()
+    (segment,) = a.files.segments.iterdir()
+    monkeypatch.setattr("irene.dataset.store.store_merging.SMALL_BYTES", 1)
     out = Store.open(tmp_path / "out", create=True)
     merge_stores([a, b], out)
-    copies = [file.read_bytes() for file in out.layout.segments.iterdir()]
+    copies = [file.read_bytes() for file in out.files.segments.iterdir()]
     assert segment.read_bytes() in copies
     assert len(out.entries()) == len(list(out.trees())) == 4
     assert out.check() == []
@@ -132,12 +131,12 @@ def test_a_damaged_source_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
 ) -> None:
     a = make(tmp_path / "a")
-    (segment,) = a.layout.segments.iterdir()
+    (segment,) = a.files.segments.iterdir()
     content = bytearray(segment.read_bytes())
     content[100] ^= 1
     segment.write_bytes(content)
     if large:
-        monkeypatch.setattr("irene.dataset.store.merging.SMALL_BYTES", 1)
+        monkeypatch.setattr("irene.dataset.store.store_merging.SMALL_BYTES", 1)
     out = Store.open(tmp_path / "out", create=True)
     with pytest.raises(FormatError, match=r"checksum.*irene data check"):
         merge_stores([a], out)
@@ -148,15 +147,15 @@ def test_a_damaged_source_is_refused(
 def test_packing_changes_nothing_but_files(tmp_path: Path) -> None:
     store = make(tmp_path / "a", range(1, 8))
     store.add_failure(made_up_tree(batch_size=9).spec, origin(), "a crash")
-    told = [replace(entry, file="") for entry in store.entries()]
+    told = [replace(entry, segment="") for entry in store.entries()]
     table = store.table()
-    packed = pack(store)
+    packed = store.pack()
     assert (packed.segments_before, packed.segments_after) == (7, 1)
-    assert len(list(store.layout.segments.iterdir())) == 1
+    assert len(list(store.files.segments.iterdir())) == 1
     again = Store.open(store.path)
-    assert [replace(entry, file="") for entry in again.entries()] == told
+    assert [replace(entry, segment="") for entry in again.entries()] == told
     assert again.table().equals(table)
-    assert pack(again).entries == 0
+    assert again.pack().entries == 0
     assert again.check() == []
     again.add(made_up_tree(batch_size=8), origin())
     assert len(again.table().keys) == 8

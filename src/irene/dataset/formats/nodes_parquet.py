@@ -7,27 +7,38 @@ where it is from. Pages carry checksums, so that damage is found when it is read
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from irene import __version__
-from irene.dataset.formats.values import first_problem
-from irene.dataset.table import FEATURES, NodeTable, TreeKey
+from irene.dataset.formats.format_checks import check_table, first_problem
+from irene.dataset.table import NODE_FEATURES, NodeTable, TreeKey
 from irene.errors import FormatError, MissingExtraError, UsageError
-from irene.tree import KINDS
+from irene.hardware import Hardware
+from irene.spec import RunSpec
 from irene.whole_file import whole_file
 
-__all__ = ["SCHEMA", "Provenance", "read_parquet", "read_provenance", "write_parquet"]
+__all__ = [
+    "METADATA_KEY",
+    "SCHEMA",
+    "Provenance",
+    "arrow",
+    "in_short",
+    "read_parquet",
+    "read_provenance",
+    "write_parquet",
+]
 
 SCHEMA = "irene.nodes/1"
 METADATA_KEY = b"irene"
-NODE_FEATURES = tuple(name for name in FEATURES if name not in TreeKey._fields)
+"""Where the metadata of a Parquet file of ours tells what it is."""
 BYTES_PER_NODE = 4096  # far more than a node takes, unpacked
 
 
@@ -45,6 +56,18 @@ class Provenance:
     source: str = ""
     date: str = ""
 
+    @classmethod
+    def of_run(
+        cls, source: str, spec: RunSpec, hardware: Hardware, date: str
+    ) -> Provenance:
+        """Where trees are from that were measured as a run was, and on one machine."""
+        return cls(
+            f"{hardware.name}: {hardware.description}",
+            f"{source}, {spec.dtype}, {spec.attention} attention, "
+            f"covers {hardware.covers}",
+            date[:10],
+        )
+
 
 def write_parquet(
     table: NodeTable, path: Path, provenance: Provenance | None = None
@@ -60,10 +83,8 @@ def write_parquet(
         UsageError: The table is not sound, or cannot be written.
         MissingExtraError: pyarrow is not installed.
     """
-    pa, pq = _pyarrow()
-    problem = first_problem(table)
-    if problem:
-        raise UsageError(f"{table.name}: {problem}")
+    pa, pq = arrow()
+    check_table(table)
     metadata = {
         "schema": SCHEMA,
         "irene": __version__,
@@ -71,7 +92,9 @@ def write_parquet(
         "provenance": asdict(provenance or Provenance()),
     }
     schema = _schema(pa).with_metadata({METADATA_KEY: json.dumps(metadata).encode()})
-    columns = pa.table(_columns(table), schema=schema)
+    runs = [table.keys[tree] for tree in table.tree]
+    keyed = {name: [getattr(run, name) for run in runs] for name in TreeKey._fields}
+    columns = pa.table({**keyed, **table.to_columns()}, schema=schema)
     with whole_file(path) as file:
         pq.write_table(columns, file, compression="zstd", write_page_checksum=True)
 
@@ -82,22 +105,6 @@ def _schema(pa: Any) -> Any:
     numbers = [(name, pa.float64()) for name in (*NODE_FEATURES, "energy_j")]
     fields = [pa.field(name, kind) for name, kind in (*texts, *wholes, *numbers)]
     return pa.schema(fields)
-
-
-def _columns(table: NodeTable) -> dict[str, Any]:
-    keys = [table.keys[tree] for tree in table.tree]
-    first = table.starts[:-1][table.tree]
-    return {
-        "model": [key.model for key in keys],
-        "batch_size": [key.batch_size for key in keys],
-        "seq_len": [key.seq_len for key in keys],
-        "parent": np.where(table.parent < 0, -1, table.parent - first),
-        "path": list(table.path),
-        "kind": [KINDS[kind] for kind in table.kind],
-        "op": list(table.op),
-        **{name: table.features[name] for name in NODE_FEATURES},
-        "energy_j": table.energy_j,
-    }
 
 
 def read_parquet(path: Path) -> NodeTable:
@@ -111,7 +118,8 @@ def read_parquet(path: Path) -> NodeTable:
         FormatError: It is damaged, not ours, or of a newer version.
         MissingExtraError: pyarrow is not installed.
     """
-    metadata, columns = _read(path, with_columns=True)
+    with _opened(path) as (parquet, metadata):
+        columns = _columns(parquet, path)
     try:
         table = _table(str(metadata["name"]), columns)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -132,46 +140,41 @@ def read_provenance(path: Path) -> Provenance:
         FormatError: It is damaged, not ours, or of a newer version.
         MissingExtraError: pyarrow is not installed.
     """
-    metadata, _ = _read(path, with_columns=False)
-    stored = metadata.get("provenance")
+    with _opened(path) as (_, metadata):
+        stored = metadata.get("provenance")
     known = stored if isinstance(stored, dict) else {}
     names = Provenance.__slots__
     return Provenance(**{name: str(known.get(name, "")) for name in names})
 
 
-def _read(path: Path, *, with_columns: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Metadata of a file and its columns as lists and arrays."""
-    pa, pq = _pyarrow()
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """A Parquet file of ours and its metadata; errors are told in our words."""
+    pa, pq = arrow()
     try:
         with path.open("rb") as file:
-            return _read_open(pa, pq, file, path, with_columns)
-    except (pa.ArrowException, ValueError, KeyError, MemoryError) as error:
-        message = " ".join(str(error).split())[:200]
-        raise FormatError(f"{path}: not a sound Parquet file: {message}") from error
-    except OSError as error:
-        if error.strerror:
+            parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            yield parquet, _metadata(parquet.schema_arrow.metadata, path)
+    except (pa.ArrowException, ValueError, KeyError, MemoryError, OSError) as error:
+        if isinstance(error, OSError) and error.strerror:
             raise UsageError(f"cannot read {path}: {error.strerror}") from error
-        message = " ".join(str(error).split())[:200]
-        raise FormatError(f"{path}: not a sound Parquet file: {message}") from error
+        raise FormatError(
+            f"{path}: not a sound Parquet file: {in_short(error)}"
+        ) from error
 
 
-def _read_open(
-    pa: Any, pq: Any, file: Any, path: Path, with_columns: bool
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    parquet = pq.ParquetFile(file, page_checksum_verification=True)
-    stored = parquet.schema_arrow
-    metadata = _metadata(stored.metadata, path)
-    if not with_columns:
-        return metadata, {}
+def _columns(parquet: Any, path: Path) -> dict[str, Any]:
+    """Columns of a file as lists and arrays."""
+    pa = arrow().pa
     expected = _schema(pa)
-    if not stored.equals(expected, check_metadata=False):
+    if not parquet.schema_arrow.equals(expected, check_metadata=False):
         raise FormatError(f"{path}: the columns are not those of {SCHEMA}")
     _check_extent(parquet.metadata, path)
     data = parquet.read(use_threads=False)
     data.validate(full=True)
     if any(data.column(name).null_count for name in data.column_names):
         raise FormatError(f"{path}: a value is missing")
-    return metadata, {
+    return {
         field.name: data.column(field.name).to_pylist()
         if pa.types.is_string(field.type)
         else data.column(field.name).to_numpy()
@@ -214,42 +217,39 @@ def _metadata(stored: dict[bytes, bytes] | None, path: Path) -> dict[str, Any]:
 
 
 def _table(name: str, columns: dict[str, Any]) -> NodeTable:
-    parent = np.asarray(columns["parent"], dtype=np.int64)
-    starts = np.append(np.flatnonzero(parent == -1), len(parent)).astype(np.int64)
-    sizes = [np.asarray(columns[key], np.int64) for key in ("batch_size", "seq_len")]
-    runs = list(zip(columns["model"], *map(np.ndarray.tolist, sizes), strict=True))
-    _check_runs(runs, starts)
-    first = np.repeat(starts[:-1], np.diff(starts))
-    return NodeTable(
-        name,
-        tuple(TreeKey(*runs[start]) for start in starts[:-1]),
-        starts,
-        np.where(parent == -1, -1, parent + first).astype(np.int64),
-        np.array([KINDS.index(kind) for kind in columns["kind"]], dtype=np.int64),
-        tuple(columns["path"]),
-        tuple(columns["op"]),
-        {
-            **dict(
-                zip(TreeKey._fields[1:], (s.astype(float) for s in sizes), strict=True)
-            ),
-            **{key: np.array(columns[key], np.float64) for key in NODE_FEATURES},
-        },
-        np.array(columns["energy_j"], dtype=np.float64),
-    )
-
-
-def _check_runs(runs: Sequence[tuple[str, int, int]], starts: Any) -> None:
-    if not len(runs) or starts[0] != 0:
+    named = [columns[key] for key in TreeKey._fields]
+    runs = list(zip(*(np.asarray(c, object).tolist() for c in named), strict=True))
+    starts = [*np.flatnonzero(columns["parent"] == -1).tolist(), len(runs)]
+    if not runs or starts[0] != 0:
         raise ValueError("the first row is not a model")
     for start, stop in pairwise(starts):
         if len(set(runs[start:stop])) > 1:
             raise ValueError(f"row {start}: a tree with nodes of different runs")
+    keys = [TreeKey(*runs[start]) for start in starts[:-1]]
+    return NodeTable.from_columns(name, keys, columns)
 
 
-def _pyarrow() -> tuple[Any, Any]:
+class _Arrow(NamedTuple):
+    """The two modules of pyarrow that are used."""
+
+    pa: Any
+    pq: Any
+
+
+def arrow() -> _Arrow:
+    """pyarrow, if it is installed.
+
+    Raises:
+        MissingExtraError: It is not.
+    """
     try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
+        return _Arrow(import_module("pyarrow"), import_module("pyarrow.parquet"))
     except ImportError as error:
         raise MissingExtraError(
-            "Parquet files need pyarrow: pip install 'irene-energy[data]'"
+            "Parquet files and stores need pyarrow: pip install 'irene-energy[data]'"
         ) from error
+
+
+def in_short(error: Exception) -> str:
+    """What a library says of an error, on one line that is not long."""
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,233 @@
+"""What a store knows of a run: the entry, and where the measurement comes from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+from irene import __version__
+from irene.errors import FormatError, SpecError, UsageError
+from irene.hardware import Hardware
+from irene.spec import RunSpec
+from irene.tree import ModelTree
+
+__all__ = ["Entry", "Machine", "Origin", "State", "run_fields"]
+
+State = Literal["measured", "failed"]
+ID_DIGITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where, with what and by whom something was measured.
+
+    Times are those of the machine that measured. Clocks of machines differ, so nothing
+    is ever put in order by them.
+
+    Attributes:
+        host: Name of the computer.
+        hardware: What was measured, and what of it the energy covers.
+        software: Versions by name: `torch`, `transformers`, `irene`, ….
+        meter: The meters that counted.
+        started: Wall clock at the start, ISO 8601; "" if unknown.
+        finished: Wall clock at the end, ISO 8601; "" if unknown.
+        duration_s: Length by a monotonic clock, s; None if unknown.
+        collector: Names the process that collected it.
+        engine: Where the work ran: `local`, `ray`, `slurm`, `import`, ….
+        protocol: How it was measured, in words or as a digest.
+    """
+
+    host: str
+    hardware: Hardware
+    software: Mapping[str, str] = field(default_factory=dict)
+    meter: str = ""
+    started: str = ""
+    finished: str = ""
+    duration_s: float | None = None
+    collector: str = ""
+    engine: str = "local"
+    protocol: str = ""
+
+    @property
+    def software_name(self) -> str:
+        """What computed, such as `torch 2.9.1, transformers 5.1.0`.
+
+        Measurements of another software are kept apart. The version of irene is not
+        part of it: it is recorded, and does not compute.
+        """
+        used = sorted(item for item in self.software.items() if item[0] != "irene")
+        return ", ".join(f"{name} {version}" for name, version in used) or "unknown"
+
+    @classmethod
+    def of_tree(cls, tree: ModelTree, **facts: Any) -> Origin:
+        """What a measured tree itself says of its origin, as measured on this host.
+
+        Args:
+            tree: Names its hardware; versions and meters are in its provenance.
+            **facts: Fields to set, instead of what the tree says.
+
+        Raises:
+            UsageError: The tree does not name its hardware.
+        """
+        if tree.hardware is None:
+            raise UsageError("this tree does not say which hardware its energy is of")
+        told = tree.provenance
+        names = ("torch", "transformers")
+        known = {
+            "host": platform.node(),
+            "hardware": tree.hardware,
+            "software": {
+                **{name: told[name] for name in names if name in told},
+                "irene": __version__,
+            },
+            "meter": told.get("counted") or told.get("meters", ""),
+            "protocol": told.get("rounds", ""),
+        }
+        return cls(**{**known, **facts})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON-ready values."""
+        return {**asdict(self), "software": dict(self.software)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Origin:
+        """Read what `to_dict` wrote.
+
+        Raises:
+            FormatError: It is something else, or of a newer version.
+        """
+        try:
+            hardware = Hardware.from_dict(values["hardware"])
+            return cls(**{**values, "hardware": hardware})
+        except (KeyError, TypeError) as error:
+            raise FormatError(f"not an origin: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One run in a store.
+
+    Attributes:
+        id: Names the entry by its content, wherever it is copied to.
+        spec: What was run.
+        hardware: What the machine is called in this store.
+        origin: Where it comes from, as recorded there.
+        state: `measured` or `failed`.
+        nodes: Nodes of its tree; 0 if it failed.
+        added_ns: When it came into this store, ns since 1970 by the clock of the host
+            that wrote it; for people, not for order.
+        segment: Name of the file that holds its tree, "" if it failed.
+        reason: Why it failed, "" if it did not.
+    """
+
+    id: str
+    spec: RunSpec
+    hardware: str
+    origin: Origin
+    state: State
+    nodes: int
+    added_ns: int
+    segment: str
+    reason: str = ""
+
+    @classmethod
+    def made_now(
+        cls,
+        spec: RunSpec,
+        origin: Origin,
+        content: str,
+        nodes: int = 0,
+        reason: str = "",
+    ) -> Entry:
+        """An entry that is in no file yet.
+
+        Args:
+            spec: What was run.
+            origin: Where it comes from.
+            content: All that was measured, as text: with the origin, it names the
+                entry.
+            nodes: Nodes of its tree.
+            reason: Why it failed, "" if it did not.
+        """
+        told = json.dumps(origin.to_dict(), sort_keys=True)
+        name = hashlib.sha256(f"{told}\n{content}".encode()).hexdigest()[:ID_DIGITS]
+        state: State = "failed" if reason else "measured"
+        at_ns = time.time_ns()
+        machine = origin.hardware.name
+        return cls(name, spec, machine, origin, state, nodes, at_ns, "", reason)
+
+    @property
+    def machine(self) -> Hardware:
+        """The hardware under the name that it has in this store."""
+        return replace(self.origin.hardware, name=self.hardware)
+
+    @property
+    def software(self) -> str:
+        """What computed, as `Origin.software_name`."""
+        return self.origin.software_name
+
+    @property
+    def run(self) -> tuple[str, str]:
+        """Digest of the spec, and name of the hardware."""
+        return _digest(self.spec), self.hardware
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON-ready values."""
+        told = {name: getattr(self, name) for name in self.__slots__}
+        told |= {"spec": self.spec.to_dict(), "origin": self.origin.to_dict()}
+        return told if self.reason else {n: v for n, v in told.items() if n != "reason"}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Entry:
+        """Read what `to_dict` wrote; other fields are passed over.
+
+        Raises:
+            FormatError: It is something else, or of a newer version.
+        """
+        ours = {name: values[name] for name in cls.__slots__ if name in values}
+        try:
+            ours["spec"] = RunSpec.from_dict(values["spec"])
+            ours["origin"] = Origin.from_dict(values["origin"])
+            return cls(**ours)
+        except (KeyError, TypeError, SpecError) as error:
+            raise FormatError(f"not an entry of ours: {error}") from error
+
+
+class Machine(NamedTuple):
+    """A machine as a store tells it from others.
+
+    Attributes:
+        name: What it is called there.
+        covers: What its energy covers.
+        description: Processor, accelerator and memory in words.
+    """
+
+    name: str
+    covers: str
+    description: str
+
+    def __str__(self) -> str:
+        """In words, without the name."""
+        return f"{self.description or 'not described'}, covers {self.covers}"
+
+    @classmethod
+    def of(cls, entry: Entry) -> Machine:
+        """The machine that an entry was measured on."""
+        hardware = entry.origin.hardware
+        return cls(entry.hardware, hardware.covers, hardware.description)
+
+
+def run_fields(spec: RunSpec) -> dict[str, Any]:
+    """The fields of a spec that say what ran, whether they were given or chosen."""
+    return {name: v for name, v in spec.to_dict().items() if name != "chosen"}
+
+
+@lru_cache(maxsize=1 << 16)
+def _digest(spec: RunSpec) -> str:
+    return spec.digest

@@ -1,0 +1,244 @@
+"""Care of a store: what killed writers left, what is damaged, many small segments.
+
+What a killed writer left is taken in, what is damaged is set aside. Nothing is deleted
+but files whose entries are all in the store elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from irene.dataset.store.entries import Entry, Machine
+from irene.dataset.store.manifest import Manifest, Segment
+from irene.dataset.store.segments import (
+    content_of,
+    entry_headers,
+    place_segment,
+    segments_of,
+    verified_tables,
+)
+from irene.dataset.store.store_files import StoreFiles, held, sync_folder
+from irene.errors import FormatError, MissingExtraError
+from irene.whole_file import whole_file
+
+__all__ = [
+    "SMALL_BYTES",
+    "Finding",
+    "Packed",
+    "check_store",
+    "finish_writing",
+    "is_unfinished",
+    "pack_segments",
+]
+
+log = logging.getLogger(__name__)
+
+SMALL_BYTES = 1 << 20
+"""Segments below this are packed, bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that was wrong with a store, and what was done about it.
+
+    Attributes:
+        file: Name of the file.
+        problem: What was wrong, in words.
+        done: `adopted`, `quarantined`, `removed` or `repaired`.
+        entries: How many entries were taken in, or went with it.
+    """
+
+    file: str
+    problem: str
+    done: str
+    entries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What packing did.
+
+    Attributes:
+        entries: Entries that are in another segment now.
+        segments_before: Segments of the store before.
+        segments_after: Segments of the store now.
+    """
+
+    entries: int
+    segments_before: int
+    segments_after: int
+
+
+def is_unfinished(files: StoreFiles, manifest: Manifest) -> bool:
+    """Whether something was left behind; others may be writing just now."""
+    return bool(manifest.torn_bytes) or any(_left_behind(files, manifest))
+
+
+def _left_behind(files: StoreFiles, manifest: Manifest) -> Iterator[Path]:
+    """Segments that no line names, and files that were not moved to them."""
+    for folder in (files.segments, files.writing):
+        with suppress(FileNotFoundError):
+            for file in sorted(folder.iterdir()):
+                if folder == files.writing or file.name not in manifest.segments:
+                    yield file
+
+
+def finish_writing(files: StoreFiles, manifest: Manifest) -> list[Finding]:
+    """Take in, or set aside, what killed writers have left.
+
+    Raises:
+        UsageError: The store cannot be written.
+    """
+    with held(files.lock):
+        manifest.refresh()
+        found = []
+        if manifest.torn_bytes:
+            manifest.append([])
+            found.append(Finding(files.manifest.name, "cut off line", "repaired"))
+        while (file := next(_left_behind(files, manifest), None)) is not None:
+            found.append(_settle(file, files, manifest))
+    for one in found:
+        log.info("%s: %s: %s", one.file, one.problem, one.done)
+    return found
+
+
+def _settle(file: Path, files: StoreFiles, manifest: Manifest) -> Finding:
+    try:
+        told = [_adopted(*header, file.name) for header in entry_headers(file)]
+    except MissingExtraError:
+        raise
+    except (FormatError, KeyError, TypeError) as error:
+        _set_aside(file, files, f"unfinished: {error}")
+        return Finding(file.name, f"unfinished: {error}", "quarantined")
+    new = [entry for entry in told if entry.id not in manifest.entries]
+    old = [entry.id for entry in told if entry.id in manifest.entries]
+    others = {manifest.entries[name].segment for name in old}
+    if not new and not any(_problem(other, files, manifest) for other in others):
+        file.unlink()
+        return Finding(file.name, "all of it is in other segments", "removed")
+    segment = Segment.of(file.name, file.read_bytes())
+    if file.parent != files.segments:
+        file.rename(files.segments / file.name)
+        sync_folder(files.segments)
+    if new:
+        manifest.add(_apart(new, manifest), segment)
+    else:
+        manifest.move(old, segment)
+    return Finding(file.name, "whole, but not in the manifest", "adopted", len(told))
+
+
+def _adopted(header: dict[str, Any], nodes: int, file: str) -> Entry:
+    entry = Entry.from_dict(header["entry"])
+    if entry.nodes != nodes:
+        raise FormatError(f"{entry.id}: {nodes} of {entry.nodes} nodes")
+    return replace(entry, segment=file)
+
+
+def _apart(entries: list[Entry], manifest: Manifest) -> Iterator[Entry]:
+    """Entries of machines that do not bear the name of another one."""
+    machines = dict(manifest.machines)
+    for entry in entries:
+        machine = Machine.of(entry)
+        if machine in machines.setdefault(entry.hardware, {machine}):
+            yield entry
+        else:
+            yield replace(entry, hardware=f"{entry.hardware}@{entry.origin.host}")
+
+
+def _problem(file: str, files: StoreFiles, manifest: Manifest) -> str | None:
+    """What is wrong with a segment, in words; None if it is what was written."""
+    try:
+        content_of(files, manifest.segments[file])
+    except FormatError as error:
+        return str(error).removeprefix(f"{files.segments / file}: ")
+    return None
+
+
+def _set_aside(file: Path, files: StoreFiles, reason: str) -> None:
+    """Move a file to the quarantine, with the reason beside it."""
+    files.quarantine.mkdir(exist_ok=True)
+    place = files.quarantine / file.name
+    count = 1
+    while place.exists():
+        count += 1
+        place = files.quarantine / f"{count}-{file.name}"
+    with whole_file(place.with_name(f"{place.name}.reason.txt")) as text:
+        text.write(f"{reason}\n".encode())
+    file.rename(place)
+    sync_folder(files.quarantine)
+
+
+def check_store(files: StoreFiles, manifest: Manifest) -> list[Finding]:
+    """Compare every file with its checksum, and put in order what can be.
+
+    Returns:
+        What was wrong; nothing is now.
+
+    Raises:
+        UsageError: The store cannot be written.
+    """
+    found = _check_manifest(files, manifest)
+    found += finish_writing(files, manifest)
+    for file in list(manifest.segments):
+        finding = _check_segment(file, files, manifest)
+        if finding is not None:
+            found.append(finding)
+    return found
+
+
+def _check_manifest(files: StoreFiles, manifest: Manifest) -> list[Finding]:
+    manifest.refresh()
+    if not manifest.damaged:
+        return []
+    with held(files.lock):
+        manifest.refresh()
+        reason = f"damaged lines: {', '.join(map(str, manifest.damaged))}"
+        copy = files.writing / files.manifest.name
+        copy.write_bytes(files.manifest.read_bytes())
+        _set_aside(copy, files, reason)
+        manifest.drop_damaged()
+    return [Finding(files.manifest.name, reason, "repaired")]
+
+
+def _check_segment(file: str, files: StoreFiles, manifest: Manifest) -> Finding | None:
+    problem = _problem(file, files, manifest)
+    if problem is None:
+        return None
+    with held(files.lock):
+        manifest.refresh()
+        if file not in manifest.segments:  # packed into another meanwhile
+            return None
+        inside = sum(entry.segment == file for entry in manifest.entries.values())
+        if (files.segments / file).exists():
+            _set_aside(files.segments / file, files, problem)
+        manifest.quarantine(file, problem)
+    return Finding(file, problem, "quarantined", inside)
+
+
+def pack_segments(files: StoreFiles, manifest: Manifest, small_bytes: int) -> Packed:
+    """Pack the small segments of a store; as `Store.pack`."""
+    with held(files.packing):
+        manifest.refresh()
+        before = manifest.segments
+        small = {n: s for n, s in before.items() if s.size_bytes < small_bytes}
+        if len(small) < 2:
+            return Packed(0, len(before), len(before))
+        within: dict[str, list[str]] = {}
+        for name, entry in sorted(manifest.entries.items()):
+            if entry.segment in small:
+                within.setdefault(entry.segment, []).append(name)
+
+        # By the lowest id in each: the same whatever the files are called.
+        in_order = dict(sorted(within.items(), key=lambda item: item[1]))
+        for ids, content in segments_of(verified_tables(files, small, in_order)):
+            with held(files.lock):
+                manifest.move(ids, place_segment(files, content))
+                for file in small.keys() - manifest.segments.keys():
+                    (files.segments / file).unlink(missing_ok=True)
+        moved = sum(map(len, within.values()))
+        return Packed(moved, len(before), len(manifest.segments))
