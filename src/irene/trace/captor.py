@@ -5,17 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from types import CellType, FrameType, FunctionType
-from typing import Any, Protocol
+from typing import Any
 
 from irene.tree import TreeBuilder
 
-__all__ = ["Captor", "Nobody", "composite_call"]
+__all__ = ["Captor", "composite_call"]
 
 
-class Captor(Protocol):
+class Captor:
     """Is told what each node calls, so that the node can be run again alone.
 
-    Handles are those of the builder. A handle that was dropped is given out again.
+    This one keeps nothing: whoever wants the calls, inherits from it. Handles are those
+    of the builder. A handle that was dropped is given out again.
     """
 
     def enter(
@@ -40,25 +41,6 @@ class Captor(Protocol):
 
     def drop(self, handle: int) -> None:
         """A node was taken back: it did no math."""
-
-
-class Nobody:
-    """A captor that keeps nothing: for a trace that is only looked at."""
-
-    def enter(self, *call: Any) -> None:
-        """A node begins."""
-
-    def math(self, *call: Any) -> None:
-        """An aten op has run."""
-
-    def split(self, product: int, copies: int) -> None:
-        """A node has become two."""
-
-    def leave(self, handle: int, builder: TreeBuilder) -> None:
-        """A node has ended."""
-
-    def drop(self, handle: int) -> None:
-        """A node was taken back."""
 
 
 def composite_call(

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
+from torch.func import functional_call
 
 from irene.errors import SpecError, TraceError
 from irene.spec import RunSpec
 from irene.trace.costs.call import tensors_in
 from irene.trace.recorder import Recorder
-from irene.trace.runner import ModelRunner
+from irene.trace.values import give_value
 
-__all__ = ["PHASES", "Run"]
+__all__ = ["PHASES", "Run", "meta_weights"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,27 +25,40 @@ class Run:
     """A model, its inputs, and who writes down what it does.
 
     Attributes:
-        runner: Calls the model.
+        model: The model, on any device; it is left as it is.
         recorder: Writes down the tree.
         args: Positional inputs.
         kwargs: Inputs by name; a phase adds to them.
         spec: Sizes and phase.
+        weights: By name, what to run on in place of the model's own weights.
     """
 
-    runner: ModelRunner
+    model: nn.Module
     recorder: Recorder
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     spec: RunSpec
+    weights: dict[str, torch.Tensor]
+
+    def call(self, kwargs: dict[str, Any]) -> Any:
+        """Call the model."""
+        if not self.weights:
+            return self.model(*self.args, **kwargs)
+        return functional_call(self.model, self.weights, self.args, kwargs)
 
     def recorded(self) -> Any:
         """Call the model under the recorder."""
         with self.recorder.watching():
-            return self.runner.run(*self.args, **self.kwargs)
+            return self.call(self.kwargs)
+
+    def parameters(self) -> list[torch.Tensor]:
+        """The parameters that take part in the run and want a gradient."""
+        found = dict(self.model.named_parameters()) | self.weights
+        return [tensor for tensor in found.values() if tensor.requires_grad]
 
     def accepts(self, name: str) -> bool:
         """Whether the model's forward has an argument of that name."""
-        return name in inspect.signature(self.runner.model.forward).parameters
+        return name in inspect.signature(self.model.forward).parameters
 
     def without_cache(self) -> None:
         """Ask for no KV cache."""
@@ -60,7 +75,7 @@ class Run:
 
     def no_cache(self) -> SpecError:
         """The error of a model that has no such phase."""
-        name = type(self.runner.model).__name__
+        name = type(self.model).__name__
         return SpecError(f"{name} has no KV cache: use phase 'forward' or 'train'")
 
     def token_input(self, kwargs: Mapping[str, Any]) -> str:
@@ -79,6 +94,19 @@ class Run:
         raise self.no_cache()
 
 
+def meta_weights(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Meta copies of weights that are on another device; none for a meta model."""
+    if all(p.device.type == "meta" for p in model.parameters()):
+        return {}
+    copies = {}
+    for name, parameter in model.named_parameters():
+        copy = torch.empty_like(parameter, device="meta")
+        copies[name] = copy.requires_grad_(parameter.requires_grad)
+    for name, buffer in model.named_buffers():
+        copies[name] = give_value(buffer)
+    return copies
+
+
 def _forward(run: Run) -> None:
     """One pass without a cache."""
     run.without_cache()
@@ -92,13 +120,13 @@ def _train(run: Run) -> None:
     gradients = run.recorder.gradients
     gradients.enabled = True
     with torch.enable_grad(), run.recorder.watching():
-        outputs = tensors_in((run.runner.run(*run.args, **run.kwargs),))
+        outputs = tensors_in((run.call(run.kwargs),))
         outputs = [tensor for tensor in outputs if tensor.requires_grad]
         if not outputs:
             raise TraceError("no output needs a gradient: there is nothing to train")
         seeds = [torch.ones_like(tensor) for tensor in outputs]
         gradients.running = True
-        wanted = run.runner.parameters()
+        wanted = run.parameters()
         torch.autograd.grad(outputs, wanted, seeds, allow_unused=True)
     gradients.attach()
 
@@ -130,7 +158,7 @@ def _continued(run: Run, length: int) -> dict[str, Any]:
     key = run.token_input(before)
     ids = before[key]
     before[key] = ids.repeat(1, -(-length // ids.shape[1]))[:, :length]
-    out = run.runner.run(*run.args, **before)
+    out = run.call(before)
     name = "past_key_values" if run.accepts("past_key_values") else "cache_params"
     inputs = {name: run.cache_of(out)}
     if key == "decoder_input_ids":

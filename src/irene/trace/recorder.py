@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from irene.trace.captor import Captor, Nobody, composite_call
+from irene.trace.captor import Captor, composite_call
 from irene.trace.costs.call import Call, TensorSpec, dtype_name, tensors_in
 from irene.trace.costs.table import COSTS, math_cost, math_name
 from irene.trace.gradients import Gradients, Leaf
@@ -101,7 +101,7 @@ class Recorder:
 
     def __init__(self, model: nn.Module, captor: Captor | None = None) -> None:
         self.model = model
-        self._captor = captor or Nobody()
+        self._captor = captor or Captor()
         self.names = ModuleNames(model)
         self.builder = TreeBuilder()
         self.unsupported: dict[str, int] = {}
@@ -132,8 +132,8 @@ class Recorder:
                 stack.callback(before.remove)
                 stack.callback(after.remove)
             stack.enter_context(keeping_literals())
-            stack.enter_context(WatchFunctions(self))
-            stack.enter_context(WatchMath(self))
+            stack.enter_context(WatchFunctions(self.call_function))
+            stack.enter_context(WatchMath(self.call_math))
             yield
 
     # Modules ------------------------------------------------------------------

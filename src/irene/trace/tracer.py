@@ -26,10 +26,9 @@ from irene.trace.costs.call import dtype_name, tensors_in
 from irene.trace.inputs import make_inputs
 from irene.trace.limits import Limits, limits_from_environment
 from irene.trace.models import Resolved, build, resolve
-from irene.trace.phases import PHASES, Run
+from irene.trace.phases import PHASES, Run, meta_weights
 from irene.trace.positions import fit_positions, reads_tokens
 from irene.trace.recorder import Recorder
-from irene.trace.runner import ModelRunner
 from irene.trace.sources import short
 from irene.trace.values import DataDependentError, give_value
 from irene.tree import ModelTree
@@ -45,6 +44,8 @@ __all__ = [
 
 SMALL_ENOUGH_TO_RUN = 500_000_000
 """Parameters up to which a model that looks at its data is run for real instead."""
+DTYPES_DIFFER = ("same dtype", "expected scalar type")
+"""Words of torch where an op is given tensors of different dtypes."""
 
 
 @shows_run_options
@@ -279,16 +280,17 @@ def run_recorded(
         TraceError: The model's own code failed.
     """
     args, kwargs = _arguments(inputs)
+    weights: dict[str, torch.Tensor] = {}
     if device == "meta":
         args, kwargs = tree_map_only(torch.Tensor, give_value, (args, kwargs))
+        weights = meta_weights(model)
     recorder = Recorder(model, captor)
-    runner = ModelRunner(model, on_meta=device == "meta")
     try:
-        PHASES[spec.phase](Run(runner, recorder, args, kwargs, spec))
+        PHASES[spec.phase](Run(model, recorder, args, kwargs, spec, weights))
     except IreneError:
         raise
     except Exception as error:
-        raise _explain(error, runner, recorder.running) from error
+        raise _explain(error, model, spec, device, recorder.running) from error
     provenance |= {
         "class": type(model).__name__,
         "torch": str(torch.__version__),  # it is of a class of torch's own
@@ -308,14 +310,23 @@ def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (inputs,), {}
 
 
-def _explain(error: Exception, runner: ModelRunner, path: str) -> Exception:
+def _explain(
+    error: Exception, model: nn.Module, spec: RunSpec, device: str, path: str
+) -> Exception:
     """The model's own error, short, with the module it happened in."""
     where = f"in {path}" if path else "in the model's forward"
-    if runner.on_meta and _asks_for_data(error):
-        params = sum(p.numel() for p in runner.model.parameters())
+    if device == "meta" and _asks_for_data(error):
+        params = sum(p.numel() for p in model.parameters())
         return _NeedsDataError(f"{short(error)} ({where})", path, params)
-    name = type(runner.model).__name__
-    return TraceError(f"{name} failed {where}: {short(error)}", path)
+    name = type(model).__name__
+    message = f"{name} failed {where}: {short(error)}"
+    if spec.dtype != "fp32" and any(words in str(error) for words in DTYPES_DIFFER):
+        message = (
+            f"{name} of transformers {transformers.__version__} does not run in "
+            f"{spec.dtype}: it mixes dtypes {where} ({short(error)}); use dtype fp32 "
+            "(--dtype fp32)"
+        )
+    return TraceError(message, path)
 
 
 def _asks_for_data(error: Exception) -> bool:

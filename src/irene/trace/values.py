@@ -13,13 +13,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from irene.trace.costs.call import TensorSpec, tensors_in
-from irene.trace.shape_memory import run_remembered
-from irene.trace.shape_rules import SHAPE_RULES
+from irene.trace.shapes import SHAPE_RULES, run_remembered
+from irene.trace.watchers import WatchFunctions, WatchMath
 
 __all__ = [
     "DataDependentError",
@@ -224,45 +222,28 @@ def _forget(tensor: torch.Tensor) -> None:
 @contextmanager
 def carrying_values() -> Iterator[None]:
     """Carry content through everything that runs in the block."""
-    with keeping_literals(), _Ops():
+    with keeping_literals(), WatchMath(run_with_values):
         yield
 
 
 @contextmanager
 def keeping_literals() -> Iterator[None]:
     """Keep the content of tensors made from Python numbers: no op is seen for them."""
-    with _Literals():
+    with WatchFunctions(_with_literals_on_cpu):
         yield
 
 
-class _Ops(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Carries content through aten ops."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        return run_with_values(func, args, kwargs or {})
-
-
-class _Literals(TorchFunctionMode):
-    """Makes tensors from Python numbers on the CPU first."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func in _INDEXING and args[0].device.type == "meta":
-            args = (args[0], _lists_as_tensors(args[1]), *args[2:])
-        out = func(*args, **kwargs)
-        if func not in _FROM_NUMBERS or out.device.type != "meta":
-            return out
-        data = kwargs["data"] if "data" in kwargs else args[-1]
-        if tensors_in((data,)):
-            return out
-        return _beside_meta(torch.tensor(data, dtype=out.dtype, device="cpu"))
+def _with_literals_on_cpu(func: Any, args: Any, kwargs: Any) -> Any:
+    """Run a call; tensors from Python numbers are made on the CPU first."""
+    if func in _INDEXING and args[0].device.type == "meta":
+        args = (args[0], _lists_as_tensors(args[1]), *args[2:])
+    out = func(*args, **kwargs)
+    if func not in _FROM_NUMBERS or out.device.type != "meta":
+        return out
+    data = kwargs["data"] if "data" in kwargs else args[-1]
+    if tensors_in((data,)):
+        return out
+    return _beside_meta(torch.tensor(data, dtype=out.dtype, device="cpu"))
 
 
 _INDEXING = (torch.Tensor.__getitem__, torch.Tensor.__setitem__)

@@ -1,51 +1,40 @@
-"""The two torch modes that let a recorder see calls and math ops."""
+"""The two torch modes that let somebody see calls and math ops, and make them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["Listener", "WatchFunctions", "WatchMath"]
+__all__ = ["WatchFunctions", "WatchMath"]
 
-
-class Listener(Protocol):
-    """Who is told of calls, and makes them."""
-
-    def call_function(
-        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Any:
-        """Run one outermost torch call."""
-
-    def call_math(
-        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Any:
-        """Run one aten op."""
+Run = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+"""Runs a function with its arguments and keyword arguments."""
 
 
 class WatchFunctions(TorchFunctionMode):
-    """Sees the outermost torch call."""
+    """Hands the outermost torch call to a function that runs it."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__()
-        self.listener = listener
+        self.run = run
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        return self.listener.call_function(func, args, kwargs or {})
+        return self.run(func, args, kwargs or {})
 
 
 class WatchMath(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees every aten op."""
+    """Hands every aten op to a function that runs it."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.listener = listener
+        self.run = run
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        return self.listener.call_math(func, args, kwargs or {})
+        return self.run(func, args, kwargs or {})

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from irene.measure.alone.node_alone import NodeCall, Replay
+from irene.trace.captor import Captor
 from irene.tree import ModelTree, TreeBuilder
 
 __all__ = ["Capture", "DistinctNode", "digest", "distinct_nodes"]
@@ -29,7 +30,7 @@ PLAIN = (bool, int, float, str, type(None), type(...))
 DEEPEST = 6
 
 
-class Capture:
+class Capture(Captor):
     """Keeps one call for all nodes that are the same run.
 
     Nodes are the same if class, settings, shapes, strides, dtypes, plain arguments and

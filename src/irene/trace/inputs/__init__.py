@@ -1,10 +1,8 @@
 """Inputs of the right shape for a model, from its config and a RunSpec.
 
 - `maker`: `InputMaker`, tensors for one model and run.
-- `text`, `vision`, `audio`, `time_series`: one kind of input each.
-- `multimodal`: language models that also read images or sound.
-- `special`, `special_audio`, `special_multimodal`, `special_vision`: model types that
-  follow no rule.
+- `sequences`, `vision`, `audio`: one kind of input each, `multimodal`: several at once;
+  each ends with the model types that follow no general rule.
 - `by_name`: `make_inputs`, which chooses among them.
 
 Token ids and masks are small, so they keep their content even on the meta device (see

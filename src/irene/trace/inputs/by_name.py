@@ -9,15 +9,27 @@ from torch import nn
 
 from irene.errors import SpecError
 from irene.spec import RunSpec
-from irene.trace.inputs.audio import features, spectrogram, waveform
-from irene.trace.inputs.maker import InputMaker
-from irene.trace.inputs.multimodal import IMAGE_TOKENS, Inputs, with_media
-from irene.trace.inputs.special import ALSO, SPECIAL
-from irene.trace.inputs.text import text
-from irene.trace.inputs.time_series import past_values
-from irene.trace.inputs.vision import grid, images, patches, videos
+from irene.trace.inputs.audio import SPECIAL_AUDIO, features, spectrogram, waveform
+from irene.trace.inputs.maker import InputMaker, Make
+from irene.trace.inputs.multimodal import (
+    BESIDE_USUAL,
+    IMAGE_TOKENS,
+    SPECIAL_MULTIMODAL,
+    Inputs,
+    with_media,
+)
+from irene.trace.inputs.sequences import SPECIAL_SEQUENCES, past_values, text
+from irene.trace.inputs.vision import SPECIAL_VISION, grid, images, patches, videos
 
 __all__ = ["make_inputs"]
+
+SPECIAL: dict[str, Make] = {
+    **SPECIAL_SEQUENCES,
+    **SPECIAL_AUDIO,
+    **SPECIAL_VISION,
+    **SPECIAL_MULTIMODAL,
+}
+"""All inputs, of model types that follow no general rule."""
 
 
 def make_inputs(model: nn.Module, spec: RunSpec, device: str = "meta") -> Inputs:
@@ -45,8 +57,8 @@ def make_inputs(model: nn.Module, spec: RunSpec, device: str = "meta") -> Inputs
                 "irene.trace(model, inputs=…) with inputs of your own"
             )
         inputs[name] = BY_NAME[name](maker)
-    if (also := ALSO.get(maker.model_type)) is not None:
-        inputs.update(also(maker))
+    if (beside := BESIDE_USUAL.get(maker.model_type)) is not None:
+        inputs.update(beside(maker))
     return inputs
 
 
@@ -83,7 +95,7 @@ def _pixels(maker: InputMaker) -> dict[str, Any]:
     return images(maker)
 
 
-BY_MAIN_INPUT: dict[str, Callable[[InputMaker], dict[str, Any]]] = {
+BY_MAIN_INPUT: dict[str, Make] = {
     "input_ids": _tokens,
     "pixel_values": _pixels,
     "input_features": features,
@@ -94,7 +106,7 @@ BY_MAIN_INPUT: dict[str, Callable[[InputMaker], dict[str, Any]]] = {
 """How to make the inputs of a model, by the name of its main one."""
 
 BY_NAME: dict[str, Callable[[InputMaker], Any]] = {
-    "input_ids": lambda maker: maker.tokens(maker.batch, maker.length),
+    "input_ids": InputMaker.tokens,
     "input_features": spectrogram,
     "pixel_values": lambda maker: images(maker)["pixel_values"],
     "pixel_values_videos": videos,

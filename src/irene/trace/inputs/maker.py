@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
@@ -15,7 +15,7 @@ from irene.spec import RunSpec
 from irene.trace.models import TORCH_DTYPES
 from irene.trace.values import LARGEST, give_value, know_value
 
-__all__ = ["InputMaker", "first_int", "image_size"]
+__all__ = ["InputMaker", "Make"]
 
 PARTS = {
     "text": ("text", "decoder", "language", "encoder"),
@@ -60,18 +60,22 @@ class InputMaker:
         """Tokens of the decoder."""
         return self.spec.decoder_len or self.spec.seq_len
 
-    def floats(self, *shape: int) -> torch.Tensor:
+    def numbers(self, *shape: int) -> torch.Tensor:
         """A tensor of the run's dtype."""
         if self.device == "meta":
             return torch.empty(shape, dtype=self.dtype, device="meta")
         return torch.randn(shape, dtype=self.dtype, device=self.device)
 
+    def floats(self, *shape: int) -> torch.Tensor:
+        """Numbers of the run's dtype, of this shape for each sequence."""
+        return self.numbers(self.batch, *shape)
+
     def ones(self, *shape: int) -> torch.Tensor:
-        """Ones of the run's dtype, known also on the meta device."""
+        """Ones for each sequence, known also on the meta device."""
         if self.device == "meta":
             one = torch.ones((), dtype=self.dtype)
-            return know_value(self.floats(*shape), one.expand(shape))
-        return torch.ones(shape, dtype=self.dtype, device=self.device)
+            return know_value(self.floats(*shape), one.expand(self.batch, *shape))
+        return torch.ones((self.batch, *shape), dtype=self.dtype, device=self.device)
 
     def whole(self, tensor: Any) -> torch.Tensor:
         """Whole numbers, brought to the device with their content."""
@@ -81,17 +85,33 @@ class InputMaker:
         return known.to(self.device)
 
     def mask(self, *shape: int, dtype: torch.dtype = torch.long) -> torch.Tensor:
-        """A mask that hides nothing."""
-        return self.whole(torch.ones(shape, dtype=dtype))
+        """A mask of this shape for each sequence, which hides nothing."""
+        return self.whole(torch.ones((self.batch, *shape), dtype=dtype))
 
-    def tokens(self, batch: int, length: int, vocab: int | None = None) -> torch.Tensor:
-        """Token ids, none of which is special."""
-        if vocab is None:
-            vocab = self.vocab
-        if self.device == "meta" and batch * length > LARGEST:
-            return torch.empty(batch, length, dtype=torch.int64, device="meta")
-        ids = torch.arange(batch * length).remainder(max(vocab // 2, 1)) + vocab // 4
-        return self.whole(ids.remainder(vocab).reshape(batch, length))
+    def tokens(
+        self,
+        length: int | None = None,
+        vocab: int | None = None,
+        rows: int | None = None,
+    ) -> torch.Tensor:
+        """Token ids, none of which is special.
+
+        Args:
+            length: Tokens of a row; the run's if not given.
+            vocab: Ids that there are; the model's vocabulary if not given.
+            rows: Rows of tokens; one for each sequence if not given.
+        """
+        length = self.length if length is None else length
+        vocab = self.vocab if vocab is None else vocab
+        rows = self.batch if rows is None else rows
+        if self.device == "meta" and rows * length > LARGEST:
+            return torch.empty(rows, length, dtype=torch.int64, device="meta")
+        ids = torch.arange(rows * length).remainder(max(vocab // 2, 1)) + vocab // 4
+        return self.whole(ids.remainder(vocab).reshape(rows, length))
+
+    def with_tokens(self, **inputs: Any) -> dict[str, Any]:
+        """Inputs beside the token ids of the run."""
+        return {"input_ids": self.tokens(), **inputs}
 
     @property
     def vocab(self) -> int:
@@ -108,7 +128,7 @@ class InputMaker:
             default: What is taken where there is none.
         """
         for config in self.configs(part):
-            value = first_int(config, names)
+            value = _first_int(config, names)
             if value is not None:
                 return value
         return default
@@ -136,7 +156,11 @@ class InputMaker:
         return 0
 
 
-def first_int(config: Any, names: tuple[str, ...]) -> int | None:
+Make = Callable[[InputMaker], dict[str, Any]]
+"""Makes inputs by name."""
+
+
+def _first_int(config: Any, names: tuple[str, ...]) -> int | None:
     """The first of some fields of a config that is a whole number."""
     for name in names:
         value = getattr(config, name, None)
@@ -144,18 +168,6 @@ def first_int(config: Any, names: tuple[str, ...]) -> int | None:
             value = value[0]
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-    return None
-
-
-def image_size(config: Any) -> tuple[int, int] | None:
-    """Height and width of a config's images, in pixels; None if it does not say."""
-    size = getattr(config, "image_size", None) or getattr(config, "img_size", None)
-    if isinstance(size, dict):
-        size = [size.get("height"), size.get("width")]
-    if isinstance(size, int):
-        return size, size
-    if isinstance(size, list | tuple) and len(size) == 2 and all(size):
-        return int(size[0]), int(size[1])
     return None
 
 

@@ -14,22 +14,27 @@ import torch
 
 from irene.trace.costs.call import tensors_in
 from irene.trace.inputs.audio import features
-from irene.trace.inputs.maker import InputMaker
+from irene.trace.inputs.maker import InputMaker, Make
+from irene.trace.inputs.sequences import decoder_tokens
 from irene.trace.inputs.vision import (
     channels,
     grid,
     images,
     patches,
+    pixels,
     size_of_images,
+    videos,
 )
 from irene.trace.values import carrying_values
 
-__all__ = ["Inputs", "with_media"]
+__all__ = ["BESIDE_USUAL", "SPECIAL_MULTIMODAL", "Inputs", "with_media"]
 
 IMAGE_TOKENS = ("image_token_id", "image_token_index", "media_placeholder_token_id")
 AUDIO_TOKENS = ("audio_token_id", "audio_token_index")
 TILES = (2, 3, 5)
 """Numbers of tiles that a model may cut its image into."""
+FRAMES = 4
+"""Frames of a video that InstructBLIP takes."""
 
 
 class Inputs(dict[str, Any]):
@@ -118,19 +123,18 @@ def _pictures(maker: InputMaker) -> Iterator[dict[str, Any]]:
         yield from _pictures_in_patches(maker)
         return
     made = images(maker)
-    pixels = made["pixel_values"]
+    shape = made["pixel_values"].shape[1:]
     if "high_res_pixel_values" in accepts:
-        large = maker.floats(*pixels.shape[:2], 1024, 1024)
-        made["high_res_pixel_values"] = large
+        made["high_res_pixel_values"] = maker.floats(shape[0], 1024, 1024)
     if "pixel_attention_mask" in accepts and "spatial_shapes" not in accepts:
         # Images of zeros are padding: the content must be known to be something else.
-        made["pixel_values"] = maker.ones(maker.batch, 1, *pixels.shape[1:])
+        made["pixel_values"] = maker.ones(1, *shape)
     yield made
     if "image_sizes" in accepts:
         sizes = maker.whole([size_of_images(maker)] * maker.batch)
         yield made | {"image_sizes": sizes}
         for tiles in TILES:
-            tiled = maker.floats(maker.batch, tiles, *pixels.shape[1:])
+            tiled = maker.floats(tiles, *shape)
             yield made | {"pixel_values": tiled, "image_sizes": sizes}
 
 
@@ -141,7 +145,7 @@ def _pictures_in_patches(maker: InputMaker) -> Iterator[dict[str, Any]]:
     yield made
     side = maker.find(("patch_size",), "vision", 14)
     count = made["pixel_values"].shape[0]
-    yield made | {"pixel_values": maker.floats(count, channels(maker), side, side)}
+    yield made | {"pixel_values": maker.numbers(count, channels(maker), side, side)}
 
 
 def _sounds(maker: InputMaker) -> Iterator[dict[str, Any]]:
@@ -149,5 +153,111 @@ def _sounds(maker: InputMaker) -> Iterator[dict[str, Any]]:
     made = {k: v for k, v in features(maker).items() if k != "decoder_input_ids"}
     if "feature_attention_mask" in maker.accepts:
         frames = max(made["input_features"].shape[1:])
-        made["feature_attention_mask"] = maker.mask(maker.batch, frames)
+        made["feature_attention_mask"] = maker.mask(frames)
     yield made
+
+
+def _several(maker: InputMaker) -> dict[str, Any]:
+    """Idefics: one image, and which tokens may look at it."""
+    return maker.with_tokens(
+        pixel_values=pixels(maker, 1),
+        image_attention_mask=maker.mask(maker.length, 1),
+    )
+
+
+def _regions(maker: InputMaker) -> dict[str, Any]:
+    """LXMERT: features and boxes of 36 regions that a detector found."""
+    config = maker.config
+    return {
+        "visual_feats": maker.floats(36, config.visual_feat_dim),
+        "visual_pos": maker.floats(36, config.visual_pos_dim),
+    }
+
+
+def _grounding(maker: InputMaker) -> dict[str, Any]:
+    """TVP: a clip whose images are padded to one size."""
+    size = maker.config.max_img_size
+    return maker.with_tokens(
+        pixel_values=maker.floats(maker.config.num_frames, 3, size, size),
+        attention_mask=maker.mask(maker.length),
+    )
+
+
+def _tiles(maker: InputMaker) -> dict[str, Any]:
+    """Mllama: one image of one tile, which every token may look at."""
+    tiles = maker.config.vision_config.max_num_tiles
+    return maker.with_tokens(
+        pixel_values=pixels(maker, 1, tiles),
+        aspect_ratio_ids=maker.mask(1),
+        aspect_ratio_mask=maker.mask(1, tiles),
+        cross_attention_mask=maker.mask(maker.length, 1, tiles),
+    )
+
+
+def _kosmos(maker: InputMaker) -> dict[str, Any]:
+    """Kosmos-2: the places of the image's queries are given as a mask."""
+    queries = maker.config.latent_query_num
+    where = torch.zeros(maker.batch, queries + maker.length, dtype=torch.long)
+    where[:, :queries] = 1
+    return images(maker) | {
+        "input_ids": maker.tokens(queries + maker.length),
+        "image_embeds_position_mask": maker.whole(where),
+    }
+
+
+def _words(maker: InputMaker) -> dict[str, Any]:
+    """SAM 3: what to find, in at most as many words as its text part can take."""
+    limit = maker.find(("max_position_embeddings",), "text", 32)
+    return {"input_ids": maker.tokens(min(maker.length, limit))}
+
+
+def _robot(maker: InputMaker) -> dict[str, Any]:
+    """PI0: what a camera sees, the order in words, the state and the actions."""
+    config = maker.config
+    return maker.with_tokens(
+        pixel_values=pixels(maker, 1),
+        pixel_attention_mask=maker.mask(1, dtype=torch.bool),
+        action_embeds=maker.floats(
+            config.chunk_size + 1, config.dit_config.hidden_size
+        ),
+    )
+
+
+def _asked_image(maker: InputMaker) -> dict[str, Any]:
+    """BLIP-2 and InstructBLIP: the image as learned queries before the text."""
+    frames = FRAMES if maker.model_type == "instructblipvideo" else 0
+    queries = maker.config.num_query_tokens * (frames or 1)
+    token = maker.find(("image_token_index", "image_token_id", "video_token_index"))
+    ids = torch.full((maker.batch, queries + maker.length), maker.vocab // 2)
+    ids[:, :queries] = token
+    inputs: dict[str, Any] = {
+        "pixel_values": pixels(maker, frames) if frames else pixels(maker),
+        "input_ids": maker.whole(ids),
+    }
+    if "qformer_input_ids" in maker.accepts:
+        vocab = maker.config.qformer_config.vocab_size
+        inputs["qformer_input_ids"] = maker.tokens(vocab=vocab)
+    return inputs | decoder_tokens(maker)
+
+
+SPECIAL_MULTIMODAL: dict[str, Make] = {
+    "blip-2": _asked_image,
+    "idefics": _several,
+    "instructblip": _asked_image,
+    "instructblipvideo": _asked_image,
+    "kosmos-2": _kosmos,
+    "mllama": _tiles,
+    "pi0": _robot,
+    "tvp": _grounding,
+    "xclip": lambda maker: maker.with_tokens(pixel_values=videos(maker)),
+}
+"""All inputs of model types that follow no general rule."""
+
+BESIDE_USUAL: dict[str, Make] = {
+    "clvp": features,
+    "lxmert": _regions,
+    "sam3": _words,
+    "sam3_lite_text": _words,
+    "sam3_lite_text_text_model": _words,
+}
+"""What comes beside the usual inputs, by model type."""
