@@ -14,8 +14,8 @@ from irene.errors import ConfigError, LimitError, SpecError
 from irene.spec import RunSpec
 from irene.trace import catalogue
 from irene.trace.serving import read_decoder, serving_tree
-from irene.trace.serving.counts import attended_pairs
 from irene.trace.serving.step import steps_of
+from irene.trace.serving.writer import attended_pairs
 from irene.tree import ModelTree
 
 DECODERS = [

@@ -1,10 +1,10 @@
 """What a serving engine runs for a decoder, from its config alone; needs no torch.
 
 - `tree`: `serving_tree`, a config and a run in, a `ModelTree` out.
-- `config`: from the fields of a config to a `decoder`; `families` and `pattern` know
-  what the fields do not say.
+- `config`: from the fields of a config to a `decoder`; `families` knows what the fields
+  do not say.
 - `step`: which tokens a step carries, and how a generation is made of steps.
-- `layers`: the ops of a layer; `writer`: ops as nodes; `counts`: their FLOPs and bytes.
+- `layers`: the ops of a layer; `writer`: ops as nodes with their FLOPs and bytes.
 """
 
 from irene.trace.serving.config import read_decoder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from irene.trace.serving.decoder import (
     Norms,
 )
 from irene.trace.serving.families import FAMILIES, Family
-from irene.trace.serving.pattern import sparse_layers, windows
 
 __all__ = ["read_decoder"]
 
@@ -25,7 +24,8 @@ NOT_ATTENTION = ("mamba", "ssm", "linear_", "rwkv", "conv_", "recurrent", "xlstm
 """Words in names of fields of models that are not, or not only, attention."""
 PUBLISHED_IN_FP8 = 7168
 """Width of DeepSeek V3, R1 and Kimi K2, whose weights are published in fp8 blocks."""
-GATED_UNLESS = "gelu", "relu", "gelu_new"
+USUAL_PATTERN = 6
+"""Gemma 3: every sixth layer sees everything."""
 
 
 def read_decoder(config: Mapping[str, Any]) -> Decoder:
@@ -47,7 +47,7 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
     layers = fields.size("num_hidden_layers")
     hidden = fields.size("hidden_size")
     attention, feeds = _attention(fields, hidden), _feeds(fields, hidden, layers)
-    seen = windows(fields.usual(), layers, family.slides)
+    seen = _windows(fields.usual(), layers, family.slides)
     if len(seen) != layers:
         raise ConfigError(f"layer_types lists {len(seen)} of {layers} layers")
     no_rope = _layers_without_rope(config, layers)
@@ -206,7 +206,48 @@ def _feeds(fields: _Fields, hidden: int, layers: int) -> list[FeedForward]:
         shared_gate=bool(shared),
         router_bias=config["model_type"] in ("gpt_oss", "deepseek_v3"),
     )
-    return [sparse if has else dense for has in sparse_layers(config, layers)]
+    return [sparse if has else dense for has in _sparse_layers(config, layers)]
+
+
+def _windows(config: Mapping[str, Any], layers: int, slides: str) -> list[int]:
+    """The window of every layer, 0 for one that sees everything; `slides` by habit."""
+    window = config.get("sliding_window") or 0
+    if "use_sliding_window" in config:
+        if not config["use_sliding_window"]:
+            return [0] * layers
+        slides = "late"
+    kinds = config.get("layer_types") or _listed_types(config)
+    if kinds:
+        return [window if "sliding" in str(k) else 0 for k in kinds[:layers]]
+    pattern = int(config.get("sliding_window_pattern") or USUAL_PATTERN)
+    habits: Mapping[str, Callable[[int], bool]] = {
+        "none": lambda i: False,
+        "all": lambda i: True,
+        "even": lambda i: i % 2 == 0,
+        "late": lambda i: i >= int(config.get("max_window_layers", layers)),
+        "pattern": lambda i: (i + 1) % pattern != 0,
+    }
+    has_window = habits[slides]
+    return [window if window and has_window(i) else 0 for i in range(layers)]
+
+
+def _listed_types(config: Mapping[str, Any]) -> list[str]:
+    """GPT-Neo: `[[["global", "local"], 12]]` is twelve times both, in this order."""
+    listed = config.get("attention_types") or ()
+    words = [word for kinds, times in listed for word in list(kinds) * int(times)]
+    return ["sliding" if word == "local" else "full" for word in words]
+
+
+def _sparse_layers(config: Mapping[str, Any], layers: int) -> list[bool]:
+    """Whether each layer of a model with experts has them."""
+    dense = set(config.get("mlp_only_layers") or ())
+    first = int(config.get("first_k_dense_replace") or 0)
+    step = int(config.get("decoder_sparse_step") or config.get("moe_layer_freq") or 1)
+    offset = 1 if "decoder_sparse_step" in config else 0
+    return [
+        i >= first and i not in dense and (i + offset) % step == 0
+        for i in range(layers)
+    ]
 
 
 def _inter(fields: _Fields, hidden: int) -> int:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from irene.trace.serving.decoder import Attention, Decoder, FeedForward, Latent, Layer
-from irene.trace.serving.writer import StepWriter
+from irene.trace.serving.writer import WEIGHT_BYTES, StepWriter
 
 __all__ = ["LayerWriter", "WeightTypes"]
 
@@ -110,8 +110,6 @@ class LayerWriter:
         self.write.all_reduce(node, hidden)
 
     def _cache_write(self, node: int, numbers: int) -> None:
-        from irene.trace.serving.counts import WEIGHT_BYTES
-
         self.write.elementwise(
             node, "cache_write", "cache_write", numbers, numbers,
             written_bytes=WEIGHT_BYTES[self.write.cache_dtype],

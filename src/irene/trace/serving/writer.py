@@ -1,27 +1,48 @@
-"""Writing ops of a step as nodes, with shapes from which they can be read again."""
+"""Writing ops of a step as nodes, with shapes from which they can be read again.
+
+What an op computes and moves is counted from its shapes. A multiply-add is two FLOPs.
+Weights and the part of the KV cache that is looked at are read once per step,
+activations are written and read once by every op. Tokens that run `beside` others find
+the weights already read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from irene.trace.serving.counts import (
-    ACTIVATION_BYTES,
-    WEIGHT_BYTES,
-    Work,
-    attended_pairs,
-    linear_work,
-    moe_work,
-)
 from irene.trace.serving.decoder import FeedForward
 from irene.trace.serving.step import Step
 from irene.tree import Signature, TreeBuilder
 
-__all__ = ["GAP", "StepWriter"]
+__all__ = ["WEIGHT_BYTES", "StepWriter", "attended_pairs"]
+
+ACTIVATION_BYTES = 2
+WEIGHT_BYTES: Mapping[str, float] = {
+    "fp32": 4.0,
+    "fp16": 2.0,
+    "bf16": 2.0,
+    "fp8": 1.0,
+    "fp8_block": 1.0 + 4 / 128**2,
+    "fp4": 0.5 + 1 / 16,
+    "mxfp4": 0.5 + 1 / 32,
+    "int4": 0.5 + 2 / 128,
+}
+"""Bytes of a stored number with its share of the scales."""
 
 GAP = "host_gap"
 """Op of the node that stands for the time between kernels."""
 
 Shapes = Sequence[tuple[int, ...]]
+
+
+class Work(NamedTuple):
+    """FLOPs and bytes of one op."""
+
+    flops: float
+    bytes_read: float
+    bytes_written: float
 
 
 class StepWriter:
@@ -66,7 +87,12 @@ class StepWriter:
         """`(tokens, k) × (k, n)` on every rank."""
         tokens = self.step.tokens if tokens is None else tokens
         kind = weight_type or self.dtype
-        work = linear_work(tokens, n, k, kind, self.step.beside)
+        weights = 0.0 if self.step.beside else n * k * WEIGHT_BYTES[kind]
+        work = Work(
+            2.0 * tokens * n * k,
+            weights + ACTIVATION_BYTES * tokens * k,
+            ACTIVATION_BYTES * tokens * n,
+        )
         shapes = ((tokens, k), (n, k))
         self._op(parent, name, op, shapes, ((tokens, n),), kind, work, params)
 
@@ -82,15 +108,21 @@ class StepWriter:
         weight_type: str,
     ) -> None:
         """The routed experts, `inter` being their width on one rank."""
-        tokens, experts = self.step.tokens, feed.experts
-        work = moe_work(
-            tokens, hidden, inter, feed.topk, experts,
-            gated=feed.gated, weight_type=weight_type, beside=self.step.beside,
-        )  # fmt: skip
-        first = inter * (2 if feed.gated else 1)
+        tokens, experts, beside = self.step.tokens, feed.experts, self.step.beside
+        matrices = 3 if feed.gated else 2
+        touched = _experts_touched(tokens + beside, feed.topk, experts)
+        touched -= _experts_touched(beside, feed.topk, experts)
+        sent = tokens * feed.topk
+        weights = touched * matrices * hidden * inter * WEIGHT_BYTES[weight_type]
+        # Between the matrices what the first ones give is written, and read again.
+        work = Work(
+            2.0 * matrices * sent * hidden * inter,
+            weights + ACTIVATION_BYTES * (tokens * hidden + sent * inter),
+            ACTIVATION_BYTES * sent * ((matrices - 1) * inter + hidden),
+        )
         shapes = (
             (tokens, hidden),
-            (experts, first, hidden),
+            (experts, (matrices - 1) * inter, hidden),
             (experts, hidden, inter),
             (tokens, feed.topk),
         )
@@ -248,3 +280,19 @@ class StepWriter:
             known[name] = float(value)
         else:
             known.pop(name, None)
+
+
+def _experts_touched(tokens: int, topk: int, experts: int) -> float:
+    """Experts that at least one token is sent to, if each draws `topk` of them."""
+    share = min(topk / experts, 1.0)
+    if share == 1.0:
+        return float(experts if tokens else 0)
+    return experts * -math.expm1(tokens * math.log1p(-share))
+
+
+def attended_pairs(new: int, past: int, window: int) -> int:
+    """Pairs of a token and one that it sees, itself among them, in one sequence."""
+    if not window:
+        return new * past + new * (new + 1) // 2
+    growing = min(max(window - past, 0), new)
+    return growing * past + growing * (growing + 1) // 2 + (new - growing) * window
