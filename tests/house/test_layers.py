@@ -1,12 +1,14 @@
 """A package imports only from rows above its own in the house plan.
 
 The table is in docs/explanation/architecture.md. All imports count: at the top of
-a module, inside functions, and under TYPE_CHECKING.
+a module, inside functions, under TYPE_CHECKING, and by name: a string that is the
+dotted name of one of our modules is there to be imported.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,13 +88,28 @@ def imports_of(file: Path, package: Path) -> Iterator[tuple[int, str]]:
     """Line and absolute dotted name of everything a module imports."""
     dotted = ("irene", *file.relative_to(package).with_suffix("").parts)
     parent = dotted[:-1]
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from ((node.lineno, name) for name in names_from(node, parent))
-        elif isinstance(node, ast.Call) and (name := imported_by_call(node)):
+        elif isinstance(node, ast.Constant) and (name := module_named(node)):
             yield node.lineno, name
+
+
+def module_named(node: ast.Constant) -> str | None:
+    """Our module whose dotted name a string is, or begins with.
+
+    As in `import_module("irene.cli")`, `import_module(f"irene.cli.{command}")`, tables
+    of such names, and `python -m irene.cli.child`.
+    """
+    if not isinstance(node.value, str):
+        return None
+    named = re.fullmatch(r"(irene\.\w+)(\.\w+)*[.:]?\w*", node.value)
+    if named is None or named[1].partition(".")[2] not in ROW_OF:
+        return None
+    return named[1]
 
 
 def names_from(node: ast.ImportFrom, parent: tuple[str, ...]) -> Iterator[str]:
@@ -105,19 +122,6 @@ def names_from(node: ast.ImportFrom, parent: tuple[str, ...]) -> Iterator[str]:
         yield base
         return
     yield from (f"{FACADE}.{alias.name}" for alias in node.names)
-
-
-def imported_by_call(node: ast.Call) -> str | None:
-    """The module named in `import_module("x")` or `__import__("x")`."""
-    called = node.func.attr if isinstance(node.func, ast.Attribute) else None
-    if isinstance(node.func, ast.Name):
-        called = node.func.id
-    if called not in ("import_module", "__import__") or not node.args:
-        return None
-    first = node.args[0]
-    if isinstance(first, ast.Constant) and isinstance(first.value, str):
-        return first.value
-    return None
 
 
 def test_every_import_follows_the_house_plan(package: Path) -> None:
@@ -146,7 +150,15 @@ def plant(folder: Path, where: str, source: str) -> Path:
             "trace/hooks.py",
             "import importlib\nimportlib.import_module('irene.collect')",
         ),
+        ("trace/hooks.py", "from importlib import import_module as i\ni('irene.cli')"),
+        ("trace/hooks.py", "HOMES = {'answer': 'irene.serve.app'}"),
+        ("trace/hooks.py", "def f(x):\n    return load(f'irene.cli.{x}')"),
+        ("trace/hooks.py", "if TYPE_CHECKING:\n    import irene.show"),
+        ("trace/hooks.py", "def f():\n    import irene.account.ledger"),
         ("trace/hooks.py", "import irene"),
+        ("work/child.py", "from irene.trace import trace"),
+        ("work/child.py", "def run():\n    from irene.collect import sweep"),
+        ("work/child.py", "COMMAND = ('-m', 'irene.collect.task')"),
         ("trace/__init__.py", "from ..measure import protocol"),
         ("meters/rapl.py", "if TYPE_CHECKING:\n    from irene.account import Ledger"),
         ("spec.py", "from irene.trace import trace"),
@@ -170,6 +182,12 @@ def test_a_bad_import_is_found(tmp_path: Path, where: str, source: str) -> None:
         ("trace/hooks.py", "from irene import __version__, errors"),
         ("tree/node.py", "import json\nimport numpy as np\nfrom irene.spec import X"),
         ("predict/leaf.py", "from irene.trace import trace"),
+        ("trace/hooks.py", "SCHEMA = 'irene.prediction/1'\nlog('irene.predict: slow')"),
+        ("trace/hooks.py", '"""See irene.serve.app."""'),
+        (
+            "work/child.py",
+            "from irene.errors import IreneError\nimport irene.work.lock",
+        ),
         ("cli/trace.py", "import irene\nfrom irene import load\nimport irene.serve"),
     ],
 )

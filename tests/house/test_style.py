@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 LONGEST_MODULE = 400
 # Names that say nothing about what is inside.
 EMPTY_NAMES = {
@@ -25,6 +27,15 @@ def says_nothing(path: Path) -> bool:
         for part in path.parts
         for word in Path(part).stem.split("_")
     )
+
+
+def repeated(files: list[Path]) -> dict[str, list[str]]:
+    """Files whose names occur three times or more, by name."""
+    by_name: dict[str, list[str]] = {}
+    for file in files:
+        if file.name != "__init__.py":
+            by_name.setdefault(file.name, []).append(file.as_posix())
+    return {name: found for name, found in by_name.items() if len(found) > 2}
 
 
 def prints(source: str) -> list[int]:
@@ -54,6 +65,13 @@ def test_file_names_say_what_is_inside(package: Path) -> None:
     assert [file.as_posix() for file in files if says_nothing(file)] == []
 
 
+# Without this line it holds from now on.
+@pytest.mark.xfail(reason="some names are still to be bettered", strict=False)
+def test_a_file_name_means_one_thing(package: Path) -> None:
+    files = [file.relative_to(package) for file in sorted(package.rglob("*.py"))]
+    assert repeated(files) == {}
+
+
 def test_only_the_cli_prints(package: Path) -> None:
     found = [
         f"{file.relative_to(package).as_posix()}:{line}"
@@ -71,3 +89,6 @@ def test_the_checks_find_what_they_look_for() -> None:
     assert says_nothing(Path("helpers/shape.py"))
     assert says_nothing(Path("trace/shape_utils.py"))
     assert not says_nothing(Path("trace/shapes.py"))
+    twice = [Path("a/tables.py"), Path("b/tables.py")]
+    assert repeated([*twice, Path("a/__init__.py"), Path("b/__init__.py")]) == {}
+    assert list(repeated([*twice, Path("c/tables.py")])) == ["tables.py"]

@@ -5,7 +5,7 @@ The package is also the function: `irene.trace("bert-base-uncased", batch_size=8
 - `tracer`: `trace`, and the phases of a run.
 - `recorder`: watches a model run and writes down the tree; `primitives` says what an
   ML primitive is, `naming` what modules are called, `gradients` where backward ops go.
-- `values`: content of small meta tensors; `shapes`: their shapes, worked out once.
+- `values`: content of small meta tensors; `meta_shapes`: shapes, worked out once.
 - `costs`: FLOPs and bytes of an op, in one open table.
 - `models`, `inputs`, `positions`, `limits`: from a name to a model and its inputs.
 - `catalogue`: configs of known models; needs no torch.

@@ -16,7 +16,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from irene.trace.costs.call import TensorSpec, tensors_in
-from irene.trace.shapes import SHAPE_RULES, run_remembered
+from irene.trace.meta_shapes import SHAPE_RULES, run_remembered
 from irene.trace.watchers import WatchFunctions, WatchMath
 
 __all__ = [

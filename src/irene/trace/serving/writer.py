@@ -16,7 +16,7 @@ from irene.trace.serving.decoder import FeedForward
 from irene.trace.serving.step import Step
 from irene.tree import Signature, TreeBuilder
 
-__all__ = ["WEIGHT_BYTES", "StepWriter", "attended_pairs"]
+__all__ = ["WEIGHT_BYTES", "StepWriter", "Work", "attended_pairs"]
 
 ACTIVATION_BYTES = 2
 WEIGHT_BYTES: Mapping[str, float] = {
