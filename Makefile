@@ -22,10 +22,10 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test check format docs paper chain bench clean
+.PHONY: help setup run test test-random check format docs paper chain bench clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' \
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' \
 		$(firstword $(MAKEFILE_LIST))
 
 $(VENV)/.made:
@@ -57,6 +57,11 @@ test: $(VENV)/.dev $(TF_VENV)/.made  ## run all tests (JOBS=2 workers)
 	@sh scripts/ensure-postgres
 	@sh scripts/ensure-typescript
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+# Property tests draw the same examples in every `make test`.
+test-random: $(VENV)/.dev  ## run the property tests with new examples
+	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest \
+		-n $(JOBS) --dist loadgroup -m hypothesis
 
 # Not --quiet: it would hide the warnings from --strict.
 check: $(VENV)/.dev  ## check format, lint, types and docs

@@ -1,14 +1,16 @@
-"""Machines that are made up, and trees "measured" on them: no data is needed."""
+"""How examples are chosen, and trees "measured" on machines that are made up."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from irene.dataset import MeasuredNode, NodeTable, TreeKey
 from irene.predict.exams.evaluation import measured_rows_j
@@ -16,6 +18,21 @@ from irene.predict.learning.join import Joiner
 from irene.predict.machines.specs.model import SpecsModel
 
 Measure = Callable[[SpecsModel, Sequence[TreeKey]], NodeTable]
+
+# The same examples every time, however busy the machine is; `make test-random` draws
+# new ones, and keeps those that fail.
+settings.register_profile(
+    "steady",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile(
+    "random", settings.get_profile("steady"), derandomize=False,
+    database=settings.get_profile("default").database, print_blob=True,
+)  # fmt: skip
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 DECODER = "two-layer-gpt"
 NOISE = 0.01

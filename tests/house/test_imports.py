@@ -5,34 +5,49 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
-HEAVY = ("torch", "transformers")
+LIGHT = (
+    ("--help",),
+    ("models",),
+    ("models", "--json"),
+    ("trace", "--help"),
+    ("hardware",),
+    ("hardware", "--json"),
+)
+WORDS = ("tree", "spec", "energy", "hardware", "errors")
 
-RUN_COMMAND = """
-import contextlib, io, json, sys
-from irene.cli import main
-code = 0
-with contextlib.redirect_stdout(io.StringIO()) as output:
-    try:
-        code = main(json.loads(sys.argv[1]))
-    except SystemExit as stop:
-        code = stop.code
-print(json.dumps([code or 0, len(output.getvalue()), sorted(sys.modules)]))
-"""
-
-IMPORT_ALL = """
-import importlib, json, sys
+# In one new Python, as starting it takes longer than any of them.
+PROGRAM = """
+import contextlib, importlib, io, json, sys
+def heavy():
+    return [name for name in ("torch", "transformers") if name in sys.modules]
+told = {}
 for name in json.loads(sys.argv[1]):
     importlib.import_module(name)
-print(json.dumps(sorted(sys.modules)))
+    told[name] = heavy()
+from irene.cli import main
+for words in json.loads(sys.argv[2]):
+    code = 0
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        try:
+            code = main(words)
+        except SystemExit as stop:
+            code = stop.code
+    told[" ".join(words)] = [code or 0, len(output.getvalue()), heavy()]
+print(json.dumps(told))
 """
 
 
-def in_new_python(program: str, argument: list[str]) -> list:
+@pytest.fixture(scope="module")
+def told() -> dict[str, Any]:
+    """What was imported after each step, of modules and commands."""
+    modules = ["irene", *(f"irene.{word}" for word in WORDS)]
+    steps = [json.dumps(modules), json.dumps(LIGHT)]
     done = subprocess.run(
-        [sys.executable, "-c", program, json.dumps(argument)],
+        [sys.executable, "-c", PROGRAM, *steps],
         capture_output=True,
         text=True,
         check=False,
@@ -41,31 +56,16 @@ def in_new_python(program: str, argument: list[str]) -> list:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"],
-        ["models"],
-        ["models", "--json"],
-        ["trace", "--help"],
-        ["hardware"],
-        ["hardware", "--json"],
-    ],
-)
-def test_light_commands_import_no_torch(arguments: list[str]) -> None:
-    code, characters, modules = in_new_python(RUN_COMMAND, arguments)
+@pytest.mark.parametrize("words", LIGHT, ids=" ".join)
+def test_light_commands_import_no_torch(
+    told: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    code, characters, heavy = told[" ".join(words)]
     assert code == 0
     assert characters > 0
-    assert [name for name in HEAVY if name in modules] == []
+    assert heavy == []
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["irene"],
-        ["irene.tree", "irene.spec", "irene.energy", "irene.hardware", "irene.errors"],
-    ],
-)
-def test_the_words_import_no_torch(names: list[str]) -> None:
-    modules = in_new_python(IMPORT_ALL, names)
-    assert [name for name in HEAVY if name in modules] == []
+@pytest.mark.parametrize("name", ["irene", *(f"irene.{word}" for word in WORDS)])
+def test_the_words_import_no_torch(told: dict[str, Any], name: str) -> None:
+    assert told[name] == []

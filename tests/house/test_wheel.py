@@ -74,20 +74,19 @@ def irene(home: Path, *arguments: str) -> str:
     return run(home / "env" / BIN / "irene", *arguments, cwd=home)
 
 
-def test_wheel_holds_catalogue_licence_and_nothing_else(
+def test_wheel_holds_data_files_licence_and_nothing_else(
     wheel: Path, package: Path
 ) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    catalogue = {
-        f"irene/trace/catalogue/{file.name}"
-        for file in (package / "trace" / "catalogue").glob("*.json")
+    data = {
+        file.relative_to(package.parent).as_posix()
+        for file in package.rglob("*")
+        if file.is_file() and file.suffix not in (".py", ".pyc")
     }
-    assert catalogue
-    assert catalogue <= names
+    kinds = {Path(name).suffix for name in data}
+    assert {".json", ".css", ".js"} <= kinds
+    assert data - names == set()
     assert any(name.endswith("/licenses/LICENSE") for name in names)
-    pages = [file for file in (package / "show" / "page").rglob("*") if file.suffix]
-    assert {f"irene/{file.relative_to(package).as_posix()}" for file in pages
-            if "__pycache__" not in file.parts} <= names  # fmt: skip
     assert "irene/py.typed" in names
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"irene"}
@@ -97,12 +96,6 @@ def test_the_installed_package_is_the_wheel(elsewhere: Path) -> None:
     python = elsewhere / "env" / BIN / "python"
     where = run(python, "-c", "import irene; print(irene.__file__)", cwd=elsewhere)
     assert (elsewhere / "env").resolve() in Path(where.strip()).resolve().parents
-
-
-def test_help_lists_the_commands(elsewhere: Path) -> None:
-    text = irene(elsewhere, "--help")
-    assert "trace" in text
-    assert "models" in text
 
 
 def test_models_lists_the_catalogue(elsewhere: Path) -> None:

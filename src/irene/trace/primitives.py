@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from irene.trace.costs.table import COSTS
+from irene.trace.values import know_value
 
 __all__ = [
     "COMPOSITES",
@@ -46,6 +47,9 @@ MATRIX_FUNCTIONS = frozenset(
 LEAF_SUFFIXES = ("Norm", "RotaryEmbedding", "Activation", "GELU", "Conv1D")
 """Endings of class names of modelling code that mark a leaf module as a primitive."""
 
+OF_FINITE_NUMBERS = {torch.isfinite: True, torch.isinf: False, torch.isnan: False}
+"""What models ask of activations in fp16 before they clamp them, and the answer."""
+
 NOT_PRIMITIVES = (nn.Identity, nn.ParameterList, nn.ParameterDict)
 
 _TORCH = torch.__path__[0]
@@ -73,13 +77,23 @@ def function_name(func: Any) -> str:
 
 
 def run_on_meta(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Run a primitive; attention on meta tensors as fused kernels lay it out.
+    """Run a primitive, on meta tensors as it would run for real."""
+    if func is scaled_dot_product_attention:
+        return _run_attention(func, args, kwargs)
+    out = func(*args, **kwargs)
+    if func in OF_FINITE_NUMBERS and out.device.type == "meta":
+        return know_value(out, torch.tensor(OF_FINITE_NUMBERS[func]).expand(out.shape))
+    return out
+
+
+def _run_attention(
+    func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> torch.Tensor:
+    """Attention, on meta tensors as fused kernels lay it out.
 
     On the meta device torch takes the unfused path, whose result lies head by head.
     Every fused kernel writes it token by token, which spares the copy that follows.
     """
-    if func is not scaled_dot_product_attention:
-        return func(*args, **kwargs)
     query = args[0] if args else kwargs["query"]
     if query.device.type != "meta" or query.dim() < 3:
         return func(*args, **kwargs)

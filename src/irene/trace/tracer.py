@@ -44,8 +44,8 @@ __all__ = [
 
 SMALL_ENOUGH_TO_RUN = 500_000_000
 """Parameters up to which a model that looks at its data is run for real instead."""
-DTYPES_DIFFER = ("same dtype", "expected scalar type")
-"""Words of torch where an op is given tensors of different dtypes."""
+WRONG_DTYPE = ("same dtype", "expected scalar type", "Unsupported dtype")
+"""Words of torch where an op does not take the dtypes it is given."""
 
 
 @shows_run_options
@@ -320,11 +320,10 @@ def _explain(
         return _NeedsDataError(f"{short(error)} ({where})", path, params)
     name = type(model).__name__
     message = f"{name} failed {where}: {short(error)}"
-    if spec.dtype != "fp32" and any(words in str(error) for words in DTYPES_DIFFER):
+    if spec.dtype != "fp32" and any(words in str(error) for words in WRONG_DTYPE):
         message = (
             f"{name} of transformers {transformers.__version__} does not run in "
-            f"{spec.dtype}: it mixes dtypes {where} ({short(error)}); use dtype fp32 "
-            "(--dtype fp32)"
+            f"{spec.dtype}, {where}: {short(error)}; use dtype fp32 (--dtype fp32)"
         )
     return TraceError(message, path)
 
