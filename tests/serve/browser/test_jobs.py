@@ -35,7 +35,7 @@ def test_followed_to_its_result(page: Page) -> None:
     job = submitted(page, batch_size=2, seq_len=24)
     page.goto(f"/jobs/{job}")
     expect(page.locator(".lede")).to_contain_text("Predicting bert-l2-h128, 2 × 24")
-    expect(page.locator(".state")).to_have_text("succeeded", timeout=120_000)
+    expect(page.locator(".state")).to_have_text("succeeded")
     expect(page.locator(".lede")).to_contain_text("done")
     page.get_by_role("link", name="Explore the result").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("bert-l2-h128, 2 × 24")
@@ -45,7 +45,7 @@ def test_followed_where_streams_do_not_get_through(page: Page) -> None:
     page.route("**/events", lambda route: route.abort())
     job = submitted(page, batch_size=2, seq_len=25)
     page.goto(f"/jobs/{job}")
-    expect(page.locator(".state")).to_have_text("succeeded", timeout=120_000)
+    expect(page.locator(".state")).to_have_text("succeeded")
 
 
 def test_cancelled(page: Page) -> None:
@@ -64,7 +64,7 @@ def test_a_failure_says_what_to_do(page: Page) -> None:
     config = {"model_type": "bert", "hidden_size": 130, "num_attention_heads": 4}
     job = submitted(page, config, batch_size=1, seq_len=8)
     page.goto(f"/jobs/{job}")
-    expect(page.locator(".state")).to_have_text("failed", timeout=120_000)
+    expect(page.locator(".state")).to_have_text("failed")
     expect(page.get_by_role("alert")).to_contain_text("130")
     page.get_by_role("link", name="hand it in again").click()
     expect(page.get_by_role("button", name="Predict its energy")).to_be_visible()

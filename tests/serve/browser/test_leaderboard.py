@@ -14,8 +14,8 @@ ADDRESS = "/leaderboard?limit=10&batch_size=2&seq_len=32"
 
 def opened(page: Page, more: str = "") -> Page:
     page.goto(ADDRESS + more)
-    expect(rows(page)).to_have_count(10, timeout=60_000)
-    expect(page.locator(".busy")).to_have_count(0, timeout=60_000)
+    expect(rows(page)).to_have_count(10)
+    expect(page.locator(".busy")).to_have_count(0)
     return page
 
 

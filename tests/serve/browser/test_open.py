@@ -61,7 +61,7 @@ def test_a_config_becomes_a_result(page: Page, config: Path) -> None:
     page.get_by_role("button", name="Predict its energy").click()
     expect(page).to_have_url(re.compile("/jobs/[0-9a-f]{32}$"))
     result = page.get_by_role("link", name="Explore the result")
-    result.click(timeout=120_000)
+    result.click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("predicted")
     expect(page.get_by_role("treegrid")).to_contain_text("encoder")
     assert "answer=" in page.url
@@ -140,7 +140,7 @@ def test_links_work_after_a_restart(browser: Any, config: Path, tmp_path: Path) 
         expect(page.locator(".come-back")).to_be_visible()
         upload = page.url.removeprefix(url)
         page.get_by_role("button", name="Predict its energy").click()
-        expect(page.locator(".state")).to_have_text("succeeded", timeout=120_000)
+        expect(page.locator(".state")).to_have_text("succeeded")
         job = page.url.removeprefix(url)
     finally:
         stop_server(process)

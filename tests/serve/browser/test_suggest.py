@@ -14,7 +14,7 @@ ADDRESS = "/suggest?model=bert-l4-h256&batch_size=1&seq_len=33"
 
 def opened(page: Page) -> Page:
     page.goto(ADDRESS)
-    expect(page.locator(".suggestion").first).to_be_visible(timeout=40_000)
+    expect(page.locator(".suggestion").first).to_be_visible()
     return page
 
 

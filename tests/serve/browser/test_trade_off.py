@@ -36,7 +36,7 @@ def with_own(page: Page, table: Path) -> Page:
 
 def test_published_models_with_their_front(page: Page) -> None:
     page.goto(ADDRESS)
-    expect(page.locator(".lede")).to_contain_text("are on the front", timeout=120_000)
+    expect(page.locator(".lede")).to_contain_text("are on the front")
     assert page.locator(".dot").count() > 20
     assert page.locator(".dot.on-front").count() >= 5
     rows = page.get_by_role("region", name="Models by budget").get_by_role("row")

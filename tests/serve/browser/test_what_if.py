@@ -15,7 +15,7 @@ ADDRESS = "/what-if?model=bert-l2-h128&batch_size=1,4&seq_len=16,32,64"
 
 def opened(page: Page, more: str = "") -> Page:
     page.goto(ADDRESS + more)
-    expect(page.locator(".lede")).to_contain_text("takes least at", timeout=40_000)
+    expect(page.locator(".lede")).to_contain_text("takes least at")
     return page
 
 
@@ -68,7 +68,7 @@ def test_which_number_the_energy_follows(page: Page) -> None:
     opened(page)
     page.get_by_text("Which number the energy follows").click()
     bars = page.get_by_role("list", name="Elasticities")
-    expect(bars).to_contain_text("num_hidden_layers", timeout=40_000)
+    expect(bars).to_contain_text("num_hidden_layers")
 
 
 def test_the_map_can_be_taken_away(page: Page) -> None:
