@@ -86,9 +86,7 @@ def run_on_meta(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
     return out
 
 
-def _run_attention(
-    func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> torch.Tensor:
+def _run_attention(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Attention, on meta tensors as fused kernels lay it out.
 
     On the meta device torch takes the unfused path, whose result lies head by head.
