@@ -24,7 +24,7 @@ from ..made_up import tree_of_own
 from .made_trees import trees
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(trees())
 def test_every_view_adds_up_to_the_whole(tree):
     found = find_bottlenecks(tree)
@@ -38,7 +38,7 @@ def test_every_view_adds_up_to_the_whole(tree):
     assert json.loads(json.dumps(found.to_dict()))["schema"] == "irene.bottlenecks/1"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(trees())
 def test_the_top_reaches_its_share_and_no_smaller_set_does(tree):
     found = find_bottlenecks(tree)

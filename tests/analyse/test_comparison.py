@@ -16,7 +16,7 @@ from ..made_up import tree_of_own, with_made_up_energy
 from .made_trees import trees
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(trees())
 def test_a_tree_and_itself_do_not_differ(tree):
     found = compare(tree, tree)
@@ -27,7 +27,7 @@ def test_a_tree_and_itself_do_not_differ(tree):
     assert found.ratio == pytest.approx(1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(trees(), trees())
 def test_the_reverse_is_the_negative(a, b):
     there, back = compare(a, b), compare(b, a)
@@ -44,7 +44,7 @@ def test_the_reverse_is_the_negative(a, b):
                 assert mine == pytest.approx(-theirs, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(trees(), trees())
 def test_contributions_add_up_to_the_difference(a, b):
     found = compare(a, b, "sequence")

@@ -43,7 +43,7 @@ def test_a_million_queries_by_hand():
     assert million.kg_co2e == pytest.approx(0.34414 * million.kwh)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(trees(), st.floats(1, 1e9), st.floats(1, 3), st.floats(1.5, 50))
 def test_costs_scale_linearly(tree, queries, pue, factor):
     chosen = {"price_per_kwh": 0.13, "region": "FR"}

@@ -31,8 +31,7 @@ from .conftest import make_table
 ML1 = "ml1_level_features.csv"
 thorough = settings(
     max_examples=150,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -370,7 +369,7 @@ def test_mutated_text_never_breaks_the_reader(
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 @given(content=st.binary(max_size=200))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_garbage_never_breaks_the_reader(kind: str, content: bytes) -> None:
     which = sorted(SOUND[kind])[0]
     read_mutated(SOUND[kind], which, content)

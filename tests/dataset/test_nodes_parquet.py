@@ -149,7 +149,6 @@ def test_every_changed_byte_is_noticed_or_harmless(
 
 @settings(
     max_examples=200,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(

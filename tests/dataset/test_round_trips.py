@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irene.dataset import (
@@ -31,9 +31,7 @@ from irene.errors import UsageError
 from .conftest import make_table, tables
 
 FORMATS = ("csv", "jsonl", "parquet")
-quick = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+quick = settings(max_examples=40)
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -31,7 +31,7 @@ def counter(unit_nj: int = UNIT_NJ, first: int = 0, **changed: object) -> Energy
     return EnergyCounter(first, 0, **arguments)  # type: ignore[arg-type]
 
 
-@settings(max_examples=2_500, deadline=None)
+@settings(max_examples=2_500)
 @given(st.integers(0, REGISTER_STEPS - 1), st.binary(min_size=2, max_size=32))
 def test_joules_are_exact_over_any_number_of_wraps(
     register: int, stretches: bytes
@@ -59,7 +59,7 @@ def check_run(unit_nj: int, register: int, stretches: bytes) -> None:
         before_j = joules
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 1000)), min_size=1))
 def test_whatever_a_counter_says_joules_never_shrink_and_power_stays_possible(
     readings: list[tuple[int, int]],

@@ -172,7 +172,7 @@ CURVES = st.one_of(
 def test_any_curve_through_real_files(tmp_path: Path) -> None:
     machine = SimulatedMachine(tmp_path, [amd()[0]])
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(
         curve=CURVES,
         register=st.integers(0, REGISTER_STEPS - 1),

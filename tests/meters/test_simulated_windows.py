@@ -78,7 +78,7 @@ def watch(
     return live, later, machine.energy_j(PACKAGE, begin_s, end_s)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     curve=curves,
     wrap_after_j=st.floats(0.0, 400.0),

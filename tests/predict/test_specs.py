@@ -167,7 +167,7 @@ def test_a_bias_costs_only_where_there_is_one():
     st.floats(0.0005, 0.005),
     st.integers(0, 10_000),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_rate_and_floor_are_found_again(rate, floor_j, seed):
     size = np.geomspace(0.01, 100, 30)
     energy_j = with_floor(rate * size, floor_j)
@@ -178,7 +178,7 @@ def test_rate_and_floor_are_found_again(rate, floor_j, seed):
 
 
 @given(st.integers(1, 64), st.sampled_from((16, 64, 100, 256, 512)))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_more_layers_take_more_and_parts_add_up(batch, length):
     predictor = find_predictor("pc1")
     energies = []

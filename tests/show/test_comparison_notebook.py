@@ -29,7 +29,7 @@ def test_a_tree_and_itself():
     assert text.count("nothing differs") == 2
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(trees(), trees())
 def test_any_two_trees_can_be_shown(a, b):
     shown(compare(a, b))

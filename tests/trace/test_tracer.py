@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+import transformers
 from torch import nn
 from transformers import BertConfig, BertModel, LlamaConfig, MixtralConfig
 
 import irene
 from irene.errors import SpecError, TraceError
+from irene.trace.models import TORCH_DTYPES
 from irene.tree import ModelTree
 
 BERT = BertConfig(
@@ -290,3 +292,30 @@ def test_another_class_of_the_same_config():
     tree = irene.trace(BERT, model_class="BertForSequenceClassification")
     assert tree.root.op == "BertForSequenceClassification"
     assert tree.find("classifier").op == "Linear"
+
+
+SMALL = {"vocab_size": 100, "max_position_embeddings": 64}
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_what_does_not_run_in_a_dtype_is_said_to_be_so(dtype):
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.DebertaConfig(
+        **SMALL, **sizes, relative_attention=True, pos_att_type=["c2p", "p2c"]
+    )
+    real = transformers.AutoModel.from_config(config, dtype=TORCH_DTYPES[dtype]).eval()
+    with pytest.raises(RuntimeError, match="dtype|scalar type"):
+        real(input_ids=torch.ones(1, 4, dtype=torch.long), attention_mask=None)
+    with pytest.raises(TraceError, match=rf"does not run in {dtype}, in encoder.*fp32"):
+        irene.trace(config, seq_len=4, dtype=dtype)
+    assert irene.trace(config, seq_len=4).total().flops > 0
+
+
+def test_numbers_are_finite_so_that_fp16_needs_no_real_run():
+    sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    config = transformers.BartConfig(**SMALL, **sizes, **heads)
+    tree = irene.trace(config, seq_len=4, dtype="fp16")
+    assert (tree.provenance["device"], tree.notes) == ("meta", ())
+    real = irene.trace(config, seq_len=4, dtype="fp16", device="cpu")
+    assert tree.total().flops == real.total().flops

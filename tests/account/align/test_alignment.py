@@ -58,7 +58,7 @@ spans = st.tuples(st.integers(0, 2), st.integers(0, 60), st.integers(0, 40))
 watts = st.one_of(st.just(math.nan), st.floats(0, 1e4))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     rows=st.lists(spans, min_size=1, max_size=12),
     samples=st.lists(st.integers(0, 120), min_size=2, max_size=12, unique=True),

@@ -61,7 +61,7 @@ def power(rng: np.random.Generator) -> PowerSeries:
     return PowerSeries.from_power("sensor", BEGIN_NS + times, watts, **facts)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     seed=st.integers(0, 2**32 - 1),
     count=st.integers(1, 120),

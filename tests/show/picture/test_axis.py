@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from irene.show.picture.axis import TICK_SIZE, AxisSpec, make_axis
@@ -37,7 +37,6 @@ def test_ticks_are_at_nice_numbers(spec, values, names, label):
 spans = st.tuples(st.floats(-1e12, 1e12, allow_subnormal=False), st.floats(1e-9, 1e12))
 
 
-@settings(deadline=None)
 @example((100.0, 1e12), True, False, 80.0)
 @given(spans, st.booleans(), st.booleans(), st.floats(80, 900))
 def test_labels_of_ticks_do_not_touch(span, log, upright, length):

@@ -292,7 +292,7 @@ def check(picture: Picture) -> None:
         assert inside(picture, mark), (mark.attrib, picture.width, picture.height)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(names, pairs, st.booleans()), max_size=3),
     st.booleans(),
@@ -308,7 +308,7 @@ def test_any_lines_fit(given_lines, log_x: bool, log_y: bool):
     check(line_chart(lines, "t", x, y))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.builds(Dot, numbers, numbers, names, names), max_size=12), st.booleans()
 )
@@ -317,7 +317,7 @@ def test_any_points_fit(dots: list[Dot], log: bool):
     check(scatter(dots, "t", x, AxisSpec("y"), front=("less", "more")))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.builds(Bar, names, numbers), max_size=8))
 def test_any_bars_fit(bars: list[Bar]):
     check(bar_chart(bars, "t", AxisSpec("x", "J")))
@@ -326,7 +326,7 @@ def test_any_bars_fit(bars: list[Bar]):
 positive = st.floats(0, 1e12) | st.just(NAN)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.floats(1e-6, 1e6), max_size=8),
     st.dictionaries(names, st.lists(positive, min_size=8, max_size=8), max_size=3),
@@ -337,7 +337,7 @@ def test_any_timeline_fits(steps: list[float], layers: dict[str, list[float]]):
     check(timeline(times, held, "t", AxisSpec("power", "W")))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(numbers, min_size=6, max_size=6), names)
 def test_any_matrix_and_distribution_fit(values: list[float], name: str):
     rows = [values[:3], values[3:]]
@@ -345,7 +345,7 @@ def test_any_matrix_and_distribution_fit(values: list[float], name: str):
     check(distribution({name: values}, "t", AxisSpec("x")))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(names, st.integers(0, 4), st.floats(0, 1)), max_size=12))
 def test_any_tree_fits(nodes):
     check(tree_chart([TreeBox(*node, text="1 J") for node in nodes], "t"))

@@ -100,7 +100,7 @@ def test_ranks_share_layers_and_talk() -> None:
 
 
 @given(new=st.integers(1, 60), past=st.integers(0, 60), window=st.integers(0, 80))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_pairs_are_those_one_would_count(new: int, past: int, window: int) -> None:
     seen = [past + i + 1 for i in range(new)]
     counted = sum(min(each, window) if window else each for each in seen)
@@ -112,7 +112,7 @@ def test_pairs_are_those_one_would_count(new: int, past: int, window: int) -> No
     prompt=st.integers(1, 40_000),
     output=st.integers(1, 5000),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_all_tokens_of_a_round_are_in_its_steps(
     batch: int, prompt: int, output: int
 ) -> None:

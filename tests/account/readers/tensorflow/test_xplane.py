@@ -22,9 +22,7 @@ from tests.account.readers.tensorflow.xplane_bytes import (
 )
 
 RECORDED = Path(__file__).parents[1] / "recorded"
-QUIET = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+QUIET = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 EVENTS = [
     ("a/MatMul:MatMul", 5, 100, {"_p": -3, "share": 0.5, "text": "x", "raw": b"\0\1"}),
     ("a/Add:AddV2", 2**33, 7),
