@@ -86,7 +86,7 @@ def test_a_child_ends_with_its_parent(log):
     )
     subprocess.run([sys.executable, "-c", code], check=False)
     child = Path(f"/proc/{noted(log)[0].split()[2]}")
-    until_s = time.monotonic() + 30
+    until_s = time.monotonic() + 60
     while child.exists() and time.monotonic() < until_s:
         time.sleep(0.01)
     assert not child.exists()
@@ -150,7 +150,7 @@ def test_a_slurm_job_whose_machine_goes_away_is_submitted_again(
     with SlurmEngine(slurm) as engine:
         engine.submit(task("a", sleep_s=1.0))
         while not noted(log):
-            engine.wait(0.05)
+            assert engine.wait(0.05) == []
         engine._jobs[0].handle.cancel()
         outcomes = all_outcomes(engine, 1)
     assert outcomes[0].payload == b"a"
@@ -193,11 +193,11 @@ def test_a_ray_machine_that_dies_costs_nothing_but_time(log, cluster, tmp_path):
         for name in names:
             engine.submit(task(name, until=str(gate)))
         while len(noted(cluster.log)) < 2:  # both machines are at work
-            engine.wait(0.02)
+            assert engine.wait(0.02) == []
         cluster.remove_node(cluster.machines.pop(), allow_graceful=False)
         processes = [Path(f"/proc/{line.split()[2]}") for line in noted(cluster.log)]
         while all(process.exists() for process in processes):
-            engine.wait(0.02)
+            assert engine.wait(0.02) == []
         gate.touch()
         outcomes = all_outcomes(engine, len(names))
     assert Counter(o.task for o in outcomes) == Counter(names)

@@ -8,7 +8,7 @@ __all__ = ["MEMORY"]
 
 
 def _copy(call: Call) -> OpCost:
-    """Read everything, write everything."""
+    """Read everything, write everything, perhaps with some values replaced."""
     return call.streamed(0)
 
 
@@ -41,11 +41,6 @@ def _scatter(call: Call) -> OpCost:
     return OpCost(0, rest, written)
 
 
-def _scatter_copy(call: Call) -> OpCost:
-    """A copy of the whole with some values replaced."""
-    return call.streamed(0)
-
-
 COPIES = (
     "_copy_from",
     "_fft_conjugate_copy",
@@ -55,12 +50,15 @@ COPIES = (
     "cat",
     "clone",
     "constant_pad_nd",
+    "copy",
     "diag_embed",
     "flip",
     "im2col",
+    "index_put",
     "col2im",
     "masked_fill",
     "masked_fill_",
+    "masked_scatter",
     "pixel_shuffle",
     "pixel_unshuffle",
     "reflection_pad1d",
@@ -71,8 +69,11 @@ COPIES = (
     "replication_pad2d",
     "replication_pad3d",
     "roll",
+    "scatter",
     "select_backward",
+    "select_scatter",
     "slice_backward",
+    "slice_scatter",
     "stack",
     "tril",
     "tril_",
@@ -145,15 +146,9 @@ MEMORY: dict[str, Formula] = {
     **{f"aten.{name}": _nothing for name in NOTHING},
     **{f"aten.{name}": _gather for name in GATHERS},
     "aten.copy_": _overwrite,
-    "aten.copy": _scatter_copy,
     "aten.index_put_": _scatter,
-    "aten.index_put": _scatter_copy,
     "aten._index_put_impl_": _scatter,
     "aten.scatter_": _scatter,
-    "aten.scatter": _scatter_copy,
-    "aten.slice_scatter": _scatter_copy,
-    "aten.select_scatter": _scatter_copy,
-    "aten.masked_scatter": _scatter_copy,
     "aten.masked_scatter_": _scatter,
     "aten.index_copy_": _scatter,
     "aten.index_fill_": _fill,
