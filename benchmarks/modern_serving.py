@@ -32,11 +32,13 @@ from irene.predict.machines.gpu.calibration_exam import (
     examined,
 )
 from irene.predict.machines.gpu.calibration_fit import (
+    PROMPT,
+    Serving,
     fit_calibrations,
+    read_servings,
     served_ops,
     steps_j,
 )
-from irene.predict.machines.gpu.serving_data import PROMPT, Serving, read_servings
 from irene.trace import catalogue
 from irene.trace.serving import serving_tree
 

@@ -13,7 +13,7 @@ import pytest
 from irene.dataset import MeasuredNode, NodeTable, TreeKey
 from irene.predict.exams.evaluation import measured_rows_j
 from irene.predict.learning.join import Joiner
-from irene.predict.machines.specs.model import SpecsModel
+from irene.predict.machines.specs.specs_model import SpecsModel
 
 Measure = Callable[[SpecsModel, Sequence[TreeKey]], NodeTable]
 

@@ -22,7 +22,7 @@ from irene.predict.learning.saved_methods import (
     load_method,
     train_method,
 )
-from irene.predict.machines.finding import find_predictor
+from irene.predict.machines.finding import find_machine
 from irene.predict.machines.json_file import digest_of
 
 LAB = Hardware("lab", "wall")
@@ -31,7 +31,7 @@ LAB = Hardware("lab", "wall")
 @pytest.fixture(scope="module")
 def table(measure, made_up_keys: Sequence[TreeKey]) -> NodeTable:
     """Made-up trees, whose features follow their energy."""
-    measured = measure(find_predictor("pc1").model, made_up_keys[:8])
+    measured = measure(find_machine("pc1").model, made_up_keys[:8])
     noise = np.random.default_rng(1).uniform(0.5, 2, (len(FEATURES), len(measured)))
     features = {
         name: measured.energy_j * factor

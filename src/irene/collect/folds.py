@@ -28,8 +28,8 @@ from irene.work.task import Task
 
 if TYPE_CHECKING:
     from irene.dataset.table import NodeTable, TreeKey
-    from irene.predict.exams.rounds import Predicted, PredictRounds, Progress, Round
-    from irene.predict.learning.join import Joiner
+    from irene.predict.exams.rounds import Predicted, PredictRounds, Round
+    from irene.predict.learning.join import Joiner, Progress
 
 __all__ = ["EngineFolds", "make_folds", "predict_fold", "trace_trees"]
 
@@ -265,8 +265,7 @@ def trace_trees(argument: Mapping[str, Any]) -> bytes:
     """
     _use_threads(argument)
     from irene.dataset.table import TreeKey
-    from irene.predict.learning.as_run import OwnRun
-    from irene.predict.learning.join import Joiner
+    from irene.predict.learning.join import Joiner, OwnRun
 
     for config in argument["configs"].values():
         _check_seen(Path(config))

@@ -288,9 +288,43 @@ class ModelTree:
             )
         return self._derive(self.columns, energy=energy, hardware=hardware)
 
+    def with_predicted(
+        self, joules: Floats, widths: Floats, hardware: Hardware, method: str
+    ) -> ModelTree:
+        """The same tree carrying predicted energies and their intervals.
+
+        Args:
+            joules: Energy of every row, J.
+            widths: Half the interval of every row, on the logarithm of energy.
+            hardware: The machine they hold for.
+            method: What predicted them, in words.
+        """
+        energy = EnergyColumns(
+            joules,
+            joules * np.exp(-widths),
+            joules * np.exp(widths),
+            np.full(len(self), SOURCES.index("predicted"), dtype=np.uint8),
+            f"{method}, {hardware.predictor}",
+        )
+        return self.with_energy(energy, hardware)
+
     def with_features(self, features: Mapping[str, Floats]) -> ModelTree:
         """The same tree carrying these measured values, by name, one per row."""
         return self._derive(self.columns, features=checked(features, len(self)))
+
+    # Words about the same tree ------------------------------------------------
+
+    def with_notes(self, *notes: str) -> ModelTree:
+        """The same tree with more that a reader should know."""
+        return self._derive(self.columns, notes=(*self.notes, *notes))
+
+    def with_spec(self, spec: RunSpec | None) -> ModelTree:
+        """The same tree as that of another run."""
+        return self._derive(self.columns, spec=spec)
+
+    def with_provenance(self, provenance: Mapping[str, str]) -> ModelTree:
+        """The same tree with another story of how it came about."""
+        return self._derive(self.columns, provenance=provenance)
 
     # Shapes of the same tree --------------------------------------------------
 

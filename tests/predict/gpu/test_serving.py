@@ -17,15 +17,15 @@ from irene.predict.machines.finding import (
     known_machines,
 )
 from irene.predict.machines.gpu.gpu_machine import GpuMachine
-from irene.predict.machines.gpu.op import (
+from irene.predict.machines.gpu.kernel_ops import (
     Collective,
     Gemm,
     GenerationAttention,
     Memory,
     Moe,
 )
+from irene.predict.machines.gpu.node_ops import serving_ops
 from irene.predict.machines.gpu.serving_calibration import Calibration
-from irene.predict.machines.gpu.serving_ops import serving_ops
 from irene.trace.serving import serving_tree
 from irene.trace.tracer import trace
 from irene.tree import ModelTree

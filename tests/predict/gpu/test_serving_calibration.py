@@ -16,7 +16,9 @@ from irene.predict.machines.gpu.calibration_exam import (
     width_of,
 )
 from irene.predict.machines.gpu.calibration_fit import (
+    Serving,
     fit_calibrations,
+    read_servings,
     served_ops,
     steps_j,
 )
@@ -25,7 +27,6 @@ from irene.predict.machines.gpu.serving_calibration import (
     calibration_of,
     calibrations,
 )
-from irene.predict.machines.gpu.serving_data import Serving, read_servings
 
 GPUS = ("h100", "b200")
 HEADER = (

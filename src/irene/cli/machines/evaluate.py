@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irene.cli.machines.measured import (
+from irene.cli.machines.learning_options import (
     DATA,
     Measured,
     add_choice_options,
     add_config_option,
     read_measured,
 )
+from irene.cli.machines.machine_text import level_table, put_json, unmatched_lines
 from irene.cli.progress import progress_bar, working
 
 if TYPE_CHECKING:
@@ -58,9 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if options.out:
         _write(options.data, options.out, measured, result)
     if options.json:
-        document = {**result.to_dict(), **measured.to_dict()}
-        json.dump(document, sys.stdout, indent=2, allow_nan=False)
-        print()
+        put_json({**result.to_dict(), **measured.to_dict()})
     else:
         _print_tables(result, measured)
     return 0
@@ -99,7 +97,6 @@ def _write(data: str, out: str, measured: Measured, result: Evaluation) -> None:
 
 
 def _print_tables(result: Evaluation, measured: Measured) -> None:
-    from irene.cli.machines.machine_text import level_table, unmatched_lines
     from irene.show.text import plain
 
     print(plain(f"{result.dataset}, predicted by {result.predictor}") + "\n")
@@ -115,8 +112,6 @@ def _print_tables(result: Evaluation, measured: Measured) -> None:
 
 
 def _print_coverage(result: Evaluation) -> None:
-    from irene.cli.machines.machine_text import level_table
-
     if result.coverage is None:
         print("this method has no intervals")
         return

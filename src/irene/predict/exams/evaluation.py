@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
-from irene.predict.exams.crossvalidation import LEVELS, Errors, percent_errors
-from irene.predict.learning.join import JoinedTree, Joiner
+from irene.predict.exams.crossvalidation import Errors, mean_known, percent_errors
+from irene.predict.learned_fields import Floats
+from irene.predict.learning.join import JoinedTree, Joiner, Progress
 from irene.predict.learning.saved_methods import SavedMethod
 from irene.predict.machines.predictor import Predictor
-from irene.predict.machines.serial.model import SerialModel
-from irene.predict.machines.specs.method import rows_alone_j
-from irene.predict.machines.specs.model import SpecsModel
+from irene.predict.machines.serial_machine import SerialModel
+from irene.predict.machines.specs.specs_method import rows_alone_j
+from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.spec import RunSpec
 from irene.tree import KINDS
 
@@ -33,9 +33,7 @@ __all__ = [
 
 SCHEMA = "irene.evaluation/1"
 
-Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +124,16 @@ class _Compared:
     outside: Bools | None = None
 
     def errors(self, rows: Bools) -> Errors:
-        return Errors(*(_mean(self.percent[rows & at]) for at in self._levels()))
+        return self._means(self.percent, rows)
 
     def coverage(self, rows: Bools) -> Errors | None:
-        if self.inside is None:
-            return None
-        return Errors(*(_mean(self.inside[rows & at]) for at in self._levels()))
+        return None if self.inside is None else self._means(self.inside, rows)
 
-    def _levels(self) -> list[Bools]:
-        return [self.table.kind == KINDS.index(level) for level in LEVELS]
+    def _means(self, values: Floats, rows: Bools) -> Errors:
+        kind = self.table.kind
+        return Errors.by_level(
+            lambda level: mean_known(values[rows & (kind == KINDS.index(level))])
+        )
 
     def row(self, model: str) -> ModelRow:
         trees = np.array([key.model == model for key in self.table.keys])
@@ -187,8 +186,16 @@ def evaluate(
         joiner: Matches them with traces.
         progress: Told of every tree.
     """
-    predicted_j = measured_rows_j(predictor.model, table, joiner, progress)
-    width, outside = _widths(predictor, table, joiner)
+    predicted_j, width = np.full((2, len(table)), np.nan)
+    outside = np.zeros(len(table.keys), dtype=np.bool_)
+    for index, rows, joined in joiner.trees(table, progress):
+        predicted_j[rows] = rows_alone_j(predictor.model, joined)
+        model, batch_size, seq_len = table.keys[index]
+        spec = RunSpec(model, batch_size=batch_size, seq_len=seq_len)
+        verdict = predictor.domain.judge(spec, joined.work.kernels)
+        outside[index] = verdict.is_outside
+        is_indirect = _is_indirect(predictor.model, joined)
+        width[rows] = predictor.widths.of(table.kind[rows], is_indirect, verdict)
     off = np.abs(np.log(predicted_j / table.energy_j))
     inside = np.where(np.isnan(off), np.nan, off <= width)
     return _Compared(
@@ -218,10 +225,7 @@ def evaluate_method(saved: SavedMethod, table: NodeTable) -> Evaluation:
 
 
 def measured_rows_j(
-    model: SpecsModel | SerialModel,
-    table: NodeTable,
-    joiner: Joiner,
-    progress: Progress | None = None,
+    model: SpecsModel | SerialModel, table: NodeTable, joiner: Joiner
 ) -> Floats:
     """What a machine takes for every measured row run alone, J.
 
@@ -229,18 +233,12 @@ def measured_rows_j(
         model: The machine.
         table: Measured trees.
         joiner: Matches them with traces.
-        progress: Told of every tree.
 
     Returns:
         Energy of every row; NaN where no trace has the node.
     """
     result = np.full(len(table), np.nan)
-    for index, (key, rows) in enumerate(table.trees()):
-        if progress is not None:
-            progress(index, len(table.keys), f"{key.model} {key[1]} × {key[2]}")
-        joined = joiner.join(table, index)
-        if joined is None:
-            continue
+    for _, rows, joined in joiner.trees(table):
         result[rows] = rows_alone_j(model, joined)
     return result
 
@@ -258,35 +256,11 @@ def unmatched_paths(
         progress: Told of every tree.
     """
     found: dict[str, dict[str, None]] = {}
-    for index, key in enumerate(table.keys):
-        if progress is not None:
-            progress(index, len(table.keys), f"{key.model} {key[1]} × {key[2]}")
-        joined = joiner.join(table, index)
-        if joined is not None and joined.unmatched:
-            found.setdefault(key.model, {}).update(dict.fromkeys(joined.unmatched))
+    for index, _, joined in joiner.trees(table, progress):
+        if joined.unmatched:
+            paths = found.setdefault(table.keys[index].model, {})
+            paths.update(dict.fromkeys(joined.unmatched))
     return {model: tuple(paths) for model, paths in found.items()}
-
-
-def _widths(
-    predictor: Predictor, table: NodeTable, joiner: Joiner
-) -> tuple[Floats, Bools]:
-    """Half-width of every row's interval, and which trees go beyond the domain."""
-    width = np.full(len(table), np.nan)
-    outside = np.zeros(len(table.keys), dtype=np.bool_)
-    for index, (key, rows) in enumerate(table.trees()):
-        joined = joiner.join(table, index)
-        if joined is None:
-            continue
-        spec = RunSpec(key.model, batch_size=key.batch_size, seq_len=key.seq_len)
-        verdict = predictor.domain.judge(spec, joined.work.kernels)
-        outside[index] = verdict.is_outside
-        width[rows] = predictor.widths.of(
-            table.kind[rows],
-            _is_indirect(predictor.model, joined),
-            verdict.is_outside,
-            verdict.factor,
-        )
-    return width, outside
 
 
 def _is_indirect(model: SpecsModel | SerialModel, joined: JoinedTree) -> Bools:
@@ -295,10 +269,3 @@ def _is_indirect(model: SpecsModel | SerialModel, joined: JoinedTree) -> Bools:
     if isinstance(model, SerialModel):
         return model.tree_energies(joined.tree, joined.work)[1][places]
     return np.asarray(joined.work.counts[places].sum(axis=1) == 0)
-
-
-def _mean(values: Sequence[float] | Floats) -> float:
-    """Mean of what is known; NaN where nothing is."""
-    known = np.asarray(values, dtype=np.float64)
-    known = known[~np.isnan(known)]
-    return float(known.mean()) if len(known) else math.nan

@@ -13,20 +13,19 @@ import numpy as np
 
 from irene.dataset.table import NodeTable
 from irene.predict.exams.splits import Fold
-from irene.predict.machines.specs.method import SpecsMethod
-from irene.predict.machines.specs.model import SpecsModel
-from irene.predict.method import Floats, Method
+from irene.predict.learned_fields import Floats
+from irene.predict.learning.join import Progress
+from irene.predict.machines.specs.specs_method import SpecsMethod
+from irene.predict.machines.specs.specs_model import SpecsModel
+from irene.predict.methods import Method
 
 __all__ = [
     "PredictRounds",
     "Predicted",
-    "Progress",
     "Round",
     "predict_round",
     "rounds_here",
 ]
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)

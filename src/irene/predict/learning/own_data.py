@@ -13,8 +13,7 @@ from irene.dataset.measured_data import configs_beside, data_path, format_of
 from irene.dataset.store import Entry, Store, is_store
 from irene.errors import UsageError
 from irene.hardware import Hardware
-from irene.predict.learning.as_run import OwnRun
-from irene.predict.learning.join import Joiner
+from irene.predict.learning.join import Joiner, OwnRun
 from irene.spec import Attention, DType
 
 __all__ = ["Choice", "DataRead", "read_for_training"]

@@ -14,15 +14,18 @@ from irene.dataset.table import NodeTable
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from irene.predict.exams.crossvalidation import crossvalidate
-from irene.predict.exams.rounds import PredictRounds, Progress
+from irene.predict.exams.rounds import PredictRounds
 from irene.predict.exams.splits import make_split
-from irene.predict.learning.join import Joiner
-from irene.predict.learning.learned_state import restore, state_of
-from irene.predict.machines.json_file import check_schema, digest_of, read_fields
+from irene.predict.learning.join import Joiner, Progress
+from irene.predict.machines.json_file import (
+    checked_content,
+    digest_of,
+    fields_of,
+    load_file,
+    read_fields,
+)
 from irene.predict.machines.predictor import METHOD_SCHEMA
-from irene.predict.machines.specs.method import SpecsMethod
-from irene.predict.method import Method, make_method
-from irene.predict.paper.partial import PartialMethod
+from irene.predict.methods import Joining, Method, Savable, make_method
 from irene.whole_file import whole_file
 
 __all__ = [
@@ -65,11 +68,13 @@ class SavedMethod:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready values, with a digest of the content."""
+        if not isinstance(self.method, Savable):
+            raise UsageError(f"the method {self.method.name!r} cannot be saved")
         content = {
             "schema": SCHEMA,
             "method": self.method.name,
             "options": dict(self.options),
-            "state": state_of(self.method),
+            "state": self.method.state(),
             "hardware": self.hardware.to_dict(),
             "provenance": dict(self.provenance),
         }
@@ -104,26 +109,14 @@ class SavedMethod:
         Raises:
             FormatError: It is not a method, is damaged, or of a newer version.
         """
-        check_schema(fields.get("schema"), SCHEMA)
-        content = {name: value for name, value in fields.items() if name != "digest"}
-        if fields.get("digest") != digest_of(content):
-            raise FormatError("damaged method: its content does not match its digest")
-        try:
-            options = dict(fields["options"])
-            method = make_method(fields["method"], **options)
-            restore(method, fields["state"])
-            hardware = Hardware.from_dict(fields["hardware"])
-            return cls(method, options, hardware, dict(fields["provenance"]))
-        except (
-            AttributeError,
-            KeyError,
-            TypeError,
-            UsageError,
-            ValueError,
-        ) as error:
-            raise FormatError(
-                f"not a method that this version knows: {type(error).__name__}: {error}"
-            ) from error
+        content = checked_content(fields, SCHEMA, digest_of, "method")
+        with fields_of("not a method that this version knows"):
+            options = dict(content["options"])
+            method = make_method(content["method"], **options)
+            if isinstance(method, Savable):
+                method.restore(content["state"])
+            hardware = Hardware.from_dict(content["hardware"])
+            return cls(method, options, hardware, dict(content["provenance"]))
 
 
 def is_saved_method(path: str | Path) -> bool:
@@ -142,11 +135,7 @@ def load_method(path: str | Path) -> SavedMethod:
         UsageError: The file cannot be opened.
         FormatError: It is not a method, is damaged, or of a newer version.
     """
-    fields = read_fields(path)
-    try:
-        return SavedMethod.from_dict(fields)
-    except FormatError as error:
-        raise FormatError(f"{path}: {error}") from error
+    return load_file(path, SavedMethod.from_dict)
 
 
 def train_method(
@@ -200,13 +189,11 @@ def train_method(
 
 def needs_traces(method: Method) -> bool:
     """Whether a method matches measured trees with traces."""
-    return isinstance(method, SpecsMethod | PartialMethod)
+    return isinstance(method, Joining)
 
 
 def with_joiner(method: Method, joiner: Joiner) -> Method:
     """The same method, which matches trees with traces by this joiner if by any."""
-    if isinstance(method, PartialMethod):
-        method.specs.joiner = joiner
-    elif isinstance(method, SpecsMethod):
+    if isinstance(method, Joining):
         method.joiner = joiner
     return method

@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.predict.learned_fields import Floats
 from irene.predict.machines.gpu.calibration_fit import (
+    Serving,
     fit_calibrations,
     fit_runs,
+    read_servings,
     served_ops,
     steps_j,
 )
 from irene.predict.machines.gpu.serving_calibration import SCHEMA, UNSEEN, Calibration
-from irene.predict.machines.gpu.serving_data import Serving, read_servings
 
 __all__ = ["Exam", "calibration_document", "coverage", "examined", "width_of"]
 
-Floats = npt.NDArray[np.float64]
 
 COVERED = 0.9
 """Share of runs that intervals should hold."""

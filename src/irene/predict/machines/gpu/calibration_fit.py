@@ -1,27 +1,103 @@
-"""Fitting calibrations to measured servings: few numbers, most of them shared."""
+"""Calibrations fitted to measured servings: few numbers, most of them shared."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from irene.predict.machines.gpu.device import GpuDevice, find_device
+from irene.errors import FormatError, UsageError
+from irene.predict.learned_fields import Floats
+from irene.predict.machines.finding import find_gpu
+from irene.predict.machines.gpu.gpu_device import GpuDevice
 from irene.predict.machines.gpu.serving_calibration import Calibration
-from irene.predict.machines.gpu.serving_data import Serving
+from irene.trace.serving.tree import serving_tree
+from irene.tree import ModelTree
 
 __all__ = [
     "COMPUTE_SHARE",
+    "PROMPT",
     "ServedOps",
+    "Serving",
     "fit_calibrations",
     "fit_runs",
+    "read_servings",
     "served_ops",
     "steps_j",
 ]
 
-Floats = npt.NDArray[np.float64]
+PROMPT = 750
+"""Tokens of a prompt of the chat workload. Its publisher does not say; this many fit
+the times of steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """One measured serving.
+
+    Attributes:
+        model: Hugging Face id.
+        gpu: Name of the GPU, as given to `--on`.
+        batch_size: Streams that run at a time, on average.
+        output_len: Tokens of an answer, on average.
+        generated: Tokens that a running stream has generated so far, on average.
+        j_per_token: Energy of the GPU per output token, J.
+        step_s: Time between two tokens of a stream, on average, s.
+    """
+
+    model: str
+    gpu: str
+    batch_size: float
+    output_len: float
+    generated: float
+    j_per_token: float
+    step_s: float
+
+    def tree(self, prompt: int = PROMPT) -> ModelTree:
+        """The tree of what it ran."""
+        return serving_tree(
+            self.model,
+            phase="generate",
+            batch_size=max(1, round(self.batch_size)),
+            prompt_len=prompt,
+            output_len=max(1, round(self.output_len)),
+            context_len=round(prompt + self.generated),
+        )
+
+
+def read_servings(path: str | Path) -> list[Serving]:
+    """Servings in the columns of the ML.ENERGY leaderboard, one GPU each.
+
+    Raises:
+        UsageError: The file cannot be opened.
+        FormatError: A column is missing or is not a number.
+    """
+    try:
+        with Path(path).open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        return [_serving(row) for row in rows]
+    except (KeyError, ValueError) as error:
+        raise FormatError(f"{path}: not a table of servings: {error!r}") from error
+
+
+def _serving(row: Mapping[str, str]) -> Serving:
+    batch = float(row["avg_batch_size"])
+    return Serving(
+        row["model"],
+        row["gpu"].lower(),
+        batch,
+        float(row["avg_output_len"]),
+        float(row["mean_generated_so_far"]),
+        float(row["energy_per_token_j"]),
+        batch / float(row["output_tokens_per_s"]),
+    )
+
 
 COMPUTE_SHARE = 0.75
 """Power of arithmetic at its peak rate, by (limit − idle). Not fitted with the other
@@ -62,11 +138,11 @@ class ServedOps:
 def served_ops(servings: Sequence[Serving]) -> list[ServedOps]:
     """The ops of servings, as their leaf models time them."""
     from irene.predict.machines.gpu.gpu_machine import least_compute_s
-    from irene.predict.machines.gpu.serving_ops import serving_ops
+    from irene.predict.machines.gpu.node_ops import serving_ops
 
     found = []
     for each in servings:
-        device, tree = find_device(each.gpu), each.tree()
+        device, tree = find_gpu(each.gpu).device, each.tree()
         nodes = serving_ops(tree)
         costs = device.costs(nodes.ops)
         compute_s = least_compute_s(nodes, costs, device.sheet)

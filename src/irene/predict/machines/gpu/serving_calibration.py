@@ -10,15 +10,14 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from irene.errors import FormatError
+from irene.predict.learned_fields import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.json_file import check_schema
 
 __all__ = ["SCHEMA", "UNSEEN", "Calibration", "calibration_of", "calibrations"]
 
-Floats = npt.NDArray[np.float64]
 
 SCHEMA = "irene.serving_calibration/1"
 FILE = "serving_calibration.json"
