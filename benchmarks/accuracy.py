@@ -35,7 +35,7 @@ from irene.predict.exams.splits import (
     smaller_than,
 )
 from irene.predict.intervals import COVERAGE, LEVELS, widths_of
-from irene.predict.learning.machine_training import exam
+from irene.predict.learning.training_runs import exam
 from irene.predict.machines.specs.specs_method import FileModel, SpecsMethod
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.paper.baselines import PartialMethod

@@ -93,7 +93,7 @@ def run(task: str, way: str, trees: int, jobs: int) -> dict[str, Any]:
 
 def _train(table: Any, joiner: Any, folds: Any) -> Any:
     from irene.hardware import Hardware
-    from irene.predict.learning.machine_training import train
+    from irene.predict.learning.training_runs import train
 
     rounds = None
     if folds is not None:

@@ -32,7 +32,7 @@ from irene.predict.machines.specs.specs_model import fit_specs
 from irene.predict.paper import TreeMethod, feature_set
 from irene.predict.paper.regressors import LeafRegressors, Standardiser, polynomial
 
-TAU, EPOCHS = 10.0, TreeMethod().training.epochs
+TAU, EPOCHS = 10.0, TreeMethod().training[0]
 
 
 @dataclass

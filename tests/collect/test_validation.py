@@ -15,8 +15,8 @@ from irene.dataset.store import Origin, Store
 from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.predict.learning.join import OwnRun
-from irene.predict.learning.machine_training import train
 from irene.predict.learning.own_data import Choice, read_for_training
+from irene.predict.learning.training_runs import train
 from irene.predict.machines.finding import find_trained
 from irene.predict.machines.predictor import Domain
 from irene.trace import catalogue

@@ -15,15 +15,15 @@ from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from irene.predict import METHODS
 from irene.predict.exams.evaluation import evaluate_method
+from irene.predict.learned_file import digest_of
 from irene.predict.learning.join import Joiner
-from irene.predict.learning.saved_methods import (
+from irene.predict.learning.training_runs import (
     SavedMethod,
     is_saved_method,
     load_method,
     train_method,
 )
 from irene.predict.machines.finding import find_machine
-from irene.predict.machines.json_file import digest_of
 
 LAB = Hardware("lab", "wall")
 

@@ -16,7 +16,7 @@ from irene.predict.exams.crossvalidation import crossvalidate
 from irene.predict.exams.splits import make_split
 from irene.predict.learning.join import Joiner, OwnRun
 from irene.predict.learning.machine_calibration import calibrate
-from irene.predict.learning.machine_training import train
+from irene.predict.learning.training_runs import train
 from irene.predict.machines.finding import find_trained
 from irene.predict.machines.predictor import Predictor
 from irene.predict.machines.serial_machine import SerialModel, serial_work

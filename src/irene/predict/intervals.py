@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.learned_fields import Floats, Saved
+from irene.predict.learned_file import Floats, Saved
 from irene.tree import KINDS
 
 __all__ = [

@@ -9,7 +9,8 @@ import numpy as np
 
 from irene.tables import csv_of_columns, data_frame
 from irene.tree.columns import KINDS, Floats, Shape
-from irene.tree.model_tree import SOURCES, ModelTree
+from irene.tree.columns import SOURCES
+from irene.tree.model_tree import ModelTree
 
 __all__ = ["tree_csv", "tree_frame"]
 

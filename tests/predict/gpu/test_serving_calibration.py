@@ -7,21 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from irene.errors import FormatError, UsageError
-from irene.predict.machines.gpu.calibration_exam import (
+from benchmarks.serving_calibration import (
     Exam,
+    Serving,
     coverage,
     examined,
-    width_of,
-)
-from irene.predict.machines.gpu.calibration_fit import (
-    Serving,
     fit_calibrations,
     read_servings,
     served_ops,
     steps_j,
+    width_of,
 )
+
+from irene.errors import FormatError, UsageError
 from irene.predict.machines.gpu.serving_calibration import (
     Calibration,
     calibration_of,

@@ -24,8 +24,8 @@ from irene.cli.options import whole_number
 from irene.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from irene.cli.machines.learning_options import Measured
     from irene.predict import CrossValidation, Errors
+    from irene.predict.learning.own_data import DataRead
 
 __all__ = ["configure", "run"]
 
@@ -104,10 +104,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _crossvalidate(
-    options: argparse.Namespace, chosen: dict[str, Any], measured: Measured
+    options: argparse.Namespace, chosen: dict[str, Any], measured: DataRead
 ) -> CrossValidation:
     from irene.predict import crossvalidate, make_method, make_split
-    from irene.predict.learning.saved_methods import with_joiner
+    from irene.predict.learning.training_runs import with_joiner
 
     table, joiner = measured.table, measured.joiner
     with (
@@ -130,7 +130,7 @@ def _crossvalidate(
         )
 
 
-def _say_unknown(measured: Measured) -> None:
+def _say_unknown(measured: DataRead) -> None:
     """Say which models were predicted from their file's features alone."""
     for model, why in measured.joiner.unknown.items():
         print(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from irene.cli.machines.learning_options import (
     DATA,
-    Measured,
     add_choice_options,
     add_config_option,
     read_measured,
@@ -19,6 +18,7 @@ from irene.cli.progress import progress_bar, working
 
 if TYPE_CHECKING:
     from irene.predict.exams.evaluation import Evaluation
+    from irene.predict.learning.own_data import DataRead
 
 __all__ = ["configure", "run"]
 
@@ -64,9 +64,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compare(options: argparse.Namespace) -> tuple[Measured, Evaluation]:
+def _compare(options: argparse.Namespace) -> tuple[DataRead, Evaluation]:
     from irene.predict.exams.evaluation import evaluate, evaluate_method
-    from irene.predict.learning.saved_methods import is_saved_method, load_method
+    from irene.predict.learning.training_runs import is_saved_method, load_method
     from irene.predict.machines.finding import find_trained, known_machines
 
     named = options.predictor
@@ -83,7 +83,7 @@ def _compare(options: argparse.Namespace) -> tuple[Measured, Evaluation]:
     return measured, result
 
 
-def _write(data: str, out: str, measured: Measured, result: Evaluation) -> None:
+def _write(data: str, out: str, measured: DataRead, result: Evaluation) -> None:
     """A JSONL file keeps its identifiers; data of another format gets new ones."""
     from irene.dataset import copy_with_predictions, write_jsonl
     from irene.dataset.measured_data import data_path, format_of
@@ -96,7 +96,7 @@ def _write(data: str, out: str, measured: Measured, result: Evaluation) -> None:
     print(f"wrote {out}", file=sys.stderr)
 
 
-def _print_tables(result: Evaluation, measured: Measured) -> None:
+def _print_tables(result: Evaluation, measured: DataRead) -> None:
     from irene.show.text import plain
 
     print(plain(f"{result.dataset}, predicted by {result.predictor}") + "\n")

@@ -1,6 +1,6 @@
 """Options and data of the commands that learn and examine.
 
-Measured trees with their models' configs, the method, what it sees and how it learns,
+DataRead trees with their models' configs, the method, what it sees and how it learns,
 and where the rounds of a cross-validation run.
 """
 
@@ -11,7 +11,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from irene.dataset import NodeTable
     from irene.hardware import Hardware
     from irene.predict.learning.join import Joiner, Progress
-    from irene.predict.learning.own_data import Choice
+    from irene.predict.learning.own_data import Choice, DataRead
 
     TraceTable = Callable[[NodeTable, Joiner, Progress | None], None]
     from irene.collect.folds import EngineFolds
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DATA",
     "METHODS",
-    "Measured",
     "add_choice_options",
     "add_config_option",
     "add_engine_options",
@@ -48,33 +47,6 @@ DATA = (
     "store of `irene collect`, folder of 2021 CSV files, JSONL or Parquet file, or a "
     "name such as irene-pc1"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Measured trees, matched with traces.
-
-    Attributes:
-        table: The trees.
-        joiner: Has traced every tree.
-        unmatched: Paths that no trace has, by model.
-        left_out: In words, what of the data was left out.
-        hardware: The machine, if the data tells.
-    """
-
-    table: NodeTable
-    joiner: Joiner
-    unmatched: dict[str, tuple[str, ...]]
-    left_out: list[str]
-    hardware: Hardware | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """What did not match, as in a JSON document."""
-        return {
-            "unknown_models": dict(self.joiner.unknown),
-            "unmatched_paths": {m: list(paths) for m, paths in self.unmatched.items()},
-            "left_out": self.left_out,
-        }
 
 
 def add_config_option(parser: argparse.ArgumentParser) -> None:
@@ -170,7 +142,7 @@ def read_measured(
     command: str,
     needs_traces: bool = True,
     trace: TraceTable | None = None,
-) -> Measured:
+) -> DataRead:
     """Read measured trees and trace their models, with progress on standard error.
 
     Args:
@@ -193,15 +165,14 @@ def read_measured(
         print(f"irene {command}: left out: {line}", file=sys.stderr)
     from irene.predict.exams.evaluation import unmatched_paths
 
-    joiner = read.joiner
-    joiner.configs.update(given)
-    unmatched: dict[str, tuple[str, ...]] = {}
-    if needs_traces:
-        with progress_bar("tracing") as progress:
-            if trace is not None:
-                trace(table, joiner, progress)
-            unmatched = unmatched_paths(table, joiner, progress)
-    return Measured(table, joiner, unmatched, left_out, read.hardware)
+    read.joiner.configs.update(given)
+    if not needs_traces:
+        return read
+    with progress_bar("tracing") as progress:
+        if trace is not None:
+            trace(table, read.joiner, progress)
+        unmatched = unmatched_paths(table, read.joiner, progress)
+    return replace(read, unmatched=unmatched)
 
 
 def _configs(words: Sequence[str]) -> dict[str, str]:

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from irene.show.text import plain
 from irene.predict.intervals import LEVELS
+from irene.show.text import plain
 
 if TYPE_CHECKING:
-    from irene.cli.machines.learning_options import Measured
+    from irene.predict.learning.own_data import DataRead
 
 __all__ = [
     "error_lines",
@@ -144,7 +144,7 @@ def _domain_lines(domain: Mapping[str, Any]) -> Iterator[str]:
     yield plain("; ".join([*parts, domain["dtype"], domain["software"]]))
 
 
-def unmatched_lines(measured: Measured) -> Iterator[str]:
+def unmatched_lines(measured: DataRead) -> Iterator[str]:
     """Models without a config, and nodes that no trace has."""
     for model, why in measured.joiner.unknown.items():
         yield plain(f"not used: {model}: {why}; give its config with --configs")

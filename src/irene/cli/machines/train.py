@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from irene.cli.machines.learning_options import (
     DATA,
     METHODS,
-    Measured,
     add_choice_options,
     add_config_option,
     add_engine_options,
@@ -32,7 +31,8 @@ from irene.cli.options import whole_number
 from irene.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from irene.predict.learning.saved_methods import SavedMethod
+    from irene.predict.learning.own_data import DataRead
+    from irene.predict.learning.training_runs import SavedMethod
     from irene.predict.machines.predictor import Predictor
 
 __all__ = ["configure", "put_predictor", "run"]
@@ -82,8 +82,7 @@ def run(options: argparse.Namespace) -> int:
 
     chosen = {**chosen_options(options), "seed": options.seed}
     make_method(options.method, **chosen)  # before reading
-    from irene.predict.learning.machine_training import train
-    from irene.predict.learning.saved_methods import train_method
+    from irene.predict.learning.training_runs import train, train_method
 
     needs_traces = options.method in ("specs", "partial")
     predictor: Predictor | SavedMethod
@@ -106,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
 def put_predictor(
     predictor: Predictor | SavedMethod,
     options: argparse.Namespace,
-    measured: Measured | None,
+    measured: DataRead | None,
     schema: str,
 ) -> None:
     """Write a predictor to `--out` and print what was learned.
@@ -135,7 +134,7 @@ def put_predictor(
 
 
 def _print_learned(
-    fields: dict[str, Any], measured: Measured | None, out: str, size_bytes: int
+    fields: dict[str, Any], measured: DataRead | None, out: str, size_bytes: int
 ) -> None:
     told, widths = fields["provenance"], fields.get("widths")
     print(*origin_lines(fields), sep="\n")

@@ -124,9 +124,9 @@ def _measure(predictor: Predictor, options: argparse.Namespace) -> tuple[RunSpec
 
 def _print(examined: Examined) -> None:
     from irene.cli.output import screen
+    from irene.human import human_energy
     from irene.show.terminal import columns
     from irene.show.text import plain
-    from irene.human import human_energy
 
     console = screen()
     result = examined.evaluation

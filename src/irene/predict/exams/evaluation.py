@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
 from irene.predict.exams.crossvalidation import Errors, mean_known, percent_errors
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import Floats
 from irene.predict.learning.join import JoinedTree, Joiner, Progress
-from irene.predict.learning.saved_methods import SavedMethod
+from irene.predict.learning.training_runs import SavedMethod
 from irene.predict.machines.predictor import Predictor
 from irene.predict.machines.serial_machine import SerialModel
 from irene.predict.machines.specs.specs_method import rows_alone_j

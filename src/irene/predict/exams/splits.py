@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import Floats
 
 __all__ = [
     "SPLITS",

@@ -30,7 +30,7 @@ from irene.predict.intervals import (
     mean_percent,
     widths_of,
 )
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import Floats
 from irene.predict.learning.join import Joiner, Progress
 from irene.predict.learning.scaling import (
     GROUPINGS,

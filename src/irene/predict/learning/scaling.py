@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import Floats
 from irene.predict.learning.join import Joiner
 from irene.predict.machines.specs.regression import BUSY_SHARE, relative_nnls
 from irene.predict.machines.specs.specs_model import SpecsModel

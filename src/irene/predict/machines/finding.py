@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from irene.errors import UsageError
 from irene.hardware import Hardware
-from irene.predict.machines.json_file import load_file
+from irene.predict.learned_file import load_file
 from irene.predict.machines.predictor import Predictor
 from irene.spec import Attention, DType
 from irene.tree import ModelTree

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from irene.predict.intervals import Verdict, Widths
-from irene.predict.learned_fields import Saved
-from irene.predict.machines.json_file import checked_content, digest_of, fields_of
+from irene.predict.learned_file import Saved, checked_content, digest_of, fields_of
 from irene.predict.machines.serial_machine import SerialModel
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.machines.specs.work import OTHER, Kernel, work_of
@@ -118,7 +117,7 @@ def domain_of(
 
 SCHEMA = "irene.predictor/1"
 METHOD_SCHEMA = "irene.method/"
-"""How the schemas of `irene.predict.learning.saved_methods` begin."""
+"""How the schemas of `irene.predict.learning.training_runs` begin."""
 MATH = KINDS.index("math")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import UsageError
-from irene.predict.learned_fields import Floats, Saved
+from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.specs.regression import (
     Residual,
     coordinates,

@@ -8,13 +8,12 @@
 
 from irene.predict.paper.baselines import Unstructured, Utilisation
 from irene.predict.paper.regressors import FEATURE_SETS, FeatureSet, feature_set
-from irene.predict.paper.tree_method import Composition, Training, TreeMethod
+from irene.predict.paper.tree_method import Composition, TreeMethod
 
 __all__ = [
     "FEATURE_SETS",
     "Composition",
     "FeatureSet",
-    "Training",
     "TreeMethod",
     "Unstructured",
     "Utilisation",

@@ -20,7 +20,7 @@ import numpy as np
 
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
-from irene.predict.learned_fields import Floats, numbers
+from irene.predict.learned_file import Floats, numbers
 from irene.predict.learning.join import Joiner
 from irene.predict.machines.specs.regression import relative_nnls
 from irene.predict.machines.specs.specs_method import SpecsMethod

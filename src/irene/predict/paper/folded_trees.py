@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import Floats
 
 __all__ = ["FoldedTree", "FoldedTrees"]
 

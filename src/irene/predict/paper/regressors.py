@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
-from irene.predict.learned_fields import Floats, Saved, numbers
+from irene.predict.learned_file import Floats, Saved, numbers
 
 __all__ = [
     "FEATURE_SETS",

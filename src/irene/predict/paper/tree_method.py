@@ -21,7 +21,7 @@ import numpy as np
 
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
-from irene.predict.learned_fields import Floats, Saved, numbers
+from irene.predict.learned_file import Floats, Saved, numbers
 from irene.predict.methods import fitted
 from irene.predict.paper.folded_trees import FoldedTree, FoldedTrees
 from irene.predict.paper.regressors import (
@@ -33,11 +33,9 @@ from irene.predict.paper.regressors import (
 )
 
 __all__ = [
-    "Adam",
     "Composition",
     "Example",
     "Learned",
-    "Training",
     "TreeMethod",
     "Weighting",
     "subtree_energies",
@@ -46,6 +44,8 @@ __all__ = [
 
 Weighting = Literal["near-one", "one", "free"]
 """α: within 1/τ of one (equation 3), always one (equation 2), or any number."""
+DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8
+"""Of Adam: memory of the mean of gradients and of their squares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,68 +141,36 @@ def subtree_energies(edges: Floats, own: Floats, depth: int) -> Floats:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class Training:
-    """How long and how fast to learn.
-
-    Attributes:
-        epochs: How often every tree is seen.
-        learning_rate: Size of a step.
-        seed: Where the weights start.
-    """
-
-    epochs: int = 8
-    learning_rate: float = 1e-3
-    seed: int = 0
-
-
-class Adam:
-    """Steps along the running mean of the gradient, over its running size.
-
-    Args:
-        size: Number of weights.
-        learning_rate: Size of a step.
-    """
-
-    DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8
-
-    def __init__(self, size: int, learning_rate: float) -> None:
-        self._learning_rate = learning_rate
-        self._mean = np.zeros(size)
-        self._square = np.zeros(size)
-        self._steps = 0
-
-    def step(self, weights: Floats, gradient: Floats) -> None:
-        """Change the weights in place."""
-        self._steps += 1
-        self._mean += (1 - self.DECAY) * (gradient - self._mean)
-        self._square += (1 - self.SQUARE_DECAY) * (gradient * gradient - self._square)
-        size = np.sqrt(self._square)
-        size /= np.sqrt(1 - self.SQUARE_DECAY**self._steps)
-        size += self.EPSILON
-        pace = self._learning_rate / (1 - self.DECAY**self._steps)
-        weights -= pace * self._mean / size
-
-
 def train(
-    composition: Composition, examples: Sequence[Example], training: Training
+    composition: Composition,
+    examples: Sequence[Example],
+    epochs: int,
+    learning_rate: float,
+    seed: int,
 ) -> Floats:
-    """Weights that make parents out of children.
+    """Weights that make parents out of children, by Adam.
 
     Args:
         composition: What is learned.
         examples: Trees, seen in this order in every epoch.
-        training: How.
+        epochs: How often every tree is seen.
+        learning_rate: Size of a step.
+        seed: Where the weights start.
     """
     size = examples[0].features.shape[1]
     bound = 1.0 / np.sqrt(size - 1)  # the constant is the bias, not a feature
-    weights: Floats = np.random.default_rng(training.seed).uniform(-bound, bound, size)
+    weights: Floats = np.random.default_rng(seed).uniform(-bound, bound, size)
     if composition.weighting == "one":
         return weights
-    adam = Adam(size, training.learning_rate)
-    for _ in range(training.epochs):
-        for example in examples:
-            adam.step(weights, composition.loss(weights, example)[1])
+    mean, square = np.zeros(size), np.zeros(size)
+    for step, example in enumerate(list(examples) * epochs, start=1):
+        gradient = composition.loss(weights, example)[1]
+        mean += (1 - DECAY) * (gradient - mean)
+        square += (1 - SQUARE_DECAY) * (gradient * gradient - square)
+        scale = np.sqrt(square)
+        scale /= np.sqrt(1 - SQUARE_DECAY**step)
+        scale += EPSILON
+        weights -= learning_rate / (1 - DECAY**step) * mean / scale
     return weights
 
 
@@ -259,7 +227,7 @@ class TreeMethod:
         self.name = name
         self.features = feature_set(features)
         self.composition = Composition(weighting, tau, stepwise)
-        self.training = Training(epochs, learning_rate, seed)
+        self.training = (epochs, learning_rate, seed)
         self.degree = degree
         self.standardise = standardise
         self.scaled_loss = scaled_loss
@@ -305,7 +273,7 @@ class TreeMethod:
         examples = self._examples(
             table, folded, self._columns(standardiser, values), leaf_j
         )
-        weights = train(self.composition, examples, self.training)
+        weights = train(self.composition, examples, *self.training)
         self.learned_ = Learned(leaves, standardiser, weights)
         return self
 

@@ -8,10 +8,9 @@
 - `kernel_tables`: measured kernels, and which of their powers can be trusted;
   `kernel_fitting`: models of them; `kernel_exam`: errors with whole groups of shapes
   held out; `kernel_training`: from tables to devices.
-- `gpu_machine`: a GPU that predicts trees; `node_ops` reads ops off nodes,
-  `generation` makes the trees.
-- `serving_calibration`: how servings differ from the sum of their kernels;
-  `calibration_fit` and `calibration_exam` learn that from measured servings.
+- `gpu_machine`: a GPU that predicts trees; `node_ops` reads ops off nodes.
+- `serving_calibration`: how servings differ from the sum of their kernels; it is
+  learned from measured servings by `benchmarks/serving_calibration.py`.
 """
 
 __all__: list[str] = []

@@ -17,7 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import (
+    Floats,
+    check_schema,
+    fields_of,
+    file_bytes,
+    load_file,
+)
 from irene.predict.machines.finding import (
     LEARNED,
     SHEET,
@@ -28,12 +34,6 @@ from irene.predict.machines.gpu.datasheet import Datasheet, distance, read_datas
 from irene.predict.machines.gpu.kernel_models import KernelModels, Times
 from irene.predict.machines.gpu.kernel_ops import Op, OpColumns, columns_of
 from irene.predict.machines.gpu.kernel_work import shares_of, work_of
-from irene.predict.machines.json_file import (
-    check_schema,
-    fields_of,
-    file_bytes,
-    load_file,
-)
 from irene.whole_file import whole_file
 
 __all__ = [

@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from irene.errors import UsageError
 from irene.hardware import Hardware
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import Floats, digest_of
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.gpu_device import GpuDevice, OpCosts
 from irene.predict.machines.gpu.node_ops import GAP, NodeOps, serving_ops, traced_ops
 from irene.predict.machines.gpu.serving_calibration import Calibration
-from irene.predict.machines.json_file import digest_of
 from irene.spec import Attention, DType
 from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree, Node

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_fitting import fit_power, fit_time
 from irene.predict.machines.gpu.kernel_models import WAITED, PowerCurve

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from irene.errors import MissingExtraError
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_models import PowerCurve, rise, within_one
 from irene.predict.machines.gpu.kernel_ops import OpColumns

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import FormatError
-from irene.predict.learned_fields import Floats, Saved
+from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
 from irene.predict.machines.gpu.kernel_work import FEATURES, seconds_of, work_of

@@ -8,7 +8,7 @@ computed at once, and its models of kernels answer for each.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import chain
 from operator import attrgetter
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import Floats
 
 __all__ = [
     "COLUMNS",
@@ -91,7 +91,6 @@ class Moe:
     gated: bool = True
     distribution: str = "balanced"
     tensor_parallel: int = 1
-    expert_parallel: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,30 +123,17 @@ KINDS: Mapping[type, str] = {
     Memory: "memory",
     Collective: "collective",
 }
-_HEADS = ("heads", "kv_heads", "head_dim", "window")
+_WORDS = ("dtype", "cache_dtype", "distribution")
+_NUMBERS: Mapping[type, tuple[str, ...]] = {
+    type_: tuple(f.name for f in fields(type_) if f.name not in _WORDS)
+    for type_ in KINDS
+}
 COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "gemm": ("m", "n", "k"),
-    "context_attention": ("batch", "new", "past", *_HEADS),
-    "generation_attention": ("batch", "context", *_HEADS),
-    "moe": (
-        "tokens", "hidden", "inter", "topk", "experts", "gated",
-        "tensor_parallel", "expert_parallel", "skew",
-    ),
-    "memory": ("bytes_read", "bytes_written", "flops"),
-    "collective": ("bytes", "ranks"),
-}  # fmt: skip
-"""Numbers of each kind of op, by name."""
-
-_DTYPES = {
-    Gemm: attrgetter("dtype"),
-    Moe: attrgetter("dtype"),
-    ContextAttention: attrgetter("cache_dtype"),
-    GenerationAttention: attrgetter("cache_dtype"),
+    KINDS[type_]: names + (("expert_parallel", "skew") if type_ is Moe else ())
+    for type_, names in _NUMBERS.items()
 }
-_READ = {
-    type_: attrgetter(*(name for name in COLUMNS[kind] if name != "skew"))
-    for type_, kind in KINDS.items()
-}
+"""Numbers of each kind of op, by name. Experts are spread over GPUs in measured tables
+only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +174,8 @@ def columns_of(ops: Sequence[Op]) -> list[OpColumns]:
     """Ops by kind and dtype, each as columns."""
     places: dict[tuple[type, str], list[int]] = {}
     for place, op in enumerate(ops):
-        type_ = type(op)
-        read = _DTYPES.get(type_)
-        places.setdefault((type_, read(op) if read else ""), []).append(place)
+        dtype = str(getattr(op, "dtype", getattr(op, "cache_dtype", "")))
+        places.setdefault((type(op), dtype), []).append(place)
     return [
         _columns(type_, dtype, [ops[place] for place in some], some)
         for (type_, dtype), some in places.items()
@@ -200,17 +185,16 @@ def columns_of(ops: Sequence[Op]) -> list[OpColumns]:
 def _columns(
     type_: type, dtype: str, ops: Sequence[Op], places: Sequence[int]
 ) -> OpColumns:
-    kind = KINDS[type_]
-    read = _READ[type_]
-    names = [name for name in COLUMNS[kind] if name != "skew"]
-    numbers = chain.from_iterable(map(read, ops))
+    names = _NUMBERS[type_]
+    numbers = chain.from_iterable(map(attrgetter(*names), ops))
     flat = np.fromiter(numbers, dtype=np.float64, count=len(ops) * len(names))
     columns = dict(zip(names, flat.reshape(len(ops), -1).T, strict=True))
-    if kind == "moe":
+    if type_ is Moe:
         words = [op.distribution for op in ops if isinstance(op, Moe)]
         skews = {word: skew_of(word) for word in set(words)}
+        columns["expert_parallel"] = np.ones(len(ops))
         columns["skew"] = np.array([skews[word] for word in words])
-    return OpColumns(kind, dtype, columns, np.array(places, dtype=np.intp))
+    return OpColumns(KINDS[type_], dtype, columns, np.array(places, dtype=np.intp))
 
 
 def skew_of(distribution: str) -> float:

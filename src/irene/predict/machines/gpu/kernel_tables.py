@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import FormatError, MissingExtraError, UsageError
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.kernel_ops import COLUMNS, OpColumns, skew_of
 
 __all__ = [

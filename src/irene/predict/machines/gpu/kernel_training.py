@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from irene.errors import UsageError
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet, distance
 from irene.predict.machines.gpu.gpu_device import GpuDevice
 from irene.predict.machines.gpu.kernel_exam import (

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
 

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from irene.errors import FormatError
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import Floats, check_schema
 from irene.predict.machines.gpu.datasheet import Datasheet
-from irene.predict.machines.json_file import check_schema
 
 __all__ = ["SCHEMA", "UNSEEN", "Calibration", "calibration_of", "calibrations"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from irene.predict.learned_fields import Floats, Saved
+from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.specs.regression import (
     BUSY_SHARE,
     relative_nnls,

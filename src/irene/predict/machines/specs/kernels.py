@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.learned_fields import Floats, Saved
+from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.specs.regression import (
     BUSY_SHARE,
     FloorFit,

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.optimize import nnls
 
-from irene.predict.learned_fields import Floats, Saved
+from irene.predict.learned_file import Floats, Saved
 
 __all__ = [
     "BUSY_SHARE",

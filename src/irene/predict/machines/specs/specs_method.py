@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
-from irene.predict.learned_fields import Floats, Saved, numbers
+from irene.predict.learned_file import Floats, Saved, numbers
 from irene.predict.learning.join import JoinedTree, Joiner
 from irene.predict.machines.predictor import read_model
 from irene.predict.machines.serial_machine import (

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.learned_fields import Floats
+from irene.predict.learned_file import Floats
 from irene.tree import KINDS, ModelTree, Signature
 
 __all__ = [
