@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -114,59 +115,47 @@ class Evaluation:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
+def _evaluation(
+    table: NodeTable,
+    predictor: str,
+    predicted_j: Floats,
+    inside: Floats | None = None,
+    outside: Bools | None = None,
+    promised: float | None = None,
+    unknown: Mapping[str, str] = MappingProxyType({}),
+) -> Evaluation:
     """Every measured row against its prediction."""
+    percent = percent_errors(predicted_j, table)
 
-    table: NodeTable
-    percent: Floats
-    inside: Floats | None = None
-    outside: Bools | None = None
-
-    def errors(self, rows: Bools) -> Errors:
-        return self._means(self.percent, rows)
-
-    def coverage(self, rows: Bools) -> Errors | None:
-        return None if self.inside is None else self._means(self.inside, rows)
-
-    def _means(self, values: Floats, rows: Bools) -> Errors:
-        kind = self.table.kind
+    def means(values: Floats, rows: Bools) -> Errors:
         return Errors.by_level(
-            lambda level: mean_known(values[rows & (kind == KINDS.index(level))])
+            lambda level: mean_known(values[rows & (table.kind == KINDS.index(level))])
         )
 
-    def row(self, model: str) -> ModelRow:
-        trees = np.array([key.model == model for key in self.table.keys])
-        rows = trees[self.table.tree]
+    def row(model: str) -> ModelRow:
+        trees = np.array([key.model == model for key in table.keys])
+        rows = trees[table.tree]
         return ModelRow(
             model,
             int(trees.sum()),
-            None if self.outside is None else int((trees & self.outside).sum()),
-            self.errors(rows),
-            self.coverage(rows),
-            int(np.isnan(self.percent[rows]).sum()),
+            None if outside is None else int((trees & outside).sum()),
+            means(percent, rows),
+            None if inside is None else means(inside, rows),
+            int(np.isnan(percent[rows]).sum()),
         )
 
-    def evaluation(
-        self,
-        predictor: str,
-        predicted_j: Floats,
-        promised: float | None,
-        unknown: Mapping[str, str],
-    ) -> Evaluation:
-        rows = tuple(self.row(model) for model in self.table.models)
-        every = np.ones(len(self.table), dtype=np.bool_)
-        return Evaluation(
-            self.table.name,
-            predictor,
-            predicted_j,
-            rows,
-            Errors.mean([row.errors for row in rows]),
-            self.errors(every),
-            self.coverage(every),
-            promised,
-            unknown,
-        )
+    rows, every = tuple(map(row, table.models)), np.ones(len(table), dtype=np.bool_)
+    return Evaluation(
+        table.name,
+        predictor,
+        predicted_j,
+        rows,
+        Errors.mean([row.errors for row in rows]),
+        means(percent, every),
+        None if inside is None else means(inside, every),
+        promised,
+        unknown,
+    )
 
 
 def evaluate(
@@ -198,11 +187,12 @@ def evaluate(
         width[rows] = predictor.widths.of(table.kind[rows], is_indirect, verdict)
     off = np.abs(np.log(predicted_j / table.energy_j))
     inside = np.where(np.isnan(off), np.nan, off <= width)
-    return _Compared(
-        table, percent_errors(predicted_j, table), inside, outside
-    ).evaluation(
+    return _evaluation(
+        table,
         predictor.hardware.predictor or predictor.hardware.name,
         predicted_j,
+        inside,
+        outside,
         predictor.provenance.get("coverage"),
         dict(joiner.unknown),
     )
@@ -220,8 +210,7 @@ def evaluate_method(saved: SavedMethod, table: NodeTable) -> Evaluation:
     blind = replace(table, energy_j=np.full(len(table), np.nan))
     predicted_j = saved.method.predict(blind)
     name = f"{saved.hardware.name} {saved.method.name} {saved.to_dict()['digest'][:8]}"
-    compared = _Compared(table, percent_errors(predicted_j, table))
-    return compared.evaluation(name, predicted_j, None, {})
+    return _evaluation(table, name, predicted_j)
 
 
 def measured_rows_j(

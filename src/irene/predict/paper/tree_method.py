@@ -33,6 +33,7 @@ from irene.predict.paper.regressors import (
 )
 
 __all__ = [
+    "Adam",
     "Composition",
     "Example",
     "Learned",
@@ -44,8 +45,6 @@ __all__ = [
 
 Weighting = Literal["near-one", "one", "free"]
 """α: within 1/τ of one (equation 3), always one (equation 2), or any number."""
-DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8
-"""Of Adam: memory of the mean of gradients and of their squares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +140,34 @@ def subtree_energies(edges: Floats, own: Floats, depth: int) -> Floats:
     return total
 
 
+class Adam:
+    """Steps along the running mean of the gradient, over its running size.
+
+    Args:
+        size: Number of weights.
+        learning_rate: Size of a step.
+    """
+
+    DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8
+
+    def __init__(self, size: int, learning_rate: float) -> None:
+        self._learning_rate = learning_rate
+        self._mean = np.zeros(size)
+        self._square = np.zeros(size)
+        self._steps = 0
+
+    def step(self, weights: Floats, gradient: Floats) -> None:
+        """Change the weights in place."""
+        self._steps += 1
+        self._mean += (1 - self.DECAY) * (gradient - self._mean)
+        self._square += (1 - self.SQUARE_DECAY) * (gradient * gradient - self._square)
+        size = np.sqrt(self._square)
+        size /= np.sqrt(1 - self.SQUARE_DECAY**self._steps)
+        size += self.EPSILON
+        pace = self._learning_rate / (1 - self.DECAY**self._steps)
+        weights -= pace * self._mean / size
+
+
 def train(
     composition: Composition,
     examples: Sequence[Example],
@@ -162,15 +189,9 @@ def train(
     weights: Floats = np.random.default_rng(seed).uniform(-bound, bound, size)
     if composition.weighting == "one":
         return weights
-    mean, square = np.zeros(size), np.zeros(size)
-    for step, example in enumerate(list(examples) * epochs, start=1):
-        gradient = composition.loss(weights, example)[1]
-        mean += (1 - DECAY) * (gradient - mean)
-        square += (1 - SQUARE_DECAY) * (gradient * gradient - square)
-        scale = np.sqrt(square)
-        scale /= np.sqrt(1 - SQUARE_DECAY**step)
-        scale += EPSILON
-        weights -= learning_rate / (1 - DECAY**step) * mean / scale
+    adam = Adam(size, learning_rate)
+    for example in list(examples) * epochs:
+        adam.step(weights, composition.loss(weights, example)[1])
     return weights
 
 

@@ -15,7 +15,7 @@ stale, and a flexible regressor learns which.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -62,13 +62,7 @@ class PowerCurve(Saved):
             memory_share: um, 0 to 1.
             sheet: Whose idle power and limit hold.
         """
-        numbers = (
-            self.active,
-            self.compute,
-            self.memory,
-            self.compute_exponent,
-            self.memory_exponent,
-        )
+        numbers = astuple(self)[:5]
         shares = within_one(compute_share), within_one(memory_share)
         return sheet.idle_w + (sheet.tdp_w - sheet.idle_w) * rise(numbers, *shares)
 
