@@ -7,14 +7,14 @@ The package is also the function: `irene.predict("bert-base-uncased", on="pc1")`
   (`serial_machine`), and data-centre GPUs (`gpu`).
 - `intervals`: how far a prediction can be trusted.
 - `methods`: the shape all methods share, and `METHODS`, those that exist by name;
-  `paper`: those of the IrEne paper and what it compares with; `learned_fields`: what
-  was learned, as values of a file.
+  `paper`: those of the IrEne paper and what it compares with; `learned_file`: what was
+  learned, as values and in files.
 - `learning`: machines and methods from measured trees: `join` matches those with
-  traces, `own_data` reads them, `machine_training` fits a machine,
-  `machine_calibration` brings a known one to another with the factors of `scaling`,
-  `saved_methods` keeps any method in a file.
-- `exams`: `splits` and `rounds` of a `crossvalidation`; `evaluation` compares a saved
-  predictor with measured trees.
+  traces, `own_data` reads them, `training_runs` fits machines and any method and keeps
+  them, `machine_calibration` brings a known machine to another with the factors of
+  `scaling`.
+- `exams`: `splits` of a `crossvalidation`; `evaluation` compares a saved predictor with
+  measured trees.
 """
 
 from importlib import import_module
