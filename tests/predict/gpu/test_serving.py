@@ -141,22 +141,22 @@ def test_energy_follows_work() -> None:
 
 def test_a_measured_step_time_adds_idle_power_for_the_rest() -> None:
     slow, slower = (
-        predict("llama-3.1-8b", on="h100", step_s=step_s, **CHAT).total().energy_j
-        for step_s in (0.050, 0.060)
+        predict("llama-3.1-8b", on="h100", step_ms=step_ms, **CHAT).total().energy_j
+        for step_ms in (50, 60)
     )
     assert slow is not None
     assert slower is not None
     idle_w = find_gpu("h100").device.sheet.idle_w
     assert slower - slow == pytest.approx(400 * 0.010 * idle_w)
-    told = generation("llama-3.1-8b", step_s=0.050)
+    told = generation("llama-3.1-8b", step_ms=50)
     assert told.tbt_s.value == pytest.approx(0.050)
 
 
 def test_a_step_that_kernels_alone_would_fill_is_doubted() -> None:
-    tree = predict("llama-3.1-8b", on="h100", step_s=1e-4, **CHAT)
+    tree = predict("llama-3.1-8b", on="h100", step_ms=0.1, **CHAT)
     assert any(note.startswith("warning: kernels alone") for note in tree.notes)
-    with pytest.raises(UsageError, match="a step time cannot be predicted"):
-        predict("bert-l2-h128", on="h100", step_s=0.01)
+    with pytest.raises(UsageError, match="a step time is for language models"):
+        predict("bert-l2-h128", on="h100", step_ms=10)
 
 
 def test_power_stays_between_idle_and_limit() -> None:
@@ -205,7 +205,7 @@ def test_a_decoder_that_cannot_be_read_is_traced_and_says_so() -> None:
     tree = predict("t5-small", on="h100", phase="decode", context_len=16)
     adds_up(tree)
     assert any("not as an engine would serve it" in note for note in tree.notes)
-    with pytest.raises(UsageError, match="cannot be predicted"):
+    with pytest.raises(UsageError, match="an engine can serve"):
         predict("t5-small", on="h100", **CHAT)
 
 
