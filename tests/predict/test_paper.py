@@ -202,7 +202,7 @@ def test_a_folded_tree_adds_up_as_the_whole_tree(grow: Grow, weighting: str) -> 
     learned = method.learned_
     values = method.features.matrix(table)
     columns = method._columns(learned.standardiser, values)
-    alpha = method.options.composition.alpha(learned.weights, columns)[0]
+    alpha = method.composition.alpha(learned.weights, columns)[0]
     summed = np.zeros(len(table))
     for row in range(len(table) - 1, 0, -1):  # children stand below their parents
         if table.parent[row] >= 0:
