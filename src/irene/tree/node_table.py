@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from irene.tables import csv_of_columns, data_frame
-from irene.tree.columns import KINDS, Floats, Shape
-from irene.tree.columns import SOURCES
+from irene.tree.columns import KINDS, SOURCES, Floats, Shape
 from irene.tree.model_tree import ModelTree
 
 __all__ = ["tree_csv", "tree_frame"]
