@@ -25,7 +25,6 @@ from irene.dataset import NodeTable, TreeKey, read_data
 from irene.errors import IreneError
 from irene.predict import CrossValidation, Errors, Method, Split, crossvalidate
 from irene.predict import make_method as method_by_name
-from irene.predict.exams.crossvalidation import LEVELS
 from irene.predict.exams.splits import (
     Fold,
     by_batch_size,
@@ -35,12 +34,11 @@ from irene.predict.exams.splits import (
     larger_than,
     smaller_than,
 )
-from irene.predict.intervals import COVERAGE, widths_of
-from irene.predict.learning.training import exam
-from irene.predict.machines.specs.fallback import FileModel
-from irene.predict.machines.specs.method import SpecsMethod
-from irene.predict.machines.specs.model import SpecsModel
-from irene.predict.paper.partial import PartialMethod
+from irene.predict.intervals import COVERAGE, LEVELS, widths_of
+from irene.predict.learning.training_runs import exam
+from irene.predict.machines.specs.specs_method import FileModel, SpecsMethod
+from irene.predict.machines.specs.specs_model import SpecsModel
+from irene.predict.paper.baselines import PartialMethod
 
 DATA = "irene-pc1"
 SEEDS = (0, 1, 2)

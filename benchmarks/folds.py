@@ -34,8 +34,7 @@ def read(trees: int) -> tuple[Any, Any]:
     """So many trees, evenly taken, and what traces them as they were run."""
     import numpy as np
 
-    from irene.predict.learning.as_run import OwnRun
-    from irene.predict.learning.join import Joiner
+    from irene.predict.learning.join import Joiner, OwnRun
 
     if os.environ.get("IRENE_DATA_DIR"):
         from irene.predict.learning.own_data import read_for_training
@@ -94,7 +93,7 @@ def run(task: str, way: str, trees: int, jobs: int) -> dict[str, Any]:
 
 def _train(table: Any, joiner: Any, folds: Any) -> Any:
     from irene.hardware import Hardware
-    from irene.predict.learning.training import train
+    from irene.predict.learning.training_runs import train
 
     rounds = None
     if folds is not None:

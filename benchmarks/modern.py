@@ -22,9 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
+from irene.predict.machines.finding import find_gpu, known_machines
 from irene.predict.machines.gpu.datasheet import Datasheet
-from irene.predict.machines.gpu.device import find_device
-from irene.predict.machines.gpu.exam import (
+from irene.predict.machines.gpu.gpu_device import known_sheets
+from irene.predict.machines.gpu.kernel_exam import (
     EnergyExam,
     TimeExam,
     error_percent,
@@ -32,17 +33,20 @@ from irene.predict.machines.gpu.exam import (
     examine_multiples_of_four,
     examine_time,
 )
-from irene.predict.machines.gpu.fitting import fit_roofline
-from irene.predict.machines.gpu.known_devices import shipped_sheets
-from irene.predict.machines.gpu.op import (
+from irene.predict.machines.gpu.kernel_fitting import fit_roofline
+from irene.predict.machines.gpu.kernel_ops import (
     ContextAttention,
     Gemm,
     GenerationAttention,
     Moe,
     Op,
 )
-from irene.predict.machines.gpu.roofline import seconds_of, work_of
-from irene.predict.machines.gpu.tables import KernelTable, gpu_folders, read_tables
+from irene.predict.machines.gpu.kernel_tables import (
+    KernelTable,
+    gpu_folders,
+    read_tables,
+)
+from irene.predict.machines.gpu.kernel_work import seconds_of, work_of
 
 HELD_TO = {
     ("h200", "gemm"): 3.0,
@@ -150,7 +154,7 @@ def print_transfer(tables: Tables, sheets: Mapping[str, Datasheet]) -> None:
         for source in tables:
             if source == gpu:
                 continue
-            models = find_device(source).leaves.models
+            models = find_gpu(source).device.kernels.models
             for table in some:
                 if table.ops.dtype != "bf16":
                     continue
@@ -187,11 +191,10 @@ def print_speed() -> None:
 
     One thread works, so its CPU time is what it would take on a machine of its own.
     """
-    from irene.predict.machines.gpu.device_file import read_device
-    from irene.predict.machines.gpu.known_devices import known_devices
+    from irene.predict.machines.gpu.gpu_device import read_device
 
     start = time.process_time()
-    device = read_device(known_devices()["b200"])
+    device = read_device(known_machines()["b200"])
     load_ms = 1e3 * (time.process_time() - start)
     ops = some_ops(OPS)
     device.costs(ops[:100])
@@ -208,7 +211,7 @@ def print_speed() -> None:
 def run_ops(quick: bool) -> None:
     """All of the kernels' part."""
     data = Path(os.environ.get("IRENE_DATA_DIR", ".")) / "gpu-ops"
-    sheets = shipped_sheets()
+    sheets = known_sheets()
     tables = {
         name: [t for t in read_tables(folder) if not quick or t.ops.dtype == "bf16"]
         for name, folder in gpu_folders(data).items()

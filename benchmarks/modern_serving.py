@@ -23,20 +23,20 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
-
-from irene.predict.api import predict
-from irene.predict.machines.finding import find_gpu
-from irene.predict.machines.gpu.calibration_exam import (
+from serving_calibration import (
+    PROMPT,
+    Serving,
     calibration_document,
     coverage,
     examined,
-)
-from irene.predict.machines.gpu.calibration_fit import (
     fit_calibrations,
+    read_servings,
     served_ops,
     steps_j,
 )
-from irene.predict.machines.gpu.serving_data import PROMPT, Serving, read_servings
+
+from irene.predict.api import predict
+from irene.predict.machines.finding import find_gpu
 from irene.trace import catalogue
 from irene.trace.serving import serving_tree
 

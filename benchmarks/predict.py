@@ -26,13 +26,13 @@ import torch
 import irene
 from irene.dataset import NodeTable, read_folder
 from irene.predict import crossvalidate, make_split
-from irene.predict.machines.finding import find_predictor
-from irene.predict.machines.specs import SHARED_JOINER, fit_specs, measurements
-from irene.predict.paper import Training, TreeMethod, TreeOptions, feature_set
-from irene.predict.paper.leaf import LeafRegressors
-from irene.predict.paper.node_features import Standardiser, polynomial
+from irene.predict.machines.finding import find_machine
+from irene.predict.machines.specs.specs_method import SHARED_JOINER, measurements
+from irene.predict.machines.specs.specs_model import fit_specs
+from irene.predict.paper import TreeMethod, feature_set
+from irene.predict.paper.regressors import LeafRegressors, Standardiser, polynomial
 
-TAU, EPOCHS = 10.0, TreeOptions().training.epochs
+TAU, EPOCHS = 10.0, TreeMethod().training[0]
 
 
 @dataclass
@@ -106,8 +106,7 @@ def learn_plainly(trees: list[PlainNode], weights: np.ndarray) -> np.ndarray:
 
 def learned_weights(table: NodeTable, epochs: int) -> np.ndarray:
     """What ours has learned after some epochs."""
-    options = TreeOptions(training=Training(epochs=epochs))
-    learned = TreeMethod("irene", "all", options).fit(table).learned_
+    learned = TreeMethod("irene", "all", epochs=epochs).fit(table).learned_
     assert learned is not None
     return learned.weights
 
@@ -164,7 +163,7 @@ def measure_specs(table: NodeTable, runs: int) -> list[str]:
     fit_s = seconds(lambda: fit_specs(measured), runs)
     print(f"fitting specs on {len(table.keys)} trees: {fit_s:.2f} s on one core")
     broken = [] if fit_s < FIT_ALLOWED_S else [f"fitting takes {fit_s:.1f} s"]
-    predictor = find_predictor("pc1")
+    predictor = find_machine("pc1")
     for name, allowed_ms in PREDICT_ALLOWED_MS.items():
         tree = irene.trace(name, seq_len=512)
         trace_ms = seconds(partial(irene.trace, name, seq_len=512)) * 1e3

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from irene.dataset import MeasuredNode, NodeTable, TreeKey
 from irene.predict.exams.evaluation import measured_rows_j
 from irene.predict.learning.join import Joiner
-from irene.predict.machines.specs.model import SpecsModel
+from irene.predict.machines.specs.specs_model import SpecsModel
 
 Measure = Callable[[SpecsModel, Sequence[TreeKey]], NodeTable]
 

@@ -26,7 +26,7 @@ def with_made_up_energy(tree: ModelTree, notes: tuple[str, ...] = ()) -> ModelTr
     source = np.ones(len(tree), np.uint8)
     low, high = joules * 0.97, joules * 1.02
     energy = EnergyColumns(joules, low, high, source, "made-up rates 1")
-    noted = tree._derive(tree.columns, notes=(*tree.notes, *notes))
+    noted = tree.with_notes(*notes)
     return noted.with_energy(energy, HARDWARE)
 
 

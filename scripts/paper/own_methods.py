@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from benchmarks.accuracy import IN_WORDS, Row
 from scripts.paper.markdown import markdown_table, number
 
-from irene.predict.exams.crossvalidation import LEVELS
+from irene.predict.intervals import LEVELS
 
 NEEDS = {
     "irene": "all nodes below the model were run",

@@ -28,7 +28,7 @@ def line(found, name):
 
 def tree_of_16():
     tree = tree_of_own()
-    return tree._derive(tree.columns, spec=RunSpec("made-up", batch_size=16))
+    return tree.with_spec(RunSpec("made-up", batch_size=16))
 
 
 def test_a_million_queries_by_hand():

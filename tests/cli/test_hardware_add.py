@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from irene.cli import main
-from irene.predict.machines.finding import known_machines, known_predictors
-from irene.predict.machines.gpu.device import find_device
+from irene.predict.machines.finding import find_gpu, known_machines, known_predictors
 
 SHEET = "hbm_tb_s=1\ntdp_w=300\nidle_w=30\narchitecture='hopper'\n[tflops]\nbf16=100\n"
 
@@ -34,7 +33,7 @@ def test_a_datasheet_makes_a_machine(
     assert "added tiny" in capsys.readouterr().out
     assert (home / "hardware" / "tiny.toml").is_file()
     assert "tiny" in known_machines()
-    assert find_device("tiny").leaves.stands_in == "h100"
+    assert find_gpu("tiny").device.kernels.stands_in == "h100"
     assert main(["hardware", "tiny"]) == 0
     assert "never measured" in capsys.readouterr().out
     assert main(["hardware", "remove", "tiny"]) == 0
@@ -43,10 +42,10 @@ def test_a_datasheet_makes_a_machine(
 
 def test_a_changed_datasheet_holds_at_once(sheet: Path) -> None:
     main(["hardware", "add", "--datasheet", str(sheet)])
-    assert find_device("tiny").sheet.tdp_w == 300
+    assert find_gpu("tiny").device.sheet.tdp_w == 300
     sheet.write_text(SHEET.replace("300", "310"))
     main(["hardware", "add", "--datasheet", str(sheet)])
-    assert find_device("tiny").sheet.tdp_w == 310
+    assert find_gpu("tiny").device.sheet.tdp_w == 310
 
 
 def test_files_of_predictors_and_gpus_get_names(
@@ -60,7 +59,7 @@ def test_files_of_predictors_and_gpus_get_names(
     assert change["schema"] == "irene.hardware_change/1"
     assert change["added"] == "mine"
     assert {"lab", "mine"} <= set(known_machines())
-    assert find_device("mine").name == "mine"
+    assert find_gpu("mine").device.name == "mine"
 
 
 @pytest.mark.parametrize(

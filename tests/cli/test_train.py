@@ -11,7 +11,7 @@ import pytest
 
 from irene.cli import main
 from irene.dataset import TreeKey, read_data, write_data
-from irene.predict.machines.finding import find_predictor
+from irene.predict.machines.finding import find_machine
 
 DECODER = "two-layer-gpt"
 
@@ -40,7 +40,7 @@ def data(
 ) -> Path:
     """Trees of PC1 with noise; the decoder's config lies next to them."""
     folder = tmp_path_factory.mktemp("lab")
-    table = measure(find_predictor("pc1").model, made_up_keys)
+    table = measure(find_machine("pc1").model, made_up_keys)
     write_data(table, folder / "trees.jsonl", "jsonl")
     (folder / "configs").mkdir()
     shutil.copy(decoder_config, folder / "configs" / f"{DECODER}.json")
@@ -85,7 +85,7 @@ def test_training_writes_a_predictor_and_says_what_was_learned(trained) -> None:
     assert set(errors["model"]) == {"ml", "module", "model"}
     assert document["unknown_models"] == {}  # the config next to the data was found
     assert document["unmatched_paths"] == {}
-    assert find_predictor(str(out)).to_dict()["digest"] == document["digest"]
+    assert find_machine(str(out)).to_dict()["digest"] == document["digest"]
 
 
 def test_a_trained_predictor_predicts(run, trained) -> None:
@@ -94,7 +94,7 @@ def test_a_trained_predictor_predicts(run, trained) -> None:
     assert code == 0
     document = json.loads(shown)
     assert document["hardware"]["name"] == "lab"
-    known = find_predictor("pc1")
+    known = find_machine("pc1")
     import irene
 
     same = known.predict(irene.trace("bert-l2-h768", batch_size=8, seq_len=128))
@@ -162,7 +162,7 @@ def test_calibration_from_two_trees(run, small, tmp_path) -> None:
     assert code == 0
     assert "calibrated from pc1" in shown
     assert "by choice, error in %" in shown
-    told = find_predictor(str(out)).provenance
+    told = find_machine(str(out)).provenance
     assert told["trees"] == 2
     assert told["held_out_errors_percent"]["tree"]["model"] < 5
 

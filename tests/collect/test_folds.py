@@ -18,9 +18,8 @@ from irene.dataset.from_trees import table_of
 from irene.errors import FormatError, IreneError, UsageError
 from irene.hardware import Hardware
 from irene.predict import CrossValidation, crossvalidate, make_method, make_split
-from irene.predict.learning.as_run import OwnRun
-from irene.predict.learning.join import Joiner
-from irene.predict.learning.training import train
+from irene.predict.learning.join import Joiner, OwnRun
+from irene.predict.learning.training_runs import train
 from irene.tree import EnergyColumns
 from irene.work.engines.local import LocalEngine
 from irene.work.engines.ray_engine import RayEngine

@@ -14,10 +14,11 @@ from irene.collect.validation import choose_runs, compare_with_store
 from irene.dataset.store import Origin, Store
 from irene.errors import UsageError
 from irene.hardware import Hardware
-from irene.predict.learning.as_run import OwnRun
+from irene.predict.learning.join import OwnRun
 from irene.predict.learning.own_data import Choice, read_for_training
-from irene.predict.learning.training import train
-from irene.predict.machines.domain import Domain
+from irene.predict.learning.training_runs import train
+from irene.predict.machines.finding import find_trained
+from irene.predict.machines.predictor import Domain
 from irene.trace import catalogue
 from irene.trace.tracer import trace
 from irene.tree import EnergyColumns, ModelTree
@@ -44,7 +45,7 @@ def made_up_run(model: str, batch: int, length: int, factor: float = 1.0) -> Mod
     )
     timed = tree.with_features({"times_mean": joules / 10})
     told = {**timed.provenance, "device": "cpu"}
-    return timed._derive(timed.columns, provenance=told).with_energy(energy, HERE)
+    return timed.with_provenance(told).with_energy(energy, HERE)
 
 
 def fill(path: Path, models: tuple[str, ...], factor: float = 1.0) -> None:
@@ -126,8 +127,7 @@ def test_only_some_models_of_a_store_are_read(learned: Path) -> None:
 
 
 def test_compare_needs_something_to_compare_with(learned: Path, tmp_path: Path) -> None:
-    from irene.predict.machines.predictor import load_predictor
 
     Store.open(tmp_path / "empty", create=True)
     with pytest.raises(UsageError, match="no measured forward pass"):
-        compare_with_store(load_predictor(learned / "here.json"), tmp_path / "empty")
+        compare_with_store(find_trained(str(learned / "here.json")), tmp_path / "empty")

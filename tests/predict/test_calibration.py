@@ -13,9 +13,8 @@ from irene.dataset import NodeTable, TreeKey
 from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.predict.exams.evaluation import evaluate
-from irene.predict.learning.calibration import calibrate
-from irene.predict.learning.candidates import ALONE, rounds
 from irene.predict.learning.join import Joiner
+from irene.predict.learning.machine_calibration import ALONE, calibrate, rounds
 from irene.predict.learning.scaling import (
     GROUPINGS,
     PARTS,
@@ -23,11 +22,11 @@ from irene.predict.learning.scaling import (
     parts_of,
     scaled,
 )
-from irene.predict.machines.finding import find_predictor
+from irene.predict.machines.finding import find_machine
 from irene.predict.machines.predictor import Predictor
-from irene.predict.machines.specs.method import measurements
-from irene.predict.machines.specs.model import SpecsModel, fit_specs
-from irene.predict.machines.specs.tilings import Tiling
+from irene.predict.machines.specs.kernels import Tiling
+from irene.predict.machines.specs.specs_method import measurements
+from irene.predict.machines.specs.specs_model import SpecsModel, fit_specs
 
 LAB = Hardware("lab", "wall")
 FASTER_OR_SLOWER = {
@@ -44,7 +43,7 @@ ORDER = (4, 10, 1, 7, 2, 9, 0, 11)
 
 @pytest.fixture(scope="module")
 def source() -> Predictor:
-    return find_predictor("pc1")
+    return find_machine("pc1")
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +216,7 @@ def test_the_record_says_where_it_is_from(
     assert told["factors"]["products"] == pytest.approx(1.4, rel=0.1)
     assert "one tree" in told["caveats"][0]
     predictor.save(tmp_path / "lab.json")
-    again = find_predictor(str(tmp_path / "lab.json"))
+    again = find_machine(str(tmp_path / "lab.json"))
     assert again.provenance == dict(told)
 
 

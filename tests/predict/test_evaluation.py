@@ -18,8 +18,14 @@ from irene.dataset import MeasuredNode, NodeTable, TreeKey, write_folder
 from irene.errors import UsageError
 from irene.predict import SPLITS, Errors, crossvalidate, make_split
 from irene.predict.exams.crossvalidation import percent_errors
-from irene.predict.exams.families import families, likeness
-from irene.predict.exams.splits import by_model, larger_than, smaller_than
+from irene.predict.exams.splits import (
+    by_model,
+    families,
+    larger_than,
+    likeness,
+    smaller_than,
+)
+from irene.show.picture.exam_pictures import error_picture
 
 Grow = Callable[[float], NodeTable]
 
@@ -114,7 +120,7 @@ def test_errors_of_every_node_are_kept_for_the_picture(grow: Grow) -> None:
     assert sum(map(len, result.node_errors.values())) == len(table)
     for errors in result.node_errors.values():
         assert errors == pytest.approx(10)
-    drawn = [row[1] for row in result.picture().rows]
+    drawn = [row[1] for row in error_picture(result).rows]
     assert drawn
     assert drawn == pytest.approx([10] * len(drawn))
 

@@ -18,16 +18,13 @@ from irene.predict import Errors, crossvalidate, make_method, make_split
 from irene.predict.paper import (
     FEATURE_SETS,
     Composition,
-    DesktopPower,
     FeatureSet,
     TreeMethod,
     Utilisation,
 )
-from irene.predict.paper.composition import Example
-from irene.predict.paper.folding import FoldedTree, FoldedTrees
-from irene.predict.paper.leaf import LinearRegressor
-from irene.predict.paper.node_features import Standardiser, polynomial
-from irene.predict.paper.paper_training import Adam
+from irene.predict.paper.folded_trees import FoldedTree, FoldedTrees
+from irene.predict.paper.regressors import LinearRegressor, Standardiser, polynomial
+from irene.predict.paper.tree_method import Adam, Example
 
 Grow = Callable[[float], NodeTable]
 LEARNED = ("irene", "stepwise", "sum", "unstructured")
@@ -86,9 +83,9 @@ def test_a_primitive_never_seen_gets_a_number(grow: Grow) -> None:
 
 
 def test_utilisation_is_its_formula(grow: Grow) -> None:
-    power = DesktopPower(cpu_w=100, idle_share=0.5, memory_w=10, pue=2)
+    method = Utilisation(cpu_w=100, idle_share=0.5, memory_w=10, pue=2)
     table = grow(1.0)
-    predicted_j = Utilisation(power).fit(table).predict(table)
+    predicted_j = method.fit(table).predict(table)
     # CPU 8 %, one second, one joule of NVML
     assert predicted_j == pytest.approx(2 * (100 * (0.5 + 0.5 * 0.08) + 10 + 1))
 
@@ -205,7 +202,7 @@ def test_a_folded_tree_adds_up_as_the_whole_tree(grow: Grow, weighting: str) -> 
     learned = method.learned_
     values = method.features.matrix(table)
     columns = method._columns(learned.standardiser, values)
-    alpha = method.options.composition.alpha(learned.weights, columns)[0]
+    alpha = method.composition.alpha(learned.weights, columns)[0]
     summed = np.zeros(len(table))
     for row in range(len(table) - 1, 0, -1):  # children stand below their parents
         if table.parent[row] >= 0:

@@ -12,11 +12,11 @@ import irene
 from irene.dataset import NodeTable, TreeKey
 from irene.errors import FormatError, UsageError
 from irene.predict.machines.finding import (
-    find_predictor,
+    find_machine,
     find_trained,
     known_predictors,
 )
-from irene.predict.machines.predictor import Predictor, load_predictor
+from irene.predict.machines.predictor import Predictor
 from irene.tree import ModelTree
 
 MEGABYTE = 1_000_000
@@ -44,7 +44,7 @@ def test_a_saved_predictor_predicts_the_same(
     pc1_predictor: Predictor, predicted: ModelTree, bert: ModelTree, tmp_path: Path
 ) -> None:
     pc1_predictor.save(tmp_path / "machine.json")
-    again = load_predictor(tmp_path / "machine.json")
+    again = find_trained(str(tmp_path / "machine.json"))
     assert again.hardware == pc1_predictor.hardware
     assert again.to_dict() == pc1_predictor.to_dict()
     assert again.predict(bert).to_json() == predicted.to_json()
@@ -53,7 +53,7 @@ def test_a_saved_predictor_predicts_the_same(
 @pytest.mark.parametrize("name", known_predictors())
 def test_shipped_files_are_small_and_whole(name: str) -> None:
     assert known_predictors()[name].stat().st_size < MEGABYTE
-    assert load_predictor(known_predictors()[name]).hardware.name == name
+    assert find_trained(str(known_predictors()[name])).hardware.name == name
 
 
 def damaged(change) -> bytes:
@@ -89,16 +89,16 @@ def test_damage_is_told_with_the_path(what: str, tmp_path: Path) -> None:
     file = tmp_path / "machine.json"
     file.write_bytes(content)
     with pytest.raises(FormatError) as raised:
-        load_predictor(file)
+        find_trained(str(file))
     assert str(file) in str(raised.value)
     assert said in str(raised.value)
 
 
 def test_nothing_there_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
-        load_predictor(tmp_path / "none.json")
+        find_trained(str(tmp_path / "none.json"))
     with pytest.raises(UsageError, match="unknown hardware 'pc7'; there is pc1"):
-        find_predictor("pc7")
+        find_machine("pc7")
 
 
 # What the shipped machine says

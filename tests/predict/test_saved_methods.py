@@ -15,15 +15,15 @@ from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from irene.predict import METHODS
 from irene.predict.exams.evaluation import evaluate_method
+from irene.predict.learned_file import digest_of
 from irene.predict.learning.join import Joiner
-from irene.predict.learning.saved_methods import (
+from irene.predict.learning.training_runs import (
     SavedMethod,
     is_saved_method,
     load_method,
     train_method,
 )
-from irene.predict.machines.finding import find_predictor
-from irene.predict.machines.json_file import digest_of
+from irene.predict.machines.finding import find_machine
 
 LAB = Hardware("lab", "wall")
 
@@ -31,7 +31,7 @@ LAB = Hardware("lab", "wall")
 @pytest.fixture(scope="module")
 def table(measure, made_up_keys: Sequence[TreeKey]) -> NodeTable:
     """Made-up trees, whose features follow their energy."""
-    measured = measure(find_predictor("pc1").model, made_up_keys[:8])
+    measured = measure(find_machine("pc1").model, made_up_keys[:8])
     noise = np.random.default_rng(1).uniform(0.5, 2, (len(FEATURES), len(measured)))
     features = {
         name: measured.energy_j * factor

@@ -14,13 +14,13 @@ from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.predict.exams.crossvalidation import crossvalidate
 from irene.predict.exams.splits import make_split
-from irene.predict.learning.as_run import OwnRun
-from irene.predict.learning.calibration import calibrate
-from irene.predict.learning.join import Joiner
-from irene.predict.learning.training import train
-from irene.predict.machines.predictor import Predictor, load_predictor
-from irene.predict.machines.serial import SerialModel, serial_work
-from irene.predict.machines.specs.method import SpecsMethod
+from irene.predict.learning.join import Joiner, OwnRun
+from irene.predict.learning.machine_calibration import calibrate
+from irene.predict.learning.training_runs import train
+from irene.predict.machines.finding import find_trained
+from irene.predict.machines.predictor import Predictor
+from irene.predict.machines.serial_machine import SerialModel, serial_work
+from irene.predict.machines.specs.specs_method import SpecsMethod
 from irene.trace.tracer import trace
 from irene.tree import EnergyColumns, ModelTree
 
@@ -109,7 +109,7 @@ def test_a_serial_machine_is_saved_and_read(
     predictor: Predictor, tmp_path: Path
 ) -> None:
     predictor.save(tmp_path / "here.json")
-    again = load_predictor(tmp_path / "here.json")
+    again = find_trained(str(tmp_path / "here.json"))
     assert isinstance(again.model, SerialModel)
     tree = trace("bert-l2-h128", batch_size=1, seq_len=16)
     assert again.predict(tree).total() == predictor.predict(tree).total()
@@ -133,7 +133,7 @@ def test_views_inside_a_primitive_are_measured_with_it() -> None:
     tree = trace("bert-l2-h128", batch_size=1, seq_len=16)
     work = serial_work(tree)
     linear = next(n for n in tree.nodes() if n.op == "Linear" and len(n.children) > 1)
-    leaf = work.only_leaf(linear.row)
+    leaf = work.only_op(linear.row)
     assert leaf is not None
     assert leaf.kind == "gemm"
     assert leaf.sizes == (1, 16, 128, 128)

@@ -10,26 +10,27 @@ from hypothesis import strategies as st
 import irene
 from irene.dataset import NodeTable
 from irene.predict import crossvalidate, make_split
-from irene.predict.machines.finding import find_predictor
-from irene.predict.machines.specs import SHARED_JOINER, SpecsMethod, work_of
+from irene.predict.machines.finding import find_machine
 from irene.predict.machines.specs.kernels import (
     KernelData,
     KernelModel,
-    bias_mib,
-    fit_kernels,
-)
-from irene.predict.machines.specs.rates import BUSY_SHARE, fit_with_floor, with_floor
-from irene.predict.machines.specs.residual import fit_residual
-from irene.predict.machines.specs.tilings import (
     Tiling,
     all_tilings,
     best_together,
+    bias_mib,
     explain,
+    fit_kernels,
     roofline_work,
 )
-from irene.predict.machines.specs.work import MIB, STREAMS, Kernel
-from irene.predict.paper.counters import CountersMethod
-from irene.predict.paper.partial import PartialMethod
+from irene.predict.machines.specs.regression import (
+    BUSY_SHARE,
+    fit_residual,
+    fit_with_floor,
+    with_floor,
+)
+from irene.predict.machines.specs.specs_method import SHARED_JOINER, SpecsMethod
+from irene.predict.machines.specs.work import MIB, STREAMS, Kernel, work_of
+from irene.predict.paper.baselines import CountersMethod, PartialMethod
 
 
 def test_the_work_of_a_bert_is_its_kernels_streams_and_calls():
@@ -180,7 +181,7 @@ def test_rate_and_floor_are_found_again(rate, floor_j, seed):
 @given(st.integers(1, 64), st.sampled_from((16, 64, 100, 256, 512)))
 @settings(max_examples=20)
 def test_more_layers_take_more_and_parts_add_up(batch, length):
-    predictor = find_predictor("pc1")
+    predictor = find_machine("pc1")
     energies = []
     for layers in (2, 4):
         tree = irene.trace(f"bert-l{layers}-h128", batch_size=batch, seq_len=length)
@@ -194,7 +195,7 @@ def test_more_layers_take_more_and_parts_add_up(batch, length):
 
 
 def test_energy_grows_with_size():
-    predictor = find_predictor("pc1")
+    predictor = find_machine("pc1")
     joules = [
         predictor.predict(
             irene.trace("bert-base-uncased", batch_size=batch, seq_len=128)

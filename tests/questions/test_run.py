@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import irene
 from irene.errors import SpecError, UsageError
 from irene.parameters import parameters_of
-from irene.predict.machines.finding import find_predictor
+from irene.predict.machines.finding import find_machine
 from irene.spec import RunOptions, RunSpec
 
 OPTIONS = {
@@ -49,7 +49,7 @@ def test_what_was_given_is_told_from_what_was_chosen() -> None:
     ("on", "dtype", "attention"), [("pc1", "fp32", "eager"), ("b200", "bf16", "sdpa")]
 )
 def test_a_machine_chooses_what_was_left_open_alone(on, dtype, attention) -> None:
-    machine = find_predictor(on)
+    machine = find_machine(on)
     resolved = RunSpec("gpt2").resolved(machine)
     assert (resolved.dtype, resolved.attention) == (dtype, attention)
     assert {"dtype", "attention"} <= set(resolved.chosen)
@@ -60,7 +60,7 @@ def test_a_machine_chooses_what_was_left_open_alone(on, dtype, attention) -> Non
 @given(st.fixed_dictionaries({}, optional=OPTIONS))
 def test_no_value_that_was_given_is_ever_replaced(options) -> None:
     try:
-        spec = RunSpec.asked("gpt2", options).resolved(find_predictor("h100"))
+        spec = RunSpec.asked("gpt2", options).resolved(find_machine("h100"))
     except SpecError:
         return
     for name, value in options.items():

@@ -322,7 +322,7 @@ def best_rates(
 def machine_rates(hardware: Hardware | None) -> BestRates | None:
     """Rates of the predictor that ships for a machine; None for any other machine."""
     from irene.predict.machines.finding import find_trained, known_predictors
-    from irene.predict.machines.specs.model import SpecsModel
+    from irene.predict.machines.specs.specs_model import SpecsModel
     from irene.predict.machines.specs.work import MIB
 
     if hardware is None or hardware.name not in known_predictors():

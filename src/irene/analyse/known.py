@@ -30,9 +30,9 @@ def machine_fields(name: str) -> dict[str, Any]:
     Args:
         name: Of a machine, or the file of a predictor.
     """
-    from irene.predict.machines.finding import find_predictor
+    from irene.predict.machines.finding import find_machine
 
-    fields = find_predictor(name).to_dict()
+    fields = find_machine(name).to_dict()
     return {
         key: value for key, value in fields.items() if key not in ("model", "schema")
     }

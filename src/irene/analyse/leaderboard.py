@@ -12,7 +12,7 @@ from irene.analyse.subject import LeftOut, Progress
 from irene.energy import Energy
 from irene.errors import UsageError
 from irene.predict.api import predict_run
-from irene.predict.machines.finding import find_predictor
+from irene.predict.machines.finding import find_machine
 from irene.spec import SERVING_PHASES, RunSpec
 from irene.trace.limits import NO_LIMITS, limits_from_environment
 
@@ -182,7 +182,7 @@ def rank_models(
     Raises:
         UsageError: The machine is unknown, or none of the models can run.
     """
-    machine = find_predictor(on)
+    machine = find_machine(on)
     store = cache or EnergyCache(None)
     keys = entry_keys(entries, run, on, store)
     known = {name: store.get(key) for name, key in keys.items()}
@@ -213,7 +213,7 @@ def entry_keys(
         on: Machine or file of a predictor.
         store: The cache.
     """
-    machine = find_predictor(on)
+    machine = find_machine(on)
     sizes = run.resolved(machine).to_dict()
     return {
         entry.name: store.key(asdict(entry), sizes, machine.hardware.predictor)
@@ -272,7 +272,7 @@ def _predictions(
 
 def _is_quick(run: RunSpec, on: str) -> bool:
     """Whether a prediction takes milliseconds: the serving of a decoder on a GPU."""
-    return find_predictor(on).serves and run.phase in SERVING_PHASES
+    return find_machine(on).serves and run.phase in SERVING_PHASES
 
 
 def _one_thread(lifted: bool) -> None:
@@ -296,7 +296,7 @@ def predict_entry(entry: Entry, run: RunSpec, on: str) -> dict[str, Any]:
 
     try:
         with quiet():
-            tree = predict_run(run.of(entry.name), find_predictor(on))
+            tree = predict_run(run.of(entry.name), find_machine(on))
     except UsageError as error:
         return {"problem": str(error)}
     energy = tree.energy_of(0)

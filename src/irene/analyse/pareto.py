@@ -20,7 +20,7 @@ from typing import Any
 from irene.analyse.subject import LeftOut, Progress, read_subject, tree_of
 from irene.energy import Energy
 from irene.errors import UsageError
-from irene.predict.machines.finding import find_predictor
+from irene.predict.machines.finding import find_machine
 from irene.spec import RunSpec
 from irene.trace.sources import quiet
 
@@ -179,7 +179,7 @@ def trade_off(
     Raises:
         UsageError: None of the models can be predicted.
     """
-    run = run.resolved(find_predictor(on))
+    run = run.resolved(find_machine(on))
     found: list[Candidate] = []
     left_out: list[LeftOut] = []
     for done, row in enumerate(rows):

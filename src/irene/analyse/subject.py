@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from irene.errors import UsageError
 from irene.parameters import parameters_of
 from irene.predict.api import predict_run
-from irene.predict.machines.finding import find_predictor
+from irene.predict.machines.finding import find_machine
 from irene.spec import Attention, DType, Phase, Quantization, RunSpec
 from irene.trace.limits import limits_from_environment
 from irene.trace.sources import files_count
@@ -204,7 +204,7 @@ def tree_of(subject: Subject) -> ModelTree:
     """
     if subject.is_tree:
         return _saved(subject.run.model)
-    machine = find_predictor(subject.on)
+    machine = find_machine(subject.on)
     if not subject.fields and subject.norm is None:
         return predict_run(subject.run, machine, device=subject.device)
     from irene.analyse.config_fields import changed_config
@@ -245,7 +245,7 @@ def _trace_with_norm(base: ModelConfig, norm: str, run: RunSpec) -> ModelTree:
     # Two norms under one name must not share a hash.
     digest = f"{resolved.digest[:12]}-{norm[:3]}"
     spec = replace(tree.spec, model=base.name, config_digest=digest, chosen=run.chosen)
-    return tree._derive(tree.columns, spec=spec)
+    return tree.with_spec(spec)
 
 
 def _replace_norms(model: nn.Module, norm: str) -> int:

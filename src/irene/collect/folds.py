@@ -28,8 +28,8 @@ from irene.work.task import Task
 
 if TYPE_CHECKING:
     from irene.dataset.table import NodeTable, TreeKey
-    from irene.predict.exams.rounds import Predicted, PredictRounds, Progress, Round
-    from irene.predict.learning.join import Joiner
+    from irene.predict.exams.crossvalidation import Predicted, PredictRounds, Round
+    from irene.predict.learning.join import Joiner, Progress
 
 __all__ = ["EngineFolds", "make_folds", "predict_fold", "trace_trees"]
 
@@ -233,7 +233,7 @@ def _trace_task(place: int, joiner: Joiner, keys: Sequence[TreeKey]) -> Task:
 
 def _needs_traces(method: str, options: Mapping[str, Any]) -> bool:
     from irene.predict import make_method
-    from irene.predict.learning.saved_methods import needs_traces
+    from irene.predict.learning.training_runs import needs_traces
 
     return needs_traces(make_method(method, **options))
 
@@ -265,8 +265,7 @@ def trace_trees(argument: Mapping[str, Any]) -> bytes:
     """
     _use_threads(argument)
     from irene.dataset.table import TreeKey
-    from irene.predict.learning.as_run import OwnRun
-    from irene.predict.learning.join import Joiner
+    from irene.predict.learning.join import Joiner, OwnRun
 
     for config in argument["configs"].values():
         _check_seen(Path(config))
@@ -293,9 +292,9 @@ def predict_fold(argument: Mapping[str, Any]) -> bytes:
     import numpy as np
 
     from irene.predict import make_method
-    from irene.predict.exams.rounds import predict_round
+    from irene.predict.exams.crossvalidation import predict_round
     from irene.predict.exams.splits import Fold
-    from irene.predict.learning.saved_methods import with_joiner
+    from irene.predict.learning.training_runs import with_joiner
 
     table, joiner = _pick_up(Path(argument["trees"]), argument["sha256"])
     options = {**argument["options"], "seed": argument["seed"]}
@@ -342,7 +341,7 @@ def _write_predicted(predicted: Predicted) -> bytes:
 def _read_predicted(payload: bytes) -> Predicted:
     import numpy as np
 
-    from irene.predict.exams.rounds import Predicted
+    from irene.predict.exams.crossvalidation import Predicted
 
     with np.load(io.BytesIO(payload), allow_pickle=False) as arrays:
         return Predicted(

@@ -122,11 +122,8 @@ def _with_shared(tree: ModelTree, used: Mapping[str, str]) -> ModelTree:
         f"{len(used)} distinct nodes are shared: they were measured in other runs of "
         f"this collection: {', '.join(few)}{more}"
     )
-    return tree._derive(
-        tree.columns,
-        provenance={**tree.provenance, "shared_nodes": runs},
-        notes=(*tree.notes, note),
-    )
+    told = {**tree.provenance, "shared_nodes": runs}
+    return tree.with_provenance(told).with_notes(note)
 
 
 # On the machine that collects -------------------------------------------------

@@ -15,8 +15,7 @@ from irene.dataset.store import Store
 from irene.errors import UsageError
 from irene.predict.exams.evaluation import Evaluation, evaluate
 from irene.predict.learning.own_data import read_for_training
-from irene.predict.machines.domain import Domain
-from irene.predict.machines.predictor import Predictor
+from irene.predict.machines.predictor import Domain, Predictor
 from irene.spec import RunSpec
 from irene.whole_file import whole_file
 

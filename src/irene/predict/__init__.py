@@ -2,38 +2,39 @@
 
 The package is also the function: `irene.predict("bert-base-uncased", on="pc1")`.
 
-- `method`: the shape all predictors share, and `METHODS`, those that exist by name.
-- `paper`: the methods of the IrEne paper and what it compares with.
-- `counters`, `specs`, `partial`: from what a run measured, from shapes alone, from
-  both; `join` matches measured trees with traces.
-- `predictor`: a fitted machine that can be saved; `training` fits one, `intervals` and
-  `domain` say how far it can be trusted, `known` finds it by name, `api` asks it,
-  `assessment` compares it with measured trees.
-- `calibration`: a new machine from few trees; `candidates` are what it chooses from,
-  `scaling` the factors between two machines.
-- `saved_methods`: any method in a file; `learned_state` takes it apart, `json_file`
-  is what all files share.
-- `splits`: what a cross-validation holds out; `families`: models that belong together.
-- `evaluation`: errors per level, cross-validation.
+- `api`: that function. `machines.finding`: machines by name or file; `machines`: what
+  they are: predictors with rates of kernels (`specs`) or of ops run one after the other
+  (`serial_machine`), and data-centre GPUs (`gpu`).
+- `intervals`: how far a prediction can be trusted.
+- `methods`: the shape all methods share, and `METHODS`, those that exist by name;
+  `paper`: those of the IrEne paper and what it compares with; `learned_file`: what was
+  learned, as values and in files.
+- `learning`: machines and methods from measured trees: `join` matches those with
+  traces, `own_data` reads them, `training_runs` fits machines and any method and keeps
+  them, `machine_calibration` brings a known machine to another with the factors of
+  `scaling`.
+- `exams`: `splits` of a `crossvalidation`; `evaluation` compares a saved predictor with
+  measured trees.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from irene._callable import make_callable
-from irene.predict.api import predict
-from irene.predict.exams.crossvalidation import (
-    CrossValidation,
-    Errors,
-    Row,
-    crossvalidate,
-)
-from irene.predict.exams.splits import SPLITS, Fold, Split, make_split
-from irene.predict.method import METHODS, Factory, Method, make_method
-from irene.predict.own_methods import OWN_METHODS
-from irene.predict.paper import PAPER_METHODS
+
+if TYPE_CHECKING:
+    from irene.predict.api import predict
+    from irene.predict.exams.crossvalidation import (
+        CrossValidation,
+        Errors,
+        Row,
+        crossvalidate,
+    )
+    from irene.predict.exams.splits import SPLITS, Fold, Split, make_split
+    from irene.predict.methods import METHODS, Factory, Method, make_method
 
 __all__ = [
     "METHODS",
-    "OWN_METHODS",
-    "PAPER_METHODS",
     "SPLITS",
     "CrossValidation",
     "Errors",
@@ -48,7 +49,22 @@ __all__ = [
     "predict",
 ]
 
-METHODS.update(PAPER_METHODS)
-METHODS.update(OWN_METHODS)
+_HOMES = {
+    "irene.predict.api": ("predict",),
+    "irene.predict.exams.crossvalidation": (
+        "CrossValidation", "Errors", "Row", "crossvalidate",
+    ),
+    "irene.predict.exams.splits": ("SPLITS", "Fold", "Split", "make_split"),
+    "irene.predict.methods": ("METHODS", "Factory", "Method", "make_method"),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part only when something in it is asked for."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(home), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 make_callable(__name__, "predict")

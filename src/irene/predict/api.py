@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from irene.errors import ConfigError, UsageError
-from irene.predict.machines.finding import Machine, find_predictor
+from irene.predict.machines.finding import Machine, find_machine
 from irene.spec import (
     SERVING_FIELDS,
     SERVING_PHASES,
@@ -62,7 +62,7 @@ def predict(
     """
     if isinstance(inputs, str):
         raise UsageError(f"inputs are tensors; for a machine write on={inputs!r}")
-    machine, step_s = find_predictor(on), None if step_ms is None else step_ms / 1e3
+    machine, step_s = find_machine(on), None if step_ms is None else step_ms / 1e3
     if isinstance(model, ModelTree):
         if run or inputs is not None:
             raise UsageError("a tree has its run already: give it alone")
@@ -134,7 +134,7 @@ def predict_run(
     if why is None:
         return tree
     note = f"extrapolation: traced, not as an engine would serve it: {why}"
-    return tree._derive(tree.columns, notes=(*tree.notes, note))
+    return tree.with_notes(note)
 
 
 def _on(machine: Machine, tree: ModelTree, step_s: float | None) -> ModelTree:

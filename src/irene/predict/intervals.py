@@ -11,26 +11,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from irene.predict.learned_file import Floats, Saved
 from irene.tree import KINDS
 
 __all__ = [
     "COVERAGE",
     "LEVELS",
     "HeldOut",
+    "Verdict",
     "Widths",
+    "covering_error",
     "log_errors",
     "mean_percent",
     "widths_of",
 ]
 
-Floats = npt.NDArray[np.float64]
-
 LEVELS = ("ml", "module", "model")
+"""Kinds of nodes whose errors are told apart."""
 COVERAGE = 0.9
 """Part of the nodes that an interval is to cover."""
 
@@ -39,7 +40,25 @@ HeldOut = list[dict[str, Floats]]
 
 
 @dataclass(frozen=True, slots=True)
-class Widths:
+class Verdict:
+    """Whether a run is within what was measured.
+
+    Attributes:
+        reasons: In words, what goes beyond it.
+        factor: How much wider than for other sizes the intervals are.
+    """
+
+    reasons: tuple[str, ...]
+    factor: float
+
+    @property
+    def is_outside(self) -> bool:
+        """True if anything goes beyond what was measured."""
+        return bool(self.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class Widths(Saved):
     """Half-widths of the intervals on the logarithm of energy, by level.
 
     Attributes:
@@ -57,41 +76,22 @@ class Widths:
         self,
         kinds: npt.NDArray[np.int64],
         is_indirect: npt.NDArray[np.bool_],
-        is_outside: bool,
-        factor: float,
+        verdict: Verdict,
     ) -> Floats:
         """Half-width of every node.
 
         Args:
             kinds: Index into `KINDS` of every node.
             is_indirect: Whether a primitive was never measured by itself.
-            is_outside: Whether the run is beyond what was measured.
-            factor: Widening for things that no exam covers.
+            verdict: Whether the run is beyond what was measured.
         """
-        chosen = self.outside if is_outside else self.inside
+        chosen = self.outside if verdict.is_outside else self.inside
         by_kind = [chosen["ml" if kind == "math" else kind] for kind in KINDS]
         widths = np.array(by_kind)[kinds]
         widened: Floats = np.where(
             is_indirect, np.maximum(widths, self.streams), widths
         )
-        return factor * widened
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        return {
-            "inside": dict(self.inside),
-            "outside": dict(self.outside),
-            "streams": self.streams,
-        }
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Widths:
-        """Read what `to_dict` wrote."""
-        inside, outside = (
-            {level: float(fields[where][level]) for level in LEVELS}
-            for where in ("inside", "outside")
-        )
-        return cls(inside, outside, float(fields["streams"]))
+        return verdict.factor * widened
 
 
 def log_errors(predicted_j: Floats, measured_j: Floats) -> Floats:
@@ -108,14 +108,24 @@ def widths_of(groups: Iterable[Mapping[str, Floats]]) -> dict[str, float]:
         groups: For every held-out group, the errors of its nodes by level.
     """
     several = list(groups)
-    return {level: max(_quantile(g[level]) for g in several) for level in LEVELS}
+    return {
+        level: max(float(np.nan_to_num(covering_error(g[level]))) for g in several)
+        for level in LEVELS
+    }
 
 
-def _quantile(errors: Sequence[float] | Floats) -> float:
-    """The conformal quantile of one group's errors."""
+def covering_error(errors: Sequence[float] | Floats) -> float:
+    """The conformal quantile of one group's errors: at least `COVERAGE` are within.
+
+    Args:
+        errors: Of every node; NaN where there is no prediction.
+
+    Returns:
+        A size of error; NaN where there is none.
+    """
     known = np.sort(np.abs(np.asarray(errors)[np.isfinite(errors)]))
     if not len(known):
-        return 0.0
+        return math.nan
     rank = min(math.ceil((len(known) + 1) * COVERAGE), len(known))
     return float(known[rank - 1])
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 from irene.analyse.subject import Progress, Subject, read_subject, tree_of
 from irene.errors import UsageError
 from irene.parameters import Asked, Parameter, parameters_of, read, written
-from irene.predict.machines.finding import find_predictor
+from irene.predict.machines.finding import find_machine
 from irene.spec import RunSpec
 from irene.tables import csv_of_records
 from irene.trace.limits import limits_from_environment
@@ -83,7 +83,7 @@ class Question(ABC, Generic[T_co]):
                 continue
             if each.run.model:
                 locate(each.run.model)
-            each.run.resolved(find_predictor(each.on))
+            each.run.resolved(find_machine(each.on))
             limits_from_environment().check_spec(each.run)
 
     @abstractmethod

@@ -18,7 +18,7 @@ from irene.analyse.subject import (
 from irene.errors import UsageError
 from irene.parameters import Asked, written
 from irene.predict.api import predict_run
-from irene.predict.machines.finding import find_predictor
+from irene.predict.machines.finding import find_machine
 from irene.questions.question import ANY_MODEL, ONE_MODEL, OfModel, On, Question
 from irene.spec import SERVING, SERVING_FIELDS, RunSpec
 from irene.tree import ModelTree
@@ -151,7 +151,7 @@ class AskEnergy(AskTree):
         subject = self.subject()
         if self.step_ms is None or subject.is_tree:
             return self.predicted()
-        machine = find_predictor(self.on)
+        machine = find_machine(self.on)
         return predict_run(self.run, machine, step_s=self.step_ms / 1e3)
 
 

@@ -6,11 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
-from irene.predict.machines.finding import find_predictor, known_machines
-from irene.predict.machines.json_file import digest_of
+from irene.predict.machines.finding import find_machine, known_machines
 from irene.serve.problems import Problem
 
 __all__ = [
@@ -92,10 +90,9 @@ def check_hardware(name: str) -> None:
         raise Problem(404, f"unknown hardware {name[:100]!r}; there is {known}")
 
 
-@cache
 def predictor_digest(name: str) -> str:
-    """What names the content of a machine's predictor."""
-    return digest_of(find_predictor(name).to_dict())
+    """What names the content of a machine's predictor, as it is now."""
+    return find_machine(name).digest
 
 
 def warm_up() -> None:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["KINDS", "Columns", "EnergyColumns", "Signature"]
+from irene.energy import Source
+
+__all__ = ["KINDS", "SOURCES", "Columns", "Cost", "EnergyColumns", "Signature"]
 
 KINDS = ("model", "module", "ml", "math")
+SOURCES: tuple[Source, ...] = get_args(Source)
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -53,6 +56,21 @@ class EnergyColumns:
     high: Floats
     source: npt.NDArray[np.uint8]
     produced_by: str
+
+    @classmethod
+    def predicted(
+        cls, joules: Floats, widths: Floats, produced_by: str
+    ) -> EnergyColumns:
+        """Predicted energies with intervals.
+
+        Args:
+            joules: Best values, J.
+            widths: Half the intervals, on the logarithm of energy.
+            produced_by: What predicted them.
+        """
+        low, high = joules * np.exp(-widths), joules * np.exp(widths)
+        source = np.full(len(joules), SOURCES.index("predicted"), dtype=np.uint8)
+        return cls(joules, low, high, source, produced_by)
 
     def select(self, rows: Any) -> EnergyColumns:
         """The energies of some rows, in the order given."""
@@ -161,3 +179,32 @@ class Columns:
             here = np.flatnonzero(self.depth == level)
             total[here] *= total[parent[here]]
         return total
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a node or a group of nodes costs in all.
+
+    Attributes:
+        calls: How many nodes of the unfolded tree it sums.
+        flops: Floating-point operations; a multiply-add is two.
+        bytes_read: Bytes read from memory.
+        bytes_written: Bytes written to memory.
+        energy_j: Energy, J; None where the tree carries none.
+    """
+
+    calls: int
+    flops: int
+    bytes_read: int
+    bytes_written: int
+    energy_j: float | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes read and written."""
+        return self.bytes_read + self.bytes_written
+
+    @property
+    def rank(self) -> tuple[float, int, int]:
+        """Sorts costs, the largest first: by energy, FLOPs, bytes."""
+        return -(self.energy_j or 0.0), -self.flops, -self.bytes

@@ -13,10 +13,10 @@ from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from irene.spec import RunSpec
 from irene.tree.builder import TreeBuilder
-from irene.tree.columns import KINDS, EnergyColumns, Signature
+from irene.tree.columns import KINDS, SOURCES, EnergyColumns, Signature
 from irene.tree.features import from_rows, of_row
 from irene.tree.generation import generation_of
-from irene.tree.model_tree import SOURCES, ModelTree
+from irene.tree.model_tree import ModelTree
 from irene.whole_file import whole_file
 
 __all__ = ["SCHEMA", "from_json", "load", "save", "to_dict", "to_json"]

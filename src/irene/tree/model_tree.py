@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from irene.energy import Energy, Source
+from irene.energy import Energy
 from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.presented import Drawing, presenter
 from irene.spec import RunSpec
-from irene.tree.columns import KINDS, Columns, EnergyColumns, Floats, Ints, Signature
+from irene.tree.columns import (
+    KINDS,
+    SOURCES,
+    Columns,
+    Cost,
+    EnergyColumns,
+    Floats,
+    Ints,
+    Signature,
+)
 from irene.tree.features import checked
 from irene.tree.node import Node
 
-__all__ = ["OWN", "Cost", "ModelTree"]
+__all__ = ["OWN", "ModelTree"]
 
-SOURCES: tuple[Source, ...] = get_args(Source)
 OWN = "(own)"
 """Key of `by_operator` for energy that belongs to no primitive."""
 KEPT = (
@@ -29,30 +36,6 @@ KEPT = (
     "unsupported", "energy", "features",
 )  # fmt: skip
 """What trees of other rows have in common with the tree they are made from."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a node or a group of nodes costs in all.
-
-    Attributes:
-        calls: How many nodes of the unfolded tree it sums.
-        flops: Floating-point operations; a multiply-add is two.
-        bytes_read: Bytes read from memory.
-        bytes_written: Bytes written to memory.
-        energy_j: Energy, J; None where the tree carries none.
-    """
-
-    calls: int
-    flops: int
-    bytes_read: int
-    bytes_written: int
-    energy_j: float | None = None
-
-    @property
-    def bytes(self) -> int:
-        """Bytes read and written."""
-        return self.bytes_read + self.bytes_written
 
 
 class ModelTree:
@@ -228,7 +211,7 @@ class ModelTree:
             above = self.columns.kind < primitive
             own_j = float((self.own_j * self.multiplicity)[above].sum())
             costs[OWN] = Cost(int(self.multiplicity[above].sum()), 0, 0, 0, own_j)
-        return dict(sorted(costs.items(), key=lambda item: _weight(item[1])))
+        return dict(sorted(costs.items(), key=lambda item: item[1].rank))
 
     def table(self, depth: int | None = None, level: str = "ml") -> str:
         """The tree as plain text, equal layers folded.
@@ -288,9 +271,36 @@ class ModelTree:
             )
         return self._derive(self.columns, energy=energy, hardware=hardware)
 
+    def with_predicted(
+        self, joules: Floats, widths: Floats, hardware: Hardware, method: str
+    ) -> ModelTree:
+        """The same tree carrying predicted energies and their intervals.
+
+        Args:
+            joules: Energy of every row, J.
+            widths: Half the interval of every row, on the logarithm of energy.
+            hardware: The machine they hold for.
+            method: What predicted them, in words.
+        """
+        told = f"{method}, {hardware.predictor}"
+        energy = EnergyColumns.predicted(joules, widths, told)
+        return self.with_energy(energy, hardware)
+
     def with_features(self, features: Mapping[str, Floats]) -> ModelTree:
         """The same tree carrying these measured values, by name, one per row."""
         return self._derive(self.columns, features=checked(features, len(self)))
+
+    def with_notes(self, *notes: str) -> ModelTree:
+        """The same tree with more that a reader should know."""
+        return self._derive(self.columns, notes=(*self.notes, *notes))
+
+    def with_spec(self, spec: RunSpec | None) -> ModelTree:
+        """The same tree as that of another run."""
+        return self._derive(self.columns, spec=spec)
+
+    def with_provenance(self, provenance: Mapping[str, str]) -> ModelTree:
+        """The same tree with another story of how it came about."""
+        return self._derive(self.columns, provenance=provenance)
 
     # Shapes of the same tree --------------------------------------------------
 
@@ -380,7 +390,3 @@ class ModelTree:
         """Short, for people."""
         what = self.spec.model if self.spec else self.root.op
         return f"<ModelTree {what}: {self.node_count:,} nodes>"
-
-
-def _weight(cost: Cost) -> tuple[float, int, int]:
-    return (-(cost.energy_j or 0.0), -cost.flops, -cost.bytes)

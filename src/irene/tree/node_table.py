@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from irene.tables import csv_of_columns, data_frame
-from irene.tree.columns import KINDS, Floats, Shape
-from irene.tree.model_tree import SOURCES, ModelTree
+from irene.tree.columns import KINDS, SOURCES, Floats, Shape
+from irene.tree.model_tree import ModelTree
 
 __all__ = ["tree_csv", "tree_frame"]
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from irene.errors import FormatError
-from irene.predict.machines.gpu.boosted import Boosted, from_lightgbm
+from irene.predict.machines.gpu.kernel_fitting import from_lightgbm
+from irene.predict.machines.gpu.time_model import Boosted
 
 NAMES = ("a", "b", "c")
 

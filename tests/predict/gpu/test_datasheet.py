@@ -8,7 +8,7 @@ import pytest
 
 from irene.errors import FormatError, UsageError
 from irene.predict.machines.gpu.datasheet import Datasheet, distance, read_datasheet
-from irene.predict.machines.gpu.known_devices import shipped_sheets
+from irene.predict.machines.gpu.gpu_device import known_sheets
 
 
 def test_units_of_the_file_become_base_units(sheet: Datasheet) -> None:
@@ -58,7 +58,7 @@ def test_a_missing_sheet_is_the_users_mistake(tmp_path: Path) -> None:
 
 
 def test_the_same_chip_is_the_most_alike() -> None:
-    sheets = shipped_sheets()
+    sheets = known_sheets()
     assert {"a100", "l40s", "gb200", "h100", "h200", "b200"} <= set(sheets)
     assert distance(sheets["gb200"], sheets["b200"]) < distance(
         sheets["gb200"], sheets["h200"]

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from irene.errors import FormatError, UsageError
-from irene.predict.machines.gpu.device import GpuDevice, find_device
-from irene.predict.machines.gpu.device_file import (
+from irene.predict.machines.finding import find_gpu, known_machines
+from irene.predict.machines.gpu.gpu_device import (
+    GpuDevice,
     device_bytes,
     read_device,
     write_device,
 )
-from irene.predict.machines.gpu.known_devices import known_devices
-from irene.predict.machines.gpu.op import (
+from irene.predict.machines.gpu.kernel_ops import (
     Collective,
     ContextAttention,
     Gemm,
@@ -41,7 +41,7 @@ OPS: tuple[Op, ...] = (
 
 @pytest.fixture(scope="module", params=MEASURED)
 def device(request: pytest.FixtureRequest) -> GpuDevice:
-    return find_device(request.param)
+    return find_gpu(request.param).device
 
 
 def test_energy_is_time_times_power_between_idle_and_limit(device: GpuDevice) -> None:
@@ -133,19 +133,19 @@ def test_files_are_small_and_come_back_the_same(
 ) -> None:
     path = write_device(device, tmp_path)
     again = read_device(path)
-    assert path.read_bytes() == known_devices()[device.name].read_bytes()
+    assert path.read_bytes() == known_machines()[device.name].read_bytes()
     assert again.digest == device.digest
     assert np.array_equal(again.costs(OPS).energy_j, device.costs(OPS).energy_j)
 
 
 def test_all_files_together_are_below_two_megabytes() -> None:
-    folder = known_devices()["h200"].parent
+    folder = known_machines()["h200"].parent
     assert sum(file.stat().st_size for file in folder.iterdir()) < 2e6
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.json.gz"
-    whole = device_bytes(find_device("h200"))
+    whole = device_bytes(find_gpu("h200").device)
     for content in (b"", b"{}", whole[: len(whole) // 2], b"\x1f\x8b\x08junk"):
         path.write_bytes(content)
         with pytest.raises(FormatError):
@@ -153,8 +153,8 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_gpu_with_a_datasheet_only_names_its_stand_in() -> None:
-    gb200, b200 = find_device("gb200"), find_device("b200")
-    assert gb200.leaves.stands_in == "b200"
+    gb200, b200 = find_gpu("gb200").device, find_gpu("b200").device
+    assert gb200.kernels.stands_in == "b200"
     theirs, ours = b200.costs(OPS), gb200.costs(OPS)
     assert ours.is_rough.all()
     assert "that of b200" in ours.reasons[0]
@@ -168,7 +168,7 @@ def test_a_gpu_with_a_datasheet_only_names_its_stand_in() -> None:
 def test_slower_sheets_are_slower() -> None:
     op = [GenerationAttention(64, 4096.0, 32, 8, 128)]
     times = [
-        find_device(name).costs(op)[0].time_s
+        find_gpu(name).device.costs(op)[0].time_s
         for name in ("b200", "h200", "a100", "l40s")
     ]
     assert times == sorted(times)
@@ -176,4 +176,4 @@ def test_slower_sheets_are_slower() -> None:
 
 def test_an_unknown_gpu_is_the_users_mistake() -> None:
     with pytest.raises(UsageError, match=r"there is .*h200"):
-        find_device("h2000")
+        find_gpu("h2000")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from irene.predict.machines.gpu.readings import least_readings
+from irene.predict.machines.gpu.kernel_tables import least_readings
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 11, 60])

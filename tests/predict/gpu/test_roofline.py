@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from irene.predict.machines.gpu.datasheet import Datasheet
-from irene.predict.machines.gpu.op import (
+from irene.predict.machines.gpu.kernel_ops import (
     Collective,
     ContextAttention,
     Gemm,
@@ -14,9 +14,9 @@ from irene.predict.machines.gpu.op import (
     Memory,
     Moe,
     Op,
+    columns_of,
 )
-from irene.predict.machines.gpu.roofline import issued_flops, seconds_of, work_of
-from irene.predict.machines.gpu.shapes import columns_of
+from irene.predict.machines.gpu.kernel_work import issued_flops, seconds_of, work_of
 
 
 def counted(op: Op) -> tuple[float, float]:

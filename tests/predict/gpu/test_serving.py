@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,15 +18,15 @@ from irene.predict.machines.finding import (
     known_machines,
 )
 from irene.predict.machines.gpu.gpu_machine import GpuMachine
-from irene.predict.machines.gpu.op import (
+from irene.predict.machines.gpu.kernel_ops import (
     Collective,
     Gemm,
     GenerationAttention,
     Memory,
     Moe,
 )
+from irene.predict.machines.gpu.node_ops import serving_ops
 from irene.predict.machines.gpu.serving_calibration import Calibration
-from irene.predict.machines.gpu.serving_ops import serving_ops
 from irene.trace.serving import serving_tree
 from irene.trace.tracer import trace
 from irene.tree import ModelTree
@@ -140,22 +141,22 @@ def test_energy_follows_work() -> None:
 
 def test_a_measured_step_time_adds_idle_power_for_the_rest() -> None:
     slow, slower = (
-        predict("llama-3.1-8b", on="h100", step_s=step_s, **CHAT).total().energy_j
-        for step_s in (0.050, 0.060)
+        predict("llama-3.1-8b", on="h100", step_ms=step_ms, **CHAT).total().energy_j
+        for step_ms in (50, 60)
     )
     assert slow is not None
     assert slower is not None
     idle_w = find_gpu("h100").device.sheet.idle_w
     assert slower - slow == pytest.approx(400 * 0.010 * idle_w)
-    told = generation("llama-3.1-8b", step_s=0.050)
+    told = generation("llama-3.1-8b", step_ms=50)
     assert told.tbt_s.value == pytest.approx(0.050)
 
 
 def test_a_step_that_kernels_alone_would_fill_is_doubted() -> None:
-    tree = predict("llama-3.1-8b", on="h100", step_s=1e-4, **CHAT)
+    tree = predict("llama-3.1-8b", on="h100", step_ms=0.1, **CHAT)
     assert any(note.startswith("warning: kernels alone") for note in tree.notes)
-    with pytest.raises(UsageError, match="a step time cannot be predicted"):
-        predict("bert-l2-h128", on="h100", step_s=0.01)
+    with pytest.raises(UsageError, match="a step time is for language models"):
+        predict("bert-l2-h128", on="h100", step_ms=10)
 
 
 def test_power_stays_between_idle_and_limit() -> None:
@@ -204,7 +205,7 @@ def test_a_decoder_that_cannot_be_read_is_traced_and_says_so() -> None:
     tree = predict("t5-small", on="h100", phase="decode", context_len=16)
     adds_up(tree)
     assert any("not as an engine would serve it" in note for note in tree.notes)
-    with pytest.raises(UsageError, match="cannot be predicted"):
+    with pytest.raises(UsageError, match="an engine can serve"):
         predict("t5-small", on="h100", **CHAT)
 
 
@@ -243,3 +244,64 @@ def test_a_serving_needs_no_torch() -> None:
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+GOLDEN = {
+    ("llama-3.1-8b", "b200"): {
+        "": (861.0507130574832, 670.1091983062919, 1106.3992739253806),
+        "prefill": (119.62895508125268, 93.04837101284018, 153.80265917667185),
+        "decode": (741.4217579762305, 576.6442219101712, 953.2848892157921),
+    },
+    ("llama-3.1-8b", "h100"): {
+        "": (924.1212605274377, 818.1657599249124, 1043.7983914618924),
+        "prefill": (154.49197602287498, 136.66276947312693, 174.64720455665787),
+        "decode": (769.6292845045627, 680.3472662664211, 870.6277880964565),
+    },
+}
+"""Energy of whole servings and both ends of its interval, J, by node."""
+
+
+@pytest.mark.parametrize(("model", "on"), GOLDEN)
+def test_whole_servings_take_what_they_took(model: str, on: str) -> None:
+    run = {"batch_size": 16, "prompt_len": 1000, "output_len": 200}
+    tree = predict(model, on=on, **run)
+    for path, (joules, low, high) in GOLDEN[model, on].items():
+        energy = tree.find(path).energy
+        assert energy is not None
+        assert energy.joules == pytest.approx(joules, rel=1e-9)
+        assert energy.low == pytest.approx(low, rel=1e-9)
+        assert energy.high == pytest.approx(high, rel=1e-9)
+    told = generation_of(tree)
+    assert told is not None
+    whole_j = GOLDEN[model, on][""][0]
+    assert told.j_per_output_token.value == pytest.approx(whole_j / 3200, rel=1e-9)
+
+
+def test_what_runs_beside_decode_costs_less_than_by_itself() -> None:
+    """A prompt's tokens share kernels with those that are decoded."""
+    machine = find_gpu("h100")
+    tree = serving_tree("llama-3.1-8b", phase="generate", **CHAT)
+    nodes = serving_ops(tree)
+    beside = nodes.base >= 0
+    assert beside.any()
+    costs = machine.device.costs(nodes.ops)
+    shared = machine._own(tree, nodes, costs)
+    alone = machine._own(tree, replace(nodes, base=np.full_like(nodes.base, -1)), costs)
+    rows = np.unique(nodes.rows[beside])
+    assert (shared.joules[rows] <= alone.joules[rows]).all()
+    assert shared.joules[rows].sum() < 0.9 * alone.joules[rows].sum()
+
+
+def test_errors_of_kernels_are_their_own() -> None:
+    """Those of many average out, so that sums are narrower than their parts."""
+    sure = replace(find_gpu("h100").calibration, energy_width=0.0)
+    machine = GpuMachine(find_gpu("h100").device, sure)
+    tree = machine.predict(serving_tree("llama-3.1-8b", phase="decode", batch_size=8))
+    energy = tree.energy
+    assert energy is not None
+    own = tree.columns.kind == 2
+    squares = (energy.joules * np.log(energy.high / energy.joules)) ** 2
+    # Of n equal layers each errs by itself.
+    times = tree.multiplicity
+    width = np.sqrt((squares * times)[own].sum()) / energy.joules[0]
+    assert np.log(energy.high[0] / energy.joules[0]) == pytest.approx(width, rel=1e-9)

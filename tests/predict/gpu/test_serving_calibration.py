@@ -7,25 +7,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from irene.errors import FormatError, UsageError
-from irene.predict.machines.gpu.calibration_exam import (
+from benchmarks.serving_calibration import (
     Exam,
+    Serving,
     coverage,
     examined,
-    width_of,
-)
-from irene.predict.machines.gpu.calibration_fit import (
     fit_calibrations,
+    read_servings,
     served_ops,
     steps_j,
+    width_of,
 )
+
+from irene.errors import FormatError, UsageError
 from irene.predict.machines.gpu.serving_calibration import (
     Calibration,
     calibration_of,
     calibrations,
 )
-from irene.predict.machines.gpu.serving_data import Serving, read_servings
 
 GPUS = ("h100", "b200")
 HEADER = (

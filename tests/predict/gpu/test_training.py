@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 
 from irene.errors import UsageError
+from irene.predict.machines.finding import find_gpu
 from irene.predict.machines.gpu.datasheet import Datasheet
-from irene.predict.machines.gpu.device_file import device_bytes
-from irene.predict.machines.gpu.exam import examine_time
-from irene.predict.machines.gpu.kernel_training import train_devices, train_table
-from irene.predict.machines.gpu.known_devices import (
-    load_device,
-    shipped_sheets,
+from irene.predict.machines.gpu.gpu_device import (
+    device_bytes,
+    known_sheets,
     stand_in,
 )
-from irene.predict.machines.gpu.op import Gemm, GenerationAttention, Moe
-from irene.predict.machines.gpu.power import PowerCurve, fit_power
-from irene.predict.machines.gpu.tables import read_tables
+from irene.predict.machines.gpu.kernel_exam import examine_time
+from irene.predict.machines.gpu.kernel_fitting import fit_power
+from irene.predict.machines.gpu.kernel_models import PowerCurve
+from irene.predict.machines.gpu.kernel_ops import Gemm, GenerationAttention, Moe
+from irene.predict.machines.gpu.kernel_tables import read_tables
+from irene.predict.machines.gpu.kernel_training import train_devices, train_table
 
 pytest.importorskip("lightgbm")
 pytest.importorskip("pyarrow")
@@ -54,8 +55,8 @@ def test_a_made_up_gpu_is_found_again(
     # The same tables give the same bytes.
     (table,) = [t for t in read_tables(tmp_path / "made-up") if t.ops.kind == "gemm"]
     model, _ = train_table(table, sheet)
-    models = {**device.leaves.models, "gemm/bf16": model}
-    again = replace(device, leaves=replace(device.leaves, models=models))
+    models = {**device.kernels.models, "gemm/bf16": model}
+    again = replace(device, kernels=replace(device.kernels, models=models))
     assert device_bytes(again) == device_bytes(device)
 
 
@@ -91,9 +92,9 @@ def test_shipped_models_are_rebuilt_from_the_data(
     gpu_ops: Path, name: str, key: str
 ) -> None:
     (table,) = [t for t in read_tables(gpu_ops / name) if t.ops.key == key]
-    model, _ = train_table(table, shipped_sheets()[name])
-    assert model.to_dict() == load_device(name).leaves.models[key].to_dict()
-    assert load_device(name).provenance["tables"][key] == table.source
+    model, _ = train_table(table, known_sheets()[name])
+    assert model.to_dict() == find_gpu(name).device.kernels.models[key].to_dict()
+    assert find_gpu(name).device.provenance["tables"][key] == table.source
 
 
 @pytest.mark.parametrize(
@@ -104,9 +105,9 @@ def test_held_out_errors_are_those_that_are_told(
     gpu_ops: Path, name: str, key: str, most_percent: float
 ) -> None:
     (table,) = [t for t in read_tables(gpu_ops / name) if t.ops.key == key]
-    exam = examine_time(table, shipped_sheets()[name])
+    exam = examine_time(table, known_sheets()[name])
     assert exam is not None
-    assert exam.to_dict() == load_device(name).provenance["time_percent"][key]
+    assert exam.to_dict() == find_gpu(name).device.provenance["time_percent"][key]
     assert exam.to_dict()["median_percent"] <= most_percent
     for group in range(len(table.group_names)):  # never on both sides
         assert len(set(exam.folds[table.groups == group].tolist())) == 1

@@ -11,8 +11,7 @@ from irene.account.ledger.scopes import module_costs
 from irene.energy import Energy
 from irene.hardware import Hardware
 from irene.tree import ModelTree, TreeBuilder
-from irene.tree.columns import EnergyColumns
-from irene.tree.model_tree import SOURCES
+from irene.tree.columns import SOURCES, EnergyColumns
 
 if TYPE_CHECKING:
     from irene.account.ledger.ledger import Ledger

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from irene.analyse.suggest.suggestion import Situation, Suggestion
-from irene.predict.machines.finding import find_predictor
+from irene.predict.machines.finding import find_machine
 from irene.spec import SERVING_PHASES
 
 __all__ = ["fewer_bits"]
@@ -11,7 +11,7 @@ __all__ = ["fewer_bits"]
 
 def fewer_bits(situation: Situation) -> list[Suggestion]:
     """Weights, and the KV cache, in fp8, where a model is served on a GPU."""
-    serves = find_predictor(situation.base.on).serves
+    serves = find_machine(situation.base.on).serves
     if not serves or situation.run.phase not in SERVING_PHASES:
         return []
     found: list[Suggestion] = []

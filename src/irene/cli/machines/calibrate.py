@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from irene.cli.machines.measured import (
+from irene.cli.machines.learning_options import (
     DATA,
     add_choice_options,
     add_config_option,
@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> int:
     """Read, choose, write and say what was chosen."""
     from irene.cli.machines.train import put_predictor
     from irene.cli.output import check_writable
-    from irene.predict.learning.calibration import calibrate
     from irene.predict.learning.join import Joiner
+    from irene.predict.learning.machine_calibration import calibrate
     from irene.predict.machines.finding import find_trained
 
     check_writable(options.out)

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import sys
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irene.cli.machines.engine_options import add_engine_options, chosen_engine
-from irene.cli.machines.measured import (
+from irene.cli.machines.learning_options import (
     DATA,
+    METHODS,
     add_choice_options,
     add_config_option,
+    add_engine_options,
+    add_method_options,
+    chosen_engine,
+    chosen_options,
     read_measured,
 )
-from irene.cli.machines.method_options import (
-    METHODS,
-    add_method_options,
-    chosen_options,
-)
+from irene.cli.machines.machine_text import level_table, put_json
 from irene.cli.options import whole_number
 from irene.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from irene.cli.machines.measured import Measured
     from irene.predict import CrossValidation, Errors
+    from irene.predict.learning.own_data import DataRead
 
 __all__ = ["configure", "run"]
 
@@ -92,21 +91,23 @@ def run(options: argparse.Namespace) -> int:
     measured = read_measured(options, "crossvalidate", needs_traces=False)
     result = _crossvalidate(options, chosen, measured)
     _say_unknown(measured)
-    for path in result.picture().save(options.plot) if options.plot else ():
-        print(f"wrote {path}", file=sys.stderr)
+    if options.plot:
+        from irene.show.picture.exam_pictures import error_picture
+
+        for path in error_picture(result).save(options.plot):
+            print(f"wrote {path}", file=sys.stderr)
     if options.json:
-        json.dump(result.to_dict(), sys.stdout, indent=2, allow_nan=False)
-        print()
+        put_json(result.to_dict())
     else:
         _print_table(result)
     return 0
 
 
 def _crossvalidate(
-    options: argparse.Namespace, chosen: dict[str, Any], measured: Measured
+    options: argparse.Namespace, chosen: dict[str, Any], measured: DataRead
 ) -> CrossValidation:
     from irene.predict import crossvalidate, make_method, make_split
-    from irene.predict.learning.saved_methods import with_joiner
+    from irene.predict.learning.training_runs import with_joiner
 
     table, joiner = measured.table, measured.joiner
     with (
@@ -129,7 +130,7 @@ def _crossvalidate(
         )
 
 
-def _say_unknown(measured: Measured) -> None:
+def _say_unknown(measured: DataRead) -> None:
     """Say which models were predicted from their file's features alone."""
     for model, why in measured.joiner.unknown.items():
         print(
@@ -144,29 +145,21 @@ def _print_table(result: CrossValidation) -> None:
         f"{result.dataset}: {result.method}, features {result.features}, "
         f"split {result.split}{over}; errors in %"
     )
-    lines = [(row.held_out, row.errors) for row in result.rows]
-    lines += [("average", result.average), ("node-weighted", result.node_weighted)]
-    width = max(len("held out"), *(len(name) for name, _ in lines))
-    covered = {row.held_out: row.coverage for row in result.rows if row.coverage}
-    header = f"{'held out':{width}}  {'ml':>8}  {'module':>8}  {'model':>8}"
-    print(header + ("   in 90 % intervals set by the others" if covered else ""))
-    for name, errors in lines:
-        inside = covered.get(name)
-        print(
-            f"{name:{width}}  {_columns(errors)}" + (_inside(inside) if inside else "")
-        )
+    errors = {row.held_out: row.errors.to_dict() for row in result.rows}
+    errors |= {
+        "average": result.average.to_dict(),
+        "node-weighted": result.node_weighted.to_dict(),
+    }
+    covered = [_inside(row.coverage) for row in result.rows if row.coverage]
+    if covered:
+        covered.insert(0, "   in 90 % intervals set by the others")
+    for line, inside in zip_longest(level_table("held out", errors), covered):
+        print(line + (inside or ""))
     unpredicted = sum(row.unpredicted for row in result.rows)
     if unpredicted:
         print(f"{unpredicted} nodes have no prediction and do not count")
 
 
 def _inside(coverage: Errors) -> str:
-    values = (coverage.ml, coverage.module, coverage.model)
-    return "  " + " ".join(
-        f"{'–' if math.isnan(v) else f'{v:.0f} %':>6}" for v in values
-    )
-
-
-def _columns(errors: Errors) -> str:
-    values = (errors.ml, errors.module, errors.model)
-    return "  ".join(f"{'–' if math.isnan(v) else f'{v:.2f}':>8}" for v in values)
+    values = coverage.to_dict().values()
+    return "  " + " ".join(f"{'–' if v is None else f'{v:.0f} %':>6}" for v in values)

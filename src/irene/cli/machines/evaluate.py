@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irene.cli.machines.measured import (
+from irene.cli.machines.learning_options import (
     DATA,
-    Measured,
     add_choice_options,
     add_config_option,
     read_measured,
 )
+from irene.cli.machines.machine_text import level_table, put_json, unmatched_lines
 from irene.cli.progress import progress_bar, working
 
 if TYPE_CHECKING:
     from irene.predict.exams.evaluation import Evaluation
+    from irene.predict.learning.own_data import DataRead
 
 __all__ = ["configure", "run"]
 
@@ -58,17 +58,15 @@ def run(options: argparse.Namespace) -> int:
     if options.out:
         _write(options.data, options.out, measured, result)
     if options.json:
-        document = {**result.to_dict(), **measured.to_dict()}
-        json.dump(document, sys.stdout, indent=2, allow_nan=False)
-        print()
+        put_json({**result.to_dict(), **measured.to_dict()})
     else:
         _print_tables(result, measured)
     return 0
 
 
-def _compare(options: argparse.Namespace) -> tuple[Measured, Evaluation]:
+def _compare(options: argparse.Namespace) -> tuple[DataRead, Evaluation]:
     from irene.predict.exams.evaluation import evaluate, evaluate_method
-    from irene.predict.learning.saved_methods import is_saved_method, load_method
+    from irene.predict.learning.training_runs import is_saved_method, load_method
     from irene.predict.machines.finding import find_trained, known_machines
 
     named = options.predictor
@@ -85,7 +83,7 @@ def _compare(options: argparse.Namespace) -> tuple[Measured, Evaluation]:
     return measured, result
 
 
-def _write(data: str, out: str, measured: Measured, result: Evaluation) -> None:
+def _write(data: str, out: str, measured: DataRead, result: Evaluation) -> None:
     """A JSONL file keeps its identifiers; data of another format gets new ones."""
     from irene.dataset import copy_with_predictions, write_jsonl
     from irene.dataset.measured_data import data_path, format_of
@@ -98,8 +96,7 @@ def _write(data: str, out: str, measured: Measured, result: Evaluation) -> None:
     print(f"wrote {out}", file=sys.stderr)
 
 
-def _print_tables(result: Evaluation, measured: Measured) -> None:
-    from irene.cli.machines.machine_text import level_table, unmatched_lines
+def _print_tables(result: Evaluation, measured: DataRead) -> None:
     from irene.show.text import plain
 
     print(plain(f"{result.dataset}, predicted by {result.predictor}") + "\n")
@@ -115,8 +112,6 @@ def _print_tables(result: Evaluation, measured: Measured) -> None:
 
 
 def _print_coverage(result: Evaluation) -> None:
-    from irene.cli.machines.machine_text import level_table
-
     if result.coverage is None:
         print("this method has no intervals")
         return

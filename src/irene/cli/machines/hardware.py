@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from irene.cli.machines.machine_text import machine_lines, put_json
 from irene.errors import UsageError
 
 __all__ = ["configure", "run"]
@@ -66,9 +63,10 @@ def run(options: argparse.Namespace) -> int:
 
     document = hardware_document(options.names)
     if options.json:
-        _put(document)
-    else:
-        _print_machines(document["hardware"])
+        put_json(document)
+        return 0
+    for i, fields in enumerate(document["hardware"]):
+        print(*([""] if i else []), *machine_lines(fields), sep="\n")
     return 0
 
 
@@ -76,67 +74,26 @@ def _add(options: argparse.Namespace) -> int:
     files = options.names[1:]
     if (len(files) == 1) == bool(options.datasheet) or len(files) > 1:
         raise UsageError("add one file: a predictor, or --datasheet FILE")
-    from irene.predict.machines import user_hardware
+    from irene.predict.machines.finding import add_machine
 
     path = Path(options.datasheet or files[0])
-    name, suffix = _checked(path, bool(options.datasheet))
-    kept = user_hardware.keep(options.name or name, suffix, path.read_bytes())
-    _tell(options, "added", options.name or name, kept)
+    name, kept = add_machine(path, options.name, bool(options.datasheet))
+    _tell(options, "added", name, kept)
     return 0
-
-
-def _checked(path: Path, is_sheet: bool) -> tuple[str, str]:
-    """The name in a file that can be read, and what kind of file it is."""
-    if is_sheet:
-        from irene.predict.machines.gpu.datasheet import read_datasheet
-
-        return read_datasheet(path).name, ".toml"
-    if path.name.endswith(".json.gz"):
-        from irene.predict.machines.gpu.device_file import read_device
-
-        return read_device(path).name, ".json.gz"
-    from irene.predict.machines.predictor import load_predictor
-
-    return load_predictor(path).hardware.name, ".json"
 
 
 def _remove(options: argparse.Namespace) -> int:
     if len(options.names) != 2:
         raise UsageError("remove one machine: `irene hardware remove NAME`")
-    from irene.predict.machines import user_hardware
+    from irene.predict.machines.finding import remove_machine
 
     name = options.names[1]
-    _tell(options, "removed", name, user_hardware.remove(name))
+    _tell(options, "removed", name, remove_machine(name))
     return 0
 
 
 def _tell(options: argparse.Namespace, done: str, name: str, path: Path) -> None:
     if options.json:
-        _put({"schema": "irene.hardware_change/1", done: name, "file": str(path)})
+        put_json({"schema": "irene.hardware_change/1", done: name, "file": str(path)})
     else:
         print(f"{done} {name}: {path}")
-
-
-def _put(document: Mapping[str, Any]) -> None:
-    json.dump(document, sys.stdout, indent=2, allow_nan=False)
-    print()
-
-
-def _print_machines(machines: Sequence[Mapping[str, Any]]) -> None:
-    for i, fields in enumerate(machines):
-        lines = list(_lines(fields))
-        print(*(["", *lines] if i else lines), sep="\n")
-
-
-def _lines(fields: Mapping[str, Any]) -> Iterator[str]:
-    from irene.cli.machines import gpu_text
-    from irene.cli.machines import machine_text as text
-
-    if "datasheet" in fields:
-        yield from gpu_text.gpu_lines(fields)
-        return
-    told = fields["provenance"]
-    yield from text.machine_lines(fields)
-    yield from text.domain_lines(fields["domain"])
-    yield from text.error_lines(told)
-    yield from text.width_lines(fields["widths"], told.get("coverage"))

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from irene.predict.intervals import LEVELS
 from irene.show.text import plain
 
 if TYPE_CHECKING:
-    from irene.cli.machines.measured import Measured
+    from irene.predict.learning.own_data import DataRead
 
 __all__ = [
-    "domain_lines",
     "error_lines",
-    "file_line",
+    "kernel_lines",
     "level_table",
     "machine_lines",
+    "origin_lines",
+    "put_json",
     "unmatched_lines",
     "width_lines",
 ]
@@ -25,7 +28,29 @@ __all__ = [
 MOST_PATHS = 3
 
 
+def put_json(document: Mapping[str, Any]) -> None:
+    """One JSON document on standard output."""
+    json.dump(document, sys.stdout, indent=2, allow_nan=False)
+    print()
+
+
 def machine_lines(fields: Mapping[str, Any]) -> Iterator[str]:
+    """All that is known of a machine.
+
+    Args:
+        fields: Of a machine, as `irene hardware --json` gives them.
+    """
+    if "datasheet" in fields:
+        yield from _gpu_lines(fields)
+        return
+    told = fields["provenance"]
+    yield from origin_lines(fields)
+    yield from _domain_lines(fields["domain"])
+    yield from error_lines(told)
+    yield from width_lines(fields["widths"], told.get("coverage"))
+
+
+def origin_lines(fields: Mapping[str, Any]) -> Iterator[str]:
     """Name, what is covered, and what it was learned from.
 
     Args:
@@ -105,22 +130,21 @@ def _cell(value: float | None) -> str:
     return "–" if value is None or math.isnan(value) else f"{value:.2f}"
 
 
-def domain_lines(domain: Mapping[str, Any]) -> Iterator[str]:
+def _domain_lines(domain: Mapping[str, Any]) -> Iterator[str]:
     """What a machine was measured on."""
     ranges = {
         "tokens": "tokens",
         "lengths": "sequence length",
         "widths": "width of weights",
     }
-    parts = [f"{what} {_range(domain[name])}" for name, what in ranges.items()]
+    parts = [
+        f"{what} {domain[name][0]:,} to {domain[name][1]:,}"
+        for name, what in ranges.items()
+    ]
     yield plain("; ".join([*parts, domain["dtype"], domain["software"]]))
 
 
-def _range(limits: Sequence[int]) -> str:
-    return f"{limits[0]:,} to {limits[1]:,}"
-
-
-def unmatched_lines(measured: Measured) -> Iterator[str]:
+def unmatched_lines(measured: DataRead) -> Iterator[str]:
     """Models without a config, and nodes that no trace has."""
     for model, why in measured.joiner.unknown.items():
         yield plain(f"not used: {model}: {why}; give its config with --configs")
@@ -130,6 +154,56 @@ def unmatched_lines(measured: Measured) -> Iterator[str]:
         yield plain(f"not matched: {model}: {some}{more}")
 
 
-def file_line(path: str, size_bytes: int, digest: str) -> str:
-    """What was written."""
-    return f"wrote {path}: {size_bytes:,} bytes, digest {digest[:16]}"
+def _gpu_lines(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Name, datasheet, and what its kernels were learned from."""
+    hardware, sheet = fields["hardware"], fields["datasheet"]
+    yield plain(
+        f"{hardware['name']}: {hardware['covers']} energy; {sheet['description']}"
+    )
+    peaks = ", ".join(
+        f"{dtype} {peak / 1e12:,.0f}" for dtype, peak in sheet["flops_s"].items()
+    )
+    yield plain(
+        f"{sheet['hbm_bytes_s'] / 1e12:g} TB/s, {peaks} TFLOP/s, "
+        f"{sheet['idle_w']:g} to {sheet['tdp_w']:g} W, "
+        f"link {sheet['link_bytes_s'] / 1e9:g} GB/s"
+    )
+    yield from map(plain, kernel_lines(fields["provenance"]))
+
+
+def kernel_lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """Where its kernels are from, and their held-out errors.
+
+    Args:
+        told: Provenance of a GPU.
+    """
+    yield from told.get("caveats", ())
+    tables = told.get("tables") or {}
+    if tables:
+        rows = sum(table["rows"] for table in tables.values())
+        versions = sorted({v for table in tables.values() for v in table["versions"]})
+        yield (
+            f"learned from {rows:,} kernels: {told['data']}, "
+            f"version {', '.join(versions)}; {told['trees']}"
+        )
+    if told.get("power_of"):
+        yield f"power measured on {told['power_of']}"
+    times = told.get("time_percent") or {}
+    if times:
+        yield _row("held out, error in %", "median", "p90", "rows")
+    for key, error in times.items():
+        yield _error_row(f"time {key}", error)
+    for kind, error in (told.get("energy_percent") or {}).items():
+        yield _error_row(f"energy {kind}", error)
+    fours = told.get("energy_m_multiple_of_4_percent")
+    if fours:
+        yield _error_row("energy gemm, m % 4 == 0", fours)
+
+
+def _error_row(name: str, error: Mapping[str, Any]) -> str:
+    median, p90 = (f"{error[which]:.2f}" for which in ("median_percent", "p90_percent"))
+    return _row(name, median, p90, f"{error['rows']:,}")
+
+
+def _row(name: str, *cells: str) -> str:
+    return f"{name:32}" + "".join(f"  {cell:>8}" for cell in cells)

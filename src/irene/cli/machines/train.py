@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irene.cli.machines.engine_options import add_engine_options, chosen_engine
-from irene.cli.machines.measured import (
+from irene.cli.machines.learning_options import (
     DATA,
-    Measured,
+    METHODS,
     add_choice_options,
     add_config_option,
+    add_engine_options,
     add_machine_options,
+    add_method_options,
+    chosen_engine,
+    chosen_options,
     data_provenance,
     machine,
     read_measured,
 )
-from irene.cli.machines.method_options import (
-    METHODS,
-    add_method_options,
-    chosen_options,
+from irene.cli.machines.machine_text import (
+    error_lines,
+    origin_lines,
+    put_json,
+    unmatched_lines,
+    width_lines,
 )
 from irene.cli.options import whole_number
 from irene.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from irene.predict.learning.saved_methods import SavedMethod
+    from irene.predict.learning.own_data import DataRead
+    from irene.predict.learning.training_runs import SavedMethod
     from irene.predict.machines.predictor import Predictor
 
 __all__ = ["configure", "put_predictor", "run"]
@@ -78,53 +82,30 @@ def run(options: argparse.Namespace) -> int:
 
     chosen = {**chosen_options(options), "seed": options.seed}
     make_method(options.method, **chosen)  # before reading
-    if options.method != "specs":
-        return _train_method(options, chosen)
-    from irene.predict.learning.training import train
+    from irene.predict.learning.training_runs import train, train_method
 
-    with chosen_engine(options) as folds:
-        measured = read_measured(options, "train", trace=folds.trace if folds else None)
-        table, joiner = measured.table, measured.joiner
-        with progress_bar("holding out") as progress:
-            predictor = train(
-                table,
-                machine(options, table.name, "wall", measured.hardware),
-                data_provenance(table),
-                joiner,
-                progress,
-                folds.rounds(table, joiner, "specs", chosen) if folds else None,
-            )
-    put_predictor(predictor, options, measured, "irene.training/1")
-    return 0
-
-
-def _train_method(options: argparse.Namespace, chosen: dict[str, Any]) -> int:
-    from irene.predict.learning.saved_methods import train_method
-
-    needs_traces = options.method == "partial"
+    needs_traces = options.method in ("specs", "partial")
+    predictor: Predictor | SavedMethod
     with chosen_engine(options) as folds:
         trace = folds.trace if folds else None
         measured = read_measured(options, "train", needs_traces, trace)
         table, joiner = measured.table, measured.joiner
+        hardware = machine(options, table.name, "wall", measured.hardware)
+        rounds = folds.rounds(table, joiner, options.method, chosen) if folds else None
         with progress_bar("holding out") as progress:
-            saved = train_method(
-                table,
-                options.method,
-                chosen,
-                machine(options, table.name, "wall", measured.hardware),
-                data_provenance(table),
-                joiner,
-                progress,
-                folds.rounds(table, joiner, options.method, chosen) if folds else None,
-            )
-    put_predictor(saved, options, measured, "irene.training/1")
+            how = (hardware, data_provenance(table), joiner, progress, rounds)
+            if options.method == "specs":
+                predictor = train(table, *how)
+            else:
+                predictor = train_method(table, options.method, chosen, *how)
+    put_predictor(predictor, options, measured, "irene.training/1")
     return 0
 
 
 def put_predictor(
     predictor: Predictor | SavedMethod,
     options: argparse.Namespace,
-    measured: Measured | None,
+    measured: DataRead | None,
     schema: str,
 ) -> None:
     """Write a predictor to `--out` and print what was learned.
@@ -147,31 +128,26 @@ def put_predictor(
             **{name: fields[name] for name in shown if name in fields},
             **({} if measured is None else measured.to_dict()),
         }
-        json.dump(document, sys.stdout, indent=2, allow_nan=False)
-        print()
+        put_json(document)
     else:
         _print_learned(fields, measured, options.out, size_bytes)
 
 
 def _print_learned(
-    fields: dict[str, Any], measured: Measured | None, out: str, size_bytes: int
+    fields: dict[str, Any], measured: DataRead | None, out: str, size_bytes: int
 ) -> None:
-    from irene.cli.machines import machine_text as text
-
-    told = fields["provenance"]
-    tables = (
-        text.error_lines(told),
-        text.width_lines(fields["widths"], told.get("coverage"))
-        if "widths" in fields
-        else [],
-        [] if measured is None else list(text.unmatched_lines(measured)),
-    )
-    print("\n".join(text.machine_lines(fields)))
+    told, widths = fields["provenance"], fields.get("widths")
+    print(*origin_lines(fields), sep="\n")
     if "options" in fields:
         chosen = ", ".join(
             f"{name} {value}" for name, value in fields["options"].items()
         )
         print(f"method {fields['method']}, {chosen}")
+    tables = (
+        error_lines(told),
+        width_lines(widths, told.get("coverage")) if widths else [],
+        list(unmatched_lines(measured)) if measured else [],
+    )
     for lines in filter(None, tables):
         print("", *lines, sep="\n")
-    print("", text.file_line(out, size_bytes, fields["digest"]), sep="\n")
+    print(f"\nwrote {out}: {size_bytes:,} bytes, digest {fields['digest'][:16]}")

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from irene.cli.machines.machine_text import kernel_lines, put_json
 from irene.errors import UsageError
-
-if TYPE_CHECKING:
-    from irene.predict.machines.gpu.device import GpuDevice
 
 __all__ = ["configure", "run"]
 
@@ -45,24 +41,32 @@ def run(options: argparse.Namespace) -> int:
     folder = Path(options.out)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--out {folder} is not a folder")
-    from irene.predict.machines.gpu.device_file import device_bytes, write_device
+    from irene.predict.machines.gpu.gpu_device import known_sheets, write_device
     from irene.predict.machines.gpu.kernel_training import train_devices
-    from irene.predict.machines.gpu.known_devices import known_sheets
 
     devices = train_devices(_data(options.data), known_sheets(), _say)
-    files = {device.name: write_device(device, folder) for device in devices}
-    sizes = {device.name: len(device_bytes(device)) for device in devices}
+    files = [write_device(device, folder) for device in devices]
+    rows = [
+        {
+            "name": device.name,
+            "out": str(file),
+            "bytes": file.stat().st_size,
+            "provenance": dict(device.provenance),
+        }
+        for device, file in zip(devices, files, strict=True)
+    ]
     if options.json:
-        _put(devices, files, sizes)
-    else:
-        _print(devices, files, sizes)
+        put_json({"schema": "irene.ops_training/1", "gpus": rows})
+        return 0
+    for device, row in zip(devices, rows, strict=True):
+        print(f"{device.name}: {device.sheet.description}")
+        print(*kernel_lines(device.provenance), sep="\n")
+        print(f"wrote {row['out']}: {row['bytes']:,} bytes\n")
     return 0
 
 
 def _data(name: str) -> Path:
     """A folder, or one of that name in IRENE_DATA_DIR."""
-    import os
-
     home = os.environ.get("IRENE_DATA_DIR")
     if not Path(name).exists() and home and (Path(home) / name).is_dir():
         return Path(home) / name
@@ -71,31 +75,3 @@ def _data(name: str) -> Path:
 
 def _say(what: str) -> None:
     print(what, file=sys.stderr)
-
-
-def _put(
-    devices: Sequence[GpuDevice], files: Mapping[str, Path], sizes: Mapping[str, int]
-) -> None:
-    rows: list[dict[str, Any]] = [
-        {
-            "name": device.name,
-            "out": str(files[device.name]),
-            "bytes": sizes[device.name],
-            "provenance": dict(device.provenance),
-        }
-        for device in devices
-    ]
-    document = {"schema": "irene.ops_training/1", "gpus": rows}
-    json.dump(document, sys.stdout, indent=2, allow_nan=False)
-    print()
-
-
-def _print(
-    devices: Sequence[GpuDevice], files: Mapping[str, Path], sizes: Mapping[str, int]
-) -> None:
-    from irene.cli.machines.gpu_text import kernel_lines
-
-    for device in devices:
-        print(f"{device.name}: {device.sheet.description}")
-        print(*kernel_lines(device.provenance), sep="\n")
-        print(f"wrote {files[device.name]}: {sizes[device.name]:,} bytes\n")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irene.cli.machines.machine_text import level_table, put_json
 from irene.cli.options import whole_number
 
 if TYPE_CHECKING:
@@ -91,8 +91,7 @@ def run(options: argparse.Namespace) -> int:
     record = Path(options.out or Path(options.store) / "validation.json")
     examined.save(record)
     if options.json:
-        json.dump(examined.to_dict(), sys.stdout, indent=2, allow_nan=False)
-        print()
+        put_json(examined.to_dict())
     else:
         _print(examined)
     print(f"wrote {record}", file=sys.stderr)
@@ -124,7 +123,6 @@ def _measure(predictor: Predictor, options: argparse.Namespace) -> tuple[RunSpec
 
 
 def _print(examined: Examined) -> None:
-    from irene.cli.machines.machine_text import level_table
     from irene.cli.output import screen
     from irene.human import human_energy
     from irene.show.terminal import columns

@@ -21,8 +21,7 @@ from irene.dataset.table import NODE_FEATURES, TreeKey
 from irene.hardware import Hardware
 from irene.spec import RunSpec
 from irene.tree import KINDS, EnergyColumns, ModelTree
-from irene.tree.columns import Columns, Signature
-from irene.tree.model_tree import SOURCES
+from irene.tree.columns import SOURCES, Columns, Signature
 
 __all__ = [
     "KNOWN_COLUMNS",

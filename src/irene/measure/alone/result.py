@@ -55,11 +55,8 @@ def measured_tree(
         np.full(len(tree), source, np.uint8),
         f"{readings.meters}, {rounds}",
     )
-    described = tree._derive(
-        tree.columns,
-        provenance={**tree.provenance, **machine, **_story(bench, results, rounds)},
-        notes=(*tree.notes, *_notes(nodes, results, bench)),
-    )
+    told = {**tree.provenance, **machine, **_story(bench, results, rounds)}
+    described = tree.with_provenance(told).with_notes(*_notes(nodes, results, bench))
     hardware = Hardware(name, readings.covers, _in_words(machine))
     features = from_rows([one.features for one in known])
     return described.with_features(features).with_energy(energy, hardware)

@@ -1,51 +1,123 @@
-"""How far predictions are off: cross-validation, the same for every method."""
+"""How far predictions are off: cross-validation, the same for every method.
+
+No round needs to know of another. Whoever asks for them says how they are predicted:
+one after the other in this process, or by a function that sends them elsewhere.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
-from irene.predict.exams.rounds import (
-    Predicted,
-    PredictRounds,
-    Progress,
-    Round,
-    rounds_here,
-)
 from irene.predict.exams.splits import Fold, Split
-from irene.predict.method import Floats, Method
+from irene.predict.intervals import LEVELS, covering_error
+from irene.predict.learned_file import Floats
+from irene.predict.learning.join import Progress
+from irene.predict.machines.specs.specs_method import SpecsMethod
+from irene.predict.machines.specs.specs_model import SpecsModel
+from irene.predict.methods import Method
 from irene.tree import KINDS
 
-if TYPE_CHECKING:
-    from irene.show.picture import Picture
-
 __all__ = [
-    "LEVELS",
     "SCHEMA",
     "CrossValidation",
     "Errors",
+    "PredictRounds",
+    "Predicted",
+    "Round",
     "Row",
     "crossvalidate",
+    "mean_known",
     "percent_errors",
+    "predict_round",
+    "rounds_here",
 ]
 
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Trees to predict from others with one random start.
+
+    Attributes:
+        name: What is held out, in words.
+        fold: The trees.
+        seed: The random start.
+    """
+
+    name: str
+    fold: Fold
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What came out of a round.
+
+    Attributes:
+        energy_j: Of every node of the trees that were held out, J; NaN where the
+            method gave no number.
+        stream_j: Rates of streams that `specs` learned from the rest, J per MiB; None
+            for other methods and machines.
+    """
+
+    energy_j: Floats
+    stream_j: Floats | None = None
+
+
+PredictRounds = Callable[[Sequence[Round], Progress | None], Sequence[Predicted]]
+"""Predicts rounds, in whatever order, and gives them in the order they came; tells how
+many are done, of how many, and which was the last."""
+
+
+def predict_round(table: NodeTable, method: Method, fold: Fold) -> Predicted:
+    """Learn from some trees, predict the others without a look at their energy.
+
+    Args:
+        table: Measured trees.
+        method: Not fitted.
+        fold: Which trees are which.
+    """
+    test = table.take(fold.test)
+    blind = replace(test, energy_j=np.full(len(test), np.nan))
+    energy_j = method.fit(table.take(fold.train)).predict(blind)
+    learned = method.model_ if isinstance(method, SpecsMethod) else None
+    if isinstance(learned, SpecsModel):
+        return Predicted(energy_j, learned.composition.stream_j)
+    return Predicted(energy_j)
+
+
+def rounds_here(
+    table: NodeTable, make_method: Callable[[int], Method]
+) -> PredictRounds:
+    """Rounds one after the other, in this process.
+
+    Args:
+        table: Measured trees.
+        make_method: A new method for a seed.
+    """
+
+    def predict(
+        rounds: Sequence[Round], progress: Progress | None = None
+    ) -> list[Predicted]:
+        found = []
+        for each in rounds:
+            method = make_method(each.seed)
+            found.append(predict_round(table, method, each.fold))
+            if progress is not None:
+                progress(len(found), len(rounds), each.name)
+        return found
+
+    return predict
+
+
 SCHEMA = "irene.crossvalidation/1"
-
-LEVELS = ("ml", "module", "model")
-"""Kinds of nodes whose errors are told apart."""
-
-LEVEL_NAMES = {"ml": "ML primitives", "module": "modules", "model": "whole models"}
-MOST_DRAWN = 1000
-
-NOMINAL = 0.9
-"""Part of the nodes that an interval is to cover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +135,16 @@ class Errors:
     model: float
 
     @classmethod
+    def by_level(cls, error: Callable[[str], float]) -> Errors:
+        """What a function says of every level."""
+        return cls(*map(error, LEVELS))
+
+    @classmethod
     def mean(cls, several: Sequence[Errors]) -> Errors:
         """Mean of each level over those that have it."""
-        return cls(*(_mean([getattr(e, level) for e in several]) for level in LEVELS))
+        return cls.by_level(
+            lambda level: mean_known([getattr(e, level) for e in several])
+        )
 
     def to_dict(self) -> dict[str, float | None]:
         """Levels by name; None for NaN."""
@@ -128,21 +207,6 @@ class CrossValidation:
     node_errors: Mapping[str, Floats] = field(
         default_factory=dict, compare=False, repr=False
     )
-
-    def picture(self) -> Picture:
-        """Which part of the nodes is off by at most a value: the paper's Figure 3.
-
-        Of many nodes, evenly spaced ones are drawn.
-        """
-        from irene.show.picture import AxisSpec, distribution
-
-        samples = {
-            f"{LEVEL_NAMES[level]} ({len(errors):,})": _thinned(errors)
-            for level, errors in self.node_errors.items()
-            if len(errors)
-        }
-        title = f"Errors of {self.method} on {self.dataset}, held out: {self.split}"
-        return distribution(samples, title, AxisSpec("error", "%", log=True), "nodes")
 
     def to_dict(self) -> dict[str, object]:
         """The JSON document."""
@@ -227,7 +291,7 @@ def crossvalidate(
         Errors.mean([row.errors for row in rows]),
         every.errors(),
         tuple(seeds),
-        {level: every.of_level(level) for level in LEVELS},
+        {level: _known(every.of_level(level)) for level in LEVELS},
     )
 
 
@@ -247,25 +311,26 @@ class _Round:
 
     def errors(self) -> Errors:
         """Mean of every level over nodes, then over seeds."""
-        means = []
-        for level in LEVELS:
-            of_level = self.percent[:, self.level == KINDS.index(level)]
-            means.append(_mean([_mean(of_seed) for of_seed in of_level]))
-        return Errors(*means)
+        return Errors.by_level(
+            lambda level: mean_known(list(map(mean_known, self.of_level(level))))
+        )
 
     def of_level(self, level: str) -> Floats:
-        """Known errors of all nodes of a level with every seed, %, sorted."""
-        errors = self.percent[:, self.level == KINDS.index(level)].ravel()
-        found: Floats = np.sort(errors[~np.isnan(errors)])
-        return found
+        """Errors of the nodes of a level, seeds × nodes, %."""
+        return self.percent[:, self.level == KINDS.index(level)]
 
+    def covering(self) -> Errors:
+        """Error that 90 % of the nodes of each level stay below, %."""
+        return Errors.by_level(lambda level: covering_error(self.of_level(level)))
 
-def _thinned(errors: Floats) -> list[float]:
-    """At most so many of sorted values as a picture can show, the ends among them."""
-    if len(errors) <= MOST_DRAWN:
-        return [float(error) for error in errors]
-    chosen = np.linspace(0, len(errors) - 1, MOST_DRAWN).round().astype(np.int64)
-    return [float(error) for error in errors[chosen]]
+    def covered(self, others: Sequence[Errors]) -> Errors:
+        """Part of the nodes of each level within the widest of others' widths, %."""
+
+        def part(level: str) -> float:
+            widest = max((getattr(other, level) for other in others), default=math.nan)
+            return 100.0 * mean_known((self.of_level(level) <= widest).ravel())
+
+        return Errors.by_level(part)
 
 
 def _errors_of(table: NodeTable, fold: Fold, of_seeds: Sequence[Predicted]) -> _Round:
@@ -283,35 +348,20 @@ def _coverages(rounds: Sequence[_Round]) -> list[Errors | None]:
     """Coverage of every round by intervals that the others set (cross-conformal)."""
     if len(rounds) < 2:
         return [None] * len(rounds)
-    needed = [_widths(each) for each in rounds]
+    needed = [each.covering() for each in rounds]
     return [
-        _covered(each, [w for j, w in enumerate(needed) if j != i])
+        each.covered([w for j, w in enumerate(needed) if j != i])
         for i, each in enumerate(rounds)
     ]
 
 
-def _widths(held_out: _Round) -> Errors:
-    """Error that 90 % of the nodes of each level stay below, %."""
-    widths = []
-    for level in LEVELS:
-        errors = held_out.percent[:, held_out.level == KINDS.index(level)].ravel()
-        known = np.sort(errors[~np.isnan(errors)])
-        rank = min(math.ceil((len(known) + 1) * NOMINAL), len(known))
-        widths.append(float(known[rank - 1]) if len(known) else math.nan)
-    return Errors(*widths)
+def _known(errors: Floats) -> Floats:
+    """The errors that there are, sorted."""
+    found: Floats = np.sort(errors[~np.isnan(errors)])
+    return found
 
 
-def _covered(held_out: _Round, others: Sequence[Errors]) -> Errors:
-    """Part of the nodes of each level within the widest of the others' widths, %."""
-    parts = []
-    for level in LEVELS:
-        errors = held_out.percent[:, held_out.level == KINDS.index(level)].ravel()
-        widest = max((getattr(other, level) for other in others), default=math.nan)
-        parts.append(100.0 * _mean((errors <= widest).astype(np.float64)))
-    return Errors(*parts)
-
-
-def _mean(values: Sequence[float] | Floats) -> float:
+def mean_known(values: Sequence[float] | npt.NDArray[Any]) -> float:
     """Mean of what is known; NaN where nothing is."""
     known = np.asarray(values, dtype=np.float64)
     known = known[~np.isnan(known)]

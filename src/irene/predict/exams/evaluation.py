@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
-from irene.predict.exams.crossvalidation import LEVELS, Errors, percent_errors
-from irene.predict.learning.join import JoinedTree, Joiner
-from irene.predict.learning.saved_methods import SavedMethod
+from irene.predict.exams.crossvalidation import Errors, mean_known, percent_errors
+from irene.predict.learned_file import Floats
+from irene.predict.learning.join import JoinedTree, Joiner, Progress
+from irene.predict.learning.training_runs import SavedMethod
 from irene.predict.machines.predictor import Predictor
-from irene.predict.machines.serial.model import SerialModel
-from irene.predict.machines.specs.method import rows_alone_j
-from irene.predict.machines.specs.model import SpecsModel
+from irene.predict.machines.serial_machine import SerialModel
+from irene.predict.machines.specs.specs_method import rows_alone_j
+from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.spec import RunSpec
 from irene.tree import KINDS
 
@@ -33,9 +34,7 @@ __all__ = [
 
 SCHEMA = "irene.evaluation/1"
 
-Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,58 +115,47 @@ class Evaluation:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
+def _evaluation(
+    table: NodeTable,
+    predictor: str,
+    predicted_j: Floats,
+    inside: Floats | None = None,
+    outside: Bools | None = None,
+    promised: float | None = None,
+    unknown: Mapping[str, str] = MappingProxyType({}),
+) -> Evaluation:
     """Every measured row against its prediction."""
+    percent = percent_errors(predicted_j, table)
 
-    table: NodeTable
-    percent: Floats
-    inside: Floats | None = None
-    outside: Bools | None = None
+    def means(values: Floats, rows: Bools) -> Errors:
+        return Errors.by_level(
+            lambda level: mean_known(values[rows & (table.kind == KINDS.index(level))])
+        )
 
-    def errors(self, rows: Bools) -> Errors:
-        return Errors(*(_mean(self.percent[rows & at]) for at in self._levels()))
-
-    def coverage(self, rows: Bools) -> Errors | None:
-        if self.inside is None:
-            return None
-        return Errors(*(_mean(self.inside[rows & at]) for at in self._levels()))
-
-    def _levels(self) -> list[Bools]:
-        return [self.table.kind == KINDS.index(level) for level in LEVELS]
-
-    def row(self, model: str) -> ModelRow:
-        trees = np.array([key.model == model for key in self.table.keys])
-        rows = trees[self.table.tree]
+    def row(model: str) -> ModelRow:
+        trees = np.array([key.model == model for key in table.keys])
+        rows = trees[table.tree]
         return ModelRow(
             model,
             int(trees.sum()),
-            None if self.outside is None else int((trees & self.outside).sum()),
-            self.errors(rows),
-            self.coverage(rows),
-            int(np.isnan(self.percent[rows]).sum()),
+            None if outside is None else int((trees & outside).sum()),
+            means(percent, rows),
+            None if inside is None else means(inside, rows),
+            int(np.isnan(percent[rows]).sum()),
         )
 
-    def evaluation(
-        self,
-        predictor: str,
-        predicted_j: Floats,
-        promised: float | None,
-        unknown: Mapping[str, str],
-    ) -> Evaluation:
-        rows = tuple(self.row(model) for model in self.table.models)
-        every = np.ones(len(self.table), dtype=np.bool_)
-        return Evaluation(
-            self.table.name,
-            predictor,
-            predicted_j,
-            rows,
-            Errors.mean([row.errors for row in rows]),
-            self.errors(every),
-            self.coverage(every),
-            promised,
-            unknown,
-        )
+    rows, every = tuple(map(row, table.models)), np.ones(len(table), dtype=np.bool_)
+    return Evaluation(
+        table.name,
+        predictor,
+        predicted_j,
+        rows,
+        Errors.mean([row.errors for row in rows]),
+        means(percent, every),
+        None if inside is None else means(inside, every),
+        promised,
+        unknown,
+    )
 
 
 def evaluate(
@@ -187,15 +175,24 @@ def evaluate(
         joiner: Matches them with traces.
         progress: Told of every tree.
     """
-    predicted_j = measured_rows_j(predictor.model, table, joiner, progress)
-    width, outside = _widths(predictor, table, joiner)
+    predicted_j, width = np.full((2, len(table)), np.nan)
+    outside = np.zeros(len(table.keys), dtype=np.bool_)
+    for index, rows, joined in joiner.trees(table, progress):
+        predicted_j[rows] = rows_alone_j(predictor.model, joined)
+        model, batch_size, seq_len = table.keys[index]
+        spec = RunSpec(model, batch_size=batch_size, seq_len=seq_len)
+        verdict = predictor.domain.judge(spec, joined.work.kernels)
+        outside[index] = verdict.is_outside
+        is_indirect = _is_indirect(predictor.model, joined)
+        width[rows] = predictor.widths.of(table.kind[rows], is_indirect, verdict)
     off = np.abs(np.log(predicted_j / table.energy_j))
     inside = np.where(np.isnan(off), np.nan, off <= width)
-    return _Compared(
-        table, percent_errors(predicted_j, table), inside, outside
-    ).evaluation(
+    return _evaluation(
+        table,
         predictor.hardware.predictor or predictor.hardware.name,
         predicted_j,
+        inside,
+        outside,
         predictor.provenance.get("coverage"),
         dict(joiner.unknown),
     )
@@ -213,15 +210,11 @@ def evaluate_method(saved: SavedMethod, table: NodeTable) -> Evaluation:
     blind = replace(table, energy_j=np.full(len(table), np.nan))
     predicted_j = saved.method.predict(blind)
     name = f"{saved.hardware.name} {saved.method.name} {saved.to_dict()['digest'][:8]}"
-    compared = _Compared(table, percent_errors(predicted_j, table))
-    return compared.evaluation(name, predicted_j, None, {})
+    return _evaluation(table, name, predicted_j)
 
 
 def measured_rows_j(
-    model: SpecsModel | SerialModel,
-    table: NodeTable,
-    joiner: Joiner,
-    progress: Progress | None = None,
+    model: SpecsModel | SerialModel, table: NodeTable, joiner: Joiner
 ) -> Floats:
     """What a machine takes for every measured row run alone, J.
 
@@ -229,18 +222,12 @@ def measured_rows_j(
         model: The machine.
         table: Measured trees.
         joiner: Matches them with traces.
-        progress: Told of every tree.
 
     Returns:
         Energy of every row; NaN where no trace has the node.
     """
     result = np.full(len(table), np.nan)
-    for index, (key, rows) in enumerate(table.trees()):
-        if progress is not None:
-            progress(index, len(table.keys), f"{key.model} {key[1]} × {key[2]}")
-        joined = joiner.join(table, index)
-        if joined is None:
-            continue
+    for _, rows, joined in joiner.trees(table):
         result[rows] = rows_alone_j(model, joined)
     return result
 
@@ -258,35 +245,11 @@ def unmatched_paths(
         progress: Told of every tree.
     """
     found: dict[str, dict[str, None]] = {}
-    for index, key in enumerate(table.keys):
-        if progress is not None:
-            progress(index, len(table.keys), f"{key.model} {key[1]} × {key[2]}")
-        joined = joiner.join(table, index)
-        if joined is not None and joined.unmatched:
-            found.setdefault(key.model, {}).update(dict.fromkeys(joined.unmatched))
+    for index, _, joined in joiner.trees(table, progress):
+        if joined.unmatched:
+            paths = found.setdefault(table.keys[index].model, {})
+            paths.update(dict.fromkeys(joined.unmatched))
     return {model: tuple(paths) for model, paths in found.items()}
-
-
-def _widths(
-    predictor: Predictor, table: NodeTable, joiner: Joiner
-) -> tuple[Floats, Bools]:
-    """Half-width of every row's interval, and which trees go beyond the domain."""
-    width = np.full(len(table), np.nan)
-    outside = np.zeros(len(table.keys), dtype=np.bool_)
-    for index, (key, rows) in enumerate(table.trees()):
-        joined = joiner.join(table, index)
-        if joined is None:
-            continue
-        spec = RunSpec(key.model, batch_size=key.batch_size, seq_len=key.seq_len)
-        verdict = predictor.domain.judge(spec, joined.work.kernels)
-        outside[index] = verdict.is_outside
-        width[rows] = predictor.widths.of(
-            table.kind[rows],
-            _is_indirect(predictor.model, joined),
-            verdict.is_outside,
-            verdict.factor,
-        )
-    return width, outside
 
 
 def _is_indirect(model: SpecsModel | SerialModel, joined: JoinedTree) -> Bools:
@@ -295,10 +258,3 @@ def _is_indirect(model: SpecsModel | SerialModel, joined: JoinedTree) -> Bools:
     if isinstance(model, SerialModel):
         return model.tree_energies(joined.tree, joined.work)[1][places]
     return np.asarray(joined.work.counts[places].sum(axis=1) == 0)
-
-
-def _mean(values: Sequence[float] | Floats) -> float:
-    """Mean of what is known; NaN where nothing is."""
-    known = np.asarray(values, dtype=np.float64)
-    known = known[~np.isnan(known)]
-    return float(known.mean()) if len(known) else math.nan

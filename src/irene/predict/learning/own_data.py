@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from irene.dataset import NodeTable, read_data
 from irene.dataset.formats.nodes_parquet import read_provenance
@@ -13,8 +14,7 @@ from irene.dataset.measured_data import configs_beside, data_path, format_of
 from irene.dataset.store import Entry, Store, is_store
 from irene.errors import UsageError
 from irene.hardware import Hardware
-from irene.predict.learning.as_run import OwnRun
-from irene.predict.learning.join import Joiner
+from irene.predict.learning.join import Joiner, OwnRun
 from irene.spec import Attention, DType
 
 __all__ = ["Choice", "DataRead", "read_for_training"]
@@ -52,12 +52,23 @@ class DataRead:
         joiner: Traces them as they were run.
         left_out: In words, what of the data was left out.
         hardware: The machine, if the data tells.
+        unmatched: Paths of measured nodes that no trace has, by model, where traces
+            were made.
     """
 
     table: NodeTable
     joiner: Joiner
     left_out: list[str]
     hardware: Hardware | None = None
+    unmatched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What did not match, as in a JSON document."""
+        return {
+            "unknown_models": dict(self.joiner.unknown),
+            "unmatched_paths": {m: list(paths) for m, paths in self.unmatched.items()},
+            "left_out": self.left_out,
+        }
 
 
 def read_for_training(data: str | Path, choice: Choice | None = None) -> DataRead:

@@ -16,15 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
+from irene.predict.learned_file import Floats
 from irene.predict.learning.join import Joiner
-from irene.predict.machines.specs.model import SpecsModel
-from irene.predict.machines.specs.rates import BUSY_SHARE, relative_nnls
+from irene.predict.machines.specs.regression import BUSY_SHARE, relative_nnls
+from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.machines.specs.work import STREAM, STREAMS
 from irene.tree import KINDS
 
 __all__ = ["GROUPINGS", "HOST", "PARTS", "Parts", "fit_factors", "parts_of", "scaled"]
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 HOST = "host"
@@ -121,10 +121,7 @@ def parts_of(model: SpecsModel, table: NodeTable, joiner: Joiner) -> Parts:
     alone = dict.fromkeys(PARTS, 0.0)
     singles = [scaled(model, alone | {part: 1.0}) for part in PARTS]
     part_j = np.full((len(table), len(PARTS)), np.nan)
-    for index, (_, rows) in enumerate(table.trees()):
-        joined = joiner.join(table, index)
-        if joined is None:
-            continue
+    for _, rows, joined in joiner.trees(table):
         places = joined.measured_as
         for i, single in enumerate(singles):
             each = single.energies(joined.work).alone[np.maximum(places, 0)]

@@ -1,33 +1,46 @@
-"""Machines that are known by name: predictors and GPUs that ship, or were added."""
+"""Machines by name or file: predictors and GPUs that ship, or that a user added."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from irene.errors import UsageError
 from irene.hardware import Hardware
-from irene.predict.machines.predictor import Predictor, load_predictor
-from irene.predict.machines.user_hardware import added_files
+from irene.predict.learned_file import load_file
+from irene.predict.machines.predictor import Predictor
 from irene.spec import Attention, DType
 from irene.tree import ModelTree
+from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
     from irene.predict.machines.gpu.gpu_machine import GpuMachine
 
 __all__ = [
+    "LEARNED",
+    "PREDICTOR",
+    "SHEET",
     "Machine",
+    "add_machine",
     "find_gpu",
-    "find_predictor",
+    "find_machine",
     "find_trained",
+    "hardware_folder",
     "is_gpu",
-    "known_gpus",
     "known_machines",
     "known_predictors",
+    "machine_files",
+    "remove_machine",
+    "shipped_files",
 ]
+
+LEARNED, PREDICTOR, SHEET = SUFFIXES = (".json.gz", ".json", ".toml")
+"""Files of machines: learned GPUs, predictors, datasheets of GPUs."""
 
 
 class Machine(Protocol):
@@ -40,6 +53,10 @@ class Machine(Protocol):
     @property
     def provenance(self) -> Mapping[str, Any]:
         """Where it comes from."""
+
+    @property
+    def digest(self) -> str:
+        """What names its content: SHA-256 of everything that decides predictions."""
 
     @property
     def usual_dtype(self) -> DType:
@@ -65,65 +82,139 @@ class Machine(Protocol):
         """What is known of it, as JSON-ready values."""
 
 
-def known_predictors() -> dict[str, Path]:
-    """Files of predictors, which were fitted to measured trees, by name.
+def hardware_folder() -> Path:
+    """Where added machines are kept.
 
-    Those that ship, and those a user added.
+    `$IRENE_HOME/hardware`; else `irene/hardware` in `$XDG_CONFIG_HOME` or `~/.config`.
     """
-    return {**_shipped_predictors(), **added_files(".json")}
+    home = os.environ.get("IRENE_HOME")
+    if home:
+        return Path(home) / "hardware"
+    settings = os.environ.get("XDG_CONFIG_HOME")
+    return Path(settings or Path.home() / ".config") / "irene" / "hardware"
 
 
 @cache
-def _shipped_predictors() -> dict[str, Path]:
-    folder = resources.files("irene.predict").joinpath("machines", "files")
+def _shipped() -> tuple[Path, ...]:
+    files = resources.files("irene.predict").joinpath("machines", "files")
+    folders = [Path(str(files)), Path(str(files)) / "gpu"]
+    return tuple(file for folder in folders for file in sorted(folder.iterdir()))
+
+
+def shipped_files(*suffixes: str) -> dict[str, Path]:
+    """Files of machines that ship with the package, by name.
+
+    Args:
+        suffixes: Kinds of files, of `SUFFIXES`; of one name the last kind counts.
+    """
+    return _by_name(_shipped(), suffixes)
+
+
+def _added(*suffixes: str) -> dict[str, Path]:
+    folder = hardware_folder()
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    return dict(sorted(_by_name(files, suffixes).items()))
+
+
+def _by_name(files: Iterable[Path], suffixes: Iterable[str]) -> dict[str, Path]:
+    files = [file for file in files if not file.name.startswith(".")]
     return {
-        Path(str(file)).stem: Path(str(file))
-        for file in sorted(folder.iterdir(), key=lambda file: file.name)
-        if file.name.endswith(".json")
+        file.name.removesuffix(suffix): file
+        for suffix in suffixes
+        for file in files
+        if _suffix(file) == suffix
     }
 
 
-def known_gpus() -> dict[str, Path]:
-    """Files of data-centre GPUs by name: those that ship, and those a user added."""
-    from irene.predict.machines.gpu.known_devices import known_devices
+def _suffix(file: Path) -> str:
+    return next((suffix for suffix in SUFFIXES if file.name.endswith(suffix)), "")
 
-    return known_devices()
+
+def machine_files(*suffixes: str) -> dict[str, Path]:
+    """Files of machines that ship, and of those a user added, by name.
+
+    Args:
+        suffixes: Kinds of files, of `SUFFIXES`; of one name the last kind counts.
+    """
+    return {**shipped_files(*suffixes), **_added(*suffixes)}
+
+
+def known_predictors() -> dict[str, Path]:
+    """Files of predictors, which were fitted to measured trees, by name."""
+    return machine_files(PREDICTOR)
 
 
 def known_machines() -> dict[str, Path]:
     """Files of all machines by name: predictors first, then GPUs."""
-    return {**known_predictors(), **known_gpus()}
+    predictors, gpus = known_predictors(), machine_files(SHEET, LEARNED)
+    return {**predictors, **{k: v for k, v in gpus.items() if k not in predictors}}
 
 
 def is_gpu(on: str) -> bool:
     """Whether a name is that of a data-centre GPU."""
-    return on in known_gpus() and on not in known_predictors()
+    return _suffix(known_machines().get(on, Path())) in (SHEET, LEARNED)
 
 
-@cache
-def find_gpu(on: str) -> GpuMachine:
-    """The GPU of a name, with how servings on it differ from single kernels.
+def find_machine(on: str) -> Machine:
+    """The machine of a name, or in a file.
 
-    Raises:
-        UsageError: There is none.
-    """
-    from irene.predict.machines.gpu.device import find_device
-    from irene.predict.machines.gpu.gpu_machine import GpuMachine
-    from irene.predict.machines.gpu.serving_calibration import calibration_of
+    A file counts as it is now, whatever this process has read of it before.
 
-    return GpuMachine(find_device(on), calibration_of(on))
-
-
-def find_predictor(on: str) -> Machine:
-    """The machine of a name, or the predictor in a file.
+    Args:
+        on: A key of `known_machines`, or the path of a file.
 
     Raises:
         UsageError: No such machine and no such file.
+        FormatError: The file is not that of a machine, or is damaged.
     """
-    return find_gpu(on) if is_gpu(on) else find_trained(on)
+    files = known_machines()
+    if on not in files and not on.endswith(SUFFIXES) and not Path(on).is_file():
+        raise UsageError(
+            f"unknown hardware {on!r}; there is {', '.join(files)}, or give the file "
+            "of a predictor"
+        )
+    path = files.get(on, Path(on))
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    return _read(path, (state.st_mtime_ns, state.st_size, state.st_ino))
 
 
-@cache
+@lru_cache(maxsize=64)
+def _read(path: Path, state: tuple[int, int, int]) -> Machine:
+    """Read once for as long as the file stays as it is."""
+    del state  # only tells two contents of one file apart
+    suffix = _suffix(path)
+    if suffix not in (SHEET, LEARNED):
+        return load_file(path, Predictor.from_dict)
+    from irene.predict.machines.gpu.datasheet import read_datasheet
+    from irene.predict.machines.gpu.gpu_device import read_device, stand_in
+    from irene.predict.machines.gpu.gpu_machine import GpuMachine
+    from irene.predict.machines.gpu.serving_calibration import calibration_of
+
+    name = path.name.removesuffix(suffix)
+    if suffix == LEARNED:
+        device = replace(read_device(path), name=name)
+    else:
+        device = stand_in(replace(read_datasheet(path), name=name))
+    return GpuMachine(device, calibration_of(name))
+
+
+def find_gpu(on: str) -> GpuMachine:
+    """The data-centre GPU of a name, or in a file.
+
+    Raises:
+        UsageError: There is none, or it is no GPU that is predicted kernel by kernel.
+    """
+    from irene.predict.machines.gpu.gpu_machine import GpuMachine
+
+    machine = find_machine(on)
+    if not isinstance(machine, GpuMachine):
+        raise UsageError(f"{on} is not predicted kernel by kernel, as GPUs are")
+    return machine
+
+
 def find_trained(on: str) -> Predictor:
     """The predictor of a machine that was fitted to measured trees, or in a file.
 
@@ -131,16 +222,69 @@ def find_trained(on: str) -> Predictor:
         UsageError: No such machine and no such file, or it is a GPU that is predicted
             kernel by kernel.
     """
-    if on in known_predictors():
-        return load_predictor(known_predictors()[on])
-    if is_gpu(on):
+    machine = find_machine(on)
+    if not isinstance(machine, Predictor):
         raise UsageError(
             f"{on} is predicted kernel by kernel, and was fitted to no measured trees: "
             "this needs the file of a predictor, or pc1"
         )
-    if on.endswith(".json") or Path(on).is_file():
-        return load_predictor(on)
-    names = ", ".join(known_machines())
-    raise UsageError(
-        f"unknown hardware {on!r}; there is {names}, or give the file of a predictor"
-    )
+    return machine
+
+
+def add_machine(
+    path: Path, name: str | None = None, is_sheet: bool = False
+) -> tuple[str, Path]:
+    """Add a machine, or put it in the place of an added one of that name.
+
+    Args:
+        path: File of a predictor, of a learned GPU, or of a datasheet.
+        name: What it is called; as in the file if None.
+        is_sheet: Whether it is a datasheet.
+
+    Returns:
+        Its name, and the file that is kept.
+
+    Raises:
+        UsageError: The name cannot be that of a file, or a file cannot be read or
+            written.
+        FormatError: It is not a file of a machine.
+    """
+    suffix, own = _checked(path, is_sheet)
+    name = name or own
+    is_good = all(c.isalnum() or c in "-_." for c in name)
+    if not name or name.startswith(".") or not is_good:
+        raise UsageError(
+            f"{name!r} cannot name a machine: use letters, digits, - _ and ."
+        )
+    content, kept = path.read_bytes(), hardware_folder() / f"{name}{suffix}"
+    for other in SUFFIXES:
+        _added(other).get(name, kept).unlink(missing_ok=True)
+    with whole_file(kept) as file:
+        file.write(content)
+    return name, kept
+
+
+def _checked(path: Path, is_sheet: bool) -> tuple[str, str]:
+    """What kind of file it is, and the name in it."""
+    from irene.predict.machines.gpu.datasheet import read_datasheet
+    from irene.predict.machines.gpu.gpu_device import read_device
+
+    if is_sheet:
+        return SHEET, read_datasheet(path).name
+    if path.name.endswith(LEARNED):
+        return LEARNED, read_device(path).name
+    return PREDICTOR, load_file(path, Predictor.from_dict).hardware.name
+
+
+def remove_machine(name: str) -> Path:
+    """Forget an added machine.
+
+    Raises:
+        UsageError: None of that name was added.
+    """
+    files = _added(*SUFFIXES)
+    if name not in files:
+        names = ", ".join(files) or "none"
+        raise UsageError(f"no machine {name!r} was added; those added: {names}")
+    files[name].unlink()
+    return files[name]

@@ -3,33 +3,122 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, ClassVar
 
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
-from irene.predict.intervals import Widths
-from irene.predict.machines.domain import Domain
-from irene.predict.machines.json_file import check_schema, digest_of, read_fields
-from irene.predict.machines.serial.model import SerialModel
-from irene.predict.machines.specs.model import SpecsModel
-from irene.predict.machines.specs.work import work_of
-from irene.spec import Attention, DType
-from irene.tree import KINDS, EnergyColumns, ModelTree
-from irene.tree.model_tree import SOURCES
+from irene.predict.intervals import Verdict, Widths
+from irene.predict.learned_file import Saved, checked_content, digest_of, fields_of
+from irene.predict.machines.serial_machine import SerialModel
+from irene.predict.machines.specs.specs_model import SpecsModel
+from irene.predict.machines.specs.work import OTHER, Kernel, work_of
+from irene.spec import Attention, DType, RunSpec
+from irene.tree import KINDS, ModelTree
 from irene.whole_file import whole_file
 
-__all__ = ["METHOD_SCHEMA", "SCHEMA", "Predictor", "load_predictor", "read_model"]
+__all__ = [
+    "METHOD_SCHEMA",
+    "SCHEMA",
+    "Domain",
+    "Predictor",
+    "domain_of",
+    "read_model",
+]
+
+UNTESTED = 2.0
+"""Widening for a dtype or phase that was never measured at all."""
+SLACK = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class Domain(Saved):
+    """Ranges that were measured.
+
+    Attributes:
+        models: Names of the models.
+        tokens: Least and most tokens of a run.
+        lengths: Shortest and longest sequence.
+        widths: Narrowest and widest side of a weight.
+        groups: Groups of kernels that were run alone.
+        dtype: Floating-point type.
+        software: What ran them, in words.
+    """
+
+    models: tuple[str, ...]
+    tokens: tuple[int, int]
+    lengths: tuple[int, int]
+    widths: tuple[int, int]
+    groups: tuple[str, ...]
+    dtype: str
+    software: str
+
+    def judge(self, spec: RunSpec | None, kernels: Sequence[Kernel]) -> Verdict:
+        """Compare a run with what was measured."""
+        reasons: list[str] = []
+        factor = 1.0
+        if spec is not None:
+            reasons += _range("tokens", spec.tokens, self.tokens)
+            reasons += _range("sequence length", spec.seq_len, self.lengths)
+            for what, is_new in (
+                (f"dtype {spec.dtype}", spec.dtype != self.dtype),
+                (f"phase {spec.phase}", spec.phase not in ("forward", "prefill")),
+            ):
+                if is_new:
+                    reasons.append(f"{what} was never measured")
+                    factor = UNTESTED
+        sides = [size for k in kernels if k.group == "gemm" for size in k.sizes[2:]]
+        if sides:
+            reasons += _range("weight width", max(sides), self.widths)
+            reasons += _range("weight width", min(sides), self.widths)
+        unknown = sorted({k.group for k in kernels} - set(self.groups))
+        for group in unknown:
+            what = "fused or other kernels" if group == OTHER else f"{group} kernels"
+            reasons.append(f"{what} were never measured, a roofline stands in")
+        return Verdict(tuple(dict.fromkeys(reasons)), factor)
+
+
+def _range(what: str, value: int, limits: tuple[int, int]) -> list[str]:
+    low, high = limits
+    if low / SLACK <= value <= high * SLACK:
+        return []
+    return [f"{what} {value:,} is outside the measured {low:,} to {high:,}"]
+
+
+def domain_of(
+    sizes: Sequence[tuple[str, int, int]],
+    kernels: Sequence[Kernel],
+    dtype: str,
+    software: str,
+) -> Domain:
+    """The domain of measured runs.
+
+    Args:
+        sizes: Model, batch size and length of every tree.
+        kernels: Kernels that were run alone.
+        dtype: Floating-point type.
+        software: What ran them.
+    """
+    tokens = [batch * length for _, batch, length in sizes]
+    lengths = [length for _, _, length in sizes]
+    sides = [size for k in kernels if k.group == "gemm" for size in k.sizes[2:]] or [1]
+    return Domain(
+        tuple(dict.fromkeys(model for model, _, _ in sizes)),
+        (min(tokens), max(tokens)),
+        (min(lengths), max(lengths)),
+        (min(sides), max(sides)),
+        tuple(sorted({k.group for k in kernels})),
+        dtype,
+        software,
+    )
+
 
 SCHEMA = "irene.predictor/1"
 METHOD_SCHEMA = "irene.method/"
-"""How the schemas of `irene.predict.learning.saved_methods` begin."""
+"""How the schemas of `irene.predict.learning.training_runs` begin."""
 MATH = KINDS.index("math")
-PREDICTED = SOURCES.index("predicted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +131,7 @@ class Predictor:
         widths: Widths of the intervals.
         domain: What it was measured on.
         provenance: Data, method, date, software, held-out errors.
+        digest: SHA-256 of all of it.
     """
 
     hardware: Hardware
@@ -49,21 +139,15 @@ class Predictor:
     widths: Widths
     domain: Domain
     provenance: Mapping[str, Any]
+    digest: str = field(init=False, default="")
 
-    @property
-    def usual_dtype(self) -> DType:
-        """Type that is run unless somebody says otherwise."""
-        return "fp32"
+    usual_dtype: ClassVar[DType] = "fp32"
+    usual_attention: ClassVar[Attention] = "eager"
+    serves: ClassVar = False
 
-    @property
-    def usual_attention(self) -> Attention:
-        """Attention that is run unless somebody says otherwise."""
-        return "eager"
-
-    @property
-    def serves(self) -> bool:
-        """Whether servings of language models can be predicted for it."""
-        return False
+    def __post_init__(self) -> None:
+        """Name the content."""
+        object.__setattr__(self, "digest", _digest(self._content()))
 
     def predict(self, tree: ModelTree, step_s: float | None = None) -> ModelTree:
         """The same tree carrying predicted energies.
@@ -79,24 +163,18 @@ class Predictor:
         work = work_of(tree)
         verdict = self.domain.judge(tree.spec, work.kernels)
         joules, is_indirect = self.model.tree_energies(tree, work)
-        width = self.widths.of(
-            tree.columns.kind, is_indirect, verdict.is_outside, verdict.factor
+        width = self.widths.of(tree.columns.kind, is_indirect, verdict)
+        return tree.with_predicted(joules, width, self.hardware, "specs").with_notes(
+            *(f"extrapolation: {reason}" for reason in verdict.reasons),
+            *self.provenance.get("caveats", ()),
         )
-        energy = EnergyColumns(
-            joules,
-            joules * np.exp(-width),
-            joules * np.exp(width),
-            np.full(len(tree), PREDICTED, dtype=np.uint8),
-            f"specs, {self.hardware.predictor}",
-        )
-        predicted = tree.with_energy(energy, self.hardware)
-        notes = tuple(f"extrapolation: {reason}" for reason in verdict.reasons)
-        notes += tuple(self.provenance.get("caveats", ()))
-        return predicted._derive(predicted.columns, notes=(*tree.notes, *notes))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready values, with a digest of the content."""
-        content = {
+        return {**self._content(), "digest": self.digest}
+
+    def _content(self) -> dict[str, Any]:
+        return {
             "schema": SCHEMA,
             "hardware": self.hardware.to_dict(),
             "model": self.model.to_dict(),
@@ -104,7 +182,6 @@ class Predictor:
             "domain": self.domain.to_dict(),
             "provenance": dict(self.provenance),
         }
-        return {**content, "digest": _digest(content)}
 
     def save(self, path: str | Path) -> None:
         """Write it to a file, whole or not at all."""
@@ -123,26 +200,17 @@ class Predictor:
                 f"the method {fields.get('method')!r} needs measured features: use "
                 "`irene evaluate DATA --predictor FILE`; only `specs` can do without"
             )
-        check_schema(fields.get("schema"), SCHEMA)
-        content = {name: value for name, value in fields.items() if name != "digest"}
-        if fields.get("digest") != _digest(content):
-            raise FormatError(
-                "damaged predictor: its content does not match its digest"
-            )
-        try:
-            hardware = Hardware.from_dict(fields["hardware"])
+        content = checked_content(fields, SCHEMA, _digest, "predictor")
+        with fields_of("not a predictor"):
+            hardware = Hardware.from_dict(content["hardware"])
             named = f"{hardware.name} {fields['digest'][:8]}"
             return cls(
                 replace(hardware, predictor=named),
-                read_model(fields["model"]),
-                Widths.from_dict(fields["widths"]),
-                Domain.from_dict(fields["domain"]),
-                dict(fields["provenance"]),
+                read_model(content["model"]),
+                Widths.from_dict(content["widths"]),
+                Domain.from_dict(content["domain"]),
+                dict(content["provenance"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FormatError(
-                f"not a predictor: {type(error).__name__}: {error}"
-            ) from error
 
 
 def read_model(fields: Mapping[str, Any]) -> SpecsModel | SerialModel:
@@ -159,17 +227,3 @@ def read_model(fields: Mapping[str, Any]) -> SpecsModel | SerialModel:
 def _digest(content: Mapping[str, Any]) -> str:
     hardware = {k: v for k, v in content["hardware"].items() if k != "predictor"}
     return digest_of({**content, "hardware": hardware})
-
-
-def load_predictor(path: str | Path) -> Predictor:
-    """Read a saved predictor.
-
-    Raises:
-        UsageError: The file cannot be opened.
-        FormatError: It is not a predictor, is damaged, or of a newer version.
-    """
-    fields = read_fields(path)
-    try:
-        return Predictor.from_dict(fields)
-    except FormatError as error:
-        raise FormatError(f"{path}: {error}") from error

@@ -1,31 +1,20 @@
 """The methods of the IrEne paper (Cao et al., ACL 2021) and what it compares with.
 
-- `features`: what a regressor sees of a node.
-- `folding`: trees with equal nodes once.
-- `leaf`: one linear regressor per primitive class.
-- `composition`: parents as weighted sums of their children, with the gradient.
-- `training`: Adam, one tree at a time.
-- `irene`: the methods `irene`, `stepwise` and `sum`.
-- `baselines`: the methods `unstructured` and `utilisation`.
-- `registry`: the five by name.
+- `regressors`: what a regressor sees of a node; one linear regressor per class.
+- `folded_trees`: trees with equal nodes once.
+- `tree_method`: the methods `irene`, `stepwise` and `sum`.
+- `baselines`: the methods `unstructured` and `utilisation`, and our own from counters.
 """
 
-from irene.predict.paper.baselines import DesktopPower, Unstructured, Utilisation
-from irene.predict.paper.composition import Composition
-from irene.predict.paper.irene import TreeMethod, TreeOptions
-from irene.predict.paper.node_features import FEATURE_SETS, FeatureSet, feature_set
-from irene.predict.paper.paper_training import Training
-from irene.predict.paper.registry import PAPER_METHODS
+from irene.predict.paper.baselines import Unstructured, Utilisation
+from irene.predict.paper.regressors import FEATURE_SETS, FeatureSet, feature_set
+from irene.predict.paper.tree_method import Composition, TreeMethod
 
 __all__ = [
     "FEATURE_SETS",
-    "PAPER_METHODS",
     "Composition",
-    "DesktopPower",
     "FeatureSet",
-    "Training",
     "TreeMethod",
-    "TreeOptions",
     "Unstructured",
     "Utilisation",
     "feature_set",

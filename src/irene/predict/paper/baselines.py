@@ -1,19 +1,39 @@
-"""What the paper compares with: no tree at all, and a software estimate."""
+"""Methods without the paper's tree: no tree at all, a software estimate, counters.
+
+`unstructured` and `utilisation` are what the paper compares with. `counters` is wall
+energy from what a run measured, time, NVML energy and CPU load:
+
+    E = (P0 + k·cpu)·t + b·E_gpu
+
+Three numbers per machine: P0 the power the machine draws whatever it does, k the power
+per percent of CPU load, b what the power supply and fans add to the GPU's own energy.
+With `partial` the whole model was run once, and `specs` splits what it took.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
-from irene.predict.method import Floats, fitted
-from irene.predict.paper.folding import FoldedTrees
-from irene.predict.paper.leaf import LinearRegressor
-from irene.predict.paper.node_features import FeatureSet, feature_set
+from irene.predict.learned_file import Floats, numbers
+from irene.predict.learning.join import Joiner
+from irene.predict.machines.specs.regression import relative_nnls
+from irene.predict.machines.specs.specs_method import SpecsMethod
+from irene.predict.methods import fitted
+from irene.predict.paper.folded_trees import FoldedTrees
+from irene.predict.paper.regressors import FeatureSet, LinearRegressor, feature_set
 
-__all__ = ["DesktopPower", "Unstructured", "Utilisation"]
+__all__ = [
+    "CountersMethod",
+    "PartialMethod",
+    "Unstructured",
+    "Utilisation",
+]
 
 
 class Unstructured:
@@ -44,6 +64,16 @@ class Unstructured:
         self.standardise = standardise
         self.scaled_loss = scaled_loss
         self.regressor_: LinearRegressor | None = None
+
+    def state(self) -> dict[str, Any]:
+        """What was learned, as JSON-ready values."""
+        return fitted(self.regressor_, self.name).to_dict()
+
+    def restore(self, fields: Mapping[str, Any]) -> None:
+        """Take over what another of these options has learned."""
+        regressor = LinearRegressor.from_dict(fields)
+        regressor.standardiser.check_width(len(self.features.columns))
+        self.regressor_ = regressor
 
     def fit(self, table: NodeTable) -> Unstructured:
         """Least squares over all nodes.
@@ -78,12 +108,17 @@ class Unstructured:
 
 
 @dataclass(frozen=True, slots=True)
-class DesktopPower:
-    """Constants of the software estimate, for the machine PC1 of the paper.
+class Utilisation:
+    """The software estimate of Strubell et al. (ACL 2019): PUE × t × (CPU + RAM + GPU).
+
+    GPU energy is what NVML says; the processor's power goes with its utilisation, from
+    idle to full, and the memory's is constant. Nothing is learned. On PC1 it is about
+    51 % above the wall meter (the paper: 57.8 %), nearly all of it because a desktop
+    has no data centre around it: with `pue=1` it is about 4 % below.
 
     Attributes:
-        cpu_w: Power of the busy processor: 140 W is the thermal design power of a
-            Core i9-7900X.
+        cpu_w: Power of the busy processor: 140 W is the thermal design power of the
+            Core i9-7900X of PC1.
         idle_share: Part of it that is drawn without load: about half (Barroso and
             Hölzle, "The case for energy-proportional computing", 2007).
         memory_w: Power of the memory: 5 W for each of four modules of 8 GiB.
@@ -96,23 +131,14 @@ class DesktopPower:
     memory_w: float = 20.0
     pue: float = 1.58
 
+    name: ClassVar = "utilisation"
 
-class Utilisation:
-    """The software estimate of Strubell et al. (ACL 2019): PUE × t × (CPU + RAM + GPU).
+    def state(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
 
-    GPU energy is what NVML says; the processor's power goes with its utilisation, from
-    idle to full, and the memory's is constant. Nothing is learned. On PC1 it is about
-    51 % above the wall meter (the paper: 57.8 %), nearly all of it because a desktop
-    has no data centre around it: with `pue=1` it is about 4 % below.
-
-    Args:
-        power: Constants of the machine.
-    """
-
-    name = "utilisation"
-
-    def __init__(self, power: DesktopPower | None = None) -> None:
-        self.power = power or DesktopPower()
+    def restore(self, fields: Mapping[str, Any]) -> None:
+        """Nothing was learned."""
 
     def fit(self, table: NodeTable) -> Utilisation:
         """Nothing to learn."""
@@ -122,8 +148,108 @@ class Utilisation:
     def predict(self, table: NodeTable) -> Floats:
         """Energy of every row, J; NaN where time, load or NVML energy is unknown."""
         load = table.features["cpu"] / 100.0
-        idle = self.power.idle_share
-        cpu_w = self.power.cpu_w * (idle + (1.0 - idle) * load)
-        host_j = (cpu_w + self.power.memory_w) * table.features["times_mean"]
-        total_j = self.power.pue * (host_j + table.features["gpu_energy_mean"])
+        idle = self.idle_share
+        cpu_w = self.cpu_w * (idle + (1.0 - idle) * load)
+        host_j = (cpu_w + self.memory_w) * table.features["times_mean"]
+        total_j = self.pue * (host_j + table.features["gpu_energy_mean"])
         return np.asarray(total_j, dtype=np.float64)
+
+
+@dataclass
+class CountersMethod:
+    """Three numbers by relative non-negative least squares.
+
+    Attributes:
+        rates_: W; W per percent of CPU load; J per J of the GPU.
+    """
+
+    rates_: Floats | None = field(init=False, default=None)
+    name: ClassVar = "counters"
+
+    def state(self) -> dict[str, Any]:
+        """What was learned, as JSON-ready values."""
+        return {"rates": fitted(self.rates_, self.name).tolist()}
+
+    def restore(self, fields: Mapping[str, Any]) -> None:
+        """Take over what another has learned."""
+        self.rates_ = numbers(fields["rates"], 3)
+
+    def fit(self, table: NodeTable) -> CountersMethod:
+        """Learn from measured nodes; copies of one measurement count once.
+
+        Raises:
+            UsageError: The data has no time or GPU energy.
+        """
+        work = _work(table)
+        known = np.isfinite(work).all(axis=1) & np.isfinite(table.energy_j)
+        if not known.any():
+            raise UsageError(f"{table.name} has no measured times and GPU energies")
+        rows = np.unique(np.column_stack([work[known], table.energy_j[known]]), axis=0)
+        energy_j = rows[:, -1]
+        relative = rows[:, :-1] / energy_j[:, None]
+        self.rates_ = relative_nnls(relative, np.ones(len(rows)))
+        return self
+
+    def predict(self, table: NodeTable) -> Floats:
+        """Energy of every row, J; NaN where a counter is missing."""
+        result: Floats = _work(table) @ fitted(self.rates_, self.name)
+        return result
+
+
+def _work(table: NodeTable) -> Floats:
+    time_s = table.features["times_mean"]
+    return np.column_stack(
+        [time_s, time_s * table.features["cpu"], table.features["gpu_energy_mean"]]
+    )
+
+
+@dataclass
+class PartialMethod:
+    """The root from its counters, every other node from shapes, reconciled.
+
+    Of the counters only the root's are looked at. All nodes of a tree are scaled by
+    what the root's counters say against what the shapes say.
+    """
+
+    specs: SpecsMethod = field(default_factory=SpecsMethod)
+    counters: CountersMethod = field(init=False, default_factory=CountersMethod)
+    name: ClassVar = "partial"
+
+    @property
+    def joiner(self) -> Joiner:
+        """Matches measured trees with traces."""
+        return self.specs.joiner
+
+    @joiner.setter
+    def joiner(self, joiner: Joiner) -> None:
+        self.specs.joiner = joiner
+
+    def state(self) -> dict[str, Any]:
+        """What both have learned, as JSON-ready values."""
+        return {"counters": self.counters.state(), "specs": self.specs.state()}
+
+    def restore(self, fields: Mapping[str, Any]) -> None:
+        """Take over what another has learned."""
+        self.counters.restore(fields["counters"])
+        self.specs.restore(fields["specs"])
+
+    def fit(self, table: NodeTable) -> PartialMethod:
+        """Learn both from measured trees."""
+        self.counters.fit(table)
+        self.specs.fit(table)
+        return self
+
+    def predict(self, table: NodeTable) -> Floats:
+        """Energy of every row, J."""
+        result = self.specs.predict(table)
+        roots = table.starts[:-1]
+        measured = self.counters.predict(table)[roots]
+        ratio = measured / result[roots]
+        known = np.isfinite(ratio)
+        result *= np.where(known, ratio, 1.0)[table.tree]
+        return result
+
+
+def partial() -> PartialMethod:
+    """The method of that name, not fitted."""
+    return PartialMethod()

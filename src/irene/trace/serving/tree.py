@@ -85,7 +85,7 @@ def served(
     spec = _as_engines_run(replace(spec, model=called, config_digest=digest))
     limits.check_spec(spec)
     tree = decoder_tree(read_decoder(config), spec)
-    return tree._derive(tree.columns, provenance={"config": origin, **tree.provenance})
+    return tree.with_provenance({"config": origin, **tree.provenance})
 
 
 def _as_engines_run(spec: RunSpec) -> RunSpec:

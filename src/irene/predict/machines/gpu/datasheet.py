@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from irene.errors import FormatError, UsageError
-from irene.predict.machines.gpu.op import WeightType
+from irene.predict.machines.gpu.kernel_ops import WeightType
 
 __all__ = ["SCALES", "Datasheet", "distance", "read_datasheet"]
 

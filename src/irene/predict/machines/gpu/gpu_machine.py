@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from irene.errors import UsageError
 from irene.hardware import Hardware
+from irene.predict.learned_file import Floats, digest_of
 from irene.predict.machines.gpu.datasheet import Datasheet
-from irene.predict.machines.gpu.device import GpuDevice, OpCosts
-from irene.predict.machines.gpu.machine_notes import memory_note, roughness_notes
+from irene.predict.machines.gpu.gpu_device import GpuDevice, OpCosts
+from irene.predict.machines.gpu.node_ops import GAP, NodeOps, serving_ops, traced_ops
 from irene.predict.machines.gpu.serving_calibration import Calibration
-from irene.predict.machines.gpu.serving_ops import GAP, NodeOps, serving_ops
-from irene.predict.machines.gpu.traced_ops import traced_ops
-from irene.predict.machines.json_file import digest_of
 from irene.spec import Attention, DType
 from irene.trace.serving.tree import is_serving_tree
-from irene.tree import EnergyColumns, ModelTree
-from irene.tree.model_tree import SOURCES
+from irene.tree import ModelTree, Node
 
-__all__ = ["GpuMachine", "least_compute_s"]
+__all__ = ["GpuMachine", "least_compute_s", "memory_note", "roughness_notes"]
 
-Floats = npt.NDArray[np.float64]
-PREDICTED = SOURCES.index("predicted")
 FP32_FACTOR = 2.0
 """fp32 moves twice the bytes of bf16, and multiplies at most half as fast (TF32)."""
 UNMEASURED_WIDTH = 0.3
@@ -56,6 +51,10 @@ class GpuMachine:
     device: GpuDevice
     calibration: Calibration = field(default_factory=Calibration)
     digest: str = field(init=False, default="")
+
+    usual_dtype: ClassVar[DType] = "bf16"
+    usual_attention: ClassVar[Attention] = "sdpa"
+    serves: ClassVar = True
 
     def __post_init__(self) -> None:
         """Name the content."""
@@ -87,21 +86,6 @@ class GpuMachine:
             "provenance": dict(self.provenance),
             "digest": self.digest,
         }
-
-    @property
-    def usual_dtype(self) -> DType:
-        """Type that is run unless somebody says otherwise."""
-        return "bf16"
-
-    @property
-    def usual_attention(self) -> Attention:
-        """Attention that is run unless somebody says otherwise."""
-        return "sdpa"
-
-    @property
-    def serves(self) -> bool:
-        """Whether servings of language models can be predicted for it."""
-        return True
 
     def predict(self, tree: ModelTree, step_s: float | None = None) -> ModelTree:
         """The same tree carrying predicted energies, and times as features.
@@ -207,13 +191,6 @@ class GpuMachine:
         shared = self.calibration.energy_width
         shared += 0.0 if is_serving else UNMEASURED_WIDTH
         width = np.hypot(width, shared)
-        energy = EnergyColumns(
-            joules,
-            joules * np.exp(-width),
-            joules * np.exp(width),
-            np.full(len(tree), PREDICTED, dtype=np.uint8),
-            f"kernels, {self.hardware.predictor}",
-        )
         told = np.full(len(tree), np.nan)
         told[0] = np.exp(self.calibration.time_width)
         features = {
@@ -222,8 +199,8 @@ class GpuMachine:
             "static_j": sums[:, 2],
             "time_spread": told,
         }
-        carrying = tree.with_features(features).with_energy(energy, self.hardware)
-        return carrying._derive(carrying.columns, notes=(*tree.notes, *notes))
+        carrying = tree.with_features(features).with_notes(*notes)
+        return carrying.with_predicted(joules, width, self.hardware, "kernels")
 
 
 def _feature(tree: ModelTree, name: str, rows: npt.NDArray[np.intp]) -> Floats:
@@ -239,3 +216,89 @@ def least_compute_s(nodes: NodeOps, costs: OpCosts, sheet: Datasheet) -> Floats:
     peaks = {kind: sheet.peak(kind) for kind in set(types)}
     compute_s: Floats = costs.flops / np.array([peaks[kind] for kind in types])
     return compute_s
+
+
+WORTH_SAYING = 0.01
+WORTH_A_WARNING = 0.15
+USABLE = 0.92
+"""Share of a GPU's memory that engines give to weights and cache."""
+
+
+def roughness_notes(tree: ModelTree, nodes: NodeOps, costs: OpCosts) -> list[str]:
+    """How much of the energy is of ops that nobody measured, and why.
+
+    Args:
+        tree: Whose ops.
+        nodes: The ops of the tree.
+        costs: What they take.
+    """
+    shares: dict[str, float] = {}
+    beside = np.where(nodes.base >= 0, costs.energy_j[nodes.base], 0.0)
+    weight = np.maximum(costs.energy_j[nodes.place] - beside, 0.0)
+    weight = weight * nodes.runs * nodes.ranks * tree.multiplicity[nodes.rows]
+    total = float(weight.sum()) or 1.0
+    reasons = [nodes.reasons.get(i) or costs.reasons[i] for i in range(len(nodes.ops))]
+    for place, each in zip(nodes.place.tolist(), weight.tolist(), strict=True):
+        if reasons[place]:
+            shares[reasons[place]] = shares.get(reasons[place], 0.0) + each / total
+    return [
+        f"{'extrapolation: ' if share > WORTH_A_WARNING else ''}"
+        f"{share:.0%} of the energy is rough: {reason}"
+        for reason, share in sorted(shares.items(), key=lambda item: -item[1])
+        if share > WORTH_SAYING
+    ]
+
+
+def memory_note(tree: ModelTree, sheet: Datasheet) -> list[str]:
+    """A warning where weights and cache cannot lie in the memory of the GPUs."""
+    spec = tree.spec
+    if spec is None:
+        return []
+    weights, cache = _weight_bytes(tree), _cache_bytes(tree)
+    ranks = spec.tensor_parallel
+    room = sheet.memory_bytes * USABLE * ranks
+    if weights + cache <= room:
+        return []
+    what = f"{weights / 1e9:.0f} GB of weights and {cache / 1e9:.0f} GB of cache"
+    where = f"{ranks} × {sheet.memory_bytes / 1e9:.0f} GB"
+    return [f"warning: {what} do not fit into {where}: fewer streams or more GPUs"]
+
+
+WEIGHTED = ("linear", "lm_head", "fused_moe")
+
+
+def _weight_bytes(tree: ModelTree) -> float:
+    """Bytes of the weights, each matrix in its own type."""
+    from irene.trace.serving.counts import WEIGHT_BYTES
+
+    total = 0.0
+    for node in _one_step(tree):
+        if node.kind == "ml" and node.params:
+            kind = node.dtype if node.op in WEIGHTED else "bf16"
+            times = int(tree.multiplicity[node.row])
+            total += node.params * times * WEIGHT_BYTES.get(kind, 2.0)
+    return total
+
+
+def _one_step(tree: ModelTree) -> list[Node]:
+    """Nodes of one step: of a generation, those of its last kind of step."""
+    root = tree.root
+    is_generation = tree.spec is not None and tree.spec.phase == "generate"
+    top = root.children[-1] if is_generation else root
+    return list(top.walk())
+
+
+def _cache_bytes(tree: ModelTree) -> float:
+    """Bytes of the KV cache of all streams."""
+    from irene.trace.serving.counts import WEIGHT_BYTES
+
+    total = 0.0
+    for node in _one_step(tree):
+        if node.op.endswith("_attention"):
+            batch, kept, heads, dim = node.inputs[1]
+            both = 1 if node.op == "latent_attention" else 2
+            ranks = node.features.get("ranks", 1.0)
+            times = int(tree.multiplicity[node.row])
+            each = WEIGHT_BYTES.get(node.dtype, 2.0)
+            total += batch * kept * heads * dim * both * each * ranks * times
+    return total

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from irene.errors import UsageError
+from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet, distance
-from irene.predict.machines.gpu.device import GpuDevice
-from irene.predict.machines.gpu.exam import (
+from irene.predict.machines.gpu.gpu_device import GpuDevice
+from irene.predict.machines.gpu.kernel_exam import (
     EnergyExam,
     TimeExam,
     error_percent,
@@ -22,11 +23,17 @@ from irene.predict.machines.gpu.exam import (
     quantiles,
     usable_shares,
 )
-from irene.predict.machines.gpu.fitting import fit_time, lightgbm_version
-from irene.predict.machines.gpu.leaves import Leaves
-from irene.predict.machines.gpu.power import PowerCurve, fit_power
-from irene.predict.machines.gpu.shapes import Floats
-from irene.predict.machines.gpu.tables import KernelTable, gpu_folders, read_tables
+from irene.predict.machines.gpu.kernel_fitting import (
+    fit_power,
+    fit_time,
+    lightgbm_version,
+)
+from irene.predict.machines.gpu.kernel_models import KernelModels, PowerCurve
+from irene.predict.machines.gpu.kernel_tables import (
+    KernelTable,
+    gpu_folders,
+    read_tables,
+)
 from irene.predict.machines.gpu.time_model import TimeModel
 
 __all__ = ["Trained", "train_devices", "train_table"]
@@ -145,7 +152,7 @@ def _device(name: str, trained: Mapping[str, Trained], progress: Progress) -> Gp
         raise UsageError(f"no power was measured, neither of {name} nor of another GPU")
     progress(f"{name} on other GPUs")
     transfer = _transfer_errors(name, trained)
-    leaves = Leaves(
+    kernels = KernelModels(
         _with_borrowed(mine, {other: trained[other] for other in lenders}),
         trained[power_of].curves,
         {kind: quantiles(errors) for kind, errors in transfer.items()},
@@ -155,7 +162,7 @@ def _device(name: str, trained: Mapping[str, Trained], progress: Progress) -> Gp
     told["transfer_percent"] = {
         kind: error_percent(errors) for kind, errors in transfer.items()
     }
-    return GpuDevice(name, mine.sheet, leaves, told)
+    return GpuDevice(name, mine.sheet, kernels, told)
 
 
 def _with_borrowed(

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from irene.errors import FormatError
+from irene.predict.learned_file import Floats, Saved, check_schema
 from irene.predict.machines.gpu.datasheet import Datasheet
-from irene.predict.machines.json_file import check_schema
 
 __all__ = ["SCHEMA", "UNSEEN", "Calibration", "calibration_of", "calibrations"]
 
-Floats = npt.NDArray[np.float64]
 
 SCHEMA = "irene.serving_calibration/1"
 FILE = "serving_calibration.json"
@@ -27,7 +24,7 @@ UNSEEN = "unseen"
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Saved):
     """From the times of kernels to the energy of a step of a serving engine.
 
     While a kernel runs, the GPU takes its idle power, `joules_per_byte` for what is
@@ -88,22 +85,6 @@ class Calibration:
         """What steps take beyond the time of their kernels, s."""
         each_s = self.time_gap_per_sequence_s
         return self.time_gap_s + each_s * np.asarray(sequences, dtype=np.float64)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        return {**asdict(self), "errors": dict(self.errors)}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Calibration:
-        """Read what `to_dict` wrote.
-
-        Raises:
-            FormatError: A field is unknown.
-        """
-        try:
-            return cls(**fields)
-        except TypeError as error:
-            raise FormatError(f"not a calibration: {error}") from error
 
 
 @cache

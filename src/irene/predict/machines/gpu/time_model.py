@@ -1,29 +1,153 @@
-"""Time of one kind of op in one dtype: a smooth roofline times a learned residual."""
+"""Time of one kind of op in one dtype: a smooth roofline times a learned residual.
+
+The residual is a sum of small boosted trees, kept as plain arrays and evaluated for
+many rows at once. A row ends in the leftmost leaf of a tree that no test rules out, and
+a test `feature > threshold` that holds rules out the leaves to the left of its node. So
+a tree is a list of tests, each with the run of leaves it rules out, and a row's leaf is
+the lowest bit left of an AND (Lucchese et al., QuickScorer, SIGIR 2015). Tests of one
+feature are sorted by threshold, so that all that hold for a row are one table look-up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from irene.errors import FormatError
-from irene.predict.machines.gpu.boosted import Boosted
+from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.gpu.datasheet import Datasheet
-from irene.predict.machines.gpu.op_features import FEATURES, features_of
-from irene.predict.machines.gpu.roofline import seconds_of, work_of
-from irene.predict.machines.gpu.shapes import Floats, OpColumns
+from irene.predict.machines.gpu.kernel_ops import OpColumns
+from irene.predict.machines.gpu.kernel_work import (
+    features_of,
+    seconds_of,
+    work_of,
+)
 
-__all__ = ["SHARPNESS", "SmoothRoofline", "TimeModel"]
+__all__ = [
+    "MOST_LEAVES",
+    "SHARPNESS",
+    "Boosted",
+    "SmoothRoofline",
+    "TimeModel",
+]
+
+MOST_LEAVES = 32
+"""A tree's leaves are bits of one 32-bit number."""
+
+Words = npt.NDArray[np.uint32]
+Places = npt.NDArray[np.int64]
+
+ALL = np.uint32(0xFFFFFFFF)
+ROWS = 256
+"""Rows at a time: what they look up stays in the cache."""
+# Bits 27-31 of a power of two times this number differ for all 32 powers.
+DE_BRUIJN = np.uint32(0x077CB531)
+_POWERS = np.uint32(1) << np.arange(32, dtype=np.uint32)
+_PLACES = (_POWERS * DE_BRUIJN) >> np.uint32(27)
+
+
+@dataclass(frozen=True)
+class Boosted(Saved):
+    """A sum of regression trees.
+
+    Attributes:
+        features: Names of the features.
+        leaves: Values, trees × leaves; from left to right, 0 where a tree has fewer.
+        tree: Tree of every test.
+        feature: Place in `features` of every test.
+        threshold: What the feature must be above.
+        first: First leaf that the test rules out.
+        count: How many it rules out.
+    """
+
+    features: tuple[str, ...]
+    leaves: Floats
+    tree: Places
+    feature: Places
+    threshold: Floats
+    first: Places
+    count: Places
+
+    def predict(self, rows: Floats) -> Floats:
+        """The sum of every row's leaves.
+
+        Args:
+            rows: Rows × features.
+        """
+        parts = [
+            self._sums(rows[start : start + ROWS])
+            for start in range(0, len(rows), ROWS)
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _sums(self, rows: Floats) -> Floats:
+        left: Words = np.full((len(rows), len(self.leaves)), ALL)
+        kept = np.empty_like(left)
+        for feature, thresholds, table in self._tables:
+            holding = thresholds.searchsorted(rows[:, feature], side="left")
+            # `clip` skips a check: places are never outside.
+            table.take(holding, axis=0, out=kept, mode="clip")
+            left &= kept
+        lowest = left & (~left + np.uint32(1))
+        places = (lowest * DE_BRUIJN) >> np.uint32(27)
+        sums: Floats = self._by_place.take(places + self._offsets).sum(axis=1)
+        return sums
+
+    @cached_property
+    def _tables(self) -> list[tuple[int, Floats, Words]]:
+        """For each feature: thresholds, and what is left after so many tests hold."""
+        tables = []
+        for feature in np.unique(self.feature):
+            mine = np.flatnonzero(self.feature == feature)
+            mine = mine[np.argsort(self.threshold[mine], kind="stable")]
+            out = (np.uint64(1) << self.count[mine].astype(np.uint64)) - np.uint64(1)
+            out <<= self.first[mine].astype(np.uint64)
+            table = np.full((len(mine) + 1, len(self.leaves)), ALL)
+            table[np.arange(len(mine)) + 1, self.tree[mine]] = ~out.astype(np.uint32)
+            kept = np.bitwise_and.accumulate(table, axis=0)
+            tables.append((int(feature), self.threshold[mine], kept))
+        return tables
+
+    @cached_property
+    def _by_place(self) -> Floats:
+        """Values of leaves where the product with the De Bruijn number puts them."""
+        values = np.zeros((len(self.leaves), 32))
+        values[:, _PLACES[: self.leaves.shape[1]]] = self.leaves
+        return values.ravel()
+
+    @cached_property
+    def _offsets(self) -> Words:
+        return 32 * np.arange(len(self.leaves), dtype=np.uint32)
+
+    def __post_init__(self) -> None:
+        """Refuse trees with a place outside its array."""
+        trees, leaves = self.leaves.shape
+        last = self.first + self.count
+        is_sound = (
+            leaves <= MOST_LEAVES
+            and _all_within(self.tree, trees)
+            and _all_within(self.feature, len(self.features))
+            and _all_within(self.first, leaves)
+            and bool((self.count > 0).all() and (last < leaves).all())
+        )
+        if not is_sound:
+            raise FormatError("damaged trees: a place is outside its array")
+
+
+def _all_within(places: Places, size: int) -> bool:
+    return bool(((places >= 0) & (places < size)).all())
+
 
 SHARPNESS = 3.0
 """How sharp the corner of the roofline is: the norm that joins its two sides."""
 
 
 @dataclass(frozen=True, slots=True)
-class SmoothRoofline:
+class SmoothRoofline(Saved):
     """launch + ((compute factor × compute)³ + (memory factor × memory)³)^⅓, s.
 
     Attributes:
@@ -45,24 +169,24 @@ class SmoothRoofline:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeModel:
+class TimeModel(Saved):
     """Time of ops of one kind and dtype.
 
     Attributes:
         base: The smooth roofline.
-        trees: log(measured / base) from the features of the kind.
         clamp: Least and greatest residual that was measured.
         width: 5 % and 95 % quantile of log(measured / predicted), groups held out.
         limits: Least and greatest measured value of every column.
         borrowed_from: The GPU whose table it is, "" for the device's own.
+        trees: log(measured / base) from the features of the kind.
     """
 
     base: SmoothRoofline
-    trees: Boosted
     clamp: tuple[float, float]
     width: tuple[float, float]
     limits: Mapping[str, tuple[float, float]]
-    borrowed_from: str = ""
+    borrowed_from: str
+    trees: Boosted
 
     def seconds(self, ops: OpColumns, sheet: Datasheet) -> Floats:
         """Time of every op on a GPU of this datasheet, s."""
@@ -81,49 +205,3 @@ class TimeModel:
             values = ops.columns[name]
             beyond |= (values < least) | (values > most)
         return beyond
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        return {
-            "base": {
-                "launch_s": self.base.launch_s,
-                "compute_factor": self.base.compute_factor,
-                "memory_factor": self.base.memory_factor,
-            },
-            "clamp": list(self.clamp),
-            "width": list(self.width),
-            "limits": {name: list(pair) for name, pair in self.limits.items()},
-            "borrowed_from": self.borrowed_from,
-            "trees": self.trees.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any], kind: str) -> TimeModel:
-        """Read what `to_dict` wrote.
-
-        Args:
-            fields: Its values.
-            kind: What kind of op it is for.
-
-        Raises:
-            FormatError: Its trees see other features than this version computes.
-        """
-        trees = Boosted.from_dict(fields["trees"])
-        if trees.features != FEATURES[kind]:
-            raise FormatError(
-                f"the model of {kind} was trained with other features than this "
-                "version computes: train it anew with `irene train-ops`"
-            )
-        return cls(
-            SmoothRoofline(**fields["base"]),
-            trees,
-            _pair(fields["clamp"]),
-            _pair(fields["width"]),
-            {name: _pair(pair) for name, pair in fields["limits"].items()},
-            str(fields["borrowed_from"]),
-        )
-
-
-def _pair(values: Any) -> tuple[float, float]:
-    low, high = values
-    return float(low), float(high)

@@ -7,19 +7,20 @@ and found in one convex problem, relative to the measured energies, robust to ou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from irene.predict.machines.specs.rates import BUSY_SHARE, relative_nnls, with_floor
+from irene.predict.learned_file import Floats, Saved
+from irene.predict.machines.specs.regression import (
+    BUSY_SHARE,
+    relative_nnls,
+    with_floor,
+)
 from irene.predict.machines.specs.work import STREAMS
 
 __all__ = ["Composition", "ParentData", "fit_composition"]
 
-Floats = npt.NDArray[np.float64]
 
 ROUNDS = 25
 SOFT = 0.01
@@ -52,7 +53,7 @@ class ParentData:
 
 
 @dataclass(frozen=True, slots=True)
-class Composition:
+class Composition(Saved):
     """Rates that make modules of kernels.
 
     Attributes:
@@ -63,7 +64,7 @@ class Composition:
         module_j: Host's J per module call.
     """
 
-    stream_j: Floats
+    stream_j: Floats = field(metadata={"names": STREAMS})
     unmeasured_j: float
     launch_j: float
     view_j: float
@@ -83,27 +84,6 @@ class Composition:
     def total_j(self, data: ParentData) -> Floats:
         """Energy of nodes run alone, J."""
         return with_floor(self.gpu_j(data), self.host_j(data))
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        return {
-            "stream_j": dict(zip(STREAMS, self.stream_j.tolist(), strict=True)),
-            "unmeasured_j": self.unmeasured_j,
-            "launch_j": self.launch_j,
-            "view_j": self.view_j,
-            "module_j": self.module_j,
-        }
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Composition:
-        """Read what `to_dict` wrote."""
-        return cls(
-            np.array([float(fields["stream_j"][name]) for name in STREAMS]),
-            float(fields["unmeasured_j"]),
-            float(fields["launch_j"]),
-            float(fields["view_j"]),
-            float(fields["module_j"]),
-        )
 
 
 def fit_composition(data: ParentData, launch_j: float) -> tuple[Composition, float]:

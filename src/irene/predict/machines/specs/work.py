@@ -16,19 +16,21 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from irene.predict.learned_file import Floats
 from irene.tree import KINDS, ModelTree, Signature
 
 __all__ = [
     "MIB",
+    "PRODUCT_OF",
     "STREAMS",
     "DistinctOps",
     "Kernel",
     "TreeWork",
     "distinct_ops",
+    "product_sizes",
     "work_of",
 ]
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MIB = float(1 << 20)
@@ -41,8 +43,13 @@ COPIES = frozenset(
     {"aten.clone", "aten._to_copy", "aten.copy_", "aten.cat", "aten.stack"}
 )
 SPECIAL = frozenset({"aten.gelu", "aten.gelu_backward", "aten.erf"})
-GEMM = frozenset({"aten.mm", "aten.addmm"})
-BATCHED = frozenset({"aten.bmm", "aten.baddbmm"})
+PRODUCT_OF = {
+    "aten.mm": "gemm",
+    "aten.addmm": "gemm",
+    "aten.bmm": "bmm",
+    "aten.baddbmm": "bmm",
+}
+"""Matrix products, and those of batches of matrices."""
 ROWS = {
     "aten.native_layer_norm": "norm",
     "aten.native_group_norm": "norm",
@@ -185,21 +192,26 @@ def _kernel(
 ) -> Kernel | None:
     """The kernel an op runs, None for elementwise work."""
     itemsize = 2 if shapes.dtype in ("fp16", "bf16") else 4
-    if op in GEMM:
-        left, right = shapes.inputs[-2:]
+    if op in PRODUCT_OF:
+        sizes = product_sizes(op, shapes)
+        if PRODUCT_OF[op] == "bmm":
+            return Kernel("bmm", sizes, itemsize=itemsize)
         bias = len(shapes.inputs) > 2
-        sizes = (1, left[0], right[1], left[1])
         return Kernel("gemm", sizes, bias, primitive == "Conv1D", itemsize)
-    if op in BATCHED:
-        left, right = shapes.inputs[-2:]
-        sizes = (left[0], left[1], right[-1], left[-1])
-        return Kernel("bmm", sizes, itemsize=itemsize)
     if op in ROWS and shapes.outputs and shapes.outputs[0]:
         *rows, width = shapes.outputs[0]
         return Kernel(ROWS[op], (prod(rows), width), itemsize=itemsize)
     if flops > moved:
         return Kernel(OTHER, (flops, moved), itemsize=itemsize)
     return None
+
+
+def product_sizes(op: str, shapes: Signature) -> tuple[int, int, int, int]:
+    """batch, m, n, k of a product of `PRODUCT_OF`."""
+    left, right = shapes.inputs[-2:]
+    if PRODUCT_OF[op] == "gemm":
+        return 1, left[0], right[1], left[1]
+    return left[0], left[1], right[-1], left[-1]
 
 
 def _stream(op: str, shapes: Signature) -> int:

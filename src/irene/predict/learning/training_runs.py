@@ -1,0 +1,321 @@
+"""Learning from measured trees: a machine with intervals, or any method, kept in files.
+
+A machine is fitted to all trees, and exams on held-out ones set its intervals. A method
+is kept as data only, for trees whose features were measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from irene.dataset.table import NodeTable
+from irene.errors import FormatError, UsageError
+from irene.hardware import Hardware
+from irene.predict.exams.crossvalidation import (
+    Predicted,
+    PredictRounds,
+    Round,
+    crossvalidate,
+    rounds_here,
+)
+from irene.predict.exams.splits import Fold, make_split
+from irene.predict.intervals import (
+    COVERAGE,
+    LEVELS,
+    HeldOut,
+    Widths,
+    log_errors,
+    mean_percent,
+    widths_of,
+)
+from irene.predict.learned_file import (
+    Floats,
+    checked_content,
+    digest_of,
+    fields_of,
+    load_file,
+    read_fields,
+)
+from irene.predict.learning.join import Joiner, OwnRun, Progress
+from irene.predict.machines.predictor import METHOD_SCHEMA, Predictor, domain_of
+from irene.predict.machines.specs.specs_method import (
+    SHARED_JOINER,
+    SpecsMethod,
+    measurements,
+)
+from irene.predict.machines.specs.specs_model import SpecsModel
+from irene.predict.methods import Joining, Method, Savable, make_method
+from irene.whole_file import whole_file
+
+__all__ = [
+    "SavedMethod",
+    "is_saved_method",
+    "load_method",
+    "needs_traces",
+    "train",
+    "train_method",
+    "with_joiner",
+]
+
+SCHEMA = f"{METHOD_SCHEMA}1"
+LARGEST_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SavedMethod:
+    """A method, what it was made with, and what it was learned from.
+
+    Attributes:
+        method: Fitted.
+        options: What `make_method` takes: `features`, `seed`, and its own.
+        hardware: The machine whose trees it has seen.
+        provenance: Data, date, software, models, trees, held-out errors.
+    """
+
+    method: Method
+    options: Mapping[str, Any]
+    hardware: Hardware
+    provenance: Mapping[str, Any]
+
+    @property
+    def needs_traces(self) -> bool:
+        """Whether it matches measured trees with traces."""
+        return needs_traces(self.method)
+
+    def use(self, joiner: Joiner) -> None:
+        """Match trees with traces by this joiner, which knows the data's configs."""
+        with_joiner(self.method, joiner)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values, with a digest of the content."""
+        if not isinstance(self.method, Savable):
+            raise UsageError(f"the method {self.method.name!r} cannot be saved")
+        content = {
+            "schema": SCHEMA,
+            "method": self.method.name,
+            "options": dict(self.options),
+            "state": self.method.state(),
+            "hardware": self.hardware.to_dict(),
+            "provenance": dict(self.provenance),
+        }
+        return {**content, "digest": digest_of(content)}
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file, whole or not at all.
+
+        Raises:
+            UsageError: It learned no finite numbers, or too many.
+        """
+        name = self.method.name
+        try:
+            text = json.dumps(self.to_dict(), allow_nan=False).encode()
+        except ValueError as error:
+            raise UsageError(
+                f"{name} has not learned finite numbers: try standardise=True or a "
+                "smaller learning_rate"
+            ) from error
+        if len(text) >= LARGEST_BYTES:
+            raise UsageError(
+                f"{name} takes {len(text):,} bytes, a file may have "
+                f"{LARGEST_BYTES:,}: choose a smaller degree"
+            )
+        with whole_file(Path(path)) as file:
+            file.write(text)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> SavedMethod:
+        """Read what `to_dict` wrote.
+
+        Raises:
+            FormatError: It is not a method, is damaged, or of a newer version.
+        """
+        content = checked_content(fields, SCHEMA, digest_of, "method")
+        with fields_of("not a method that this version knows"):
+            options = dict(content["options"])
+            method = make_method(content["method"], **options)
+            if isinstance(method, Savable):
+                method.restore(content["state"])
+            hardware = Hardware.from_dict(content["hardware"])
+            return cls(method, options, hardware, dict(content["provenance"]))
+
+
+def is_saved_method(path: str | Path) -> bool:
+    """Whether a file says that it is a method, of this version or another."""
+    try:
+        schema = read_fields(path).get("schema")
+    except (FormatError, UsageError):
+        return False
+    return str(schema).startswith(METHOD_SCHEMA)
+
+
+def load_method(path: str | Path) -> SavedMethod:
+    """Read a saved method.
+
+    Raises:
+        UsageError: The file cannot be opened.
+        FormatError: It is not a method, is damaged, or of a newer version.
+    """
+    return load_file(path, SavedMethod.from_dict)
+
+
+def train_method(
+    table: NodeTable,
+    name: str,
+    options: Mapping[str, Any],
+    hardware: Hardware,
+    provenance: Mapping[str, Any],
+    joiner: Joiner | None = None,
+    progress: Progress | None = None,
+    predict_rounds: PredictRounds | None = None,
+) -> SavedMethod:
+    """Fit a method on all trees, and say how well it does with each model held out.
+
+    Args:
+        table: Measured trees.
+        name: A key of `METHODS`.
+        options: Of the method: `features`, `seed`, and its own.
+        hardware: The machine.
+        provenance: Where the data comes from; more is added.
+        joiner: Matches trees with traces, for the methods that need it.
+        progress: Told of every model that was held out.
+        predict_rounds: Holds them out elsewhere, with the same method; None for here,
+            one after the other.
+    """
+
+    def make(seed: int) -> Method:
+        method = make_method(name, **{**options, "seed": seed})
+        if joiner is not None:
+            with_joiner(method, joiner)
+        return method
+
+    seed = int(options.get("seed", 0))
+    method = make(seed).fit(table)
+    told = {
+        **provenance,
+        "method": name,
+        "models": list(table.models),
+        "trees": len(table.keys),
+        "measurements": len(np.unique(table.energy_j)),
+    }
+    if len(table.models) > 1:
+        result = crossvalidate(
+            *(table, make, make_split("model"), [seed]),
+            progress=progress,
+            predict_rounds=predict_rounds,
+        )
+        told["held_out_errors_percent"] = {"model": result.average.to_dict()}
+    return SavedMethod(method, dict(options), hardware, told)
+
+
+def needs_traces(method: Method) -> bool:
+    """Whether a method matches measured trees with traces."""
+    return isinstance(method, Joining)
+
+
+def with_joiner(method: Method, joiner: Joiner) -> Method:
+    """The same method, which matches trees with traces by this joiner if by any."""
+    if isinstance(method, Joining):
+        method.joiner = joiner
+    return method
+
+
+INSIDE = ("model",)
+SELDOM_MEASURED = 0.7
+"""Half-width, log, for ops that no exam has asked about: a factor of two."""
+EXAMS = (*INSIDE, "family", "small", "large")
+
+
+def train(
+    table: NodeTable,
+    hardware: Hardware,
+    provenance: Mapping[str, Any],
+    joiner: Joiner = SHARED_JOINER,
+    progress: Progress | None = None,
+    predict_rounds: PredictRounds | None = None,
+) -> Predictor:
+    """Fit a machine and set its intervals by exams on held-out trees.
+
+    Args:
+        table: Measured trees.
+        hardware: The machine.
+        provenance: Where the data comes from; held-out errors are added.
+        joiner: Matches measured trees with traces.
+        progress: Told of every round of every exam.
+        predict_rounds: Predicts the rounds elsewhere; None for here, one after the
+            other.
+    """
+    measured = measurements(table, joiner)
+    model = SpecsMethod(joiner).fit(table).machine()
+    run = joiner.own or OwnRun()
+    predict = predict_rounds or rounds_here(table, lambda _: SpecsMethod(joiner))
+    rounds = {name: _rounds(table, name) for name in EXAMS}
+    asked = [each for of_exam in rounds.values() for each in of_exam]
+    answers = predict(asked, progress)
+    left = iter(answers)
+    exams = {
+        name: [_held_out(table, each.fold, next(left)) for each in of_exam]
+        for name, of_exam in rounds.items()
+    }
+    inside = _widths([exams[name] for name in INSIDE])
+    outside = _widths(list(exams.values()))
+    streams = _spread([each.stream_j for each in answers], model)
+    return Predictor(
+        hardware,
+        model,
+        Widths(inside, outside, streams),
+        domain_of(
+            table.keys, measured.kernels, run.dtype, f"{run.attention} attention"
+        ),
+        {
+            **provenance,
+            "method": "specs",
+            "models": list(table.models),
+            "trees": len(table.keys),
+            "measurements": len(measured.kernel_j) + len(measured.parent_j),
+            "unmatched": dict(joiner.unknown),
+            "coverage": COVERAGE,
+            "held_out_errors_percent": {n: mean_percent(e) for n, e in exams.items()},
+        },
+    )
+
+
+def _rounds(table: NodeTable, split: str) -> list[Round]:
+    try:
+        folds = make_split(split)(table)
+    except UsageError:  # one model, one family, or no run of such a size
+        return []
+    return [Round(f"{split}: {fold.held_out}", fold) for fold in folds]
+
+
+def _held_out(table: NodeTable, fold: Fold, answer: Predicted) -> dict[str, Floats]:
+    test = table.take(fold.test)
+    errors = log_errors(answer.energy_j, test.energy_j)
+    return {level: errors[test.rows(level)] for level in LEVELS}
+
+
+def _widths(exams: list[HeldOut]) -> dict[str, float]:
+    groups = [group for one in exams for group in one]
+    if not groups:  # a single model: nothing could be held out
+        return dict.fromkeys(LEVELS, 1.0)
+    return widths_of(groups)
+
+
+def _spread(others: Sequence[Floats | None], final: object) -> float:
+    """Largest difference between an exam's rate of a stream and the final one, log."""
+    if not isinstance(final, SpecsModel):
+        return SELDOM_MEASURED
+    rates = final.composition.stream_j
+    spread = 0.0
+    for other in others:
+        if other is None:
+            continue
+        both = (rates > 0) & (other > 0)
+        ratio = other[both] / rates[both]
+        spread = max(spread, float(np.abs(np.log(ratio)).max(initial=0.0)))
+    return spread

@@ -1,0 +1,254 @@
+"""A GPU that answers for ops: time, power and energy of each, with intervals.
+
+Its file is one gzipped JSON object with the models and where they are from. A GPU that
+is known by its datasheet alone has the models of the one that is most like it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.predict.learned_file import (
+    Floats,
+    check_schema,
+    fields_of,
+    file_bytes,
+    load_file,
+)
+from irene.predict.machines.finding import (
+    LEARNED,
+    SHEET,
+    machine_files,
+    shipped_files,
+)
+from irene.predict.machines.gpu.datasheet import Datasheet, distance, read_datasheet
+from irene.predict.machines.gpu.kernel_models import KernelModels, Times
+from irene.predict.machines.gpu.kernel_ops import Op, OpColumns, columns_of
+from irene.predict.machines.gpu.kernel_work import shares_of, work_of
+from irene.whole_file import whole_file
+
+__all__ = [
+    "GpuDevice",
+    "OpCost",
+    "OpCosts",
+    "device_bytes",
+    "known_sheets",
+    "most_alike",
+    "read_device",
+    "stand_in",
+    "write_device",
+]
+
+NUMBERS = (
+    "time_s", "time_low", "time_high", "power_w", "energy_j", "energy_low",
+    "energy_high", "static_j", "flops", "bytes",
+)  # fmt: skip
+"""Fields of `OpCosts` that are numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpCost:
+    """Time, power and energy of one op; fields as in `OpCosts`."""
+
+    time_s: float
+    time_low: float
+    time_high: float
+    power_w: float
+    energy_j: float
+    energy_low: float
+    energy_high: float
+    static_j: float
+    flops: float
+    bytes: float
+    is_rough: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpCosts:
+    """Time, power and energy of many ops, an array each in the order they were given.
+
+    Attributes:
+        time_s: Seconds.
+        time_low: Lower end of the 90 % interval of the time, s.
+        time_high: Its upper end, s.
+        power_w: Mean power of the board while the op runs, W.
+        energy_j: Time × power, J.
+        energy_low: Lower end of the 90 % interval of the energy, J.
+        energy_high: Its upper end, J.
+        static_j: Time × idle power, J; part of `energy_j`.
+        flops: Counted from the shapes.
+        bytes: Counted from the shapes.
+        is_rough: Whether no measurement of such an op is behind it.
+        reasons: Why it is rough, "" where it is not.
+    """
+
+    time_s: Floats
+    time_low: Floats
+    time_high: Floats
+    power_w: Floats
+    energy_j: Floats
+    energy_low: Floats
+    energy_high: Floats
+    static_j: Floats
+    flops: Floats
+    bytes: Floats
+    is_rough: npt.NDArray[np.bool_]
+    reasons: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+    def __getitem__(self, place: int) -> OpCost:
+        numbers = {name: float(getattr(self, name)[place]) for name in NUMBERS}
+        is_rough, reason = bool(self.is_rough[place]), self.reasons[place]
+        return OpCost(**numbers, is_rough=is_rough, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuDevice:
+    """One GPU.
+
+    Attributes:
+        name: As given to `--on`.
+        sheet: Its datasheet.
+        kernels: Models of its kernels, or those of the GPU that stands in for it.
+        provenance: Data, versions, held-out errors.
+        digest: SHA-256 of what it was loaded from.
+    """
+
+    name: str
+    sheet: Datasheet
+    kernels: KernelModels
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    digest: str = ""
+
+    def costs(self, ops: Sequence[Op], eager: bool = False) -> OpCosts:
+        """Time, power and energy of every op.
+
+        Args:
+            ops: What is run.
+            eager: As the tables were measured, one launch after the other. Otherwise
+                as serving engines run, in graphs, where small kernels do not wait for
+                the host.
+        """
+        rows = np.zeros((len(NUMBERS), len(ops)))
+        reasons = np.full(len(ops), "", dtype=object)
+        for group in columns_of(ops):
+            times = self.kernels.times(group, self.sheet, eager)
+            rows[:, group.places] = self._numbers(group, times)
+            reasons[group.places] = times.reasons
+        is_rough = np.array(reasons != "", dtype=np.bool_)
+        numbers = dict(zip(NUMBERS, rows, strict=True))
+        return OpCosts(**numbers, is_rough=is_rough, reasons=tuple(reasons.tolist()))
+
+    def _numbers(self, group: OpColumns, times: Times) -> Floats:
+        """`NUMBERS` by op."""
+        sheet, time_s = self.sheet, times.time_s
+        work = work_of(group)
+        curve = self.kernels.curve(group.kind)
+        shares = shares_of(group, work, times.kernel_s, sheet)
+        waiting_j = sheet.idle_w * (time_s - times.kernel_s)
+        energy_j = curve.watts(*shares, sheet) * times.kernel_s + waiting_j
+        low = -np.hypot(times.low, curve.low)
+        high = np.hypot(times.high, curve.high)
+        # No op uses less than the idle GPU, or more than the limit allows.
+        longest_s = time_s * np.exp(times.high)
+        shortest_s = time_s * np.exp(times.low)
+        return np.stack(
+            [
+                time_s, shortest_s, longest_s, energy_j / time_s, energy_j,
+                np.maximum(energy_j * np.exp(low), sheet.idle_w * shortest_s),
+                np.minimum(energy_j * np.exp(high), sheet.tdp_w * longest_s),
+                time_s * sheet.idle_w, work.flops, work.bytes,
+            ]
+        )  # fmt: skip
+
+
+SCHEMA = "irene.gpu/1"
+
+
+def device_bytes(device: GpuDevice) -> bytes:
+    """A device as the bytes of its file: the same device gives the same bytes."""
+    content = {
+        "schema": SCHEMA,
+        "sheet": device.sheet.to_dict(),
+        "leaves": device.kernels.to_dict(),
+        "provenance": dict(device.provenance),
+    }
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    return gzip.compress(text.encode(), compresslevel=9, mtime=0)
+
+
+def write_device(device: GpuDevice, folder: Path) -> Path:
+    """Write a device into a folder, under its name."""
+    path = folder / f"{device.name}{LEARNED}"
+    with whole_file(path) as file:
+        file.write(device_bytes(device))
+    return path
+
+
+def read_device(path: str | Path) -> GpuDevice:
+    """Read what `write_device` wrote.
+
+    Raises:
+        UsageError: The file cannot be opened.
+        FormatError: It is not a device, is damaged, or of a newer version.
+    """
+    device = load_file(path, _device)
+    return replace(device, digest=hashlib.sha256(file_bytes(path)).hexdigest())
+
+
+def _device(fields: Mapping[str, Any]) -> GpuDevice:
+    check_schema(fields.get("schema"), SCHEMA)
+    with fields_of("not a GPU"):
+        sheet = Datasheet.from_dict(fields["sheet"])
+        kernels = KernelModels.from_dict(fields["leaves"])
+        return GpuDevice(sheet.name, sheet, kernels, dict(fields["provenance"]))
+
+
+def most_alike(sheet: Datasheet) -> str:
+    """The shipped GPU with tables that is most like one without."""
+    sheets = known_sheets(shipped_files(SHEET))
+    return min(shipped_files(LEARNED), key=lambda name: distance(sheet, sheets[name]))
+
+
+def known_sheets(files: Mapping[str, Path] | None = None) -> dict[str, Datasheet]:
+    """Datasheets by name of the GPU.
+
+    Args:
+        files: Their files; those that ship and those that a user added if None.
+    """
+    files = machine_files(SHEET) if files is None else files
+    return {name: read_datasheet(path) for name, path in files.items()}
+
+
+def stand_in(sheet: Datasheet, source: GpuDevice | None = None) -> GpuDevice:
+    """A GPU known by its datasheet: its roofline, the residual of another GPU.
+
+    Args:
+        sheet: The datasheet.
+        source: The other GPU; the most alike one if None.
+    """
+    other = source or read_device(shipped_files(LEARNED)[most_alike(sheet)])
+    told = {
+        "datasheet": sheet.to_dict(),
+        "stands_in": other.name,
+        "caveats": [
+            f"never measured: roofline of the datasheet, residual of {other.name}"
+        ],
+        "data": other.provenance.get("data"),
+        "transfer_percent": other.provenance.get("transfer_percent", {}),
+    }
+    mixed = hashlib.sha256(f"{sorted(sheet.to_dict().items())}{other.digest}".encode())
+    kernels = replace(other.kernels, stands_in=other.name)
+    return GpuDevice(sheet.name, sheet, kernels, told, mixed.hexdigest())

@@ -1,0 +1,219 @@
+"""Models of time and power from measured kernels; what grows trees needs LightGBM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from irene.errors import MissingExtraError
+from irene.predict.learned_file import Floats
+from irene.predict.machines.gpu.datasheet import Datasheet
+from irene.predict.machines.gpu.kernel_models import PowerCurve, rise, within_one
+from irene.predict.machines.gpu.kernel_ops import OpColumns
+from irene.predict.machines.gpu.kernel_work import (
+    FEATURES,
+    features_of,
+    seconds_of,
+    work_of,
+)
+from irene.predict.machines.gpu.time_model import (
+    MOST_LEAVES,
+    Boosted,
+    SmoothRoofline,
+    TimeModel,
+)
+
+__all__ = ["fit_power", "fit_roofline", "fit_time", "from_lightgbm", "lightgbm_version"]
+
+TREES = 100
+SETTINGS = {
+    "objective": "l1",
+    "num_leaves": MOST_LEAVES,
+    "learning_rate": 0.12,
+    "min_data_in_leaf": 20,
+    # One thread and fixed seeds: the same data gives the same bytes.
+    "num_threads": 1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "seed": 0,
+    "verbose": -1,
+}
+ROOFLINE_ROWS = 3000
+LEAST = (0.5e-6, 1.0, 1.0)
+MOST = (200e-6, 12.0, 6.0)
+"""Bounds of the launch time, s, and of the two factors."""
+
+
+def fit_time(ops: OpColumns, time_s: Floats, sheet: Datasheet) -> TimeModel:
+    """A time model of measured ops of one kind and dtype, its width not known yet."""
+    compute_s, memory_s = seconds_of(ops, work_of(ops), sheet)
+    base = fit_roofline(compute_s, memory_s, time_s)
+    base_s = base.seconds(compute_s, memory_s)
+    rows = features_of(ops, (compute_s, memory_s, base_s), sheet.multiprocessors)
+    residual = np.log(time_s / base_s)
+    lightgbm = _lightgbm()
+    # Few rows have few in a leaf, or the trees could not grow.
+    fewest = min(20, max(3, len(time_s) // 100))
+    grown = lightgbm.train(
+        {**SETTINGS, "min_data_in_leaf": fewest},
+        lightgbm.Dataset(rows, residual),
+        TREES,
+    )
+    low, high = np.quantile(residual, (0.001, 0.999))
+    return TimeModel(
+        base,
+        (round(float(low), 5), round(float(high), 5)),
+        (-0.5, 0.5),
+        {
+            name: (float(column.min()), float(column.max()))
+            for name, column in ops.columns.items()
+        },
+        "",
+        from_lightgbm(grown.dump_model(), FEATURES[ops.kind]),
+    )
+
+
+def fit_roofline(compute_s: Floats, memory_s: Floats, time_s: Floats) -> SmoothRoofline:
+    """The smooth roofline with the least mean absolute error of log time."""
+    from scipy.optimize import minimize
+
+    step = max(1, len(time_s) // ROOFLINE_ROWS)
+    compute_s, memory_s = compute_s[::step], memory_s[::step]
+    measured = np.log(time_s[::step])
+
+    def loss(logs: Floats) -> float:
+        predicted = SmoothRoofline(*np.exp(logs)).seconds(compute_s, memory_s)
+        return float(np.abs(np.log(predicted) - measured).mean())
+
+    bounds = list(zip(np.log(LEAST), np.log(MOST), strict=True))
+    start = np.log((min(float(time_s.min()), 100e-6), 1.4, 1.3))
+    fit = minimize(
+        loss, start, method="Nelder-Mead", bounds=bounds,
+        options={"maxiter": 300, "xatol": 1e-3, "fatol": 1e-6},
+    )  # fmt: skip
+    return SmoothRoofline(*(float(f"{value:.5g}") for value in np.exp(fit.x)))
+
+
+def lightgbm_version() -> str:
+    """The version that trees are grown with."""
+    return str(_lightgbm().__version__)
+
+
+def _lightgbm() -> Any:
+    try:
+        return import_module("lightgbm")
+    except ImportError as error:
+        raise MissingExtraError(
+            "growing trees needs LightGBM: pip install 'irene-energy[ops]'"
+        ) from error
+
+
+def from_lightgbm(dump: Mapping[str, Any], features: tuple[str, ...]) -> Boosted:
+    """Trees that LightGBM has grown.
+
+    Args:
+        dump: What `Booster.dump_model()` gives.
+        features: Names of the features.
+    """
+    tests: list[tuple[int, int, float, int, int]] = []
+    leaves = np.zeros((len(dump["tree_info"]), MOST_LEAVES))
+    for tree, info in enumerate(dump["tree_info"]):
+        values: list[float] = []
+        _walk(info["tree_structure"], tree, values, tests)
+        leaves[tree, : len(values)] = values
+    tree_, feature, threshold, first, count = zip(*tests, strict=True)
+    return Boosted(
+        features,
+        leaves,
+        np.array(tree_),
+        np.array(feature),
+        np.array([float(f"{value:.6g}") for value in threshold]),
+        np.array(first),
+        np.array(count),
+    )
+
+
+def _walk(
+    node: Mapping[str, Any],
+    tree: int,
+    values: list[float],
+    tests: list[tuple[int, int, float, int, int]],
+) -> None:
+    """Leaves from left to right, and the test of every node between."""
+    if "leaf_value" in node:
+        values.append(round(float(node["leaf_value"]), 5))
+        return
+    first = len(values)
+    _walk(node["left_child"], tree, values, tests)
+    count = len(values) - first
+    test = (tree, int(node["split_feature"]), float(node["threshold"]), first, count)
+    tests.append(test)
+    _walk(node["right_child"], tree, values, tests)
+
+
+POWER_STARTS = ((0.3, 2.0, 1.5, 0.7, 1.0), (0.1, 4.0, 3.0, 0.5, 2.0))
+
+
+POWER_LEAST = (1e-3, 1e-3, 1e-3, 0.3, 0.3)
+
+
+POWER_MOST = (2.0, 20.0, 20.0, 3.0, 3.0)
+
+
+MOST_ROWS = 3000
+"""More rows than this do not move five numbers."""
+
+
+CELLS = 10
+"""Into how many parts each share is cut to see which rows are alike."""
+
+
+def _rarity(compute_share: Floats, memory_share: Floats) -> Floats:
+    """Weights that add up to 1, by how few rows have about the same shares."""
+    cells = np.floor(compute_share * CELLS) * 2 * CELLS + np.floor(memory_share * CELLS)
+    _, which, counts = np.unique(cells, return_inverse=True, return_counts=True)
+    rarity = 1.0 / np.sqrt(counts[which.ravel()])
+    weights: Floats = rarity / rarity.sum()
+    return weights
+
+
+def fit_power(
+    compute_share: Floats, memory_share: Floats, power_w: Floats, sheet: Datasheet
+) -> PowerCurve:
+    """The curve with the least mean absolute error of log power.
+
+    Readings that are far lower than those of like rows are a minority with large
+    errors: the absolute error leaves them aside where a squared one would not.
+    Most rows are alike: each counts by the root of how rare its shares are.
+
+    Args:
+        compute_share: uc of every row.
+        memory_share: um of every row.
+        power_w: Its measured power, W.
+        sheet: Idle power and limit.
+    """
+    from scipy.optimize import minimize
+
+    step = max(1, len(power_w) // MOST_ROWS)
+    shares = within_one(compute_share[::step]), within_one(memory_share[::step])
+    measured = np.log(power_w[::step])
+    weights = _rarity(*shares)
+    span = sheet.tdp_w - sheet.idle_w
+
+    def loss(logs: Floats) -> float:
+        predicted = np.log(sheet.idle_w + span * rise(np.exp(logs), *shares))
+        return float((weights * np.abs(predicted - measured)).sum())
+
+    bounds = list(zip(np.log(POWER_LEAST), np.log(POWER_MOST), strict=True))
+    fits = [
+        minimize(
+            loss, np.log(start), method="Nelder-Mead", bounds=bounds,
+            options={"maxiter": 500, "xatol": 1e-3, "fatol": 1e-5},
+        )
+        for start in POWER_STARTS
+    ]  # fmt: skip
+    best = min(fits, key=lambda fit: float(fit.fun))
+    return PowerCurve(*(round(float(value), 4) for value in np.exp(best.x)))

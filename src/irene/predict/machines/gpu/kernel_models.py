@@ -1,0 +1,229 @@
+"""The fitted models of one GPU's kernels: which of them answers for an op, how well.
+
+Times come from a model per kind and dtype, power from how busy arithmetic and memory
+are, by a curve of five numbers per kind:
+
+P = idle + (limit − idle) · (1 − exp(−x)),
+x = active + compute · uc^a + memory · um^b,
+
+with uc and um the least times of arithmetic and memory over the time of the op. It
+starts at the idle power, which is fixed, saturates at the power limit, and can never
+leave the two. Nothing more flexible is fitted: most power readings of the tables are
+stale, and a flexible regressor learns which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.errors import FormatError
+from irene.predict.learned_file import Floats, Saved
+from irene.predict.machines.gpu.datasheet import Datasheet
+from irene.predict.machines.gpu.kernel_ops import OpColumns
+from irene.predict.machines.gpu.kernel_work import FEATURES, seconds_of, work_of
+from irene.predict.machines.gpu.time_model import TimeModel
+
+__all__ = ["WAITED", "KernelModels", "PowerCurve", "Times"]
+
+
+@dataclass(frozen=True, slots=True)
+class PowerCurve(Saved):
+    """The five numbers of one kind of op, and how far off they are.
+
+    Attributes:
+        active: What an op adds by running at all.
+        compute: Weight of arithmetic.
+        memory: Weight of memory.
+        compute_exponent: a.
+        memory_exponent: b.
+        low: 5 % quantile of log(measured / predicted power), groups held out.
+        high: 95 % quantile.
+    """
+
+    active: float
+    compute: float
+    memory: float
+    compute_exponent: float
+    memory_exponent: float
+    low: float = -0.5
+    high: float = 0.5
+
+    def watts(
+        self, compute_share: Floats, memory_share: Floats, sheet: Datasheet
+    ) -> Floats:
+        """Power while ops run, W.
+
+        Args:
+            compute_share: uc, 0 to 1.
+            memory_share: um, 0 to 1.
+            sheet: Whose idle power and limit hold.
+        """
+        numbers = astuple(self)[:5]
+        shares = within_one(compute_share), within_one(memory_share)
+        return sheet.idle_w + (sheet.tdp_w - sheet.idle_w) * rise(numbers, *shares)
+
+
+def within_one(share: Floats) -> Floats:
+    return np.clip(share, 0.0, 1.0)
+
+
+def rise(
+    numbers: tuple[float, ...] | Floats, compute_share: Floats, memory_share: Floats
+) -> Floats:
+    active, compute, memory, a, b = numbers
+    x = active + compute * compute_share**a + memory * memory_share**b
+    rise: Floats = -np.expm1(-x)
+    return rise
+
+
+Words = npt.NDArray[np.object_]
+Pair = tuple[float, float]
+
+LIKE: Mapping[str, tuple[str, ...]] = {
+    "fp8": ("fp8_block", "bf16"),
+    "fp8_block": ("fp8", "bf16"),
+    "fp4": ("mxfp4", "fp8", "fp8_block", "bf16"),
+    "mxfp4": ("fp4", "int4", "fp8", "fp8_block", "bf16"),
+    "int4": ("mxfp4", "fp4", "bf16"),
+    "bf16": (),
+}
+"""Whose table answers for a dtype that has none, the most alike first."""
+
+WAITED: Mapping[str, str] = {"gemm/fp8_block": "gemm/fp8"}
+"""Tables whose small kernels waited for the host, and whose kernels did not.
+
+No block-scaled fp8 product takes less than 50 to 150 µs, however small, at almost idle
+power: we take it that the host was launching. Inside a graph they should not be slower
+than fp8 products of one scale by that much.
+"""
+WAITED_BY = 1.1
+
+ROUGH: Pair = (-0.7, 0.7)
+"""Width of what was never measured, an assumption: a factor of 2 either way."""
+BEYOND = 2.0
+UNLIKE = 1.5
+"""How much wider intervals are outside the measured shapes, and with another table."""
+COLLECTIVE_S = 5e-6
+LINK_SHARE = 0.8
+"""Latency of an all-reduce and the share of the link it reaches; both assumed."""
+STREAM_KEY = "gemm/bf16"
+"""The products whose launch time and bandwidth hold for ops that only move bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Times of ops of one kind.
+
+    Attributes:
+        time_s: Seconds.
+        kernel_s: Part of them in which the kernel runs; in the rest the GPU waits, s.
+        low: log of the lower end of the 90 % interval over the time.
+        high: log of the upper end over the time.
+        reasons: Why a time is rough, "" where it is not.
+    """
+
+    time_s: Floats
+    kernel_s: Floats
+    low: Floats
+    high: Floats
+    reasons: Words
+
+
+@dataclass(frozen=True, slots=True)
+class KernelModels(Saved):
+    """Time models by kind and dtype, power curves by kind.
+
+    Attributes:
+        models: By key of `OpColumns`.
+        curves: By kind.
+        transfer: Width of times on a GPU that was never measured, by kind.
+        stands_in: The GPU whose tables these are, "" for the device's own.
+    """
+
+    models: Mapping[str, TimeModel]
+    curves: Mapping[str, PowerCurve]
+    transfer: Mapping[str, Pair] = field(default_factory=dict)
+    stands_in: str = field(default="", metadata={"kept": False})
+
+    def __post_init__(self) -> None:
+        """Refuse models whose trees see other features than this version computes."""
+        for key, model in self.models.items():
+            kind = key.split("/")[0]
+            if model.trees.features != FEATURES[kind]:
+                raise FormatError(
+                    f"the model of {kind} was trained with other features than this "
+                    "version computes: train it anew with `irene train-ops`"
+                )
+
+    def curve(self, kind: str) -> PowerCurve:
+        """The power curve of a kind; what only moves bytes is like decode attention."""
+        for like in (kind, "generation_attention", "gemm"):
+            if like in self.curves:
+                return self.curves[like]
+        return next(iter(self.curves.values()))
+
+    def times(self, ops: OpColumns, sheet: Datasheet, eager: bool = False) -> Times:
+        """Times of ops of one kind and dtype on a GPU of this datasheet."""
+        if not any(key.startswith(f"{ops.kind}/") for key in self.models):
+            return self._counted(ops, sheet)
+        key, why = self._key(ops)
+        is_unlike = bool(why) and not self.stands_in
+        model = self.models[key]
+        time_s = model.seconds(ops, sheet)
+        reasons: Words = np.full(len(ops), why, dtype=object)
+        kernel_s = time_s
+        if key in WAITED and WAITED[key] in self.models:
+            kernel_s = self._in_graphs(key, ops, sheet, time_s)
+        if not eager:
+            why = f"measured while waiting for the host: time of {WAITED.get(key)}"
+            reasons[kernel_s < time_s] = why
+            time_s = kernel_s
+        beyond = model.is_beyond(ops)
+        reasons[beyond & (reasons == "")] = "a size beyond the measured ones"
+        low, high = self._width(ops.kind, model)
+        wider = np.where(beyond, BEYOND, 1.0) * (UNLIKE if is_unlike else 1.0)
+        return Times(time_s, kernel_s, low * wider, high * wider, reasons)
+
+    def _key(self, ops: OpColumns) -> tuple[str, str]:
+        """Whose model answers, and why it is rough."""
+        for dtype in (ops.dtype, *LIKE.get(ops.dtype, ("bf16",)), "bf16"):
+            key = f"{ops.kind}/{dtype}"
+            if key not in self.models:
+                continue
+            other = self.models[key].borrowed_from
+            if self.stands_in:
+                return key, f"no table of this GPU: that of {self.stands_in}, scaled"
+            if dtype != ops.dtype:
+                return key, f"no table of {ops.kind} in {ops.dtype}: that of {dtype}"
+            return key, f"no table of {ops.key}: that of {other}" if other else ""
+        raise KeyError(ops.key)
+
+    def _width(self, kind: str, model: TimeModel) -> Pair:
+        if self.stands_in:
+            low, high = self.transfer.get(kind, ROUGH)
+            return min(low, model.width[0]), max(high, model.width[1])
+        return model.width
+
+    def _in_graphs(
+        self, key: str, ops: OpColumns, sheet: Datasheet, time_s: Floats
+    ) -> Floats:
+        """The lesser of the table's time and that of kernels that did not wait."""
+        other_s = self.models[WAITED[key]].seconds(ops, sheet)
+        return np.where(time_s > WAITED_BY * other_s, other_s, time_s)
+
+    def _counted(self, ops: OpColumns, sheet: Datasheet) -> Times:
+        """Times of ops without a table, from their bytes."""
+        base = self.models[STREAM_KEY].base
+        compute_s, memory_s = seconds_of(ops, work_of(ops), sheet)
+        if ops.kind == "collective":
+            time_s = COLLECTIVE_S + memory_s / LINK_SHARE
+            why = "no table: bytes over the link of the datasheet"
+        else:
+            time_s = base.seconds(compute_s, memory_s)
+            why = "no table: counted work at the rates that products reach"
+        low, high = (np.full(len(ops), end) for end in ROUGH)
+        return Times(time_s, time_s, low, high, np.full(len(ops), why, dtype=object))

@@ -1,0 +1,271 @@
+"""Measured kernels: latency and power by shape, from a folder of Parquet tables.
+
+One folder per GPU (`h200/gemm.parquet`, `h200/moe.parquet`, …) in the columns of
+aiconfigurator's collectors.
+
+Not every power can be trusted. NVML reports whole milliwatts, so the mean of n readings
+times n is a whole number of milliwatts. The least such number is found; it divides n,
+so n is at least that. A single reading of a kernel that ran for milliseconds was taken
+before the GPU's power rose, and says nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.errors import FormatError, MissingExtraError, UsageError
+from irene.predict.learned_file import Floats
+from irene.predict.machines.gpu.kernel_ops import COLUMNS, OpColumns, skew_of
+
+__all__ = [
+    "TRUSTED_READINGS",
+    "KernelTable",
+    "gpu_folders",
+    "least_readings",
+    "read_tables",
+]
+
+TRUSTED_READINGS = 5
+"""Means of fewer readings are not used."""
+MOST_READINGS = 256
+TOLERANCE = 1e-12
+"""Of the sum: means are kept in double precision."""
+
+
+def least_readings(power_w: Floats) -> npt.NDArray[np.int64]:
+    """The least number of readings that each mean can be of; 0 if there is none.
+
+    Args:
+        power_w: Mean powers with all their decimals, W.
+    """
+    milliwatts = np.asarray(power_w, dtype=np.float64) * 1000.0
+    found = np.zeros(len(milliwatts), dtype=np.int64)
+    left = np.flatnonzero(np.isfinite(milliwatts) & (milliwatts > 0))
+    for count in range(1, MOST_READINGS + 1):
+        sums = milliwatts[left] * count
+        is_whole = np.abs(sums - np.round(sums)) < TOLERANCE * sums
+        found[left[is_whole]] = count
+        left = left[~is_whole]
+        if not len(left):
+            break
+    return found
+
+
+DTYPES: Mapping[str, str] = {
+    "bfloat16": "bf16",
+    "fp8": "fp8",
+    "fp8_block": "fp8_block",
+    "nvfp4": "fp4",
+    "w4a16_mxfp4": "mxfp4",
+    "int4_wo": "int4",
+}
+"""Their names of dtypes and ours; rows of others are left out."""
+FEWEST_ROWS = 500
+"""Tables with fewer rows teach nothing."""
+
+_HEADS = {
+    "heads": "num_heads",
+    "kv_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+    "window": "window_size",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where a kind of op is in a table: dtype, our columns, and groups of shapes."""
+
+    dtype: str
+    columns: Mapping[str, str]
+    group: tuple[str, ...]
+
+
+LAYOUTS: Mapping[str, _Layout] = {
+    "gemm": _Layout("gemm_dtype", {"m": "m", "n": "n", "k": "k"}, ("n", "k")),
+    "context_attention": _Layout(
+        "kv_cache_dtype",
+        {"batch": "batch_size", "new": "isl", "past": "step", **_HEADS},
+        tuple(_HEADS),
+    ),
+    "generation_attention": _Layout(
+        "kv_cache_dtype",
+        {"batch": "batch_size", "context": "step", **_HEADS},
+        tuple(_HEADS),
+    ),
+    "moe": _Layout(
+        "moe_dtype",
+        {
+            "tokens": "num_tokens", "hidden": "hidden_size", "inter": "inter_size",
+            "topk": "topk", "experts": "num_experts",
+            "tensor_parallel": "moe_tp_size", "expert_parallel": "moe_ep_size",
+        },
+        ("hidden", "inter", "topk", "experts"),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTable:
+    """Measured kernels of one kind and dtype on one GPU.
+
+    Attributes:
+        ops: Their shapes.
+        time_s: Latencies, s.
+        power_w: Mean powers, W; NaN where none was measured.
+        readings: Least number of readings of each mean, 0 where there is none.
+        groups: Rows of one number have the shapes that are held out together.
+        group_names: A name for each group.
+        source: File, its SHA-256, versions and kernels.
+    """
+
+    ops: OpColumns
+    time_s: Floats
+    power_w: Floats
+    readings: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.int64]
+    group_names: tuple[str, ...]
+    source: Mapping[str, Any]
+
+    @property
+    def is_trusted(self) -> npt.NDArray[np.bool_]:
+        """Rows whose power can be trusted."""
+        return self.readings >= TRUSTED_READINGS
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+
+def gpu_folders(data: str | Path) -> dict[str, Path]:
+    """Folders with tables by name of the GPU.
+
+    Raises:
+        UsageError: There is no such folder, or none of its folders has a table.
+    """
+    root = Path(data)
+    if (root / "gpu-ops").is_dir():
+        root /= "gpu-ops"
+    found = {
+        folder.name: folder
+        for folder in sorted(root.iterdir() if root.is_dir() else ())
+        if folder.is_dir() and (folder / "gemm.parquet").is_file()
+    }
+    if not found:
+        raise UsageError(
+            f"no tables of kernels in {data}: it should hold folders such as "
+            "h200 with gemm.parquet"
+        )
+    return found
+
+
+def read_tables(folder: Path) -> list[KernelTable]:
+    """All tables of one GPU, by kind and dtype.
+
+    A kind may have several files (`moe.parquet`, `moe_latency_0.24.parquet`): a dtype
+    is read from the first that has enough rows of it.
+    """
+    tables: dict[str, KernelTable] = {}
+    for kind in LAYOUTS:
+        for file in sorted(folder.glob(f"{kind}*.parquet"), key=lambda f: len(f.name)):
+            for table in _read_file(file, kind):
+                tables.setdefault(table.ops.key, table)
+    return list(tables.values())
+
+
+def _read_file(path: Path, kind: str) -> list[KernelTable]:
+    pyarrow, parquet = _pyarrow()
+    layout = LAYOUTS[kind]
+    try:
+        read = parquet.read_table(path)
+        names = read.column(layout.dtype).to_numpy()
+        columns = {name: read.column(name).to_numpy() for name in read.column_names}
+        values = _values(kind, layout, columns)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    except (KeyError, pyarrow.ArrowException) as error:
+        raise FormatError(f"{path}: not a table of {kind}: {error}") from error
+    found = []
+    for theirs, ours in DTYPES.items():
+        rows = np.flatnonzero(names == theirs)
+        if len(rows) >= FEWEST_ROWS:
+            source = {
+                "file": f"{path.parent.name}/{path.name}",
+                "sha256": digest,
+                "rows": len(rows),
+                "framework": ", ".join(_words(columns["framework"][rows])),
+                "device": ", ".join(_words(columns["device"][rows])),
+                "versions": _words(columns["version"][rows]),
+                "kernels": _words(columns["kernel_source"][rows]),
+            }
+            found.append(_table(kind, ours, values, columns, rows, source))
+    return found
+
+
+def _words(values: Any) -> list[str]:
+    return sorted({str(value) for value in values})
+
+
+def _values(
+    kind: str, layout: _Layout, columns: Mapping[str, Any]
+) -> dict[str, Floats]:
+    values = {
+        ours: np.asarray(columns[theirs], dtype=np.float64)
+        for ours, theirs in layout.columns.items()
+    }
+    if kind == "generation_attention":
+        # The new token joins those in the cache.
+        values["context"] = values["context"] + 1.0
+    if kind == "moe":
+        values["gated"] = np.ones(len(values["tokens"]))
+        values["skew"] = np.array([skew_of(str(d)) for d in columns["distribution"]])
+    return {name: values[name] for name in COLUMNS[kind]}
+
+
+def _table(
+    kind: str,
+    dtype: str,
+    values: Mapping[str, Floats],
+    columns: Mapping[str, Any],
+    rows: npt.NDArray[np.intp],
+    source: Mapping[str, Any],
+) -> KernelTable:
+    mine = {name: column[rows] for name, column in values.items()}
+    ops = OpColumns(kind, dtype, mine, np.arange(len(rows), dtype=np.intp))
+    power = (
+        np.asarray(columns["power"], dtype=np.float64)[rows]
+        if "power" in columns
+        else np.full(len(rows), np.nan)
+    )
+    groups, names = _groups([mine[name] for name in LAYOUTS[kind].group])
+    return KernelTable(
+        ops,
+        np.asarray(columns["latency"], dtype=np.float64)[rows] * 1e-3,
+        power,
+        least_readings(power),
+        groups,
+        names,
+        source,
+    )
+
+
+def _groups(
+    columns: Sequence[Floats],
+) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+    distinct, which = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+    names = tuple(" ".join(f"{value:g}" for value in row) for row in distinct)
+    return which.ravel().astype(np.int64), names
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise MissingExtraError(
+            "tables of kernels need pyarrow: pip install 'irene-energy[ops]'"
+        ) from error

@@ -1,0 +1,347 @@
+"""What is counted of ops from their shapes: FLOPs, bytes, least time, and features.
+
+Weights and the cache are read once, activations are bf16. Attention is causal: a token
+sees what came before it, at most `window` of it.
+
+Features are what the residual of the time sees: sizes, balance, tiles and waves, all
+pure numbers or logarithms to base 2. Tiles are counted as GPUs run them: a product is
+cut into blocks, and the blocks go in waves over the multiprocessors; the last wave is
+often not full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from irene.predict.learned_file import Floats
+from irene.predict.machines.gpu.datasheet import Datasheet
+from irene.predict.machines.gpu.kernel_ops import OpColumns
+
+__all__ = [
+    "BYTES",
+    "FEATURES",
+    "Work",
+    "experts_touched",
+    "features_of",
+    "issued_flops",
+    "pairs_seen",
+    "ring_bytes",
+    "seconds_of",
+    "shares_of",
+    "work_of",
+]
+
+ACTIVATION_BYTES = 2.0
+ROWS = 16
+"""Rows of the least block that tensor cores multiply."""
+BYTES: Mapping[str, float] = {
+    "bf16": 2.0,
+    "fp8": 1.0,
+    "fp8_block": 1.0 + 4 / 128**2,
+    "fp4": 0.5 + 1 / 16,
+    "mxfp4": 0.5 + 1 / 32,
+    "int4": 0.5 + 2 / 128,
+}
+"""Bytes of a stored number with its share of the scales."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What ops make a GPU do.
+
+    Attributes:
+        flops: A product and a sum count as two.
+        bytes: To and from memory; for a collective, over the link.
+    """
+
+    flops: Floats
+    bytes: Floats
+
+
+def work_of(ops: OpColumns) -> Work:
+    """FLOPs and bytes of ops of one kind."""
+    return _WORK[ops.kind](ops.columns, BYTES.get(ops.dtype, ACTIVATION_BYTES))
+
+
+def seconds_of(ops: OpColumns, work: Work, sheet: Datasheet) -> tuple[Floats, Floats]:
+    """Least time of the arithmetic and of the memory or link, s."""
+    # Attention multiplies in bf16 whatever the cache is stored in.
+    in_bf16 = ops.kind not in ("gemm", "moe")
+    peak = sheet.peak("bf16" if in_bf16 else ops.dtype)
+    rate = sheet.link_bytes_s if ops.kind == "collective" else sheet.hbm_bytes_s
+    if rate == 0:
+        rate = sheet.hbm_bytes_s / 100
+    return work.flops / peak, work.bytes / rate
+
+
+def experts_touched(columns: Mapping[str, Floats]) -> Floats:
+    """Experts of this GPU that at least one token is sent to.
+
+    Balanced routing spreads tokens as evenly as they go; otherwise every token draws
+    `topk` of all experts.
+    """
+    here = np.maximum(columns["experts"] / columns["expert_parallel"], 1.0)
+    share = np.minimum(columns["topk"] / columns["experts"], 1.0)
+    spread = columns["tokens"] * share * here
+    even = np.minimum(np.maximum(spread, np.minimum(columns["topk"], here)), here)
+    drawn = here * -np.expm1(columns["tokens"] * np.log1p(-np.minimum(share, 0.999999)))
+    return np.where(
+        columns["skew"] == 0.0, even, np.maximum(drawn, np.minimum(1.0, here))
+    )
+
+
+def ring_bytes(columns: Mapping[str, Floats]) -> Floats:
+    """Bytes that leave each GPU in a ring all-reduce: 2 (r − 1) / r of the message."""
+    ranks = np.maximum(columns["ranks"], 1.0)
+    sent: Floats = columns["bytes"] * 2.0 * (ranks - 1.0) / ranks
+    return sent
+
+
+def issued_flops(ops: OpColumns, work: Work) -> Floats:
+    """FLOPs that the arithmetic units carry out, padding included.
+
+    They multiply blocks of `ROWS` rows: a product of one token, the few tokens of an
+    expert or the few heads that share a key fill a block as well as sixteen would.
+    """
+    columns = ops.columns
+    if ops.kind == "gemm":
+        rows = columns["m"]
+    elif ops.kind == "moe":
+        sent = columns["tokens"] * columns["topk"] / columns["expert_parallel"]
+        rows = sent / experts_touched(columns)
+    elif ops.kind == "generation_attention":
+        rows = columns["heads"] / columns["kv_heads"]
+    else:
+        return work.flops
+    issued: Floats = work.flops * np.ceil(rows / ROWS) * ROWS / rows
+    return issued
+
+
+def shares_of(
+    ops: OpColumns, work: Work, time_s: Floats, sheet: Datasheet
+) -> tuple[Floats, Floats]:
+    """How busy arithmetic and memory are while ops run, padding included."""
+    issued = Work(issued_flops(ops, work), work.bytes)
+    compute_s, memory_s = seconds_of(ops, issued, sheet)
+    return compute_s / time_s, memory_s / time_s
+
+
+def _gemm(columns: Mapping[str, Floats], width: float) -> Work:
+    m, n, k = columns["m"], columns["n"], columns["k"]
+    return Work(2.0 * m * n * k, n * k * width + ACTIVATION_BYTES * m * (n + k))
+
+
+def pairs_seen(columns: Mapping[str, Floats]) -> Floats:
+    """Pairs of a new token and one it sees, in each sequence of a context attention."""
+    new, past = columns["new"], columns["past"]
+    window = np.where(columns["window"] > 0, columns["window"], past + new)
+    # Tokens before the window is full see all that came before them.
+    growing = np.clip(window - past, 0.0, new)
+    pairs: Floats = growing * (past + (growing + 1.0) / 2.0) + (new - growing) * window
+    return pairs
+
+
+def _context_attention(columns: Mapping[str, Floats], width: float) -> Work:
+    batch, new, past = columns["batch"], columns["new"], columns["past"]
+    kept = np.where(columns["window"] > 0, np.minimum(past, columns["window"]), past)
+    queries = ACTIVATION_BYTES * 2.0 * new * columns["heads"]
+    cache = 2.0 * width * (kept + new) * columns["kv_heads"]
+    numbers = batch * columns["head_dim"]
+    return Work(
+        4.0 * numbers * columns["heads"] * pairs_seen(columns),
+        numbers * (queries + cache),
+    )
+
+
+def _generation_attention(columns: Mapping[str, Floats], width: float) -> Work:
+    window = np.where(columns["window"] > 0, columns["window"], np.inf)
+    seen = np.minimum(columns["context"], window)
+    numbers = columns["batch"] * columns["head_dim"]
+    cache = 2.0 * width * seen * columns["kv_heads"]
+    queries = ACTIVATION_BYTES * 2.0 * columns["heads"]
+    return Work(4.0 * numbers * columns["heads"] * seen, numbers * (queries + cache))
+
+
+def _moe(columns: Mapping[str, Floats], width: float) -> Work:
+    hidden = columns["hidden"]
+    inter = columns["inter"] / columns["tensor_parallel"]
+    matrices = 2.0 + columns["gated"]
+    sent = columns["tokens"] * columns["topk"] / columns["expert_parallel"]
+    weights = experts_touched(columns) * matrices * hidden * inter * width
+    # In, between the matrices (written and read), out.
+    moved = columns["tokens"] * hidden + sent * (matrices * inter + hidden)
+    return Work(
+        2.0 * matrices * sent * hidden * inter, weights + ACTIVATION_BYTES * moved
+    )
+
+
+def _memory(columns: Mapping[str, Floats], width: float) -> Work:
+    return Work(columns["flops"], columns["bytes_read"] + columns["bytes_written"])
+
+
+def _collective(columns: Mapping[str, Floats], width: float) -> Work:
+    return Work(columns["bytes"] / ACTIVATION_BYTES, ring_bytes(columns))
+
+
+_WORK: Mapping[str, Callable[[Mapping[str, Floats], float], Work]] = {
+    "gemm": _gemm,
+    "context_attention": _context_attention,
+    "generation_attention": _generation_attention,
+    "moe": _moe,
+    "memory": _memory,
+    "collective": _collective,
+}
+
+
+Columns = Mapping[str, Floats]
+
+TILES = ((128, 128), (64, 128), (128, 256), (256, 128))
+"""Rows and columns of the blocks a product may be cut into."""
+
+FEATURES: Mapping[str, tuple[str, ...]] = {
+    "gemm": (
+        "base", "balance", "m", "n", "k", "nk", "mn",
+        *(f"{what}_{rows}x{columns}"
+          for rows, columns in TILES for what in ("waves", "full")),
+        "rows_of_64", "rows_of_16",
+    ),
+    "context_attention": (
+        "base", "balance", "batch", "new", "heads", "kv_heads", "group", "head_dim",
+        "seen", "waves", "full", "sequences",
+    ),
+    "generation_attention": (
+        "base", "compute", "memory", "batch", "seen", "heads", "kv_heads", "group",
+        "head_dim", "waves", "full", "context", "is_windowed",
+    ),
+    "moe": (
+        "base", "balance", "tokens", "per_expert", "experts_here", "touched",
+        "hidden", "inter", "topk", "waves_up", "waves_down", "full_up", "skew",
+        "expert_parallel", "sent", "experts",
+    ),
+}  # fmt: skip
+"""Names of the features of each kind, in order."""
+
+
+def features_of(
+    ops: OpColumns, seconds: tuple[Floats, Floats, Floats], multiprocessors: float
+) -> Floats:
+    """Features of ops of one kind, ops × `FEATURES` of the kind.
+
+    Args:
+        ops: Of a kind that `FEATURES` has.
+        seconds: Time of the arithmetic, of the memory, and of the smooth roofline.
+        multiprocessors: Of the GPU.
+    """
+    columns = _FEATURES[ops.kind](ops.columns, seconds, multiprocessors)
+    return np.column_stack(columns)
+
+
+def _log(values: Floats) -> Floats:
+    logs: Floats = np.log2(np.maximum(values, 1e-12))
+    return logs
+
+
+def _waves(blocks: Floats, multiprocessors: float) -> tuple[Floats, Floats]:
+    """Waves of blocks, and how full they are on average."""
+    waves = np.maximum(blocks, 1e-12) / multiprocessors
+    return _log(waves), waves / np.ceil(waves)
+
+
+def _gemm_features(
+    columns: Columns, seconds: tuple[Floats, Floats, Floats], processors: float
+) -> list[Floats]:
+    compute_s, memory_s, base_s = seconds
+    m, n, k = columns["m"], columns["n"], columns["k"]
+    found = [_log(base_s), _log(compute_s / memory_s)]
+    found += [_log(m), _log(n), _log(k), _log(n * k), _log(m * n)]
+    for rows, wide in TILES:
+        found += _waves(np.ceil(m / rows) * np.ceil(n / wide), processors)
+    found += [m / (np.ceil(m / 64) * 64), m / (np.ceil(m / 16) * 16)]
+    return found
+
+
+def _context_features(
+    columns: Columns, seconds: tuple[Floats, Floats, Floats], processors: float
+) -> list[Floats]:
+    compute_s, memory_s, base_s = seconds
+    batch, new, heads = columns["batch"], columns["new"], columns["heads"]
+    return [
+        _log(base_s),
+        _log(compute_s / memory_s),
+        _log(batch),
+        _log(new),
+        _log(heads),
+        _log(columns["kv_heads"]),
+        _log(heads / columns["kv_heads"]),
+        columns["head_dim"],
+        _log(pairs_seen(columns) / (new * (new + 1.0) / 2.0)),
+        *_waves(batch * heads * np.ceil(new / 128), processors),
+        _log(batch * heads),
+    ]
+
+
+def _generation_features(
+    columns: Columns, seconds: tuple[Floats, Floats, Floats], processors: float
+) -> list[Floats]:
+    compute_s, memory_s, base_s = seconds
+    window = np.where(columns["window"] > 0, columns["window"], np.inf)
+    return [
+        _log(base_s),
+        _log(compute_s),
+        _log(memory_s),
+        _log(columns["batch"]),
+        _log(np.minimum(columns["context"], window)),
+        _log(columns["heads"]),
+        _log(columns["kv_heads"]),
+        _log(columns["heads"] / columns["kv_heads"]),
+        columns["head_dim"],
+        *_waves(columns["batch"] * columns["kv_heads"], processors),
+        _log(columns["context"]),
+        (columns["window"] > 0).astype(np.float64),
+    ]
+
+
+def _moe_features(
+    columns: Columns, seconds: tuple[Floats, Floats, Floats], processors: float
+) -> list[Floats]:
+    compute_s, memory_s, base_s = seconds
+    inter = columns["inter"] / columns["tensor_parallel"]
+    touched = experts_touched(columns)
+    sent = columns["tokens"] * columns["topk"]
+    per_expert = sent / columns["expert_parallel"] / touched
+    blocks = touched * np.ceil(per_expert / 64)
+    up = blocks * np.ceil((1.0 + columns["gated"]) * inter / 128)
+    waves_up, full_up = _waves(up, processors)
+    waves_down, _ = _waves(blocks * np.ceil(columns["hidden"] / 128), processors)
+    return [
+        _log(base_s),
+        _log(compute_s / memory_s),
+        _log(columns["tokens"]),
+        _log(per_expert),
+        _log(columns["experts"] / columns["expert_parallel"]),
+        _log(touched),
+        _log(columns["hidden"]),
+        _log(inter),
+        columns["topk"],
+        waves_up,
+        waves_down,
+        full_up,
+        columns["skew"],
+        _log(columns["expert_parallel"]),
+        _log(sent),
+        _log(columns["experts"]),
+    ]
+
+
+_FEATURES: Mapping[
+    str,
+    Callable[[Columns, tuple[Floats, Floats, Floats], float], list[Floats]],
+] = {
+    "gemm": _gemm_features,
+    "context_attention": _context_features,
+    "generation_attention": _generation_features,
+    "moe": _moe_features,
+}

@@ -1,0 +1,326 @@
+"""Reading ops off the nodes of trees: of a serving, or of a traced model.
+
+Of a serving the primitives are kernels, some with what runs beside them; of a traced
+model every math node is a kernel of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.errors import UsageError
+from irene.predict.learned_file import Floats
+from irene.predict.machines.gpu.kernel_ops import (
+    Collective,
+    ContextAttention,
+    Gemm,
+    GenerationAttention,
+    Memory,
+    Moe,
+    Op,
+    WeightType,
+)
+from irene.tree import KINDS, ModelTree, Signature
+
+__all__ = ["GAP", "ROUTING", "NodeOps", "OpList", "serving_ops", "traced_ops"]
+
+Places = npt.NDArray[np.intp]
+
+ML = KINDS.index("ml")
+GAP = "host_gap"
+"""Op of the node for the time between kernels."""
+ROUTING = "power_law_1.2"
+"""How tokens choose experts: far from evenly, as in the models people serve."""
+LATENT = "latent attention has no measurements, a roofline stands in"
+TYPES: Mapping[str, WeightType] = {"fp16": "bf16", "fp32": "bf16"}
+
+
+@dataclass(slots=True)
+class OpList:
+    """Ops, equal ones once."""
+
+    ops: dict[Op, int] = field(default_factory=dict)
+
+    def add(self, op: Op) -> int:
+        """The place of an op, which is appended if it is new."""
+        return self.ops.setdefault(op, len(self.ops))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOps:
+    """The ops behind nodes of a tree.
+
+    Attributes:
+        rows: Rows of the tree that run ops; one may be there several times.
+        place: Which op of `ops` it is.
+        base: What runs beside it in the same kernel and is counted elsewhere, as a
+            place in `ops`; -1 for nothing.
+        runs: How often it is run.
+        ranks: How many GPUs run it.
+        ops: The distinct ops.
+        reasons: Why an op only resembles what the node does, by place in `ops`.
+    """
+
+    rows: Places
+    place: Places
+    base: Places
+    runs: Floats
+    ranks: Floats
+    ops: tuple[Op, ...]
+    reasons: Mapping[int, str]
+
+
+class _Node(NamedTuple):
+    """What decides the op of a node."""
+
+    op: int
+    signature: int
+    bytes_read: int
+    bytes_written: int
+    flops: int
+    runs: float
+    ranks: float
+    beside: float
+
+
+def serving_ops(tree: ModelTree) -> NodeOps:
+    """The ops of all primitives of a serving tree."""
+    columns = tree.columns
+    gap = tree.strings.index(GAP) if GAP in tree.strings else -1
+    rows = np.flatnonzero((columns.kind == ML) & (columns.op != gap))
+    runs, ranks = _feature(tree, "runs", 1.0)[rows], _feature(tree, "ranks", 1.0)[rows]
+    nodes = zip(
+        columns.op[rows].tolist(),
+        columns.signature[rows].tolist(),
+        columns.bytes_read[rows].tolist(),
+        columns.bytes_written[rows].tolist(),
+        columns.flops[rows].tolist(),
+        runs.tolist(),
+        ranks.tolist(),
+        _feature(tree, "beside", 0.0)[rows].tolist(),
+        strict=True,
+    )
+    found, reasons = OpList(), dict[int, str]()
+    known: dict[tuple[float, ...], tuple[int, int]] = {}
+    places = []
+    for fields in nodes:
+        if fields not in known:
+            known[fields] = _add(tree, _Node(*fields), found, reasons)
+        places.append(known[fields])
+    place, base = np.array(places, dtype=np.intp).reshape(-1, 2).T
+    return NodeOps(rows, place, base, runs, ranks, tuple(found.ops), reasons)
+
+
+def _feature(tree: ModelTree, name: str, usual: float) -> Floats:
+    if name not in tree.features:
+        return np.full(len(tree), usual)
+    values = tree.features[name]
+    return np.where(np.isnan(values), usual, values)
+
+
+def _add(
+    tree: ModelTree, node: _Node, found: OpList, reasons: dict[int, str]
+) -> tuple[int, int]:
+    """Places of a node's op and of what runs beside it."""
+    name, signature = tree.strings[node.op], tree.signatures[node.signature]
+    op = SERVING_READERS.get(name, _memory)(signature, node)
+    if not node.beside:
+        place, base = found.add(op), -1
+    else:
+        tokens = signature.inputs[0][0]
+        place = found.add(_resized(op, tokens, tokens + node.beside))
+        base = found.add(_resized(op, tokens, node.beside))
+    if name == "latent_attention":
+        reasons[place] = LATENT
+    return place, base
+
+
+def _resized(op: Op, tokens: int, wanted: float) -> Op:
+    """The same op on another number of tokens."""
+    if isinstance(op, Gemm):
+        return replace(op, m=round(wanted))
+    if isinstance(op, Moe):
+        return replace(op, tokens=round(wanted))
+    factor = wanted / tokens
+    if isinstance(op, Collective):
+        return replace(op, bytes=op.bytes * factor)
+    assert isinstance(op, Memory)
+    return Memory(op.bytes_read * factor, op.bytes_written * factor, op.flops * factor)
+
+
+def _type(signature: Signature) -> WeightType:
+    kind = signature.dtype
+    return TYPES.get(kind) or cast(WeightType, kind)
+
+
+def _gemm(signature: Signature, node: _Node) -> Op:
+    (m, k), (n, _) = signature.inputs
+    return Gemm(m, n, k, _type(signature))
+
+
+def _context(signature: Signature, node: _Node) -> Op:
+    batch, new, heads, head_dim = signature.inputs[0]
+    _, kept, kv_heads, _ = signature.inputs[1]
+    window = signature.inputs[2][0] if len(signature.inputs) > 2 else 0
+    return ContextAttention(
+        batch, new, kept - new, heads, kv_heads, head_dim, window, _type(signature)
+    )
+
+
+def _generation(signature: Signature, node: _Node) -> Op:
+    batch, _, heads, head_dim = signature.inputs[0]
+    _, kept, kv_heads, _ = signature.inputs[1]
+    window = signature.inputs[2][0] if len(signature.inputs) > 2 else 0
+    return GenerationAttention(
+        batch, float(kept), heads, kv_heads, head_dim, window, _type(signature)
+    )
+
+
+def _latent(signature: Signature, node: _Node) -> Op:
+    batch, _, heads, kept_dim = signature.inputs[0]
+    # One vector serves as key and value: half of it for each moves the same bytes.
+    return GenerationAttention(
+        batch,
+        float(signature.inputs[1][1]),
+        heads,
+        1,
+        kept_dim // 2,
+        0,
+        _type(signature),
+    )
+
+
+def _moe(signature: Signature, node: _Node) -> Op:
+    (tokens, hidden), (experts, first, _), (_, _, inter), (_, topk) = signature.inputs
+    ranks = round(node.ranks)
+    return Moe(
+        tokens,
+        hidden,
+        inter * ranks,
+        topk,
+        experts,
+        _type(signature),
+        first > inter,
+        ROUTING,
+        ranks,
+    )
+
+
+def _collective(signature: Signature, node: _Node) -> Op:
+    tokens, hidden = signature.inputs[0]
+    return Collective(2.0 * tokens * hidden, signature.inputs[1][0])
+
+
+def _memory(signature: Signature, node: _Node) -> Op:
+    times = node.runs * node.ranks
+    return Memory(
+        node.bytes_read / times, node.bytes_written / times, node.flops / times
+    )
+
+
+SERVING_READERS: Mapping[str, Callable[[Signature, _Node], Op]] = {
+    "linear": _gemm,
+    "lm_head": _gemm,
+    "context_attention": _context,
+    "generation_attention": _generation,
+    "latent_attention": _latent,
+    "fused_moe": _moe,
+    "all_reduce": _collective,
+}
+"""How ops are read from their shapes; all others only move their bytes."""
+
+
+MATH = KINDS.index("math")
+PRODUCTS = "products of batches of matrices, predicted as one product of their size"
+
+
+def traced_ops(tree: ModelTree) -> NodeOps:
+    """The ops of all math nodes that move data.
+
+    Args:
+        tree: A traced tree with its math ops, folded or not.
+
+    Raises:
+        UsageError: The tree was cut above its math ops.
+    """
+    columns = tree.columns
+    moved = columns.bytes_read + columns.bytes_written
+    if not (columns.kind == MATH).any():
+        raise UsageError("prediction needs a tree with its math ops: trace it anew")
+    rows = np.flatnonzero((columns.kind == MATH) & (moved > 0))
+    keys = zip(
+        columns.op[rows].tolist(),
+        columns.signature[rows].tolist(),
+        columns.bytes_read[rows].tolist(),
+        columns.bytes_written[rows].tolist(),
+        columns.flops[rows].tolist(),
+        strict=True,
+    )
+    found, reasons = OpList(), dict[int, str]()
+    known: dict[tuple[int, ...], int] = {}
+    places = []
+    for key in keys:
+        if key not in known:
+            name, shapes = tree.strings[key[0]], tree.signatures[key[1]]
+            known[key] = found.add(_op(name, shapes, *key[2:]))
+            if name in BATCHED:
+                reasons[known[key]] = PRODUCTS
+        places.append(known[key])
+    once = np.ones(len(rows))
+    nothing = np.full(len(rows), -1, dtype=np.intp)
+    place = np.array(places, dtype=np.intp)
+    return NodeOps(rows, place, nothing, once, once, tuple(found.ops), reasons)
+
+
+def _op(name: str, shapes: Signature, read: int, written: int, flops: int) -> Op:
+    reader = TRACED_READERS.get(name)
+    op = reader(shapes) if reader else None
+    return op or Memory(float(read), float(written), float(flops))
+
+
+def _product(shapes: Signature) -> Op | None:
+    """`mm`, `addmm`: the factors are the last two matrices."""
+    factors = [shape for shape in shapes.inputs if len(shape) == 2]
+    if len(factors) < 2:
+        return None
+    (m, k), (_, n) = factors[-2:]
+    return Gemm(m, n, k) if m and n and k else None
+
+
+def _batched(shapes: Signature) -> Op | None:
+    factors = [shape for shape in shapes.inputs if len(shape) == 3]
+    if len(factors) < 2:
+        return None
+    (batch, m, k), (_, _, n) = factors[-2:]
+    return Gemm(batch * m, n, k) if batch and m and n and k else None
+
+
+def _attention(shapes: Signature) -> Op | None:
+    if len(shapes.inputs) < 3 or any(len(shape) != 4 for shape in shapes.inputs[:3]):
+        return None
+    batch, heads, new, head_dim = shapes.inputs[0]
+    _, kv_heads, kept, _ = shapes.inputs[1]
+    if not prod(shapes.inputs[0]) or not kept:
+        return None
+    if new == 1:
+        return GenerationAttention(batch, float(kept), heads, kv_heads, head_dim)
+    # All see all: as many pairs as if half of them had come before.
+    return ContextAttention(
+        batch, new, max(kept - (new + 1) // 2, 0), heads, kv_heads, head_dim
+    )
+
+
+BATCHED = frozenset({"aten.bmm", "aten.baddbmm"})
+TRACED_READERS: Mapping[str, Callable[[Signature], Op | None]] = {
+    "aten.mm": _product,
+    "aten.addmm": _product,
+    "aten.bmm": _batched,
+    "aten.baddbmm": _batched,
+    "scaled_dot_product_attention": _attention,
+}

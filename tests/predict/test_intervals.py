@@ -1,0 +1,140 @@
+"""Intervals: how wide they are, and what that promises."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from irene.predict.api import predict
+from irene.predict.exams.crossvalidation import Errors
+from irene.predict.intervals import (
+    COVERAGE,
+    LEVELS,
+    Verdict,
+    Widths,
+    covering_error,
+    log_errors,
+    mean_percent,
+    widths_of,
+)
+from irene.tree import KINDS
+
+ERRORS = st.lists(st.floats(-2.0, 2.0), min_size=1, max_size=60)
+INSIDE, OUTSIDE = Verdict((), 1.0), Verdict(("tokens",), 1.0)
+WIDTHS = Widths(
+    {"ml": 0.1, "module": 0.2, "model": 0.3}, {"ml": 0.4, "module": 0.5, "model": 0.6},
+    streams=0.25,
+)  # fmt: skip
+
+
+def of_levels(errors: list[float]) -> dict[str, np.ndarray]:
+    return {level: np.array(errors) for level in LEVELS}
+
+
+def test_nine_of_ten_nodes_are_to_be_covered() -> None:
+    assert COVERAGE == 0.9
+
+
+@pytest.mark.parametrize(
+    ("count", "rank"),
+    [(1, 1), (8, 8), (9, 9), (10, 10), (19, 18), (20, 19), (39, 36), (99, 90)],
+)
+def test_the_rank_is_that_of_one_more(count: int, rank: int) -> None:
+    """The least k errors with k ≥ 0.9 (n + 1): a new node is one of n + 1."""
+    assert covering_error(np.arange(1.0, count + 1)) == rank
+
+
+def test_errors_count_by_size_and_only_where_there_are_any() -> None:
+    assert covering_error([0.1, -0.4, math.nan]) == 0.4
+    assert math.isnan(covering_error([math.nan]))
+    assert math.isnan(covering_error([]))
+
+
+@given(ERRORS)
+def test_an_error_covers_what_is_promised(errors: list[float]) -> None:
+    width = covering_error(errors)
+    inside = sum(abs(error) <= width for error in errors)
+    assert inside >= min(0.9 * (len(errors) + 1), len(errors)) - 1e-9
+    # and no smaller one of them does
+    less = [abs(error) for error in errors if abs(error) < width]
+    assert len(less) < 0.9 * (len(errors) + 1)
+
+
+@given(st.lists(ERRORS, min_size=1, max_size=5))
+def test_a_width_covers_every_held_out_group(groups: list[list[float]]) -> None:
+    widths = widths_of([of_levels(group) for group in groups])
+    for group in groups:
+        inside = sum(abs(error) <= widths["ml"] for error in group)
+        assert inside >= min(0.9 * (len(group) + 1), len(group)) - 1e-9
+
+
+def test_the_widest_group_decides() -> None:
+    groups = [of_levels([0.1] * 10), of_levels([0.5] * 10), of_levels([math.nan])]
+    assert widths_of(groups) == dict.fromkeys(LEVELS, 0.5)
+    assert widths_of([of_levels([math.nan])]) == dict.fromkeys(LEVELS, 0.0)
+
+
+def test_widths_go_by_level_and_by_what_was_measured() -> None:
+    kinds = np.array([KINDS.index(kind) for kind in ("model", "module", "ml", "math")])
+    direct, indirect = np.zeros(4, dtype=bool), np.ones(4, dtype=bool)
+    np.testing.assert_array_equal(
+        WIDTHS.of(kinds, direct, INSIDE), [0.3, 0.2, 0.1, 0.1]
+    )
+    np.testing.assert_array_equal(
+        WIDTHS.of(kinds, direct, OUTSIDE), [0.6, 0.5, 0.4, 0.4]
+    )
+    # what nobody measured alone is at least as wide as rates of streams differ
+    np.testing.assert_array_equal(
+        WIDTHS.of(kinds, indirect, INSIDE), [0.3, 0.25, 0.25, 0.25]
+    )
+    twice = Verdict(("dtype fp16 was never measured",), 2.0)
+    np.testing.assert_array_equal(WIDTHS.of(kinds, direct, twice), [1.2, 1.0, 0.8, 0.8])
+
+
+def test_widths_come_back_from_their_values() -> None:
+    assert Widths.from_dict(WIDTHS.to_dict()) == WIDTHS
+
+
+def test_errors_are_of_logarithms_and_means_of_percent() -> None:
+    errors = log_errors(np.array([2.0, np.nan, 1.0]), np.array([1.0, 1.0, 1.0]))
+    np.testing.assert_allclose(errors, [math.log(2.0), np.nan, 0.0])
+    groups = [of_levels([math.log(1.1)]), of_levels([math.log(1.3), math.nan])]
+    assert mean_percent(groups) == dict.fromkeys(LEVELS, 20.0)
+    assert mean_percent([of_levels([math.nan])]) == dict.fromkeys(LEVELS)
+
+
+def test_coverage_of_a_round_is_by_the_widest_of_the_others() -> None:
+    from irene.predict.exams.crossvalidation import _Round
+
+    level = np.array([KINDS.index("ml")] * 4)
+    held_out = _Round(np.array([[1.0, 2.0, 3.0, 4.0]]), level, 0)
+    others = [Errors(1.0, 1.0, 1.0), Errors(3.0, 1.0, 1.0)]
+    assert held_out.covered(others).ml == 75.0
+    assert held_out.covering().ml == 4.0
+
+
+BERT = {
+    (8, 128, "fp32"): (14.051343002691, 0.0277600546132, 0.0308408324185),
+    (64, 512, "fp32"): (490.839324508662, 0.1008685350006, 0.1136146535998),
+    (8, 128, "fp16"): (11.926280899042, 0.2017370700012, 0.2272293071997),
+}
+"""Energy of the model, J, and half-widths of the intervals of model and layer."""
+
+
+@pytest.mark.parametrize("run", BERT)
+def test_intervals_of_bert_on_pc1(run: tuple[int, int, str]) -> None:
+    batch_size, seq_len, dtype = run
+    sizes = {"batch_size": batch_size, "seq_len": seq_len, "dtype": dtype}
+    tree = predict("bert-base-uncased", on="pc1", **sizes)
+    whole, layer = tree.energy_of(0), tree.find("encoder.layer.0").energy
+    assert whole is not None
+    assert layer is not None
+    energy_j, model_width, layer_width = BERT[run]
+    assert whole.joules == pytest.approx(energy_j, rel=1e-9)
+    for energy, width in ((whole, model_width), (layer, layer_width)):
+        assert math.log(energy.high / energy.joules) == pytest.approx(width, rel=1e-9)
+        assert math.log(energy.joules / energy.low) == pytest.approx(width, rel=1e-9)
