@@ -269,7 +269,7 @@ WEIGHTED = ("linear", "lm_head", "fused_moe")
 
 def _weight_bytes(tree: ModelTree) -> float:
     """Bytes of the weights, each matrix in its own type."""
-    from irene.trace.serving.counts import WEIGHT_BYTES
+    from irene.trace.serving.writer import WEIGHT_BYTES
 
     total = 0.0
     for node in _one_step(tree):
@@ -290,7 +290,7 @@ def _one_step(tree: ModelTree) -> list[Node]:
 
 def _cache_bytes(tree: ModelTree) -> float:
     """Bytes of the KV cache of all streams."""
-    from irene.trace.serving.counts import WEIGHT_BYTES
+    from irene.trace.serving.writer import WEIGHT_BYTES
 
     total = 0.0
     for node in _one_step(tree):
