@@ -11,7 +11,7 @@ from irene.cli.options import whole_number
 from irene.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from irene.serve.settings import Settings
+    from irene.serve.http.settings import Settings
 
 __all__ = ["configure", "run"]
 
@@ -146,8 +146,8 @@ def run(options: argparse.Namespace) -> int:
         raise MissingExtraError(
             f"the server needs {error.name}: pip install 'irene-energy[serve]'"
         ) from error
-    from irene.serve.server import listen, set_up_log
-    from irene.serve.server import run as serve
+    from irene.serve.http.server import listen, set_up_log
+    from irene.serve.http.server import run as serve
 
     settings = _settings(options)
     set_up_log()
@@ -161,7 +161,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    from irene.serve.settings import Settings
+    from irene.serve.http.settings import Settings
 
     return Settings(
         data_dir=(options.data_dir or _usual_folder()).absolute(),
@@ -184,7 +184,7 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def _limits(options: argparse.Namespace) -> Any:
-    from irene.serve.settings import Limits, Settings
+    from irene.serve.http.settings import Limits, Settings
 
     given = {
         "requests_per_s": options.rate,
@@ -200,7 +200,7 @@ def _limits(options: argparse.Namespace) -> Any:
 
 
 def _mail(options: argparse.Namespace) -> Any:
-    from irene.serve.settings import Mail
+    from irene.serve.http.settings import Mail
 
     if not options.smtp:
         return None

@@ -15,14 +15,14 @@ import pytest
 from sqlalchemy import event
 
 from irene.errors import LimitError, UnknownModelError, UsageError
-from irene.serve.answering import Answering
+from irene.serve.answers.answering import Answering
+from irene.serve.answers.memory import Memory
+from irene.serve.answers.question import Question
+from irene.serve.answers.storage import Answers
 from irene.serve.computing.pool import Pool
-from irene.serve.memory import Memory
-from irene.serve.problems import Problem
-from irene.serve.questions import Question
-from irene.serve.settings import Limits
+from irene.serve.http.problems import Problem
+from irene.serve.http.settings import Limits
 from irene.serve.store import open_store
-from irene.serve.store.answers import Answers
 
 SMALL = {"model": "bert-l2-h128", "hardware": "pc1", "run": {"seq_len": 16}}
 

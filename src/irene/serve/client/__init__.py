@@ -20,6 +20,7 @@ from irene.serve.client.records import LeftOut, Machine, Standings, Upload
 from irene.serve.client.refusals import UnreachableError
 from irene.serve.client.server import Server, connect
 from irene.serve.client.transport import Reply
+from irene.serve.http.problems import Problem
 
 __all__ = [
     "Job",
@@ -27,6 +28,7 @@ __all__ = [
     "JobStatus",
     "LeftOut",
     "Machine",
+    "Problem",
     "Reply",
     "Server",
     "Standings",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from irene.serve.client.refusals import UnreachableError
 from irene.serve.client.transport import Transport
-from irene.serve.problems import Problem
+from irene.serve.http.problems import Problem
 
 __all__ = ["ServerEvent", "follow", "parse_events"]
 

@@ -79,9 +79,9 @@ def open_store(url: str) -> Store:
 
 
 def _all_tables() -> list[Table]:
-    from irene.serve.store.answers import ANSWERS
+    from irene.serve.answers.storage import ANSWERS
     from irene.serve.store.jobs import JOB_TABLES
-    from irene.serve.store.uploads import UPLOAD_TABLES
+    from irene.serve.uploads.storage import UPLOAD_TABLES
 
     both = (*UPLOAD_TABLES.sorted_tables, *JOB_TABLES.sorted_tables)
     return [ANSWERS, *both]

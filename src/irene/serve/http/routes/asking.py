@@ -1,0 +1,217 @@
+"""From a request to its answer: who is meant, what is asked, and how it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request, Response
+
+from irene.errors import UnknownModelError
+from irene.serve.answers.answering import Answering, Compute
+from irene.serve.answers.memory import Ready
+from irene.serve.answers.question import Question, check_hardware
+from irene.serve.answers.storage import Answers
+from irene.serve.http.problems import MEDIA_TYPE, Problem
+from irene.serve.http.settings import Settings
+from irene.serve.uploads.storage import Uploads
+from irene.spec import RunSpec
+from irene.trace import catalogue
+from irene.trace.limits import DEFAULT_LIMITS
+
+__all__ = [
+    "PROBLEM",
+    "PROBLEMS",
+    "Named",
+    "form_of",
+    "give",
+    "name_models",
+    "question_of",
+    "send",
+]
+
+TREE_KINDS = ("tree", "ledger")
+PROBLEM: dict[str, Any] = {
+    "description": "What is wrong, and what to do.",
+    "content": {
+        MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}},
+    },
+}
+"""How a problem looks in the OpenAPI description."""
+PROBLEMS: dict[int | str, dict[str, Any]] = dict.fromkeys(
+    (400, 404, 413, 414, 422, 429, 500, 503, 504), PROBLEM
+)
+"""What an endpoint may answer besides its document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Models that a request names.
+
+    Attributes:
+        names: As the catalogue writes them, in the request's order.
+        brought: Configs and trees that belong to them.
+    """
+
+    names: tuple[str, ...]
+    brought: Mapping[str, Any]
+
+
+async def name_models(
+    request: Request, names: Iterable[str], *, trees: bool = False
+) -> Named:
+    """Find the models that a request names.
+
+    Args:
+        request: It names them.
+        names: Of the catalogue, `upload:ID` or `answer:KEY`.
+        trees: Whether trees that are known already will do.
+
+    Raises:
+        Problem: One is not there, or is not of the right kind.
+        UnknownModelError: The catalogue has no such model.
+    """
+    found: list[str] = []
+    configs: dict[str, Any] = {}
+    known: dict[str, str] = {}
+    for name in names:
+        if not name.startswith(("upload:", "answer:")):
+            found.append(_catalogue_name(name, request.app.state.settings))
+            continue
+        kind, text = await asyncio.to_thread(_brought, request, name)
+        if kind == "config":
+            configs[name] = json.loads(text)
+        elif trees:
+            known[name] = text.decode()
+        else:
+            raise Problem(400, f"{name[:50]} is a {kind}: a model is needed here")
+        found.append(name)
+    brought: dict[str, Any] = {}
+    if configs:
+        brought["configs"] = configs
+    if known:
+        brought["trees"] = known
+    if request.app.state.settings.hub:
+        brought["hub"] = True
+    return Named(tuple(found), brought)
+
+
+def _catalogue_name(name: str, settings: Settings) -> str:
+    entry = catalogue.find(name)
+    if entry is not None:
+        return entry.name
+    if settings.hub and name.count("/") == 1 and name.isprintable():
+        return name
+    near = catalogue.nearest(name)
+    hint = f"did you mean {', '.join(near)}? " if near else ""
+    raise UnknownModelError(
+        f"unknown model {name[:100]!r}; {hint}/api/v1/models lists all names; a "
+        "config.json can be uploaded to /api/v1/uploads"
+    )
+
+
+def _brought(request: Request, name: str) -> tuple[str, bytes]:
+    """Kind and text of something that the store has."""
+    where, _, key = name.partition(":")
+    if where == "upload":
+        uploads: Uploads = request.app.state.uploads
+        upload = uploads.get(key[:64])
+        if upload is not None:
+            return upload.kind, upload.body
+    else:
+        answers: Answers = request.app.state.answers
+        answer = answers.get(key[:64])
+        if answer is not None and b'"irene.tree/' in answer.body[:200]:
+            return "tree", answer.body
+    raise Problem(404, f"there is no {name[:50]!r}: uploads and answers have 32 digits")
+
+
+def question_of(
+    name: str,
+    models: Named,
+    arguments: Mapping[str, Any],
+    *,
+    is_long: bool = False,
+) -> Question:
+    """A question, after a look at its machine and sizes.
+
+    Args:
+        name: Of the question.
+        models: What it is asked of.
+        arguments: What decides the answer; those that are None are left out.
+        is_long: Whether it may take more than a few seconds.
+
+    Raises:
+        UsageError: A size is impossible.
+        Problem: The machine is unknown.
+    """
+    rest = {key: value for key, value in arguments.items() if value is not None}
+    if "hardware" in rest:
+        check_hardware(rest["hardware"])
+    run = {k: v for k, v in rest.get("run", {}).items() if k != "model_class"}
+    DEFAULT_LIMITS.check_spec(RunSpec("any", **run))
+    return Question(name, rest, models.brought, is_long)
+
+
+def form_of(request: Request, asked: str | None) -> str:
+    """`json` or `csv`: as the query says, else as the client prefers."""
+    if asked:
+        return asked
+    accept = request.headers.get("accept", "")
+    return "csv" if "text/csv" in accept and "json" not in accept else "json"
+
+
+async def give(
+    request: Request, question: Question, compute: Compute | None = None
+) -> Response:
+    """Answer a request, and remember it as it came.
+
+    Args:
+        request: To be answered.
+        question: What it asks.
+        compute: How, if not by asking a computing process.
+    """
+    answering: Answering = request.app.state.answering
+    ready = await answering.ask(
+        question, lambda: asyncio.ensure_future(_gone(request)), compute
+    )
+    if request.method == "GET":
+        answering.memory.remember(
+            request.scope["path"],
+            request.scope["query_string"],
+            request.headers.get("accept", "").encode("latin-1"),
+            ready.key,
+        )
+    return send(request, ready)
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def send(request: Request, ready: Ready, cache_control: str | None = None) -> Response:
+    """An answer as a response: nothing if the client has it, packed if it can unpack.
+
+    Args:
+        request: To be answered.
+        ready: The answer.
+        cache_control: Instead of the usual one.
+    """
+    known = request.headers.get("if-none-match", "")
+    response: Response
+    if f'"{ready.key}"' in known or known.strip() == "*":
+        response = Response(status_code=304)
+        response.raw_headers = list(ready.not_modified)
+    elif ready.packed and "gzip" in request.headers.get("accept-encoding", ""):
+        response = Response(ready.packed)
+        response.raw_headers = list(ready.packed_headers)
+    else:
+        response = Response(ready.body)
+        response.raw_headers = list(ready.headers)
+    if cache_control:
+        response.headers["cache-control"] = cache_control
+    return response
