@@ -10,17 +10,21 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from irene.serve.answers.memory import Memory, Ready, make_ready
+from irene.serve.answers.memory import ETAG, LINK, Memory, Ready, make_ready
 from irene.serve.answers.question import Question
 from irene.serve.answers.storage import Answers
 from irene.serve.computing.pool import Pool, Reply
 from irene.serve.http.problems import CLIENT_LEFT, Problem
 
-__all__ = ["Answering", "Compute"]
+__all__ = ["Answering", "Compute", "Passing"]
 
 logger = logging.getLogger(__name__)
 Compute = Callable[[Callable[[], None]], Awaitable[Reply]]
 """Makes an answer; calls what it is given when it begins."""
+
+
+class Passing(Reply):
+    """An answer that may be another one soon, and is kept nowhere."""
 
 
 @dataclass(slots=True)
@@ -61,7 +65,7 @@ class Answering:
 
     async def by_key(self, key: str) -> Ready | None:
         """An answer that is known; None if there is none of that name."""
-        ready = self.memory.get(key)
+        ready = self.memory.answers.get(key)
         if ready is not None:
             self._count("memory", 0.0)
             return ready
@@ -74,7 +78,7 @@ class Answering:
             return None
         self._count("store", 0.0)
         ready = make_ready(key, stored.body, stored.media_type, packed=stored.packed)
-        self.memory.put(ready)
+        self.memory.answers.put(key, ready)
         return ready
 
     async def ask(
@@ -142,9 +146,10 @@ class Answering:
         return ask
 
     def _ended(self, key: str, task: asyncio.Task[Ready]) -> None:
-        self._asked.pop(key, None)
-        if not task.cancelled():
-            task.exception()  # heard, even if nobody waits any more
+        asked = self._asked.pop(key, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and asked is not None and not asked.listeners:
+            logger.warning("answer %s, which nobody waits for, failed: %r", key, error)
 
     async def _compute(
         self, key: str, question: Question, asked: _Asked, how: Compute
@@ -165,8 +170,10 @@ class Answering:
         ready = await asyncio.to_thread(
             make_ready, key, reply.body, question.media_type
         )
+        if isinstance(reply, Passing):
+            return ready.without(LINK, ETAG)
         if question.is_private:
-            return ready.without_link()
+            return ready.without(LINK)
         try:
             await asyncio.to_thread(
                 self.answers.put, key, reply.body, question.media_type,
@@ -175,6 +182,6 @@ class Answering:
         except (SQLAlchemyError, OSError) as error:
             # A full disk is no reason to keep the answer from the client.
             logger.error("answer %s could not be stored: %s", key, error)
-            ready = ready.without_link()
-        self.memory.put(ready)
+            ready = ready.without(LINK)
+        self.memory.answers.put(key, ready)
         return ready

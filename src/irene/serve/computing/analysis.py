@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from irene.errors import UsageError
 from irene.serve.computing.subjects import energy_tree
+from irene.serve.recent import Recent
 
 if TYPE_CHECKING:
     from irene.analyse.pareto import TradeOff
@@ -20,7 +20,7 @@ __all__ = ["ANALYSES", "Analysis", "Found"]
 Arguments = Mapping[str, Any]
 MOST_FRONTS = 8
 MOST_COMBINATIONS = 500
-_fronts: OrderedDict[str, TradeOff] = OrderedDict()
+_fronts: Recent[str, TradeOff] = Recent(MOST_FRONTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +109,12 @@ def _trade_off(arguments: Arguments) -> Found:
         [arguments.get("table"), arguments["run"], arguments["hardware"]],
         sort_keys=True,
     )
-    if key not in _fronts:
-        _fronts[key] = _front(arguments)
-        if len(_fronts) > MOST_FRONTS:
-            _fronts.popitem(last=False)
+    front = _fronts.get(key)
+    if front is None:
+        front = _front(arguments)
+        _fronts.put(key, front)
     found = replace(
-        _fronts[key],
+        front,
         budget_j=arguments.get("budget_j"),
         at_least=arguments.get("at_least"),
     )

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from irene.errors import UsageError
+from irene.serve.recent import Recent
 from irene.tree import ModelTree
 
 __all__ = ["energy_tree", "only_these", "predicted", "traced"]
 
-MOST_TREES = 12
 MOST_NODES = 60_000
-_trees: OrderedDict[str, ModelTree] = OrderedDict()
+_trees: Recent[str, ModelTree] = Recent(MOST_NODES, len)
 
 
 @contextmanager
@@ -59,12 +58,10 @@ def predicted(model: str, run: Mapping[str, Any], hardware: str) -> ModelTree:
 
 def _remembered(key: Sequence[Any], make: Callable[[], ModelTree]) -> ModelTree:
     text = json.dumps(key, sort_keys=True)
-    if text in _trees:
-        _trees.move_to_end(text)
-        return _trees[text]
-    tree = _trees[text] = make()
-    while len(_trees) > MOST_TREES or sum(map(len, _trees.values())) > MOST_NODES:
-        _trees.popitem(last=False)
+    tree = _trees.get(text)
+    if tree is None:
+        tree = make()
+        _trees.put(text, tree)
     return tree
 
 

@@ -38,12 +38,10 @@ from irene.serve.http.routes import (
     health,
     jobs,
     leaderboard,
-    models,
     pages,
-    provenance,
-    server,
+    reference,
 )
-from irene.serve.http.routes.documents import describe
+from irene.serve.http.routes.openapi import describe
 from irene.serve.http.settings import Settings
 from irene.serve.jobs.runner import start_jobs
 from irene.serve.store import Store, open_store
@@ -54,9 +52,7 @@ __all__ = ["API", "create_app"]
 
 logger = logging.getLogger(__name__)
 API = "/api/v1"
-GROUPS = (
-    models, provenance, server, energy, analysis, leaderboard, answers, uploads, jobs,
-)  # fmt: skip
+GROUPS = (reference, energy, analysis, leaderboard, answers, uploads, jobs)
 DESCRIPTION = (
     "How much energy a transformer uses, and where inside it. Documents are those of "
     "the command line's `--json`; errors are `application/problem+json`."

@@ -210,12 +210,7 @@ class _Exchange:
 
     async def give(self, ready: Ready, headers: dict[bytes, bytes]) -> None:
         """Send an answer that is ready."""
-        status, body, told = 200, ready.body, ready.headers
-        known = headers.get(b"if-none-match")
-        if known is not None and (ready.key.encode() in known or known == b"*"):
-            status, body, told = 304, b"", ready.not_modified
-        elif ready.packed and b"gzip" in headers.get(b"accept-encoding", b""):
-            body, told = ready.packed, ready.packed_headers
+        status, told, body = ready.response(headers)
         self.status, self.sent = status, len(body)
         start = {
             "type": "http.response.start",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
+
+from irene.serve.recent import Recent
 
 __all__ = ["Rates", "client_of"]
 
@@ -28,24 +29,21 @@ class Rates:
         self.per_s = per_s
         self.burst = float(max(burst, 1))
         self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._buckets: Recent[str, tuple[float, float]] = Recent(MOST_CLIENTS)
 
     def wait_s(self, client: str) -> float:
         """Take a token; 0, or the time until there is one, s."""
         if not self.per_s:
             return 0.0
         now = self._clock()
-        tokens, last = self._buckets.get(client, (self.burst, now))
+        tokens, last = self._buckets.get(client) or (self.burst, now)
         tokens = min(self.burst, tokens + (now - last) * self.per_s)
         wait = 0.0
         if tokens >= 1:
             tokens -= 1
         else:
             wait = (1 - tokens) / self.per_s
-        self._buckets[client] = (tokens, now)
-        self._buckets.move_to_end(client)
-        if len(self._buckets) > MOST_CLIENTS:
-            self._buckets.popitem(last=False)
+        self._buckets.put(client, (tokens, now))
         return wait
 
 

@@ -6,53 +6,43 @@ Nothing that is uploaded is run, unpickled or used as a path.
 from __future__ import annotations
 
 import asyncio
-import logging
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote, unquote
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import SQLAlchemyError
 
 from irene.errors import LimitError
+from irene.serve.answers.memory import is_known
 from irene.serve.http.problems import Problem
-from irene.serve.http.routes.asking import PROBLEM, PROBLEMS
+from irene.serve.http.routes.asking import stored
+from irene.serve.http.routes.openapi import PROBLEM, PROBLEMS, TEXT, Key, content
 from irene.serve.http.settings import Settings
 from irene.serve.uploads.documents import read_document, readable_name
 from irene.serve.uploads.storage import Upload, Uploads
 
-__all__ = ["bring", "router", "storage_problem", "upload"]
+__all__ = ["bring", "router", "upload"]
 
-logger = logging.getLogger(__name__)
 router = APIRouter(tags=["uploads"])
 SCHEMA = "irene.upload/1"
 AT_ONCE = 2
 """Uploads that a process reads at a time: each may take some hundred megabytes."""
-FULL_S = "60"
 FOREVER = "public, max-age=31536000, immutable"
-DOCUMENT: dict[str, Any] = {
-    "type": "object",
-    "required": ["schema", "id", "kind", "name", "links"],
-    "properties": {
-        "schema": {"type": "string", "const": SCHEMA},
-        "id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
-        "kind": {"type": "string", "enum": ["config", "tree", "ledger"]},
-        "name": {"type": "string", "description": "For people; may be empty."},
-        "links": {"type": "object", "additionalProperties": {"type": "string"}},
-    },
-}
-KEPT = {
-    "description": f"It is kept: the document `{SCHEMA}`.",
-    "content": {"application/json": {"schema": DOCUMENT}},
-}
-ANYTHING = {"schema": {"type": "string", "format": "binary"}}
+KEPT = content(
+    SCHEMA,
+    id={**TEXT, "pattern": "^[0-9a-f]{32}$"},
+    kind={**TEXT, "enum": ["config", "tree", "ledger"]},
+    name={**TEXT, "description": "For people; may be empty."},
+    links={"type": "object", "additionalProperties": TEXT},
+)
+ANYTHING = {"schema": {**TEXT, "format": "binary"}}
 BODY: dict[str, Any] = {
     "parameters": [
         {
             "name": "X-Filename",
             "in": "header",
             "description": "What to call it, percent-encoded; for people to read.",
-            "schema": {"type": "string", "maxLength": 1000},
+            "schema": {**TEXT, "maxLength": 1000},
         }
     ],
     "requestBody": {
@@ -75,7 +65,7 @@ BODY: dict[str, Any] = {
     responses={
         **PROBLEMS,
         200: {**KEPT, "description": "It was here already."},
-        201: KEPT,
+        201: {**KEPT, "description": f"It is kept: the document `{SCHEMA}`."},
         **dict.fromkeys((401, 403, 408, 507), PROBLEM),
     },
     openapi_extra=BODY,
@@ -89,9 +79,8 @@ async def bring(request: Request) -> Response:
         raise Problem(400, "the body is empty: send the file as the body")
     name = readable_name(unquote(request.headers.get("x-filename", "")[:3_000]))
     async with _places(request):
-        found, is_new = await asyncio.to_thread(
-            _keep, uploads, body, name, settings.limits.upload_bytes
-        )
+        most_bytes = settings.limits.upload_bytes
+        found, is_new = await stored(lambda: _keep(uploads, body, name, most_bytes))
     document = _document(found)
     return JSONResponse(
         document,
@@ -112,24 +101,10 @@ async def bring(request: Request) -> Response:
         **PROBLEMS,
     },
 )
-async def upload(
-    request: Request,
-    key: Annotated[
-        str,
-        Path(
-            min_length=1,
-            max_length=64,
-            description="Its id.",
-            examples=["0123456789abcdef0123456789abcdef"],
-        ),
-    ],
-) -> Response:
+async def upload(request: Request, key: Key) -> Response:
     """The document as it was brought."""
     uploads: Uploads = request.app.state.uploads
-    try:
-        found = await asyncio.to_thread(uploads.get, key)
-    except SQLAlchemyError as error:
-        raise storage_problem(error) from error
+    found = await stored(lambda: uploads.get(key))
     if found is None:
         raise Problem(404, f"no upload {key!r}: it may have been on another server")
     headers = {
@@ -138,7 +113,7 @@ async def upload(
         "X-Kind": found.kind,
         "X-Filename": quote(found.name),
     }
-    if f'"{found.id}"' in request.headers.get("if-none-match", ""):
+    if is_known(found.id, request.headers.get("if-none-match", "").encode("latin-1")):
         return Response(status_code=304, headers=headers)
     return Response(found.body, media_type="application/json", headers=headers)
 
@@ -152,18 +127,6 @@ def _places(request: Request) -> asyncio.Semaphore:
     return places
 
 
-def storage_problem(error: SQLAlchemyError) -> Problem:
-    """What a client is told when the store cannot take something."""
-    logger.error("the store failed: %s", error)
-    if "full" in str(error).lower() or "no space" in str(error).lower():
-        return Problem(
-            507, "the server's disk is full: nothing was kept", {"Retry-After": FULL_S}
-        )
-    return Problem(
-        503, "the store does not answer: nothing was kept", {"Retry-After": "5"}
-    )
-
-
 def _keep(
     uploads: Uploads, body: bytes, name: str, most_bytes: int
 ) -> tuple[Upload, bool]:
@@ -171,10 +134,7 @@ def _keep(
         document = read_document(body, most_bytes)
     except LimitError as error:
         raise Problem(413, str(error)) from error
-    try:
-        return uploads.put(document.kind, name, document.body)
-    except SQLAlchemyError as error:
-        raise storage_problem(error) from error
+    return uploads.put(document.kind, name, document.body)
 
 
 def _document(found: Upload) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """The endpoints, one module per group.
 
-- `models`: models and machines that are known. `energy`: trees.
-- `analysis`: questions asked of trees. `answers`: permalinks. `provenance`: where the
-  numbers come from.
+- `reference`: models, machines and regions that are known, and where numbers come
+  from. `energy`: trees.
+- `analysis`, `leaderboard`: questions asked of trees. `answers`: permalinks.
 - `jobs`: longer work that clients ask for.
 - `health`: for those who run the server. `pages`: the dashboard.
-- `parameters`: what can be asked for; `asking`: from a request to its answer.
+- `parameters`: what can be asked for; `asking`: from a request to its answer;
+  `openapi`: how both are described.
 """
 
 from __future__ import annotations

@@ -9,13 +9,12 @@ from pydantic import Field
 
 from irene.serve.http.problems import Problem
 from irene.serve.http.routes.asking import (
-    PROBLEMS,
     form_of,
     give,
     name_models,
     question_of,
 )
-from irene.serve.http.routes.documents import answers
+from irene.serve.http.routes.openapi import answers
 from irene.serve.http.routes.parameters import (
     FORM,
     LEFT_OUT,
@@ -80,7 +79,7 @@ class CompareQuery(HardwareQuery):
 @router.get(
     "/compare",
     summary="What differs between models, sizes, machines or trees",
-    responses={**answers("irene.comparisons/1", "compare"), **PROBLEMS},
+    responses=answers("irene.comparisons/1", "compare"),
 )
 async def compare(
     request: Request, query: Annotated[CompareQuery, Query()]
@@ -103,7 +102,7 @@ async def compare(
 @router.get(
     "/bottlenecks",
     summary="What to look at first",
-    responses={**answers("irene.bottlenecks/1", "bottlenecks"), **PROBLEMS},
+    responses=answers("irene.bottlenecks/1", "bottlenecks"),
 )
 async def bottlenecks(
     request: Request, query: Annotated[ModelQuery, Query()]
@@ -115,7 +114,7 @@ async def bottlenecks(
 @router.get(
     "/suggest",
     summary="What to change, and what it saves",
-    responses={**answers("irene.suggestions/1", "suggest"), **PROBLEMS},
+    responses=answers("irene.suggestions/1", "suggest"),
 )
 async def suggest(request: Request, query: Annotated[ModelQuery, Query()]) -> Response:
     """What every rule says; a saving is a real prediction of the change."""
@@ -148,7 +147,7 @@ class CostQuery(ModelQuery):
 @router.get(
     "/cost",
     summary="Kilowatt-hours, money and CO₂e",
-    responses={**answers("irene.cost/1", "cost"), **PROBLEMS},
+    responses=answers("irene.cost/1", "cost"),
 )
 async def cost(request: Request, query: Annotated[CostQuery, Query()]) -> Response:
     """What it takes to answer queries with a model."""
@@ -191,7 +190,7 @@ class WhatIfQuery(FixedRunQuery):
 @router.get(
     "/what-if",
     summary="Other sizes, settings and architectures",
-    responses={**answers("irene.what_if/1", "what-if"), **PROBLEMS},
+    responses=answers("irene.what_if/1", "what-if"),
 )
 async def what_if(request: Request, query: Annotated[WhatIfQuery, Query()]) -> Response:
     """Every combination of the values, compared with the first."""
@@ -231,7 +230,7 @@ class TradeOffQuery(HardwareQuery):
 @router.get(
     "/trade-off",
     summary="Accuracy against energy",
-    responses={**answers("irene.trade_off/1", "trade-off"), **PROBLEMS},
+    responses=answers("irene.trade_off/1", "trade-off"),
 )
 async def trade_off(
     request: Request, query: Annotated[TradeOffQuery, Query()]
@@ -243,7 +242,7 @@ async def trade_off(
 @router.post(
     "/trade-off",
     summary="Your own accuracies against energy",
-    responses={**answers("irene.trade_off/1", "trade-off"), **PROBLEMS},
+    responses=answers("irene.trade_off/1", "trade-off"),
 )
 async def own_trade_off(
     request: Request,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from irene.serve.answers.answering import Answering
 from irene.serve.http.problems import Problem
-from irene.serve.http.routes.asking import PROBLEMS, send
+from irene.serve.http.routes.asking import send
+from irene.serve.http.routes.openapi import PROBLEMS, Key
 
 __all__ = ["answer", "router"]
 
@@ -28,18 +27,7 @@ FOREVER = "public, max-age=31536000, immutable"
         **PROBLEMS,
     },
 )
-async def answer(
-    request: Request,
-    key: Annotated[
-        str,
-        Path(
-            min_length=1,
-            max_length=64,
-            description="As `Content-Location` gave it.",
-            examples=["0123456789abcdef0123456789abcdef"],
-        ),
-    ],
-) -> Response:
+async def answer(request: Request, key: Key) -> Response:
     """The same bytes as then, also after a restart or with a newer predictor."""
     answering: Answering = request.app.state.answering
     ready = await answering.by_key(key)

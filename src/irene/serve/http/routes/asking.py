@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request, Response
+from sqlalchemy.exc import SQLAlchemyError
 
 from irene.errors import UnknownModelError
 from irene.serve.answers.answering import Answering, Compute
-from irene.serve.answers.memory import Ready
+from irene.serve.answers.memory import Memory, Ready
 from irene.serve.answers.question import Question, check_hardware
 from irene.serve.answers.storage import Answers
-from irene.serve.http.problems import MEDIA_TYPE, Problem
+from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Settings
 from irene.serve.uploads.storage import Uploads
 from irene.spec import RunSpec
@@ -23,28 +25,20 @@ from irene.trace import catalogue
 from irene.trace.limits import DEFAULT_LIMITS
 
 __all__ = [
-    "PROBLEM",
-    "PROBLEMS",
     "Named",
     "form_of",
     "give",
     "name_models",
     "question_of",
+    "remember",
     "send",
+    "stored",
 ]
 
-TREE_KINDS = ("tree", "ledger")
-PROBLEM: dict[str, Any] = {
-    "description": "What is wrong, and what to do.",
-    "content": {
-        MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}},
-    },
-}
-"""How a problem looks in the OpenAPI description."""
-PROBLEMS: dict[int | str, dict[str, Any]] = dict.fromkeys(
-    (400, 404, 413, 414, 422, 429, 500, 503, 504), PROBLEM
-)
-"""What an endpoint may answer besides its document."""
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+FULL_S = "60"
+"""When to come back to a server whose disk is full, s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +173,20 @@ async def give(
         question, lambda: asyncio.ensure_future(_gone(request)), compute
     )
     if request.method == "GET":
-        answering.memory.remember(
-            request.scope["path"],
-            request.scope["query_string"],
-            request.headers.get("accept", "").encode("latin-1"),
-            ready.key,
-        )
+        remember(request, ready.key)
     return send(request, ready)
+
+
+def remember(request: Request, key: str) -> None:
+    """Note which answer a request has, for the same request again.
+
+    Args:
+        request: That was answered.
+        key: Of its answer.
+    """
+    memory: Memory = request.app.state.answering.memory
+    accept = request.headers.get("accept", "").encode("latin-1")
+    memory.remember(request.scope["path"], request.scope["query_string"], accept, key)
 
 
 async def _gone(request: Request) -> None:
@@ -194,24 +195,40 @@ async def _gone(request: Request) -> None:
 
 
 def send(request: Request, ready: Ready, cache_control: str | None = None) -> Response:
-    """An answer as a response: nothing if the client has it, packed if it can unpack.
+    """An answer as a response.
 
     Args:
         request: To be answered.
         ready: The answer.
         cache_control: Instead of the usual one.
     """
-    known = request.headers.get("if-none-match", "")
-    response: Response
-    if f'"{ready.key}"' in known or known.strip() == "*":
-        response = Response(status_code=304)
-        response.raw_headers = list(ready.not_modified)
-    elif ready.packed and "gzip" in request.headers.get("accept-encoding", ""):
-        response = Response(ready.packed)
-        response.raw_headers = list(ready.packed_headers)
-    else:
-        response = Response(ready.body)
-        response.raw_headers = list(ready.headers)
+    status, headers, body = ready.response(dict(request.scope["headers"]))
+    response = Response(body, status)
+    response.raw_headers = list(headers)
     if cache_control:
         response.headers["cache-control"] = cache_control
     return response
+
+
+async def stored(work: Callable[[], T]) -> T:
+    """Do something with the store, off the event loop.
+
+    Args:
+        work: Reads or writes.
+
+    Raises:
+        Problem: The store cannot take it, or does not answer.
+    """
+    try:
+        return await asyncio.to_thread(work)
+    except SQLAlchemyError as error:
+        logger.error("the store failed: %s", error)
+        if "full" in str(error).lower() or "no space" in str(error).lower():
+            raise Problem(
+                507,
+                "the server's disk is full: nothing was kept",
+                {"Retry-After": FULL_S},
+            ) from error
+        raise Problem(
+            503, "the store does not answer: nothing was kept", {"Retry-After": "5"}
+        ) from error

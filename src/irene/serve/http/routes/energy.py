@@ -7,13 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from irene.serve.http.routes.asking import (
-    PROBLEMS,
     form_of,
     give,
     name_models,
     question_of,
 )
-from irene.serve.http.routes.documents import answers
+from irene.serve.http.routes.openapi import answers
 from irene.serve.http.routes.parameters import HardwareQuery, TreeQuery, run_of
 
 __all__ = ["EnergyQuery", "energy", "router", "tree"]
@@ -28,7 +27,7 @@ class EnergyQuery(TreeQuery, HardwareQuery):
 @router.get(
     "/energy",
     summary="The energy of a model, node by node",
-    responses={**answers("irene.tree/1", "energy"), **PROBLEMS},
+    responses=answers("irene.tree/1", "energy"),
 )
 async def energy(request: Request, query: Annotated[EnergyQuery, Query()]) -> Response:
     """The tree with predicted energy; as CSV one row per node."""
@@ -40,7 +39,7 @@ async def energy(request: Request, query: Annotated[EnergyQuery, Query()]) -> Re
 @router.get(
     "/tree",
     summary="A model as a tree with FLOPs and bytes",
-    responses={**answers("irene.tree/1", "tree"), **PROBLEMS},
+    responses=answers("irene.tree/1", "tree"),
 )
 async def tree(request: Request, query: Annotated[TreeQuery, Query()]) -> Response:
     """The tree with its costs alone; as CSV one row per node."""

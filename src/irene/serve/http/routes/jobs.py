@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
-from sqlalchemy.exc import SQLAlchemyError
 
 from irene.predict.machines.finding import known_machines
 from irene.serve.http.problems import Problem
-from irene.serve.http.routes.asking import PROBLEM, PROBLEMS
+from irene.serve.http.routes.asking import FULL_S, stored
+from irene.serve.http.routes.openapi import PROBLEM, PROBLEMS, TEXT, Key, content
 from irene.serve.http.routes.parameters import RunQuery
 from irene.serve.jobs.document import SCHEMA, job_document
 from irene.serve.jobs.events import event_stream
@@ -21,49 +19,30 @@ from irene.serve.jobs.runner import JobRunner
 from irene.serve.jobs.watch import TooManyError
 from irene.serve.store.jobs import JobRecord, QueueFullError
 from irene.serve.uploads.bounded_json import parse
-from irene.serve.uploads.endpoints import storage_problem
 
 __all__ = ["cancel", "events", "job", "router", "submit"]
 
 router = APIRouter(tags=["jobs"])
-T = TypeVar("T")
-FULL_S = "60"
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """nginx would hold events back."""
 STATES = ["queued", "running", "succeeded", "failed", "cancelled"]
-DOCUMENT: dict[str, Any] = {
-    "type": "object",
-    "required": ["schema", "id", "kind", "state", "progress", "created", "links"],
-    "properties": {
-        "schema": {"type": "string", "const": SCHEMA},
-        "id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
-        "kind": {"type": "string", "enum": list(KINDS)},
-        "state": {"type": "string", "enum": STATES},
-        "progress": {"type": "object"},
-        "result": {"type": ["object", "null"]},
-        "error": {"type": ["object", "null"]},
-        "links": {"type": "object"},
-    },
-}
-A_JOB = {
-    "description": f"The document `{SCHEMA}`.",
-    "content": {"application/json": {"schema": DOCUMENT}},
-}
-JobId = Annotated[
-    str,
-    Path(
-        min_length=1,
-        max_length=64,
-        description="Its id.",
-        examples=["0123456789abcdef0123456789abcdef"],
-    ),
-]
+A_JOB = content(
+    SCHEMA,
+    id={**TEXT, "pattern": "^[0-9a-f]{32}$"},
+    kind={**TEXT, "enum": list(KINDS)},
+    state={**TEXT, "enum": STATES},
+    progress={"type": "object"},
+    created=TEXT,
+    result={"type": ["object", "null"]},
+    error={"type": ["object", "null"]},
+    links={"type": "object"},
+)
 
 
 def _request_schema() -> dict[str, Any]:
     """The body of a new job: a run, on a machine or measured."""
     run = RunQuery.model_json_schema()["properties"]
-    text = {"type": "string", "maxLength": 2000}
+    text = {**TEXT, "maxLength": 2000}
     return {
         "type": "object",
         "required": ["model"],
@@ -123,7 +102,7 @@ async def submit(request: Request) -> Response:
         return runner.submit(asked)
 
     try:
-        record = await _stored(accept)
+        record = await stored(accept)
     except QueueFullError as error:
         raise Problem(429, str(error), {"Retry-After": FULL_S}) from error
     document = job_document(record)
@@ -134,7 +113,7 @@ async def submit(request: Request) -> Response:
 @router.get(
     "/jobs/{key}", summary="How far a job is", responses={**PROBLEMS, 200: A_JOB}
 )
-async def job(request: Request, key: JobId) -> Response:
+async def job(request: Request, key: Key) -> Response:
     """The job as it is now."""
     return _sent(await _found(request, key))
 
@@ -148,11 +127,11 @@ async def job(request: Request, key: JobId) -> Response:
         **dict.fromkeys((401, 403, 409, 507), PROBLEM),
     },
 )
-async def cancel(request: Request, key: JobId) -> Response:
+async def cancel(request: Request, key: Key) -> Response:
     """End a job that waits or runs; its process is killed."""
     runner = _runner(request)
     await _found(request, key)
-    record = await _stored(lambda: runner.cancel(key))
+    record = await stored(lambda: runner.cancel(key))
     assert record is not None
     if record.state != "cancelled":
         raise Problem(409, f"the job has {record.state} already")
@@ -174,7 +153,7 @@ async def cancel(request: Request, key: JobId) -> Response:
         },
     },
 )
-async def events(request: Request, key: JobId) -> Response:
+async def events(request: Request, key: Key) -> Response:
     """The changes of a job until its end."""
     runner = _runner(request)
     record = await _found(request, key)
@@ -202,18 +181,10 @@ def _runner(request: Request) -> JobRunner:
 
 async def _found(request: Request, key: str) -> JobRecord:
     records = _runner(request).records
-    record = await _stored(lambda: records.get(key))
+    record = await stored(lambda: records.get(key))
     if record is None:
         raise Problem(404, f"no job {key!r}: it may have been on another server")
     return record
-
-
-async def _stored(work: Callable[[], T]) -> T:
-    """Something with the store, off the event loop."""
-    try:
-        return await asyncio.to_thread(work)
-    except SQLAlchemyError as error:
-        raise storage_problem(error) from error
 
 
 def _sent(record: JobRecord) -> Response:

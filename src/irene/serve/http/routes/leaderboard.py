@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from irene.analyse.leaderboard import choose_entries, rank_known
+from irene.analyse.leaderboard import Leaderboard, choose_entries, rank_known
 from irene.errors import UsageError
-from irene.serve.answers.filling import Filling, Wanted
+from irene.serve.answers.answering import Passing
+from irene.serve.answers.filling import Filling, Known, Wanted
 from irene.serve.computing.pool import Reply
 from irene.serve.http.problems import Problem
 from irene.serve.http.routes.asking import (
-    PROBLEMS,
     Named,
     form_of,
     give,
     question_of,
 )
-from irene.serve.http.routes.documents import answers
+from irene.serve.http.routes.openapi import answers
 from irene.serve.http.routes.parameters import (
     FORM,
     LEFT_OUT,
@@ -81,12 +81,16 @@ class LeaderboardQuery(HardwareQuery):
 @router.get(
     "/leaderboard",
     summary="All models by their energy",
-    responses={**answers("irene.leaderboard/1", "leaderboard"), **PROBLEMS},
+    responses=answers("irene.leaderboard/1", "leaderboard"),
 )
 async def leaderboard(
     request: Request, query: Annotated[LeaderboardQuery, Query()]
 ) -> Response:
-    """The first time at a size takes minutes: 503 says when to ask again."""
+    """The first time at a size takes minutes: 503 says when to ask again.
+
+    Models that the server had no time or memory for are left out with their reason;
+    such an answer is not kept, and they are tried again after some minutes.
+    """
     wanted = _wanted(query)
     form = form_of(request, query.format)
     arguments = {
@@ -101,23 +105,23 @@ async def leaderboard(
     async def compute(begin: Callable[[], None]) -> Reply:
         seconds = await filling.fill(wanted, begin)
         known = await asyncio.to_thread(filling.known, wanted)
-        return Reply(_body(wanted, known, form), seconds)
+        made = Passing if known.failed or known.missing else Reply
+        return made(_body(wanted, known, form), seconds)
 
     known = await asyncio.to_thread(filling.known, wanted)
-    pending = len(wanted.entries) - len(known)
-    if query.partial and pending:
+    if query.partial and known.missing:
         request.app.state.answering.begin(question, compute)
-        return _partial(wanted, known, pending)
+        return _partial(wanted, known)
     limit_s = request.app.state.settings.limits.seconds
     try:
         async with asyncio.timeout(limit_s):
             return await give(request, question, compute)
     except TimeoutError:
-        done = len(await asyncio.to_thread(filling.known, wanted))
+        known = await asyncio.to_thread(filling.known, wanted)
         raise Problem(
             503,
-            f"{done} of {len(wanted.entries)} models are predicted: ask again, or with "
-            "partial=true for those",
+            f"{len(known.fields)} of {len(wanted.entries)} models are predicted: ask "
+            "again, or with partial=true for those",
             {"Retry-After": "10"},
         ) from None
 
@@ -134,15 +138,15 @@ def _wanted(query: LeaderboardQuery) -> Wanted:
     return Wanted(entries[: query.limit], run_of(query), query.hardware)
 
 
-def _board(wanted: Wanted, known: dict[str, dict[str, Any]]) -> Any:
-    there = [entry for entry in wanted.entries if entry.name in known]
+def _board(wanted: Wanted, known: Known) -> Leaderboard:
+    there = [entry for entry in wanted.entries if entry.name in known.fields]
     sizes = {k: v for k, v in wanted.run.items() if k != "model_class"}
     run = RunSpec("any", **sizes).to_dict()
     shown = {k: v for k, v in run.items() if k not in ("model", "config_digest")}
-    return rank_known(there, known, shown, wanted.hardware)
+    return rank_known(there, known.fields, shown, wanted.hardware)
 
 
-def _body(wanted: Wanted, known: dict[str, dict[str, Any]], form: str) -> bytes:
+def _body(wanted: Wanted, known: Known, form: str) -> bytes:
     board = _board(wanted, known)
     if not board.models:
         problem = board.left_out[0].problem
@@ -152,10 +156,8 @@ def _body(wanted: Wanted, known: dict[str, dict[str, Any]], form: str) -> bytes:
     return json.dumps(board.to_dict(), allow_nan=False).encode()
 
 
-def _partial(
-    wanted: Wanted, known: dict[str, dict[str, Any]], pending: int
-) -> Response:
-    document = {**_board(wanted, known).to_dict(), "pending": pending}
+def _partial(wanted: Wanted, known: Known) -> Response:
+    document = {**_board(wanted, known).to_dict(), "pending": len(known.missing)}
     return Response(
         json.dumps(document, allow_nan=False),
         media_type="application/json",
