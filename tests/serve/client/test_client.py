@@ -36,7 +36,7 @@ from irene.errors import (
 )
 from irene.serve.client import Server, UnreachableError, Upload
 from irene.serve.client.documents import read_answer, read_fields
-from irene.serve.client.events import ServerEvent, parse_events
+from irene.serve.client.jobs import ServerEvent, parse_events
 from irene.serve.client.transport import Reply
 from irene.serve.http.problems import Problem
 from irene.trace import catalogue

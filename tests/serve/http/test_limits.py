@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from irene.errors import UsageError
-from irene.serve.http.access import check_access
+from irene.serve.http.access import Rates, check_access, client_of
 from irene.serve.http.problems import MEDIA_TYPE, Problem
-from irene.serve.http.rates import Rates, client_of
 from irene.serve.http.settings import Limits, Settings
 
 from ..in_process import app_with, send

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import logging
 import time
-import zlib
 from dataclasses import dataclass
 
 from sqlalchemy import (
@@ -25,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from irene.serve.store.engine import METADATA, Store
+from irene.serve.store.engine import METADATA, Store, unpack
 
 __all__ = ["ANSWERS", "Answers", "StoredAnswer"]
 
@@ -92,7 +91,7 @@ class Answers:
             ).first()
         if row is None:
             return None
-        body = _unpacked(row.body, row.sha256)
+        body = unpack(row.body, row.sha256)
         if body is None:
             logger.warning("answer %s is damaged and is dropped", key)
             self.drop(key)
@@ -162,12 +161,3 @@ class Answers:
         statement = update(ANSWERS).where(ANSWERS.c.key == key)
         with self.store.engine.begin() as connection:
             connection.execute(statement.values(used=time.time()))
-
-
-def _unpacked(packed: bytes, sha256: str) -> bytes | None:
-    """The body, or None where it is not what was put there."""
-    try:
-        body = gzip.decompress(packed)
-    except (OSError, EOFError, zlib.error):
-        return None
-    return body if hashlib.sha256(body).hexdigest() == sha256 else None

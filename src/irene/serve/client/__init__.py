@@ -5,18 +5,16 @@ answers, the same errors. It needs the standard library and numpy alone, neither
 nor the extra `serve`.
 
 - `server`: `connect` and `Server`; `questions`: what can be asked of models.
-- `jobs`: `Job`, work that takes longer than a request; `events`: its event stream.
-- `documents`: from JSON documents to answers; `records`: answers that only servers
-  have.
+- `jobs`: `Job`, work that takes longer than a request, and its event stream.
+- `documents`: from JSON documents to answers.
 - `choices`: what to vary, as the API writes it.
-- `transport`: requests and replies; `etags`: replies that are known; `refusals`: from
-  problem+json to errors.
+- `transport`: requests and replies; `refusals`: from problem+json to errors.
 """
 
 from __future__ import annotations
 
+from irene.serve.client.documents import Machine, Standings, Upload
 from irene.serve.client.jobs import Job, JobEvent, JobStatus
-from irene.serve.client.records import LeftOut, Machine, Standings, Upload
 from irene.serve.client.refusals import UnreachableError
 from irene.serve.client.server import Server, connect
 from irene.serve.client.transport import Reply
@@ -26,7 +24,6 @@ __all__ = [
     "Job",
     "JobEvent",
     "JobStatus",
-    "LeftOut",
     "Machine",
     "Problem",
     "Reply",

@@ -1,8 +1,9 @@
 """From JSON documents to the frozen answers that they were written from.
 
 A document has every field of its answer, and values that follow from them, which are
-left aside. What is not in it is not made up: `Standings` takes the place of a
-Leaderboard, and a WhatIf read by its permalink does not know its phase.
+left aside. What is not in it is not made up: a WhatIf read by its permalink does not
+know its phase, and of models that a leaderboard left out it is the catalogue here that
+says more than the name.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, TypeVar, get_args, get_origin
 
 from irene.analyse import (
@@ -22,15 +23,19 @@ from irene.analyse import (
     TradeOff,
     WhatIf,
 )
+from irene.analyse.leaderboard import Leaderboard
 from irene.errors import FormatError
 from irene.hardware import Hardware
-from irene.serve.client.records import Machine, Standings
 from irene.serve.client.transport import Reply
+from irene.trace import catalogue
 from irene.trace.catalogue import Entry
 from irene.tree import ModelTree
 
 __all__ = [
     "Answer",
+    "Machine",
+    "Standings",
+    "Upload",
     "read_answer",
     "read_as",
     "read_comparisons",
@@ -38,10 +43,70 @@ __all__ = [
     "read_machines",
     "read_models",
     "read_sensitivity",
+    "read_standings",
     "read_tree",
 ]
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine that a server predicts for.
+
+    Attributes:
+        hardware: Its name, and what its energy covers.
+        digest: Names its predictor.
+        provenance: Data and method behind it, and its held-out errors.
+        about: What else the server says: `domain` and `widths`, or a `datasheet`.
+    """
+
+    hardware: Hardware
+    digest: str | None
+    provenance: Mapping[str, Any]
+    about: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """As `on` takes it."""
+        return self.hardware.name
+
+
+@dataclass(frozen=True, slots=True)
+class Standings(Leaderboard):
+    """A leaderboard that may still be growing.
+
+    Attributes:
+        pending: Models that are still being predicted.
+    """
+
+    pending: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A config, tree or ledger that a server keeps.
+
+    Attributes:
+        id: Its name, made from its content.
+        kind: `config`, `tree` or `ledger`.
+        name: For people; may be "".
+        link: Address of the file.
+        page: Address of its page on the dashboard.
+    """
+
+    id: str
+    kind: str
+    name: str
+    link: str
+    page: str
+
+    @property
+    def model(self) -> str:
+        """What it is called where a model is asked for."""
+        return f"upload:{self.id}"
+
+
 Answer = (
     ModelTree
     | list[Comparison]
@@ -141,6 +206,28 @@ def read_sensitivity(reply: Reply) -> list[Elasticity]:
     return [read_fields(Elasticity, row) for row in rows]
 
 
+def read_standings(reply: Reply) -> Standings:
+    """The leaderboard in a reply."""
+    document = reply.document
+    left_out = [_left_out(row) for row in _listed(document.get("left_out"))]
+    return read_fields(Standings, {**document, "left_out": left_out})
+
+
+def _left_out(row: Mapping[str, Any]) -> dict[str, Any]:
+    entry = catalogue.find(str(row.get("model")))
+    return {
+        "family": entry.family if entry else "",
+        "kind": entry.kind if entry else "",
+        "params": entry.params if entry else 0,
+        "energy": None,
+        "per_sequence_j": None,
+        "per_token_j": None,
+        "flops": 0.0,
+        "is_extrapolated": False,
+        **row,
+    }
+
+
 def read_models(reply: Reply) -> list[Entry]:
     """The entries of the catalogue in a reply."""
     return [read_fields(Entry, each) for each in _listed(reply.document.get("models"))]
@@ -169,7 +256,7 @@ READERS: Mapping[str, Callable[[Reply], Answer]] = {
     "irene.suggestions/1": lambda reply: read_as(Advice, reply),
     "irene.cost/1": lambda reply: read_as(Costing, reply),
     "irene.trade_off/1": lambda reply: read_as(TradeOff, reply),
-    "irene.leaderboard/1": lambda reply: read_as(Standings, reply),
+    "irene.leaderboard/1": read_standings,
 }
 
 

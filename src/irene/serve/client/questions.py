@@ -21,12 +21,14 @@ from irene.analyse.subject import Progress
 from irene.errors import FormatError, IreneError
 from irene.serve.client.choices import as_asked, written
 from irene.serve.client.documents import (
+    Standings,
+    Upload,
     read_as,
     read_comparisons,
     read_sensitivity,
+    read_standings,
     read_tree,
 )
-from irene.serve.client.records import Standings, Upload
 from irene.serve.client.transport import Reply, Transport
 from irene.show.csv_rows import rows_csv
 from irene.spec import RunSpec
@@ -280,7 +282,7 @@ class Questions:
         }
         asked |= run_query(run_options)
         if partial:
-            return read_as(Standings, self._get("leaderboard", asked))
+            return read_standings(self._get("leaderboard", asked))
         return self._whole_leaderboard(asked, progress)
 
     def _whole_leaderboard(
@@ -290,7 +292,7 @@ class Questions:
         least, moved = None, time.monotonic()
         while True:
             reply = self._get("leaderboard", asked)
-            found = read_as(Standings, reply)
+            found = read_standings(reply)
             if not found.pending:
                 return found
             done = len(found.models) + len(found.left_out)

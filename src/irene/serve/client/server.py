@@ -11,6 +11,8 @@ from urllib.parse import quote
 from irene.errors import FormatError, UsageError
 from irene.serve.client.documents import (
     Answer,
+    Machine,
+    Upload,
     read_answer,
     read_fields,
     read_machines,
@@ -18,7 +20,6 @@ from irene.serve.client.documents import (
 )
 from irene.serve.client.jobs import Job, JobStatus
 from irene.serve.client.questions import Questions, query_of, run_query
-from irene.serve.client.records import Machine, Upload
 from irene.serve.client.transport import Reply, Transport
 from irene.trace.catalogue import Entry
 from irene.tree import ModelTree

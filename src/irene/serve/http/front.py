@@ -15,11 +15,9 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from irene.serve.answers.memory import Memory, Ready
-from irene.serve.http.access import check_access
-from irene.serve.http.headers import FOR_DATA, SECURITY
+from irene.serve.http.access import Rates, check_access, client_of
 from irene.serve.http.metrics import Metrics
 from irene.serve.http.problems import MEDIA_TYPE, Problem, problem_document
-from irene.serve.http.rates import Rates, client_of
 from irene.serve.http.settings import Settings
 
 __all__ = ["Front"]
@@ -31,10 +29,42 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+Headers = tuple[tuple[bytes, bytes], ...]
 UNLIMITED = ("/healthz", "/readyz", "/metrics")
 API = "/api/v1"
 UPLOADS = f"{API}/uploads"
 HIDDEN = bytes.maketrans(bytes(range(33)) + b'"\\\x7f', b"?" * 36)
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "manifest-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+SECURITY: Headers = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
+)
+"""No script, style or request from elsewhere; no framing; no guessing of types."""
+FOR_DATA: Headers = (
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+"""What of it an answer of the API needs, which is no page."""
 
 
 class Front:

@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import logging
 import time
-import zlib
 from dataclasses import dataclass
 
 from sqlalchemy import (
@@ -19,7 +18,6 @@ from sqlalchemy import (
     Float,
     Integer,
     LargeBinary,
-    MetaData,
     String,
     Table,
     delete,
@@ -28,16 +26,16 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-__all__ = ["UPLOAD_TABLES", "Upload", "Uploads", "upload_id"]
+from irene.serve.store.engine import METADATA, unpack
+
+__all__ = ["UPLOADS", "Upload", "Uploads", "upload_id"]
 
 logger = logging.getLogger(__name__)
 ID_DIGITS = 32
 COMPRESSION = 5
-UPLOAD_TABLES = MetaData()
-"""For `open_store` to make."""
-_UPLOADS = Table(
+UPLOADS = Table(
     "uploads",
-    UPLOAD_TABLES,
+    METADATA,
     Column("id", String(ID_DIGITS), primary_key=True),
     Column("kind", String(16), nullable=False),
     Column("name", String(400), nullable=False),
@@ -102,7 +100,7 @@ class Uploads:
         }
         try:
             with self._engine.begin() as connection:
-                connection.execute(insert(_UPLOADS).values(row))
+                connection.execute(insert(UPLOADS).values(row))
         except IntegrityError:  # somebody else brought the same at the same time
             known = self.get(key)
             if known is None:
@@ -114,12 +112,12 @@ class Uploads:
         """An upload by its id; None if there is none, or if its row is damaged."""
         with self._engine.connect() as connection:
             row = connection.execute(
-                select(_UPLOADS).where(_UPLOADS.c.id == key)
+                select(UPLOADS).where(UPLOADS.c.id == key)
             ).one_or_none()
         if row is None:
             return None
-        body = _unpacked(row.body, row.size)
-        if body is None or upload_id(body) != key:
+        body = unpack(row.body, key)
+        if body is None:
             logger.error("upload %s is damaged in the store: dropped", key)
             self.drop(key)
             return None
@@ -128,19 +126,4 @@ class Uploads:
     def drop(self, key: str) -> None:
         """Forget an upload."""
         with self._engine.begin() as connection:
-            connection.execute(delete(_UPLOADS).where(_UPLOADS.c.id == key))
-
-    def __len__(self) -> int:
-        """How many there are."""
-        with self._engine.connect() as connection:
-            return len(connection.execute(select(_UPLOADS.c.id)).all())
-
-
-def _unpacked(packed: bytes, size: int) -> bytes | None:
-    """The document of a row, or None if it is not what was written."""
-    unpacker = zlib.decompressobj(wbits=31)
-    try:
-        body = unpacker.decompress(packed, size + 1)
-    except zlib.error:
-        return None
-    return body if unpacker.eof and len(body) == size else None
+            connection.execute(delete(UPLOADS).where(UPLOADS.c.id == key))
