@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from irene.serve.http.problems import CLIENT_LEFT, Problem, problem_document
@@ -11,7 +9,7 @@ from irene.serve.http.problems import CLIENT_LEFT, Problem, problem_document
 
 @pytest.mark.parametrize("status", [400, 404, 413, 422, 429, CLIENT_LEFT, 503, 504])
 def test_every_status_has_a_document(status: int) -> None:
-    document = json.loads(problem_document(Problem(status, "what to do"), "/api/v1/x"))
+    document = problem_document(Problem(status, "what to do"), "/api/v1/x")
     assert document["status"] == status
     assert document["detail"] == "what to do"
     assert document["instance"] == "/api/v1/x"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,15 +22,9 @@ from irene.serve.answers.memory import Memory
 from irene.serve.answers.question import warm_up
 from irene.serve.answers.storage import Answers
 from irene.serve.computing.pool import Pool
-from irene.serve.http.front import Front
+from irene.serve.http.front import Front, problem_response
 from irene.serve.http.metrics import Metrics
-from irene.serve.http.problems import (
-    MEDIA_TYPE,
-    Problem,
-    problem_document,
-    problem_of,
-    wrong_parameters,
-)
+from irene.serve.http.problems import Problem, problem_of, wrong_parameters
 from irene.serve.http.routes import (
     analysis,
     answers,
@@ -133,38 +127,22 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
 
 
 def _add_handlers(app: FastAPI) -> None:
-    async def irene_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, IreneError)
-        return _problem_response(request, problem_of(error))
+    async def refuse(request: Request, error: Exception) -> Response:
+        return problem_response(_problem(error), request.url.path)
 
-    async def wrong_form(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        return _problem_response(request, wrong_parameters(error.errors()))
-
-    async def http_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        problem = Problem(error.status_code, str(error.detail), error.headers)
-        return _problem_response(request, problem)
-
-    async def bug(request: Request, error: Exception) -> Response:
-        problem = Problem(500, "this is a bug in irene; see its log")
-        return _problem_response(request, problem)
-
-    handlers: dict[type[Exception], Callable[[Request, Exception], Any]] = {
-        IreneError: irene_error,
-        RequestValidationError: wrong_form,
-        HTTPException: http_error,
-        Exception: bug,
-    }
-    for kind, handler in handlers.items():
-        app.add_exception_handler(kind, handler)
+    for kind in (IreneError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, refuse)
 
 
-def _problem_response(request: Request, problem: Problem) -> Response:
-    return Response(
-        problem_document(problem, request.url.path), problem.status,
-        headers=problem.headers, media_type=MEDIA_TYPE,
-    )  # fmt: skip
+def _problem(error: Exception) -> Problem:
+    """What any error is to a client."""
+    if isinstance(error, RequestValidationError):
+        return wrong_parameters(error.errors())
+    if isinstance(error, HTTPException):
+        return Problem(error.status_code, str(error.detail), error.headers)
+    if isinstance(error, IreneError):
+        return problem_of(error)
+    return Problem(500, "this is a bug in irene; see its log")
 
 
 def _add_description(app: FastAPI) -> None:

@@ -7,12 +7,14 @@ response gets its headers here, is counted and is written to the access log.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
 from irene.serve.answers.memory import Memory, Ready
 from irene.serve.http.access import Rates, check_access, client_of
@@ -20,7 +22,7 @@ from irene.serve.http.metrics import Metrics
 from irene.serve.http.problems import MEDIA_TYPE, Problem, problem_document
 from irene.serve.http.settings import Settings
 
-__all__ = ["Front"]
+__all__ = ["Front", "problem_response"]
 
 logger = logging.getLogger(__name__)
 access_logger = logging.getLogger("irene.serve.access")
@@ -94,11 +96,12 @@ class Front:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        exchange = _Exchange(scope, send)
+        exchange = _Exchange(send)
         try:
             await self._answer(scope, receive, exchange)
         except Problem as problem:
-            await exchange.refuse(problem)
+            response = problem_response(problem, scope["path"])
+            await response(scope, receive, exchange.send)
         except Exception:
             logger.exception("unexpected error")
             if not exchange.is_complete:
@@ -161,6 +164,18 @@ class Front:
             _write_access(scope, exchange, status, seconds)
 
 
+def problem_response(problem: Problem, path: str) -> Response:
+    """A problem as it is sent.
+
+    Args:
+        problem: What happened.
+        path: That was asked for.
+    """
+    # As ASCII: a path or a detail may hold what has no UTF-8.
+    body = json.dumps(problem_document(problem, path))
+    return Response(body, problem.status, problem.headers, MEDIA_TYPE)
+
+
 def _write_access(
     scope: MutableMapping[str, Any], exchange: _Exchange, status: int, seconds: float
 ) -> None:
@@ -219,8 +234,7 @@ def _bounded_body(
 class _Exchange:
     """One request and what was sent to answer it."""
 
-    def __init__(self, scope: MutableMapping[str, Any], send: Send) -> None:
-        self.scope = scope
+    def __init__(self, send: Send) -> None:
         self.started = time.perf_counter()
         self.status = 0
         self.sent = 0
@@ -249,22 +263,3 @@ class _Exchange:
         }
         await self._send(start)
         await self._send({"type": "http.response.body", "body": body})
-
-    async def refuse(self, problem: Problem) -> None:
-        """Send a problem."""
-        body = problem_document(problem, self.scope["path"])
-        headers = [
-            (b"content-type", MEDIA_TYPE.encode()),
-            (b"content-length", str(len(body)).encode()),
-            *(
-                (name.lower().encode(), value.encode())
-                for name, value in problem.headers.items()
-            ),
-        ]
-        start = {
-            "type": "http.response.start",
-            "status": problem.status,
-            "headers": headers,
-        }
-        await self.send(start)
-        await self.send({"type": "http.response.body", "body": body})

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from irene.errors import IreneError, UnknownModelError, UsageError
+from irene.errors import (
+    IreneError,
+    MeterError,
+    MissingExtraError,
+    UnknownModelError,
+    UsageError,
+)
 
 __all__ = [
     "CLIENT_LEFT",
@@ -21,6 +26,12 @@ __all__ = [
 CLIENT_LEFT = 499
 """Nobody reads this answer any more; for the log."""
 MEDIA_TYPE = "application/problem+json"
+STATUS: Mapping[type[IreneError], int] = {
+    UnknownModelError: 404,
+    MeterError: 501,
+    MissingExtraError: 501,
+}
+"""Of errors that are neither a wrong question nor a fault of the server."""
 LONGEST_DETAIL = 2_000
 MOST_TOLD = 5
 
@@ -47,11 +58,11 @@ def problem_of(error: IreneError) -> Problem:
     """The problem that an error of ours is to a client."""
     if isinstance(error, Problem):
         return error
-    if isinstance(error, UnknownModelError):
-        return Problem(404, str(error))
-    if isinstance(error, UsageError) or error.exit_code == UsageError.exit_code:
-        return Problem(400, str(error))
-    return Problem(500, str(error))
+    for kind, status in STATUS.items():
+        if isinstance(error, kind):
+            return Problem(status, str(error))
+    is_usage = error.exit_code == UsageError.exit_code
+    return Problem(400 if is_usage else 500, str(error))
 
 
 def wrong_parameters(errors: Sequence[Mapping[str, Any]]) -> Problem:
@@ -68,21 +79,20 @@ def wrong_parameters(errors: Sequence[Mapping[str, Any]]) -> Problem:
     return Problem(422, "; ".join(told) + (f"; and {more} more" if more > 0 else ""))
 
 
-def problem_document(problem: Problem, instance: str) -> bytes:
-    """The body of a problem.
+def problem_document(problem: Problem, instance: str) -> dict[str, Any]:
+    """A problem as JSON-ready values.
 
     Args:
         problem: What happened.
         instance: Path that was asked for.
     """
-    document = {
+    return {
         "type": "about:blank",
         "title": _title(problem.status),
         "status": problem.status,
         "detail": problem.detail[:LONGEST_DETAIL],
         "instance": instance,
     }
-    return json.dumps(document).encode()
 
 
 def _title(status: int) -> str:
