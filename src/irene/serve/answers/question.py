@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
+from irene.errors import UnknownModelError
 from irene.predict.machines.finding import find_predictor, known_machines
-from irene.predict.machines.json_file import digest_of
 from irene.serve.http.problems import Problem
+from irene.trace import catalogue
 
 __all__ = [
     "MEDIA_TYPES",
     "Question",
     "check_hardware",
-    "predictor_digest",
+    "check_model",
+    "machine_identity",
     "warm_up",
 ]
 
@@ -27,6 +29,8 @@ MEDIA_TYPES = {
 }
 """Forms of an answer."""
 KEY_DIGITS = 32
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+"""OWNER/NAME, as the Hugging Face hub allows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ class Question:
 
         parts = [
             self.text,
-            {name: predictor_digest(name) for name in sorted(self._machines())},
+            sorted(map(machine_identity, self._machines())),
             program_identity(),
         ]
         return hashlib.sha256(_canonical(parts).encode()).hexdigest()[:KEY_DIGITS]
@@ -81,6 +85,11 @@ def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+def machine_identity(name: str) -> str:
+    """What names a machine together with the content of its file."""
+    return find_predictor(name).hardware.predictor or name
+
+
 def check_hardware(name: str) -> None:
     """Refuse a machine that is not known by name.
 
@@ -92,18 +101,34 @@ def check_hardware(name: str) -> None:
         raise Problem(404, f"unknown hardware {name[:100]!r}; there is {known}")
 
 
-@cache
-def predictor_digest(name: str) -> str:
-    """What names the content of a machine's predictor."""
-    return digest_of(find_predictor(name).to_dict())
+def check_model(name: str, *, hub: bool) -> str:
+    """The name under which a model is asked for.
+
+    Args:
+        name: Of the catalogue, in any way that it is written; or of the hub.
+        hub: Whether models of the Hugging Face hub may be asked for.
+
+    Raises:
+        UnknownModelError: There is none.
+    """
+    entry = catalogue.find(name)
+    if entry is not None:
+        return entry.name
+    if hub and HUB_NAME.fullmatch(name):
+        return name
+    near = catalogue.nearest(name)
+    hint = f"did you mean {', '.join(near)}? " if near else ""
+    raise UnknownModelError(
+        f"unknown model {name[:100]!r}; {hint}/api/v1/models lists all names; a "
+        "config.json can be uploaded to /api/v1/uploads"
+    )
 
 
 def warm_up() -> None:
     """Read what every question needs: machines, catalogue, our own code."""
     from irene.analyse.energy_cache import program_identity
-    from irene.trace import catalogue
 
     catalogue.find("bert-base-uncased")
     program_identity()
     for name in known_machines():
-        predictor_digest(name)
+        machine_identity(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import ipaddress
 import json
 import time
 import zlib
@@ -29,6 +28,7 @@ from urllib.request import (
 from irene import __version__
 from irene.errors import FormatError, UsageError
 from irene.serve.client.refusals import detail_of, error_of, foreign, unreachable
+from irene.serve.http.settings import is_loopback
 from irene.serve.recent import Recent
 
 __all__ = ["API", "Query", "Reply", "Transport", "retry_after_s"]
@@ -291,9 +291,5 @@ def _checked(base_url: str) -> str:
 
 def _opener(base_url: str) -> OpenerDirector:
     """A proxy is for other machines than this one."""
-    host = urlsplit(base_url).hostname or ""
-    try:
-        is_here = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_here = host == "localhost"
+    is_here = is_loopback(urlsplit(base_url).hostname or "")
     return build_opener(_NoRedirects, *([ProxyHandler({})] if is_here else []))

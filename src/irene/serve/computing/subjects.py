@@ -50,9 +50,11 @@ def predicted(model: str, run: Mapping[str, Any], hardware: str) -> ModelTree:
         hardware: Name of a machine.
     """
     from irene.predict.api import predict
+    from irene.predict.machines.finding import find_predictor
 
+    machine = find_predictor(hardware).hardware.predictor
     return _remembered(
-        [model, run, hardware], lambda: predict(model, on=hardware, **run)
+        [model, run, machine], lambda: predict(model, on=hardware, **run)
     )
 
 

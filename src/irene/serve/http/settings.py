@@ -8,9 +8,19 @@ from pathlib import Path
 
 from irene.errors import UsageError
 
-__all__ = ["Limits", "Mail", "Settings"]
+__all__ = ["Limits", "Mail", "Settings", "is_loopback"]
 
 LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is this machine's own, and nobody else's."""
+    if host.lower() in LOCAL_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +145,7 @@ class Settings:
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach the server."""
-        if self.host.lower() in LOCAL_NAMES:
-            return True
-        try:
-            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @property
     def database_url(self) -> str:

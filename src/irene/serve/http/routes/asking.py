@@ -12,16 +12,14 @@ from typing import Any, TypeVar
 from fastapi import Request, Response
 from sqlalchemy.exc import SQLAlchemyError
 
-from irene.errors import UnknownModelError
 from irene.serve.answers.answering import Answering, Compute
 from irene.serve.answers.memory import Memory, Ready
-from irene.serve.answers.question import Question, check_hardware
+from irene.serve.answers.question import Question, check_hardware, check_model
 from irene.serve.answers.storage import Answers
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Settings
 from irene.serve.uploads.storage import Uploads
 from irene.spec import RunSpec
-from irene.trace import catalogue
 from irene.trace.limits import DEFAULT_LIMITS
 
 __all__ = [
@@ -68,12 +66,13 @@ async def name_models(
         Problem: One is not there, or is not of the right kind.
         UnknownModelError: The catalogue has no such model.
     """
+    settings: Settings = request.app.state.settings
     found: list[str] = []
     configs: dict[str, Any] = {}
     known: dict[str, str] = {}
     for name in names:
         if not name.startswith(("upload:", "answer:")):
-            found.append(_catalogue_name(name, request.app.state.settings))
+            found.append(check_model(name, hub=settings.hub))
             continue
         kind, text = await asyncio.to_thread(_brought, request, name)
         if kind == "config":
@@ -88,23 +87,9 @@ async def name_models(
         brought["configs"] = configs
     if known:
         brought["trees"] = known
-    if request.app.state.settings.hub:
+    if settings.hub:
         brought["hub"] = True
     return Named(tuple(found), brought)
-
-
-def _catalogue_name(name: str, settings: Settings) -> str:
-    entry = catalogue.find(name)
-    if entry is not None:
-        return entry.name
-    if settings.hub and name.count("/") == 1 and name.isprintable():
-        return name
-    near = catalogue.nearest(name)
-    hint = f"did you mean {', '.join(near)}? " if near else ""
-    raise UnknownModelError(
-        f"unknown model {name[:100]!r}; {hint}/api/v1/models lists all names; a "
-        "config.json can be uploaded to /api/v1/uploads"
-    )
 
 
 def _brought(request: Request, name: str) -> tuple[str, bytes]:
