@@ -19,6 +19,7 @@ from irene.serve.computing.pool import Pool, Reply
 from irene.serve.computing.questions import ask
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Limits
+from irene.spec import RunSpec
 from irene.trace import catalogue
 
 from ..in_process import app_with
@@ -54,7 +55,7 @@ class FailingPool(Pool):
 
 def wanted() -> Wanted:
     known = catalogue.entries()
-    return Wanted([known[name] for name in MODELS], RUN, "pc1")
+    return Wanted([known[name] for name in MODELS], RunSpec(**RUN), "pc1")
 
 
 def test_what_fails_is_told_and_the_rest_is_kept(

@@ -15,9 +15,10 @@ import pytest
 from sqlalchemy import event
 
 from irene.errors import LimitError, UnknownModelError, UsageError
+from irene.questions.table import AskEnergy
 from irene.serve.answers.answering import Answering
 from irene.serve.answers.memory import Memory
-from irene.serve.answers.question import Question
+from irene.serve.answers.question import Inquiry
 from irene.serve.answers.storage import Answers
 from irene.serve.computing.pool import Pool
 from irene.serve.http.problems import Problem
@@ -52,6 +53,10 @@ def running() -> Iterator[Running]:
         pool = runner.run(begin())
         yield Running(runner, pool, ended)
         runner.run(pool.stop())
+
+
+def energy(values: dict[str, Any]) -> Inquiry:
+    return Inquiry(AskEnergy.asked(values))
 
 
 def never_gone() -> asyncio.Future[None]:
@@ -102,7 +107,7 @@ def test_equal_questions_are_answered_from_the_store_after_that(
             lambda origin, seconds: origins.append(origin),
         )  # fmt: skip
 
-    question = Question("energy", SMALL)
+    question = energy(SMALL)
     first = running.runner.run(answering().ask(question, never_gone))
     second = running.runner.run(answering().ask(question, never_gone))
     assert origins == ["computed", "store"]
@@ -124,7 +129,7 @@ def test_an_answer_is_given_when_the_disk_is_full(
     store.engine.dispose()
     answering = Answering(running.pool, Answers(store), Memory(1_000_000))
     with caplog.at_level(logging.ERROR):
-        large = Question("energy", {**SMALL, "fold": False, "level": "math"})
+        large = energy({**SMALL, "fold": False, "level": "math"})
         ready = running.runner.run(answering.ask(large, never_gone))
     assert json.loads(ready.body)["energy_j"] > 0
     assert "could not be stored" in caplog.text
@@ -144,7 +149,7 @@ def test_a_question_that_nobody_waits_for_is_not_begun(
             lambda origin, seconds: origins.append(origin),
         )  # fmt: skip
         first = asyncio.create_task(
-            answering.ask(Question("energy", {**SMALL, "level": "math"}), never_gone)
+            answering.ask(energy({**SMALL, "level": "math"}), never_gone)
         )
         await asyncio.sleep(0)
 
@@ -156,7 +161,7 @@ def test_a_question_that_nobody_waits_for_is_not_begun(
         while not running.pool.running:
             await asyncio.sleep(0.001)
         with pytest.raises(Problem) as left:
-            await answering.ask(Question("energy", {**SMALL, "fold": False}), gone)
+            await answering.ask(energy({**SMALL, "fold": False}), gone)
         assert left.value.status == 499
         await first
         await asyncio.sleep(0.1)

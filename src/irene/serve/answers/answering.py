@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from irene.serve.answers.memory import ETAG, LINK, Memory, Ready, make_ready
-from irene.serve.answers.question import Question
+from irene.serve.answers.question import Inquiry
 from irene.serve.answers.storage import Answers
 from irene.serve.computing.pool import Pool, Reply
 from irene.serve.http.problems import CLIENT_LEFT, Problem
@@ -83,14 +83,14 @@ class Answering:
 
     async def ask(
         self,
-        question: Question,
+        inquiry: Inquiry,
         is_gone: Callable[[], asyncio.Future[None]],
         compute: Compute | None = None,
     ) -> Ready:
         """The answer to a question.
 
         Args:
-            question: What is asked.
+            inquiry: What is asked.
             is_gone: Gives a future that ends when the client has left; a question that
                 nobody waits for any more is not begun.
             compute: How it is answered, if not by asking a computing process.
@@ -98,11 +98,11 @@ class Answering:
         Raises:
             IreneError: It cannot be answered.
         """
-        key = question.key
+        key = inquiry.key
         ready = await self.by_key(key)
         if ready is not None:
             return ready
-        asked = self._begun(key, question, compute)
+        asked = self._begun(key, inquiry, compute)
         asked.listeners += 1
         gone = is_gone()
         try:
@@ -117,26 +117,26 @@ class Answering:
             raise Problem(CLIENT_LEFT, "the client has left")
         return asked.task.result()
 
-    def begin(self, question: Question, compute: Compute) -> None:
+    def begin(self, inquiry: Inquiry, compute: Compute) -> None:
         """Compute an answer that nobody waits for yet.
 
         Args:
-            question: What is asked.
+            inquiry: What is asked.
             compute: How it is answered.
         """
-        self._begun(question.key, question, compute).begin()
+        self._begun(inquiry.key, inquiry, compute).begin()
 
-    def _begun(self, key: str, question: Question, compute: Compute | None) -> _Asked:
+    def _begun(self, key: str, inquiry: Inquiry, compute: Compute | None) -> _Asked:
         asked = self._asked.get(key)
         if asked is None:
             asked = self._asked[key] = _Asked()
-            how = compute or self._asking(question)
-            asked.task = asyncio.create_task(self._compute(key, question, asked, how))
+            how = compute or self._asking(inquiry)
+            asked.task = asyncio.create_task(self._compute(key, inquiry, asked, how))
             asked.task.add_done_callback(lambda task: self._ended(key, task))
         return asked
 
-    def _asking(self, question: Question) -> Compute:
-        arguments = {**question.arguments, **question.brought}
+    def _asking(self, inquiry: Inquiry) -> Compute:
+        question, arguments = inquiry.question, inquiry.arguments
 
         async def ask(begin: Callable[[], None]) -> Reply:
             return await self.pool.ask(
@@ -152,11 +152,11 @@ class Answering:
             logger.warning("answer %s, which nobody waits for, failed: %r", key, error)
 
     async def _compute(
-        self, key: str, question: Question, asked: _Asked, how: Compute
+        self, key: str, inquiry: Inquiry, asked: _Asked, how: Compute
     ) -> Ready:
         reply = await how(asked.begin)
         self._count("computed", reply.seconds)
-        return await self._kept(key, question, reply)
+        return await self._kept(key, inquiry, reply)
 
     async def stop(self) -> None:
         """Give up what is being computed."""
@@ -165,19 +165,17 @@ class Answering:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _kept(self, key: str, question: Question, reply: Reply) -> Ready:
+    async def _kept(self, key: str, inquiry: Inquiry, reply: Reply) -> Ready:
         """The reply, in memory and in the store if that is possible and allowed."""
-        ready = await asyncio.to_thread(
-            make_ready, key, reply.body, question.media_type
-        )
+        ready = await asyncio.to_thread(make_ready, key, reply.body, inquiry.media_type)
         if isinstance(reply, Passing):
             return ready.without(LINK, ETAG)
-        if question.is_private:
+        if inquiry.is_private:
             return ready.without(LINK)
         try:
             await asyncio.to_thread(
-                self.answers.put, key, reply.body, question.media_type,
-                question=question.text, packed=ready.packed,
+                self.answers.put, key, reply.body, inquiry.media_type,
+                question=inquiry.text, packed=ready.packed,
             )  # fmt: skip
         except (SQLAlchemyError, OSError) as error:
             # A full disk is no reason to keep the answer from the client.

@@ -18,9 +18,12 @@ from typing import Any
 from irene.analyse.energy_cache import EnergyCache
 from irene.analyse.leaderboard import entry_keys
 from irene.errors import IreneError
+from irene.questions.table import AskLeaderboard
 from irene.serve.computing.pool import Pool
+from irene.serve.computing.questions import RANKED
 from irene.serve.http.problems import problem_of
 from irene.serve.recent import Recent
+from irene.spec import RunSpec
 from irene.trace.catalogue import Entry
 
 __all__ = ["Filling", "Known", "Wanted"]
@@ -43,12 +46,12 @@ class Wanted:
 
     Attributes:
         entries: Models of the catalogue.
-        run: Arguments of `irene.trace`.
+        run: The run; its model does not count.
         hardware: Name of the machine.
     """
 
     entries: Sequence[Entry]
-    run: Mapping[str, Any]
+    run: RunSpec
     hardware: str
 
 
@@ -137,14 +140,11 @@ class Filling:
         await asyncio.to_thread(self.cache.put, key, fields)
 
     async def _ask(self, name: str, wanted: Wanted) -> Fields:
-        arguments = {
-            "models": [name],
-            "run": dict(wanted.run),
-            "hardware": wanted.hardware,
-        }
+        board = AskLeaderboard(run=wanted.run, on=wanted.hardware)
+        arguments = {"models": [name], **board.values()}
         for tries in range(1, MOST_TRIES + 1):
             try:
-                reply = await self.pool.ask("ranked", arguments, is_long=True)
+                reply = await self.pool.ask(RANKED, arguments, is_long=True)
                 break
             except IreneError as error:
                 if problem_of(error).status != BUSY or tries == MOST_TRIES:

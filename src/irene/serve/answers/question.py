@@ -9,19 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from irene.analyse.energy_cache import program_identity
 from irene.errors import UnknownModelError
 from irene.predict.machines.finding import find_predictor, known_machines
+from irene.questions import Question
 from irene.serve.http.problems import Problem
 from irene.trace import catalogue
 
-__all__ = [
-    "MEDIA_TYPES",
-    "Question",
-    "check_hardware",
-    "check_model",
-    "machine_identity",
-    "warm_up",
-]
+__all__ = ["MEDIA_TYPES", "Inquiry", "check_hardware", "check_model", "warm_up"]
 
 MEDIA_TYPES = {
     "json": "application/json",
@@ -34,60 +29,64 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASC
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What a client wants to know.
+class Inquiry:
+    """A question with what a client brought along.
 
     Attributes:
-        name: A key of `irene.serve.computing.questions.QUESTIONS`.
-        arguments: Everything that decides the answer, as JSON-ready values.
-        brought: Configs and trees that the arguments name by their content.
-        is_long: Whether it may take more than a few seconds.
+        question: What it wants to know.
+        machines: Names of all machines that decide the answer.
+        form: A key of `MEDIA_TYPES`.
+        brought: Configs and trees that the question names by their content.
+        models: Names of all models, where the question only says how to choose them.
     """
 
-    name: str
-    arguments: Mapping[str, Any]
+    question: Question[Any]
+    machines: frozenset[str] = frozenset()
+    form: str = "json"
     brought: Mapping[str, Any] = field(default_factory=dict)
-    is_long: bool = False
+    models: tuple[str, ...] = ()
 
     @property
     def media_type(self) -> str:
         """What the answer is."""
-        return MEDIA_TYPES[self.arguments.get("format", "json")]
+        return MEDIA_TYPES[self.form]
 
     @property
     def is_private(self) -> bool:
-        """Whether it holds a table of the client's, which is kept nowhere."""
-        return "table" in self.arguments
+        """Whether it holds a document of the client's, which is kept nowhere."""
+        return any(
+            each.asked.is_body and getattr(self.question, each.name) is not None
+            for each in self.question.parameters()
+        )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What a computing process is told."""
+        return {**self.question.values(), "format": self.form, **self.brought}
 
     @property
     def text(self) -> str:
-        """The question as canonical JSON."""
-        return _canonical({"question": self.name, **self.arguments})
+        """Everything of it that decides the answer, as canonical JSON."""
+        values = {**self.question.values(), "format": self.form}
+        if self.models:
+            values["models"] = self.models
+        return _canonical({"question": self.question.name, **values})
 
     @property
     def key(self) -> str:
-        """Name of the answer: the question, the predictor and the program decide it."""
-        from irene.analyse.energy_cache import program_identity
-
-        parts = [
-            self.text,
-            sorted(map(machine_identity, self._machines())),
-            program_identity(),
-        ]
+        """Name of the answer: the question, the machines and the program decide it."""
+        machines = sorted(map(_identity, self.machines))
+        parts = [self.text, machines, program_identity()]
         return hashlib.sha256(_canonical(parts).encode()).hexdigest()[:KEY_DIGITS]
-
-    def _machines(self) -> set[str]:
-        several = [self.arguments, *self.arguments.get("subjects", ())]
-        return {each["hardware"] for each in several if "hardware" in each}
 
 
 def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def machine_identity(name: str) -> str:
+def _identity(machine: str) -> str:
     """What names a machine together with the content of its file."""
-    return find_predictor(name).hardware.predictor or name
+    return find_predictor(machine).hardware.predictor or machine
 
 
 def check_hardware(name: str) -> None:
@@ -126,9 +125,7 @@ def check_model(name: str, *, hub: bool) -> str:
 
 def warm_up() -> None:
     """Read what every question needs: machines, catalogue, our own code."""
-    from irene.analyse.energy_cache import program_identity
-
     catalogue.find("bert-base-uncased")
     program_identity()
     for name in known_machines():
-        machine_identity(name)
+        find_predictor(name)

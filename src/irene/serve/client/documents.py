@@ -1,49 +1,41 @@
 """From JSON documents to the frozen answers that they were written from.
 
 A document has every field of its answer, and values that follow from them, which are
-left aside. What is not in it is not made up: a WhatIf read by its permalink does not
-know its phase, and of models that a leaderboard left out it is the catalogue here that
-says more than the name.
+left aside.
 """
 
 from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Self, TypeVar, get_args, get_origin
 
 from irene.analyse import (
     Advice,
     Bottlenecks,
-    Comparison,
     Costing,
-    Elasticity,
+    Leaderboard,
+    Sensitivity,
     TradeOff,
     WhatIf,
 )
-from irene.analyse.leaderboard import Leaderboard
+from irene.analyse.comparison import Comparisons
 from irene.errors import FormatError
 from irene.hardware import Hardware
 from irene.serve.client.transport import Reply
-from irene.trace import catalogue
 from irene.trace.catalogue import Entry
 from irene.tree import ModelTree
 
 __all__ = [
     "Answer",
     "Machine",
-    "Standings",
     "Upload",
     "read_answer",
-    "read_as",
-    "read_comparisons",
     "read_fields",
     "read_machines",
     "read_models",
-    "read_sensitivity",
-    "read_standings",
     "read_tree",
 ]
 
@@ -72,23 +64,11 @@ class Machine:
         return self.hardware.name
 
 
-@dataclass(frozen=True, slots=True)
-class Standings(Leaderboard):
-    """A leaderboard that may still be growing.
+class Upload(str):
+    """A config, tree or ledger that a server keeps: its name, as a model is named.
 
     Attributes:
-        pending: Models that are still being predicted.
-    """
-
-    pending: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A config, tree or ledger that a server keeps.
-
-    Attributes:
-        id: Its name, made from its content.
+        id: Made from its content.
         kind: `config`, `tree` or `ledger`.
         name: For people; may be "".
         link: Address of the file.
@@ -101,25 +81,46 @@ class Upload:
     link: str
     page: str
 
+    def __new__(cls, document: Mapping[str, Any], link: str, page: str) -> Self:
+        """Where a model is asked for, it is called `upload:ID`."""
+        try:
+            made = super().__new__(cls, f"upload:{document['id']}")
+            made.id, made.kind = document["id"], document["kind"]
+            made.name = document["name"]
+        except KeyError as error:
+            raise FormatError("the server's answer is no Upload") from error
+        made.link, made.page = link, page
+        return made
+
     @property
     def model(self) -> str:
         """What it is called where a model is asked for."""
-        return f"upload:{self.id}"
+        return str(self)
 
 
 Answer = (
     ModelTree
-    | list[Comparison]
+    | Comparisons
     | Bottlenecks
     | WhatIf
-    | list[Elasticity]
+    | Sensitivity
     | Advice
     | Costing
     | TradeOff
-    | Standings
+    | Leaderboard
     | str
 )
 """What a permalink gives; a text where the answer is CSV."""
+KINDS: Mapping[str, type[Any]] = {
+    "irene.comparisons/1": Comparisons,
+    "irene.sensitivity/1": Sensitivity,
+    "irene.bottlenecks/1": Bottlenecks,
+    "irene.what_if/1": WhatIf,
+    "irene.suggestions/1": Advice,
+    "irene.cost/1": Costing,
+    "irene.trade_off/1": TradeOff,
+    "irene.leaderboard/1": Leaderboard,
+}
 CSV = "text/csv"
 TREE = "irene.tree/"
 
@@ -176,56 +177,9 @@ def _listed(value: object) -> list[Any]:
     return value
 
 
-def read_as(kind: type[T], reply: Reply) -> T:
-    """The answer in a reply whose document has all fields of it."""
-    return read_fields(kind, reply.document)
-
-
 def read_tree(reply: Reply) -> ModelTree:
     """The tree in a reply, unfolded."""
     return ModelTree.from_json(reply.body).unfold()
-
-
-def read_comparisons(reply: Reply) -> list[Comparison]:
-    """The comparisons in a reply."""
-    return [_comparison(each) for each in _listed(reply.document.get("comparisons"))]
-
-
-def _comparison(document: Mapping[str, Any]) -> Comparison:
-    """The document has the ends of the interval, the answer half its width."""
-    try:
-        half_j = (document["high_j"] - document["low_j"]) / 2
-    except (KeyError, TypeError) as error:
-        raise FormatError("the server's answer is no Comparison") from error
-    return read_fields(Comparison, {**document, "half_j": half_j})
-
-
-def read_sensitivity(reply: Reply) -> list[Elasticity]:
-    """The elasticities in a reply, the strongest first."""
-    rows = _listed(reply.document.get("fields"))
-    return [read_fields(Elasticity, row) for row in rows]
-
-
-def read_standings(reply: Reply) -> Standings:
-    """The leaderboard in a reply."""
-    document = reply.document
-    left_out = [_left_out(row) for row in _listed(document.get("left_out"))]
-    return read_fields(Standings, {**document, "left_out": left_out})
-
-
-def _left_out(row: Mapping[str, Any]) -> dict[str, Any]:
-    entry = catalogue.find(str(row.get("model")))
-    return {
-        "family": entry.family if entry else "",
-        "kind": entry.kind if entry else "",
-        "params": entry.params if entry else 0,
-        "energy": None,
-        "per_sequence_j": None,
-        "per_token_j": None,
-        "flops": 0.0,
-        "is_extrapolated": False,
-        **row,
-    }
 
 
 def read_models(reply: Reply) -> list[Entry]:
@@ -248,18 +202,6 @@ def _machine(values: Mapping[str, Any]) -> Machine:
     )
 
 
-READERS: Mapping[str, Callable[[Reply], Answer]] = {
-    "irene.comparisons/1": read_comparisons,
-    "irene.sensitivity/1": read_sensitivity,
-    "irene.bottlenecks/1": lambda reply: read_as(Bottlenecks, reply),
-    "irene.what_if/1": lambda reply: read_as(WhatIf, reply),
-    "irene.suggestions/1": lambda reply: read_as(Advice, reply),
-    "irene.cost/1": lambda reply: read_as(Costing, reply),
-    "irene.trade_off/1": lambda reply: read_as(TradeOff, reply),
-    "irene.leaderboard/1": read_standings,
-}
-
-
 def read_answer(reply: Reply) -> Answer:
     """Whatever answer a reply has.
 
@@ -271,8 +213,9 @@ def read_answer(reply: Reply) -> Answer:
     schema = str(reply.document.get("schema"))
     if schema.startswith(TREE):
         return read_tree(reply)
-    if schema not in READERS:
+    if schema not in KINDS:
         raise FormatError(
             f"this version does not know {schema!r}: `ask` gives it as it is"
         )
-    return READERS[schema](reply)
+    found: Answer = read_fields(KINDS[schema], reply.document)
+    return found

@@ -25,16 +25,7 @@ from irene.serve.computing.pool import Pool
 from irene.serve.http.front import Front, problem_response
 from irene.serve.http.metrics import Metrics
 from irene.serve.http.problems import Problem, problem_of, wrong_parameters
-from irene.serve.http.routes import (
-    analysis,
-    answers,
-    energy,
-    health,
-    jobs,
-    leaderboard,
-    pages,
-    reference,
-)
+from irene.serve.http.routes import answers, health, jobs, pages, questions, reference
 from irene.serve.http.routes.openapi import describe
 from irene.serve.http.settings import Settings
 from irene.serve.jobs.runner import start_jobs
@@ -46,7 +37,7 @@ __all__ = ["API", "create_app"]
 
 logger = logging.getLogger(__name__)
 API = "/api/v1"
-GROUPS = (reference, energy, analysis, leaderboard, answers, uploads, jobs)
+GROUPS = (reference, questions, answers, uploads, jobs)
 DESCRIPTION = (
     "How much energy a transformer uses, and where inside it. Documents are those of "
     "the command line's `--json`; errors are `application/problem+json`."

@@ -5,91 +5,109 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from sqlalchemy.exc import SQLAlchemyError
 
+from irene.analyse.subject import Subject, known_trees, read_subject
+from irene.questions import Question
+from irene.questions.question import OfModel
+from irene.questions.table import AskTradeOff, AskWhatIf
 from irene.serve.answers.answering import Answering, Compute
 from irene.serve.answers.memory import Memory, Ready
-from irene.serve.answers.question import Question, check_hardware, check_model
+from irene.serve.answers.question import Inquiry, check_hardware, check_model
 from irene.serve.answers.storage import Answers
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Settings
 from irene.serve.uploads.storage import Uploads
-from irene.spec import RunSpec
-from irene.trace.limits import DEFAULT_LIMITS
+from irene.trace.sources import only_known
 
-__all__ = [
-    "Named",
-    "form_of",
-    "give",
-    "name_models",
-    "question_of",
-    "remember",
-    "send",
-    "stored",
-]
+__all__ = ["form_of", "give", "inquire", "remember", "send", "stored"]
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+OF_TREES = ("energy", "compare", "bottlenecks", "cost")
+"""Questions that may be asked of a tree; the others predict a model anew."""
+MOST_COMBINATIONS = 500
+MOST_ROWS = 200
 FULL_S = "60"
 """When to come back to a server whose disk is full, s."""
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
-    """Models that a request names.
-
-    Attributes:
-        names: As the catalogue writes them, in the request's order.
-        brought: Configs and trees that belong to them.
-    """
-
-    names: tuple[str, ...]
-    brought: Mapping[str, Any]
-
-
-async def name_models(
-    request: Request, names: Iterable[str], *, trees: bool = False
-) -> Named:
-    """Find the models that a request names.
+async def inquire(request: Request, question: Question[T], form: str) -> Inquiry:
+    """A question after a look at its names, machines and sizes.
 
     Args:
-        request: It names them.
-        names: Of the catalogue, `upload:ID` or `answer:KEY`.
-        trees: Whether trees that are known already will do.
+        request: It asks.
+        question: What it asks; models are of the catalogue, `upload:ID` or
+            `answer:KEY`.
+        form: Of the answer.
 
     Raises:
-        Problem: One is not there, or is not of the right kind.
-        UnknownModelError: The catalogue has no such model.
+        Problem: A machine, upload or answer is not there, or it asks for too much.
+        UsageError: A model is unknown, or a size is impossible.
     """
     settings: Settings = request.app.state.settings
-    found: list[str] = []
-    configs: dict[str, Any] = {}
-    known: dict[str, str] = {}
-    for name in names:
-        if not name.startswith(("upload:", "answer:")):
-            found.append(check_model(name, hub=settings.hub))
-            continue
-        kind, text = await asyncio.to_thread(_brought, request, name)
-        if kind == "config":
-            configs[name] = json.loads(text)
-        elif trees:
-            known[name] = text.decode()
-        else:
-            raise Problem(400, f"{name[:50]} is a {kind}: a model is needed here")
-        found.append(name)
-    brought: dict[str, Any] = {}
-    if configs:
-        brought["configs"] = configs
-    if known:
-        brought["trees"] = known
-    if settings.hub:
-        brought["hub"] = True
-    return Named(tuple(found), brought)
+    _check_amount(question)
+    with only_known({}), known_trees({}):
+        subjects = [*question.subjects(), *_rows(question)]
+    brought: dict[str, dict[str, Any]] = {"configs": {}, "trees": {}}
+    for each in subjects:
+        check_hardware(each.on)
+        name = each.run.model
+        if name.startswith(("upload:", "answer:")):
+            kind, text = await asyncio.to_thread(_brought, request, name)
+            if kind == "config":
+                brought["configs"][name] = json.loads(text)
+            elif question.name in OF_TREES:
+                brought["trees"][name] = text.decode()
+            else:
+                raise Problem(400, f"{name[:50]} is a {kind}: a model is needed here")
+        elif name:
+            known = check_model(name, hub=settings.hub)
+            if isinstance(question, OfModel | AskWhatIf):
+                question = replace(question, run=question.run.of(known))
+    configs, trees = brought["configs"], brought["trees"]
+    with only_known(configs, hub=settings.hub), known_trees(trees):
+        question.check()
+        machines = frozenset(question.machines())
+    along = {**brought, "hub": settings.hub}
+    return Inquiry(question, machines, form, {k: v for k, v in along.items() if v})
+
+
+def _check_amount(question: Question[Any]) -> None:
+    """Refuse what would take too long for a request."""
+    if isinstance(question, AskWhatIf):
+        combinations = math.prod(map(len, question.vary.values()))
+        if combinations > MOST_COMBINATIONS:
+            raise Problem(
+                400,
+                f"{combinations:,} combinations, this server takes "
+                f"{MOST_COMBINATIONS}: choose fewer values, or use `irene what-if`",
+            )
+    rows = len(_rows(question))
+    if rows > MOST_ROWS:
+        raise Problem(
+            400,
+            f"the table has {rows:,} models to predict, this server takes "
+            f"{MOST_ROWS}: give the energy_j of the others",
+        )
+
+
+def _rows(question: Question[Any]) -> list[Subject]:
+    """What is predicted of a table that a client brought."""
+    if not isinstance(question, AskTradeOff) or question.accuracies is None:
+        return []
+    with only_known({}), known_trees({}):
+        return [
+            read_subject(row.model, question.run, question.on)
+            for row in question.rows()
+            if row.energy_j is None
+        ]
 
 
 def _brought(request: Request, name: str) -> tuple[str, bytes]:
@@ -108,33 +126,6 @@ def _brought(request: Request, name: str) -> tuple[str, bytes]:
     raise Problem(404, f"there is no {name[:50]!r}: uploads and answers have 32 digits")
 
 
-def question_of(
-    name: str,
-    models: Named,
-    arguments: Mapping[str, Any],
-    *,
-    is_long: bool = False,
-) -> Question:
-    """A question, after a look at its machine and sizes.
-
-    Args:
-        name: Of the question.
-        models: What it is asked of.
-        arguments: What decides the answer; those that are None are left out.
-        is_long: Whether it may take more than a few seconds.
-
-    Raises:
-        UsageError: A size is impossible.
-        Problem: The machine is unknown.
-    """
-    rest = {key: value for key, value in arguments.items() if value is not None}
-    if "hardware" in rest:
-        check_hardware(rest["hardware"])
-    run = {k: v for k, v in rest.get("run", {}).items() if k != "model_class"}
-    DEFAULT_LIMITS.check_spec(RunSpec("any", **run))
-    return Question(name, rest, models.brought, is_long)
-
-
 def form_of(request: Request, asked: str | None) -> str:
     """`json` or `csv`: as the query says, else as the client prefers."""
     if asked:
@@ -144,18 +135,18 @@ def form_of(request: Request, asked: str | None) -> str:
 
 
 async def give(
-    request: Request, question: Question, compute: Compute | None = None
+    request: Request, inquiry: Inquiry, compute: Compute | None = None
 ) -> Response:
     """Answer a request, and remember it as it came.
 
     Args:
         request: To be answered.
-        question: What it asks.
+        inquiry: What it asks.
         compute: How, if not by asking a computing process.
     """
     answering: Answering = request.app.state.answering
     ready = await answering.ask(
-        question, lambda: asyncio.ensure_future(_gone(request)), compute
+        inquiry, lambda: asyncio.ensure_future(_gone(request)), compute
     )
     if request.method == "GET":
         remember(request, ready.key)

@@ -11,7 +11,7 @@ from irene.predict.machines.finding import known_machines
 from irene.serve.http.problems import Problem
 from irene.serve.http.routes.asking import FULL_S, stored
 from irene.serve.http.routes.openapi import PROBLEM, PROBLEMS, TEXT, Key, content
-from irene.serve.http.routes.parameters import RunQuery
+from irene.serve.http.routes.parameters import run_schema
 from irene.serve.jobs.document import SCHEMA, job_document
 from irene.serve.jobs.events import event_stream
 from irene.serve.jobs.request import KINDS, PROTOCOLS, read_request
@@ -41,7 +41,6 @@ A_JOB = content(
 
 def _request_schema() -> dict[str, Any]:
     """The body of a new job: a run, on a machine or measured."""
-    run = RunQuery.model_json_schema()["properties"]
     text = {**TEXT, "maxLength": 2000}
     return {
         "type": "object",
@@ -56,7 +55,7 @@ def _request_schema() -> dict[str, Any]:
                 "description": "A name that `/models` lists, or `upload:ID`.",
                 "examples": ["bert-base-uncased"],
             },
-            **run,
+            **run_schema(),
             "hardware": {"type": "string", "description": "For a prediction."},
             "protocol": {
                 "type": "string",

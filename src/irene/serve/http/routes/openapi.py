@@ -41,7 +41,6 @@ PROBLEMS: dict[int | str, dict[str, Any]] = dict.fromkeys(
     (400, 404, 413, 414, 422, 429, 500, 503, 504), PROBLEM
 )
 """What an endpoint may answer besides its document."""
-WITH_CSV = ("energy", "tree", "compare", "what-if", "trade-off", "leaderboard")
 
 
 def document(schema: str | None = None, **properties: Any) -> dict[str, Any]:
@@ -64,15 +63,15 @@ def content(schema: str, **properties: Any) -> dict[str, Any]:
     }
 
 
-def answers(schema: str, name: str) -> dict[int | str, dict[str, Any]]:
+def answers(schema: str, *, with_csv: bool = False) -> dict[int | str, dict[str, Any]]:
     """All that an endpoint may answer.
 
     Args:
         schema: Of its JSON document.
-        name: Of the endpoint.
+        with_csv: Whether there is a table, too.
     """
     found = content(schema)
-    if name in WITH_CSV:
+    if with_csv:
         found["content"]["text/csv"] = {"schema": TEXT}
     found["headers"] = {
         "ETag": {"schema": TEXT},

@@ -33,7 +33,7 @@ Kind = Literal["encoder", "decoder", "encoder-decoder", "vision", "audio", "mult
 @router.get(
     "/models",
     summary="Models of the catalogue",
-    responses=answers("irene.models/1", "models"),
+    responses=answers("irene.models/1"),
 )
 async def models(
     request: Request,
@@ -58,7 +58,7 @@ async def models(
 @router.get(
     "/hardware",
     summary="Machines that energy can be predicted for",
-    responses=answers("irene.hardware/1", "hardware"),
+    responses=answers("irene.hardware/1"),
 )
 async def hardware(request: Request) -> Response:
     """What each covers, what it was measured on, and its held-out errors."""
@@ -68,7 +68,7 @@ async def hardware(request: Request) -> Response:
 @router.get(
     "/provenance",
     summary="Method, data, errors and versions behind the numbers of a machine",
-    responses=answers("irene.provenance/1", "provenance"),
+    responses=answers("irene.provenance/1"),
 )
 async def provenance(
     request: Request, hardware: Annotated[Hardware, Query()] = "pc1"
@@ -97,7 +97,7 @@ async def provenance(
 @router.get(
     "/regions",
     summary="Regions whose electricity is known",
-    responses=answers("irene.regions/1", "regions"),
+    responses=answers("irene.regions/1"),
 )
 async def regions(request: Request) -> Response:
     """G CO₂e per kWh, with year and source."""
@@ -108,7 +108,7 @@ async def regions(request: Request) -> Response:
 @router.get(
     "/server",
     summary="What this server offers",
-    responses=answers("irene.server/1", "server"),
+    responses=answers("irene.server/1"),
 )
 async def server(request: Request) -> Response:
     """Whether it takes jobs and uploads, and how it tells that they are ready."""
