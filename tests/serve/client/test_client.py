@@ -360,7 +360,7 @@ import sys
 class Refusing:
     def find_spec(self, name, path=None, target=None):
         top = name.partition(".")[0]
-        if top not in {*sys.stdlib_module_names, "irene", "numpy", "scipy"}:
+        if top in {"torch", "transformers", "fastapi", "pydantic", "sqlalchemy"}:
             raise ImportError(name)
 
 sys.meta_path.insert(0, Refusing())

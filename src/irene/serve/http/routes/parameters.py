@@ -20,6 +20,13 @@ FORM: Any = (
     Literal["json", "csv"],
     Field(LEFT_OUT, description="Form of the answer, instead of an `Accept` header."),
 )
+WORDS = {
+    "model": "A name that `/models` lists, or `upload:ID`.",
+    "on": "A machine that `/hardware` lists.",
+    "subject": "`MODEL`, `MODEL@b16s256,fp16,on=pc1`, `upload:ID` or `answer:KEY`; all "
+    "are compared with the first.",
+}
+"""What strangers are told instead: their files do not count."""
 PATTERNS = {
     "model_class": r"^[A-Za-z][A-Za-z0-9_]{0,99}$",
     "subject": r"^[^\x00-\x1f]+$",
@@ -31,7 +38,7 @@ Hardware = Annotated[
     Field(
         min_length=1,
         max_length=200,
-        description="A machine that `/hardware` lists.",
+        description=WORDS["on"],
         examples=["pc1"],
     ),
 ]
@@ -78,7 +85,7 @@ def _field(each: Parameter) -> tuple[Any, Any]:
         least = 1 if each.required or each.many else None
         bounds = {"min_length": least, "max_length": each.asked.longest}
         bounds["pattern"] = PATTERNS.get(each.name)
-    told: dict[str, Any] = {"description": each.words}
+    told: dict[str, Any] = {"description": WORDS.get(each.name, each.words)}
     if each.asked.examples:
         told["examples"] = list(each.asked.examples)
     if each.many:

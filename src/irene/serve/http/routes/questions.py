@@ -63,7 +63,7 @@ def _add(question: type[Question[Any]], endpoint: Endpoint, **more: Any) -> None
         methods=["GET"],
         name=question.name,
         summary=question.summary,
-        description=(endpoint.__doc__ or question.answer.__doc__ or "").strip(),
+        description=endpoint.__doc__ or (question.__doc__ or "").partition("\n\n")[0],
         responses=answers(question.schema, with_csv=question.has_table),
     )
 
