@@ -16,14 +16,12 @@ from irene.serve.client.jobs import Job, JobEvent, JobStatus
 from irene.serve.client.refusals import UnreachableError
 from irene.serve.client.server import Server, connect
 from irene.serve.client.transport import Reply
-from irene.serve.http.problems import Problem
 
 __all__ = [
     "Job",
     "JobEvent",
     "JobStatus",
     "Machine",
-    "Problem",
     "Reply",
     "Server",
     "UnreachableError",
