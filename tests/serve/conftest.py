@@ -14,7 +14,7 @@ from .postgres import running_postgres, why_not
 from .real_server import RealServer
 
 # Workers of a test run do not start a server each.
-GROUPS = {"api": "serve", "computing": "serve-computing", "store": "serve-store"}
+GROUPS = {"http": "serve", "computing": "serve-computing", "answers": "serve-store"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from irene.serve.app import create_app
-from irene.serve.settings import Limits, Settings
+from irene.serve.http.app import create_app
+from irene.serve.http.settings import Limits, Settings
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,13 @@ from irene.cli.options import whole_number
 from irene.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from irene.serve.settings import Settings
+    from irene.serve.http.settings import Settings
 
 __all__ = ["configure", "run"]
 
+LOCAL = "127.0.0.1"
+PUBLIC_RATE = 50.0
+"""Requests per second of one client of a server that others can reach."""
 EXAMPLES = """\
 Without options only this machine can reach the server. Elsewhere jobs and uploads need
 a token (or IRENE_TOKEN, which does not show in the list of processes).
@@ -29,14 +33,14 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
+    """Add the command's options, each under the name of the setting that it makes."""
     parser.usage = "irene serve [options]"
     parser.epilog = EXAMPLES
+    # What is not given has the default of `Settings`.
+    parser.argument_default = argparse.SUPPRESS
+    parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)"
-    )
-    parser.add_argument(
-        "--port", type=whole_number, default=8000, metavar="N",
+        "--port", type=whole_number, metavar="N",
         help="port to listen on, 0 for any free one (default 8000)",
     )  # fmt: skip
     parser.add_argument(
@@ -45,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "folder)",
     )  # fmt: skip
     parser.add_argument(
-        "--store", metavar="URL",
+        "--store", dest="store_url", metavar="URL",
         help="database instead of a SQLite file, as postgresql://USER@HOST/NAME",
     )  # fmt: skip
     parser.add_argument(
@@ -56,16 +60,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_access(parser)
     _add_limits(parser)
     _add_messages(parser)
+    parser.argument_default = None
 
 
 def _add_processes(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("processes")
     group.add_argument(
-        "--workers", type=whole_number, default=1, metavar="N",
-        help="HTTP processes (default 1)",
-    )  # fmt: skip
+        "--workers", type=whole_number, metavar="N", help="HTTP processes (default 1)"
+    )
     group.add_argument(
-        "--computing", type=whole_number, default=2, metavar="N",
+        "--computing", type=whole_number, metavar="N",
         help="processes that trace and predict, for each HTTP process (default 2)",
     )  # fmt: skip
 
@@ -85,14 +89,15 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         "Hugging Face hub",
     )  # fmt: skip
     group.add_argument(
-        "--no-measuring", action="store_true", help="refuse jobs that measure here"
-    )
+        "--no-measuring", action="store_false", dest="measuring",
+        help="refuse jobs that measure here",
+    )  # fmt: skip
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("limits")
     group.add_argument(
-        "--rate", type=float, metavar="N",
+        "--rate", type=float, dest="requests_per_s", metavar="N",
         help="requests per second of one client, 0 for any (default: 50, and any on a "
         "local address)",
     )  # fmt: skip
@@ -104,22 +109,23 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         help="computations that may wait (default 64)",
     )  # fmt: skip
     group.add_argument(
-        "--max-upload", type=whole_number, metavar="BYTES",
+        "--max-upload", type=whole_number, dest="upload_bytes", metavar="BYTES",
         help="largest upload (default 20,000,000)",
     )  # fmt: skip
     group.add_argument(
-        "--max-stored", type=whole_number, metavar="BYTES",
+        "--max-stored", type=whole_number, dest="stored_bytes", metavar="BYTES",
         help="answers that are kept before the longest unused go (default 4e9)",
     )  # fmt: skip
     group.add_argument(
-        "--no-access-log", action="store_true", help="do not log every request"
-    )
+        "--no-access-log", action="store_false", dest="access_log",
+        help="do not log every request",
+    )  # fmt: skip
 
 
 def _add_messages(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("messages when a job is ready")
     group.add_argument(
-        "--smtp", metavar="HOST[:PORT]",
+        "--smtp", default="", metavar="HOST[:PORT]",
         help="server that sends e-mail (password: IRENE_SMTP_PASSWORD)",
     )  # fmt: skip
     group.add_argument("--smtp-user", default="", metavar="NAME", help="to log in with")
@@ -128,8 +134,9 @@ def _add_messages(parser: argparse.ArgumentParser) -> None:
         help="sender of e-mail (default irene@localhost)",
     )  # fmt: skip
     group.add_argument(
-        "--no-webhooks", action="store_true", help="refuse to call addresses of clients"
-    )
+        "--no-webhooks", action="store_false", dest="webhooks",
+        help="refuse to call addresses of clients",
+    )  # fmt: skip
     group.add_argument(
         "--private-webhooks", action="store_true",
         help="also call addresses of private networks",
@@ -146,8 +153,8 @@ def run(options: argparse.Namespace) -> int:
         raise MissingExtraError(
             f"the server needs {error.name}: pip install 'irene-energy[serve]'"
         ) from error
-    from irene.serve.server import listen, set_up_log
-    from irene.serve.server import run as serve
+    from irene.serve.http.server import listen, set_up_log
+    from irene.serve.http.server import run as serve
 
     settings = _settings(options)
     set_up_log()
@@ -161,46 +168,26 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    from irene.serve.settings import Settings
+    from irene.serve.http.settings import Limits, Settings, is_loopback
 
+    given = vars(options)
+
+    def of(kind: type[Any]) -> dict[str, Any]:
+        return {f.name: given[f.name] for f in fields(kind) if f.name in given}
+
+    chosen = of(Settings)
+    folder = chosen.pop("data_dir", None) or _usual_folder()
+    chosen["token"] = given.get("token") or os.environ.get("IRENE_TOKEN") or None
+    limits = of(Limits)
+    if not is_loopback(given.get("host", LOCAL)):
+        limits = {"requests_per_s": PUBLIC_RATE, **limits}
     return Settings(
-        data_dir=(options.data_dir or _usual_folder()).absolute(),
-        host=options.host,
-        port=options.port,
-        workers=options.workers,
-        computing=options.computing,
-        store_url=options.store,
-        token=options.token or os.environ.get("IRENE_TOKEN") or None,
-        read_only=options.read_only,
-        hub=options.hub,
-        measuring=not options.no_measuring,
-        public_url=options.public_url,
-        mail=_mail(options),
-        webhooks=not options.no_webhooks,
-        private_webhooks=options.private_webhooks,
-        access_log=not options.no_access_log,
-        limits=_limits(options),
+        folder.absolute(), mail=_mail(options), limits=Limits(**limits), **chosen
     )
 
 
-def _limits(options: argparse.Namespace) -> Any:
-    from irene.serve.settings import Limits, Settings
-
-    given = {
-        "requests_per_s": options.rate,
-        "seconds": options.seconds,
-        "queue": options.queue,
-        "upload_bytes": options.max_upload,
-        "stored_bytes": options.max_stored,
-    }
-    chosen = {name: value for name, value in given.items() if value is not None}
-    is_local = Settings(Path(), options.host, read_only=True).is_local
-    chosen.setdefault("requests_per_s", 0.0 if is_local else 50.0)
-    return Limits(**chosen)
-
-
 def _mail(options: argparse.Namespace) -> Any:
-    from irene.serve.settings import Mail
+    from irene.serve.http.settings import Mail
 
     if not options.smtp:
         return None

@@ -15,16 +15,17 @@ import pytest
 from sqlalchemy import event
 
 from irene.errors import LimitError, UnknownModelError, UsageError
-from irene.serve.answering import Answering
+from irene.questions.table import AskEnergy
+from irene.serve.answers.answering import Answering
+from irene.serve.answers.memory import Memory
+from irene.serve.answers.question import Inquiry
+from irene.serve.answers.storage import Answers
 from irene.serve.computing.pool import Pool
-from irene.serve.memory import Memory
-from irene.serve.problems import Problem
-from irene.serve.questions import Question
-from irene.serve.settings import Limits
+from irene.serve.http.problems import Problem
+from irene.serve.http.settings import Limits
 from irene.serve.store import open_store
-from irene.serve.store.answers import Answers
 
-SMALL = {"model": "bert-l2-h128", "hardware": "pc1", "run": {"seq_len": 16}}
+SMALL = {"model": "bert-l2-h128", "hardware": "pc1", "seq_len": 16}
 
 
 class Running:
@@ -54,6 +55,10 @@ def running() -> Iterator[Running]:
         runner.run(pool.stop())
 
 
+def energy(values: dict[str, Any]) -> Inquiry:
+    return Inquiry(AskEnergy.asked(values))
+
+
 def never_gone() -> asyncio.Future[None]:
     return asyncio.get_running_loop().create_future()
 
@@ -68,8 +73,8 @@ def test_a_process_answers_one_question_after_another(running: Running) -> None:
 def test_a_mistake_comes_back_as_what_it_is(running: Running) -> None:
     with pytest.raises(UnknownModelError, match="no-such"):
         running.ask("energy", {**SMALL, "model": "no-such"})
-    with pytest.raises(UsageError, match="set=FIELD"):
-        running.ask("what-if", {**SMALL, "set": [], "lists": {}, "sensitivity": False})
+    with pytest.raises(UsageError, match="nothing to vary"):
+        running.ask("what-if", SMALL)
     assert running.ask("energy", SMALL)
 
 
@@ -102,7 +107,7 @@ def test_equal_questions_are_answered_from_the_store_after_that(
             lambda origin, seconds: origins.append(origin),
         )  # fmt: skip
 
-    question = Question("energy", SMALL)
+    question = energy(SMALL)
     first = running.runner.run(answering().ask(question, never_gone))
     second = running.runner.run(answering().ask(question, never_gone))
     assert origins == ["computed", "store"]
@@ -124,7 +129,7 @@ def test_an_answer_is_given_when_the_disk_is_full(
     store.engine.dispose()
     answering = Answering(running.pool, Answers(store), Memory(1_000_000))
     with caplog.at_level(logging.ERROR):
-        large = Question("energy", {**SMALL, "fold": False, "level": "math"})
+        large = energy({**SMALL, "fold": False, "level": "math"})
         ready = running.runner.run(answering.ask(large, never_gone))
     assert json.loads(ready.body)["energy_j"] > 0
     assert "could not be stored" in caplog.text
@@ -144,7 +149,7 @@ def test_a_question_that_nobody_waits_for_is_not_begun(
             lambda origin, seconds: origins.append(origin),
         )  # fmt: skip
         first = asyncio.create_task(
-            answering.ask(Question("energy", {**SMALL, "level": "math"}), never_gone)
+            answering.ask(energy({**SMALL, "level": "math"}), never_gone)
         )
         await asyncio.sleep(0)
 
@@ -156,7 +161,7 @@ def test_a_question_that_nobody_waits_for_is_not_begun(
         while not running.pool.running:
             await asyncio.sleep(0.001)
         with pytest.raises(Problem) as left:
-            await answering.ask(Question("energy", {**SMALL, "fold": False}), gone)
+            await answering.ask(energy({**SMALL, "fold": False}), gone)
         assert left.value.status == 499
         await first
         await asyncio.sleep(0.1)
@@ -196,7 +201,7 @@ def test_lost_late_and_greedy_processes_are_replaced(running: Running) -> None:
     assert running.ask("energy", SMALL)  # by a new process
 
     running.pool.limits = Limits(seconds=0.2)
-    slow = {**SMALL, "model": "bert-large-uncased", "run": {"seq_len": 512}}
+    slow = {**SMALL, "model": "bert-large-uncased", "seq_len": 512}
     with pytest.raises(Problem) as late:
         running.ask("suggest", slow)
     assert late.value.status == 504

@@ -20,8 +20,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from irene.serve.app import create_app
-from irene.serve.settings import Limits, Settings
+from irene.serve.http.app import create_app
+from irene.serve.http.settings import Limits, Settings
 
 T = TypeVar("T")
 START_S = 120

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from irene.serve.app import create_app
-from irene.serve.settings import Settings
+from irene.serve.http.app import create_app
+from irene.serve.http.settings import Settings
 
 from ..full_disk import FullDisk
 from .conftest import InProcess, RealServer, Serve

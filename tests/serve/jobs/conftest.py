@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from irene.serve.http.settings import Settings
 from irene.serve.jobs import limited_process
 from irene.serve.jobs.runner import JobRunner, start_jobs
-from irene.serve.settings import Settings
 from irene.serve.store import Store, open_store
 from irene.serve.store.jobs import JobRecord
 

@@ -10,10 +10,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from irene.serve.app import create_app
+from irene.serve.http.app import create_app
+from irene.serve.http.settings import Limits, Settings
 from irene.serve.jobs import events
 from irene.serve.jobs.runner import JobRunner
-from irene.serve.settings import Limits, Settings
 from irene.serve.store import Store
 
 from .conftest import Start, ended, reached

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from irene.errors import UsageError
+from irene.serve.answers.storage import Answers
+from irene.serve.http.settings import Limits, Settings
 from irene.serve.jobs.runner import JobRunner, start_jobs
-from irene.serve.settings import Limits, Settings
 from irene.serve.store import Store, open_store
-from irene.serve.store.answers import Answers
 from irene.serve.store.jobs import QueueFullError
 
 from ..full_disk import FullDisk

@@ -1,22 +1,18 @@
 """The typed client of the HTTP API: `irene.connect(base_url)`.
 
 The functions of this program, answered by a server: the same names, the same frozen
-answers, the same errors. It needs the standard library and numpy alone, neither PyTorch
-nor the extra `serve`.
+answers, the same errors. It needs neither PyTorch nor the extra `serve`.
 
-- `server`: `connect` and `Server`; `questions`: what can be asked of models.
-- `jobs`: `Job`, work that takes longer than a request; `events`: its event stream.
-- `documents`: from JSON documents to answers; `records`: answers that only servers
-  have.
-- `choices`: what to vary, as the API writes it.
-- `transport`: requests and replies; `etags`: replies that are known; `refusals`: from
-  problem+json to errors.
+- `server`: `connect` and `Server`, which asks the questions of `irene.questions`.
+- `jobs`: `Job`, work that takes longer than a request, and its event stream.
+- `documents`: from JSON documents to answers.
+- `transport`: requests and replies; `refusals`: from problem+json to errors.
 """
 
 from __future__ import annotations
 
+from irene.serve.client.documents import Machine, Upload
 from irene.serve.client.jobs import Job, JobEvent, JobStatus
-from irene.serve.client.records import LeftOut, Machine, Standings, Upload
 from irene.serve.client.refusals import UnreachableError
 from irene.serve.client.server import Server, connect
 from irene.serve.client.transport import Reply
@@ -25,11 +21,9 @@ __all__ = [
     "Job",
     "JobEvent",
     "JobStatus",
-    "LeftOut",
     "Machine",
     "Reply",
     "Server",
-    "Standings",
     "UnreachableError",
     "Upload",
     "connect",

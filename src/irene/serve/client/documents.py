@@ -1,60 +1,126 @@
 """From JSON documents to the frozen answers that they were written from.
 
 A document has every field of its answer, and values that follow from them, which are
-left aside. What is not in it is not made up: `Standings` takes the place of a
-Leaderboard, and a WhatIf read by its permalink does not know its phase.
+left aside.
 """
 
 from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, TypeVar, get_args, get_origin
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Any, Self, TypeVar, get_args, get_origin
 
 from irene.analyse import (
     Advice,
     Bottlenecks,
-    Comparison,
     Costing,
-    Elasticity,
+    Leaderboard,
+    Sensitivity,
     TradeOff,
     WhatIf,
 )
+from irene.analyse.comparison import Comparisons
 from irene.errors import FormatError
 from irene.hardware import Hardware
-from irene.serve.client.records import Machine, Standings
 from irene.serve.client.transport import Reply
 from irene.trace.catalogue import Entry
 from irene.tree import ModelTree
 
 __all__ = [
     "Answer",
+    "Machine",
+    "Upload",
     "read_answer",
-    "read_as",
-    "read_comparisons",
     "read_fields",
     "read_machines",
     "read_models",
-    "read_sensitivity",
     "read_tree",
 ]
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine that a server predicts for.
+
+    Attributes:
+        hardware: Its name, and what its energy covers.
+        digest: Names its predictor.
+        provenance: Data and method behind it, and its held-out errors.
+        about: What else the server says: `domain` and `widths`, or a `datasheet`.
+    """
+
+    hardware: Hardware
+    digest: str | None
+    provenance: Mapping[str, Any]
+    about: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """As `on` takes it."""
+        return self.hardware.name
+
+
+class Upload(str):
+    """A config, tree or ledger that a server keeps: its name, as a model is named.
+
+    Attributes:
+        id: Made from its content.
+        kind: `config`, `tree` or `ledger`.
+        name: For people; may be "".
+        link: Address of the file.
+        page: Address of its page on the dashboard.
+    """
+
+    id: str
+    kind: str
+    name: str
+    link: str
+    page: str
+
+    def __new__(cls, document: Mapping[str, Any], link: str, page: str) -> Self:
+        """Where a model is asked for, it is called `upload:ID`."""
+        try:
+            made = super().__new__(cls, f"upload:{document['id']}")
+            made.id, made.kind = document["id"], document["kind"]
+            made.name = document["name"]
+        except KeyError as error:
+            raise FormatError("the server's answer is no Upload") from error
+        made.link, made.page = link, page
+        return made
+
+    @property
+    def model(self) -> str:
+        """What it is called where a model is asked for."""
+        return str(self)
+
+
 Answer = (
     ModelTree
-    | list[Comparison]
+    | Comparisons
     | Bottlenecks
     | WhatIf
-    | list[Elasticity]
+    | Sensitivity
     | Advice
     | Costing
     | TradeOff
-    | Standings
+    | Leaderboard
     | str
 )
 """What a permalink gives; a text where the answer is CSV."""
+KINDS: Mapping[str, type[Any]] = {
+    "irene.comparisons/1": Comparisons,
+    "irene.sensitivity/1": Sensitivity,
+    "irene.bottlenecks/1": Bottlenecks,
+    "irene.what_if/1": WhatIf,
+    "irene.suggestions/1": Advice,
+    "irene.cost/1": Costing,
+    "irene.trade_off/1": TradeOff,
+    "irene.leaderboard/1": Leaderboard,
+}
 CSV = "text/csv"
 TREE = "irene.tree/"
 
@@ -111,34 +177,9 @@ def _listed(value: object) -> list[Any]:
     return value
 
 
-def read_as(kind: type[T], reply: Reply) -> T:
-    """The answer in a reply whose document has all fields of it."""
-    return read_fields(kind, reply.document)
-
-
 def read_tree(reply: Reply) -> ModelTree:
     """The tree in a reply, unfolded."""
     return ModelTree.from_json(reply.body).unfold()
-
-
-def read_comparisons(reply: Reply) -> list[Comparison]:
-    """The comparisons in a reply."""
-    return [_comparison(each) for each in _listed(reply.document.get("comparisons"))]
-
-
-def _comparison(document: Mapping[str, Any]) -> Comparison:
-    """The document has the ends of the interval, the answer half its width."""
-    try:
-        half_j = (document["high_j"] - document["low_j"]) / 2
-    except (KeyError, TypeError) as error:
-        raise FormatError("the server's answer is no Comparison") from error
-    return read_fields(Comparison, {**document, "half_j": half_j})
-
-
-def read_sensitivity(reply: Reply) -> list[Elasticity]:
-    """The elasticities in a reply, the strongest first."""
-    rows = _listed(reply.document.get("fields"))
-    return [read_fields(Elasticity, row) for row in rows]
 
 
 def read_models(reply: Reply) -> list[Entry]:
@@ -161,18 +202,6 @@ def _machine(values: Mapping[str, Any]) -> Machine:
     )
 
 
-READERS: Mapping[str, Callable[[Reply], Answer]] = {
-    "irene.comparisons/1": read_comparisons,
-    "irene.sensitivity/1": read_sensitivity,
-    "irene.bottlenecks/1": lambda reply: read_as(Bottlenecks, reply),
-    "irene.what_if/1": lambda reply: read_as(WhatIf, reply),
-    "irene.suggestions/1": lambda reply: read_as(Advice, reply),
-    "irene.cost/1": lambda reply: read_as(Costing, reply),
-    "irene.trade_off/1": lambda reply: read_as(TradeOff, reply),
-    "irene.leaderboard/1": lambda reply: read_as(Standings, reply),
-}
-
-
 def read_answer(reply: Reply) -> Answer:
     """Whatever answer a reply has.
 
@@ -184,8 +213,9 @@ def read_answer(reply: Reply) -> Answer:
     schema = str(reply.document.get("schema"))
     if schema.startswith(TREE):
         return read_tree(reply)
-    if schema not in READERS:
+    if schema not in KINDS:
         raise FormatError(
             f"this version does not know {schema!r}: `ask` gives it as it is"
         )
-    return READERS[schema](reply)
+    found: Answer = read_fields(KINDS[schema], reply.document)
+    return found

@@ -1,24 +1,33 @@
-"""Jobs: work of a server that takes longer than a request."""
+"""Jobs: work of a server that takes longer than a request.
+
+They are followed by their event stream (`text/event-stream`), across restarts of the
+server.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from irene.analyse.subject import Progress
 from irene.errors import FormatError, IreneError
 from irene.serve.client.documents import read_fields, read_tree
-from irene.serve.client.events import follow
-from irene.serve.client.refusals import error_of
+from irene.serve.client.refusals import UnreachableError, error_of
 from irene.serve.client.transport import Transport
+from irene.serve.http.problems import Problem
 from irene.tree import ModelTree
 
-__all__ = ["Job", "JobEvent", "JobStatus", "State"]
+__all__ = ["Job", "JobEvent", "JobStatus", "ServerEvent", "State", "parse_events"]
 
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 FINAL = ("succeeded", "failed", "cancelled")
+QUIET_S = 60.0
+"""A server says something every 15 s; one that says nothing for so long is gone."""
+AGAIN_S = 1.0
+LAST = "done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +128,7 @@ class Job:
 
     def events(self) -> Iterator[JobEvent]:
         """Its changes from now to its end, also across a restart of the server."""
-        for event in follow(self._transport, f"/jobs/{self.id}/events"):
+        for event in _follow(self._transport, f"/jobs/{self.id}/events"):
             try:
                 document = json.loads(event.data)
             except ValueError as error:
@@ -161,3 +170,73 @@ class Job:
             detail = str(problem.get("detail", f"job {self.id} has no result"))
             raise error_of(int(problem.get("status", 500)), detail)
         return read_tree(self._transport.get(f"/answers/{status.key}"))
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One event of a stream.
+
+    Attributes:
+        name: What happened.
+        data: The text that came along.
+        id: Names it for a client that comes back; None if it has no name.
+    """
+
+    name: str
+    data: str
+    id: str | None
+
+
+def parse_events(lines: Iterable[bytes]) -> Iterator[ServerEvent | None]:
+    """The events of a stream; None for a sign of life.
+
+    Args:
+        lines: Of the stream.
+    """
+    name, data, last_id = "message", list[str](), None
+    for line in lines:
+        text = line.decode().rstrip("\r\n")
+        if not text and data:
+            yield ServerEvent(name, "\n".join(data), last_id)
+        if not text:
+            name, data = "message", []
+            continue
+        field, _, value = text.partition(":")
+        value = value.removeprefix(" ")
+        if field == "":
+            yield None
+        elif field == "event":
+            name = value
+        elif field == "data":
+            data.append(value)
+        elif field == "id":
+            last_id = value
+
+
+def _follow(transport: Transport, path: str) -> Iterator[ServerEvent]:
+    """The events of a stream until the one called `done`.
+
+    A stream that is lost is taken up again where it ended: jobs outlive a restart of
+    their server. One that has not answered for the transport's `timeout_s` is given up.
+    """
+    last_id: str | None = None
+    heard = time.monotonic()
+    while True:
+        lost: Exception = UnreachableError(
+            f"{transport.base_url} ends the stream of {path} again and again"
+        )
+        try:
+            with transport.stream(path, last_id, QUIET_S) as lines:
+                for event in parse_events(lines):
+                    heard = time.monotonic()
+                    if event is None:
+                        continue
+                    last_id = event.id
+                    yield event
+                    if event.name == LAST:
+                        return
+        except (UnreachableError, Problem) as error:
+            lost = error
+        if time.monotonic() - heard > transport.timeout_s:
+            raise lost
+        time.sleep(AGAIN_S)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from irene.errors import IreneError, LimitError, UnknownModelError, UsageError
-from irene.serve.problems import MEDIA_TYPE, Problem
+from irene.serve.http.problems import MEDIA_TYPE, Problem
 
 __all__ = ["UnreachableError", "detail_of", "error_of", "foreign", "unreachable"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import ipaddress
 import json
 import time
 import zlib
@@ -28,8 +27,9 @@ from urllib.request import (
 
 from irene import __version__
 from irene.errors import FormatError, UsageError
-from irene.serve.client.etags import KnownReplies
 from irene.serve.client.refusals import detail_of, error_of, foreign, unreachable
+from irene.serve.http.settings import is_loopback
+from irene.serve.recent import Recent
 
 __all__ = ["API", "Query", "Reply", "Transport", "retry_after_s"]
 
@@ -37,6 +37,9 @@ API = "/api/v1"
 BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 MOST_RETRIES = 5
 SHORTEST_WAIT_S = 0.1
+MOST_BYTES = 64_000_000
+"""Replies that are kept, so that a server need not send them again."""
+LARGEST_PART = 0.25
 JSON = "application/json"
 
 Query = Sequence[tuple[str, str]]
@@ -105,7 +108,9 @@ class Transport:
         self.timeout_s = timeout_s
         self._token = token
         self._opener = _opener(self.base_url)
-        self._known = KnownReplies()
+        self._known: Recent[str, Reply] = Recent(
+            MOST_BYTES, lambda reply: len(reply.body), LARGEST_PART
+        )
 
     def get(self, path: str, query: Query = ()) -> Reply:
         """Ask for a document below `/api/v1`.
@@ -124,7 +129,8 @@ class Transport:
         if reply is None:
             assert known is not None
             return replace(known, was_known=True)
-        self._known.put(url, reply)
+        if reply.etag is not None:
+            self._known.put(url, reply)
         return reply
 
     def send(
@@ -285,9 +291,5 @@ def _checked(base_url: str) -> str:
 
 def _opener(base_url: str) -> OpenerDirector:
     """A proxy is for other machines than this one."""
-    host = urlsplit(base_url).hostname or ""
-    try:
-        is_here = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_here = host == "localhost"
+    is_here = is_loopback(urlsplit(base_url).hostname or "")
     return build_opener(_NoRedirects, *([ProxyHandler({})] if is_here else []))

@@ -3,7 +3,7 @@
 - `frames`: how the two sides talk: JSON and bytes over pipes, never a pickle.
 - `worker`: the program of a process; `limits` keeps it in bounds.
 - `pool`: starts processes, asks them, ends those that take too long.
-- `questions`: what can be asked; `subjects`: the trees that questions are asked of.
+- `questions`: how they are answered there.
 """
 
 from __future__ import annotations

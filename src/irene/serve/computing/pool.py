@@ -14,8 +14,8 @@ from typing import Any
 
 from irene import errors
 from irene.serve.computing.frames import pack, receive_frame
-from irene.serve.problems import Problem
-from irene.serve.settings import Limits
+from irene.serve.http.problems import Problem
+from irene.serve.http.settings import Limits
 
 __all__ = ["Pool", "Reply"]
 

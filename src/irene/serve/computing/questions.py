@@ -1,81 +1,120 @@
-"""What a computing process can be asked; the documents are those of the commands."""
+"""What a computing process is asked: the questions of `irene.questions`.
+
+Trees and fronts are remembered: the same tree in another shape, its bottlenecks and its
+cost, or a front within another budget need no further prediction.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
-from irene.serve.computing import analysis
-from irene.serve.computing.subjects import energy_tree, only_these, traced
-from irene.tree import ModelTree
+from irene.questions import Question, question_named
+from irene.questions.question import OfModel
+from irene.questions.table import (
+    AskBottlenecks,
+    AskCost,
+    AskEnergy,
+    AskLeaderboard,
+    AskTradeOff,
+    AskTree,
+)
+from irene.serve.recent import Recent
 
-__all__ = ["QUESTIONS", "ask", "tree_bytes"]
+__all__ = ["RANKED", "ask", "only_these"]
 
 Arguments = Mapping[str, Any]
+RANKED = "ranked"
+"""What a leaderboard needs of some models; no question of a user."""
+NOT_ASKED = ("configs", "trees", "hub", "format", "run")
+MOST_NODES = 60_000
+_found: Recent[str, Any] = Recent(MOST_NODES, lambda found: _size(found))
 
 
 def ask(question: str, arguments: Arguments) -> bytes:
     """The answer as bytes, in the form that was asked for.
 
     Args:
-        question: A key of `QUESTIONS`.
-        arguments: JSON-ready values, as the question wants them.
+        question: Name of a question, or `RANKED`.
+        arguments: Its values, perhaps with some of them together as `run`; `configs`,
+            `trees` and `hub`, which say what names mean; and the `format`.
 
     Raises:
         IreneError: The question cannot be answered; the message says why.
     """
+    given = {**arguments.get("run", {}), **arguments}
+    values = {k: v for k, v in given.items() if k not in NOT_ASKED}
     with only_these(arguments):
-        return QUESTIONS[question](arguments)
+        if question == RANKED:
+            return _json(_ranked(**values))
+        asked = question_named(question).asked(values)
+        asked.check()
+        found = _answer(asked)
+        if arguments.get("format") == "csv":
+            return asked.csv(found).encode()
+        return _json(asked.document(found))
 
 
-def _energy(arguments: Arguments) -> bytes:
-    return tree_bytes(energy_tree(arguments, arguments.get("trees")), arguments)
-
-
-def _tree(arguments: Arguments) -> bytes:
-    return tree_bytes(traced(arguments["model"], arguments["run"]), arguments)
-
-
-def tree_bytes(tree: ModelTree, arguments: Arguments) -> bytes:
-    """A tree in the form that was asked for.
+@contextmanager
+def only_these(arguments: Arguments) -> Iterator[None]:
+    """Within it a model is one of the catalogue, or of what came along.
 
     Args:
-        tree: Any tree.
-        arguments: Its `level`, `fold` and `format` count.
+        arguments: Of `ask`.
     """
-    tree = tree.at_level(arguments.get("level", "ml"))
-    if arguments.get("fold", True):
-        tree = tree.fold()
-    if arguments.get("format") == "csv":
-        from irene.tree.node_table import tree_csv
+    from irene.analyse.subject import known_trees
+    from irene.trace.sources import only_known, quiet
 
-        return tree_csv(tree).encode()
-    return _json(tree.to_dict())
+    hub = bool(arguments.get("hub"))
+    configs, trees = arguments.get("configs") or {}, arguments.get("trees") or {}
+    with only_known(configs, hub=hub), known_trees(trees), quiet():
+        yield
+
+
+def _answer(asked: Question[Any]) -> Any:
+    if isinstance(asked, AskTree):  # and AskEnergy: shaped when they are written
+        return _remembered(replace(asked, level="ml", fold=True))
+    if isinstance(asked, AskBottlenecks | AskCost) and not asked.subject().is_tree:
+        energy = AskEnergy(run=asked.run, on=asked.on)
+        return replace(asked, tree=_remembered(energy)).answer()
+    if isinstance(asked, AskTradeOff):
+        front = _remembered(replace(asked, budget_j=None, at_least=None))
+        return replace(front, budget_j=asked.budget_j, at_least=asked.at_least)
+    return asked.answer()
+
+
+def _remembered(asked: Question[Any]) -> Any:
+    from irene.predict.machines.finding import find_machine
+
+    if isinstance(asked, OfModel) and asked.subject().is_tree:
+        return asked.answer()
+    machines = [find_machine(name).hardware.predictor for name in asked.machines()]
+    key = f"{asked.key} {sorted(map(str, machines))}"
+    found = _found.get(key)
+    if found is None:
+        found = asked.answer()
+        _found.put(key, found)
+    return found
+
+
+def _size(found: Any) -> int:
+    """Nodes of a tree; a front is small beside them."""
+    from irene.tree import ModelTree
+
+    return len(found) if isinstance(found, ModelTree) else 1
+
+
+def _ranked(models: list[str], **values: Any) -> dict[str, Any]:
+    from irene.analyse.leaderboard import predict_entry
+    from irene.trace import catalogue
+
+    board = AskLeaderboard.asked(values)
+    known = catalogue.entries()
+    return {name: predict_entry(known[name], board.run, board.on) for name in models}
 
 
 def _json(document: Any) -> bytes:
-    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
-    return text.encode()
-
-
-def _document(question: analysis.Analysis) -> Callable[[Arguments], bytes]:
-    """A question whose answer is a document, and perhaps a table."""
-
-    def answer(arguments: Arguments) -> bytes:
-        found = question(arguments)
-        if arguments.get("format") != "csv":
-            return _json(found.document)
-        from irene.tables import csv_of_records
-
-        return csv_of_records(found.rows).encode()
-
-    return answer
-
-
-QUESTIONS: dict[str, Callable[[Arguments], bytes]] = {
-    "energy": _energy,
-    "tree": _tree,
-    **{name: _document(question) for name, question in analysis.ANALYSES.items()},
-}
-"""Every question by name."""
+    return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()

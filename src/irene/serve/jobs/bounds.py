@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from irene.serve.settings import Settings
+from irene.serve.http.settings import Settings
 
 __all__ = ["Bounds", "bounds_of", "set_bounds"]
 

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 from sqlalchemy.exc import SQLAlchemyError
 
 from irene.errors import IreneError, UsageError
+from irene.serve.answers.storage import Answers
+from irene.serve.http.settings import Settings
 from irene.serve.jobs.bounds import bounds_of
 from irene.serve.jobs.limited_process import (
     LimitedProcess,
@@ -24,10 +26,8 @@ from irene.serve.jobs.limited_process import (
 )
 from irene.serve.jobs.notify import notify
 from irene.serve.jobs.request import UPLOAD
-from irene.serve.settings import Settings
-from irene.serve.store.answers import Answers
 from irene.serve.store.jobs import JobRecord, JobRecords
-from irene.serve.store.uploads import Uploads
+from irene.serve.uploads.storage import Uploads
 
 __all__ = ["Execution", "StoppingError"]
 

@@ -18,9 +18,9 @@ from email.message import EmailMessage
 from typing import Any
 
 from irene.errors import UsageError
+from irene.serve.http.settings import Mail, Settings
 from irene.serve.jobs.document import job_document
 from irene.serve.jobs.safe_address import Target, check_webhook, find_target
-from irene.serve.settings import Mail, Settings
 from irene.serve.store.jobs import JobRecord
 
 __all__ = ["check_notify", "notify"]

@@ -8,9 +8,9 @@ from dataclasses import fields
 from typing import Any
 
 from irene.errors import SpecError, UnknownModelError, UsageError
+from irene.serve.http.settings import Settings
 from irene.serve.jobs.notify import check_notify
-from irene.serve.settings import Settings
-from irene.serve.store.uploads import Uploads
+from irene.serve.uploads.storage import Uploads
 from irene.spec import RunSpec
 from irene.trace import catalogue
 from irene.trace.limits import DEFAULT_LIMITS

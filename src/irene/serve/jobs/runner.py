@@ -23,15 +23,15 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from irene.errors import IreneError, UsageError
+from irene.serve.answers.storage import Answers
+from irene.serve.http.settings import Settings
 from irene.serve.jobs.durable import DurableQueue, Steps
 from irene.serve.jobs.execution import Execution
 from irene.serve.jobs.file_lock import FileLock
 from irene.serve.jobs.watch import JobWatch
-from irene.serve.settings import Settings
-from irene.serve.store.answers import Answers
 from irene.serve.store.engine import Store
 from irene.serve.store.jobs import JobRecord, JobRecords
-from irene.serve.store.uploads import Uploads
+from irene.serve.uploads.storage import Uploads
 
 __all__ = ["JobRunner", "start_jobs"]
 

@@ -126,7 +126,7 @@ def _measured(order: Mapping[str, Any], channel: Channel) -> bytes:
     channel.say(begun=True)
     channel.progress(0, 0, "loading the libraries")
     from irene.measure.api import measure
-    from irene.serve.computing.subjects import only_these
+    from irene.serve.computing.questions import only_these
 
     def tell(step: Progress) -> None:
         text = f"{step.node}: {step.message}" if step.message else step.node

@@ -1,8 +1,7 @@
-"""What a server keeps: answers, uploads and jobs, in SQLite or Postgres.
+"""The database of a server, SQLite or Postgres.
 
 - `engine`: `Store`, the database and its tables.
-- `answers`: answers by their key, checked whenever they are read.
-- `uploads`, `jobs`: what clients brought and asked for.
+- `jobs`: the records of jobs.
 """
 
 from __future__ import annotations

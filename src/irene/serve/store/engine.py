@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import logging
+import gzip
+import hashlib
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +17,8 @@ from sqlalchemy.schema import CreateTable
 
 from irene.errors import MissingExtraError, UsageError
 
-__all__ = ["METADATA", "Store", "ensure_tables", "open_store"]
+__all__ = ["METADATA", "Store", "ensure_tables", "open_store", "unpack"]
 
-logger = logging.getLogger(__name__)
 METADATA = MetaData()
 """All tables of the store."""
 BUSY_MS = 15_000
@@ -79,12 +80,11 @@ def open_store(url: str) -> Store:
 
 
 def _all_tables() -> list[Table]:
-    from irene.serve.store.answers import ANSWERS
+    from irene.serve.answers.storage import ANSWERS
     from irene.serve.store.jobs import JOB_TABLES
-    from irene.serve.store.uploads import UPLOAD_TABLES
+    from irene.serve.uploads.storage import UPLOADS
 
-    both = (*UPLOAD_TABLES.sorted_tables, *JOB_TABLES.sorted_tables)
-    return [ANSWERS, *both]
+    return [ANSWERS, UPLOADS, *JOB_TABLES.sorted_tables]
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
@@ -116,3 +116,17 @@ def ensure_tables(engine: Engine, tables: Iterable[Table]) -> None:
                     raise
             else:
                 break
+
+
+def unpack(packed: bytes, digest: str) -> bytes | None:
+    """The text of a row; None where it is not what was put there.
+
+    Args:
+        packed: As gzip.
+        digest: How the text's SHA-256 begins.
+    """
+    try:
+        text = gzip.decompress(packed)
+    except (OSError, EOFError, zlib.error):
+        return None
+    return text if hashlib.sha256(text).hexdigest().startswith(digest) else None

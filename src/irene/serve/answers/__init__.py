@@ -1,0 +1,11 @@
+"""Answers: found or computed once, kept, and given again.
+
+- `question`: what is asked, and the key that names its answer.
+- `answering`: from a question to its answer; `memory` has those that are ready to be
+  sent, `storage` those in the database.
+- `filling`: energies of the whole catalogue.
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []

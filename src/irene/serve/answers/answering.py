@@ -1,0 +1,185 @@
+"""From a question to its answer: from memory, from the store, or computed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from irene.serve.answers.memory import ETAG, LINK, Memory, Ready, make_ready
+from irene.serve.answers.question import Inquiry
+from irene.serve.answers.storage import Answers
+from irene.serve.computing.pool import Pool, Reply
+from irene.serve.http.problems import CLIENT_LEFT, Problem
+
+__all__ = ["Answering", "Compute", "Passing"]
+
+logger = logging.getLogger(__name__)
+Compute = Callable[[Callable[[], None]], Awaitable[Reply]]
+"""Makes an answer; calls what it is given when it begins."""
+
+
+class Passing(Reply):
+    """An answer that may be another one soon, and is kept nowhere."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A question that is being computed, and how many wait for it."""
+
+    listeners: int = 0
+    has_begun: bool = False
+    task: asyncio.Task[Ready] = field(init=False)
+
+    def begin(self) -> None:
+        """Note that the computation has begun."""
+        self.has_begun = True
+
+
+class Answering:
+    """Finds or computes answers; equal questions at one time are computed once.
+
+    Args:
+        pool: Computes.
+        answers: Those of the store.
+        memory: Those that are ready to be sent.
+        count: Told where each answer came from, and how long a computation took, s.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        answers: Answers,
+        memory: Memory,
+        count: Callable[[str, float], None] = lambda origin, seconds: None,
+    ) -> None:
+        self.pool = pool
+        self.answers = answers
+        self.memory = memory
+        self._count = count
+        self._asked: dict[str, _Asked] = {}
+
+    async def by_key(self, key: str) -> Ready | None:
+        """An answer that is known; None if there is none of that name."""
+        ready = self.memory.answers.get(key)
+        if ready is not None:
+            self._count("memory", 0.0)
+            return ready
+        try:
+            stored = await asyncio.to_thread(self.answers.get, key)
+        except SQLAlchemyError as error:
+            logger.error("the store cannot be read: %s", error)
+            return None
+        if stored is None:
+            return None
+        self._count("store", 0.0)
+        ready = make_ready(key, stored.body, stored.media_type, packed=stored.packed)
+        self.memory.answers.put(key, ready)
+        return ready
+
+    async def ask(
+        self,
+        inquiry: Inquiry,
+        is_gone: Callable[[], asyncio.Future[None]],
+        compute: Compute | None = None,
+    ) -> Ready:
+        """The answer to a question.
+
+        Args:
+            inquiry: What is asked.
+            is_gone: Gives a future that ends when the client has left; a question that
+                nobody waits for any more is not begun.
+            compute: How it is answered, if not by asking a computing process.
+
+        Raises:
+            IreneError: It cannot be answered.
+        """
+        key = inquiry.key
+        ready = await self.by_key(key)
+        if ready is not None:
+            return ready
+        asked = self._begun(key, inquiry, compute)
+        asked.listeners += 1
+        gone = is_gone()
+        try:
+            both: set[asyncio.Future[Any]] = {asked.task, gone}
+            await asyncio.wait(both, return_when="FIRST_COMPLETED")
+        finally:
+            gone.cancel()
+            asked.listeners -= 1
+            if not asked.listeners and not asked.has_begun:
+                asked.task.cancel()
+        if not asked.task.done():
+            raise Problem(CLIENT_LEFT, "the client has left")
+        return asked.task.result()
+
+    def begin(self, inquiry: Inquiry, compute: Compute) -> None:
+        """Compute an answer that nobody waits for yet.
+
+        Args:
+            inquiry: What is asked.
+            compute: How it is answered.
+        """
+        self._begun(inquiry.key, inquiry, compute).begin()
+
+    def _begun(self, key: str, inquiry: Inquiry, compute: Compute | None) -> _Asked:
+        asked = self._asked.get(key)
+        if asked is None:
+            asked = self._asked[key] = _Asked()
+            how = compute or self._asking(inquiry)
+            asked.task = asyncio.create_task(self._compute(key, inquiry, asked, how))
+            asked.task.add_done_callback(lambda task: self._ended(key, task))
+        return asked
+
+    def _asking(self, inquiry: Inquiry) -> Compute:
+        question, arguments = inquiry.question, inquiry.arguments
+
+        async def ask(begin: Callable[[], None]) -> Reply:
+            return await self.pool.ask(
+                question.name, arguments, is_long=question.is_long, on_begin=begin
+            )
+
+        return ask
+
+    def _ended(self, key: str, task: asyncio.Task[Ready]) -> None:
+        asked = self._asked.pop(key, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and asked is not None and not asked.listeners:
+            logger.warning("answer %s, which nobody waits for, failed: %r", key, error)
+
+    async def _compute(
+        self, key: str, inquiry: Inquiry, asked: _Asked, how: Compute
+    ) -> Ready:
+        reply = await how(asked.begin)
+        self._count("computed", reply.seconds)
+        return await self._kept(key, inquiry, reply)
+
+    async def stop(self) -> None:
+        """Give up what is being computed."""
+        tasks = [asked.task for asked in self._asked.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _kept(self, key: str, inquiry: Inquiry, reply: Reply) -> Ready:
+        """The reply, in memory and in the store if that is possible and allowed."""
+        ready = await asyncio.to_thread(make_ready, key, reply.body, inquiry.media_type)
+        if isinstance(reply, Passing):
+            return ready.without(LINK, ETAG)
+        if inquiry.is_private:
+            return ready.without(LINK)
+        try:
+            await asyncio.to_thread(
+                self.answers.put, key, reply.body, inquiry.media_type,
+                question=inquiry.text, packed=ready.packed,
+            )  # fmt: skip
+        except (SQLAlchemyError, OSError) as error:
+            # A full disk is no reason to keep the answer from the client.
+            logger.error("answer %s could not be stored: %s", key, error)
+            ready = ready.without(LINK)
+        self.memory.answers.put(key, ready)
+        return ready

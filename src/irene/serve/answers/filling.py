@@ -1,0 +1,154 @@
+"""Energies of the whole catalogue, predicted one model at a time and kept.
+
+What cannot be predicted is kept too, with its reason: for good where the model cannot
+run at this size, and for a while where the server had too little time or memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from irene.analyse.energy_cache import EnergyCache
+from irene.analyse.leaderboard import entry_keys
+from irene.errors import IreneError
+from irene.questions.table import AskLeaderboard
+from irene.serve.computing.pool import Pool
+from irene.serve.computing.questions import RANKED
+from irene.serve.http.problems import problem_of
+from irene.serve.recent import Recent
+from irene.spec import RunSpec
+from irene.trace.catalogue import Entry
+
+__all__ = ["Filling", "Known", "Wanted"]
+
+logger = logging.getLogger(__name__)
+Fields = Mapping[str, Any]
+"""What `predict_entry` says of a model."""
+MOST_KEPT = 50_000
+BUSY = 503
+MOST_TRIES = 3
+BUSY_S = 2.0
+"""Pause before a busy server is asked again, s."""
+FAILED_S = 600.0
+"""Time after which a model that failed is tried again, s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Models at one size on one machine.
+
+    Attributes:
+        entries: Models of the catalogue.
+        run: The run; its model does not count.
+        hardware: Name of the machine.
+    """
+
+    entries: Sequence[Entry]
+    run: RunSpec
+    hardware: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of models.
+
+    Attributes:
+        fields: What a prediction says, or the `problem` that there was, by name.
+        failed: Names of those that failed here, and may not fail next time.
+        missing: Names of those that are not predicted yet.
+    """
+
+    fields: Mapping[str, Fields]
+    failed: Sequence[str]
+    missing: Sequence[str]
+
+
+class Filling:
+    """What is known of models at a size, and how the rest becomes known.
+
+    Args:
+        folder: Where it is kept.
+        pool: Predicts.
+        busy_s: Pause before a busy pool is asked again, s.
+    """
+
+    def __init__(self, folder: Path, pool: Pool, busy_s: float = BUSY_S) -> None:
+        self.cache = EnergyCache(folder)
+        self.pool = pool
+        self._busy_s = busy_s
+        self._recent: Recent[str, Fields] = Recent(MOST_KEPT)
+        self._failed: Recent[str, tuple[float, Fields]] = Recent(MOST_KEPT)
+        self._turn = asyncio.Lock()
+
+    def known(self, wanted: Wanted) -> Known:
+        """What is known of the models."""
+        keys = entry_keys(wanted.entries, wanted.run, wanted.hardware, self.cache)
+        found: dict[str, Fields] = {}
+        failed: list[str] = []
+        for name, key in keys.items():
+            fields = self._recent.get(key) or self.cache.get(key)
+            if fields is not None:
+                self._recent.put(key, fields)
+                found[name] = fields
+                continue
+            until, problem = self._failed.get(key) or (0.0, {})
+            if time.monotonic() < until:
+                failed.append(name)
+                found[name] = problem
+        return Known(found, failed, [name for name in keys if name not in found])
+
+    async def fill(
+        self, wanted: Wanted, begin: Callable[[], None] = lambda: None
+    ) -> float:
+        """Predict the models that are not known yet, whatever becomes of each.
+
+        Args:
+            wanted: The models.
+            begin: Called when the first prediction begins.
+
+        Returns:
+            How long that took, s.
+        """
+        started = time.monotonic()
+        keys = entry_keys(wanted.entries, wanted.run, wanted.hardware, self.cache)
+        begin()
+        while True:
+            # One at a time, so that two boards do not predict the same models.
+            async with self._turn:
+                missing = (await asyncio.to_thread(self.known, wanted)).missing
+                if not missing:
+                    return time.monotonic() - started
+                await self._predict(missing[0], keys[missing[0]], wanted)
+
+    async def _predict(self, name: str, key: str, wanted: Wanted) -> None:
+        """Predict one model, and keep what comes of it."""
+        try:
+            fields = await self._ask(name, wanted)
+        except IreneError as error:
+            logger.warning("%s is left out of a leaderboard: %s", name, error)
+            until = time.monotonic() + FAILED_S
+            self._failed.put(key, (until, {"problem": str(error)}))
+            return
+        self._recent.put(key, fields)
+        await asyncio.to_thread(self.cache.put, key, fields)
+
+    async def _ask(self, name: str, wanted: Wanted) -> Fields:
+        board = AskLeaderboard(run=wanted.run, on=wanted.hardware)
+        arguments = {"models": [name], **board.values()}
+        for tries in range(1, MOST_TRIES + 1):
+            try:
+                reply = await self.pool.ask(RANKED, arguments, is_long=True)
+                break
+            except IreneError as error:
+                if problem_of(error).status != BUSY or tries == MOST_TRIES:
+                    raise
+            await asyncio.sleep(self._busy_s)
+        fields: Fields = json.loads(reply.body)[name]
+        return fields

@@ -1,0 +1,149 @@
+"""Answers in memory, ready to be sent: the first place that is looked at."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from irene.serve.recent import Recent
+
+__all__ = ["Memory", "Ready", "is_known", "make_ready"]
+
+SMALLEST_GZIP = 500
+CHECK_AGAIN = b"no-cache"
+ETAG = b"etag"
+LINK = b"content-location"
+MOST_REQUESTS = 10_000
+LARGEST_PART = 0.25
+"""One answer does not push out all others."""
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def is_known(key: str, if_none_match: bytes) -> bool:
+    """Whether a client says that it has an answer.
+
+    Args:
+        key: Name of the answer.
+        if_none_match: The header; tags may be weak, as a proxy that packs makes them.
+    """
+    return f'"{key}"'.encode() in if_none_match or if_none_match.strip() == b"*"
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """An answer and its headers, encoded once.
+
+    Attributes:
+        key: Its name.
+        body: As it is.
+        packed: As gzip; None where that would not be smaller.
+        headers: Sent with `body`.
+        packed_headers: Sent with `packed`.
+        not_modified: Sent when the client has it.
+    """
+
+    key: str
+    body: bytes
+    packed: bytes | None
+    headers: Headers
+    packed_headers: Headers
+    not_modified: Headers
+
+    @property
+    def size(self) -> int:
+        """Bytes it takes."""
+        return len(self.body) + len(self.packed or b"")
+
+    def without(self, *names: bytes) -> Ready:
+        """The same answer without headers that would promise too much.
+
+        Args:
+            *names: `LINK`: it has no permalink; `ETAG`: it may be another next time.
+        """
+
+        def rest(headers: Headers) -> Headers:
+            return [pair for pair in headers if pair[0] not in names]
+
+        return replace(
+            self,
+            headers=rest(self.headers),
+            packed_headers=rest(self.packed_headers),
+            not_modified=rest(self.not_modified),
+        )
+
+    def response(self, asked: Mapping[bytes, bytes]) -> tuple[int, Headers, bytes]:
+        """Status, headers and body for a request.
+
+        Args:
+            asked: Headers of the request: nothing is sent to a client that has the
+                answer, and it is packed for one that can unpack it.
+        """
+        if is_known(self.key, asked.get(b"if-none-match", b"")):
+            return 304, self.not_modified, b""
+        if self.packed and b"gzip" in asked.get(b"accept-encoding", b""):
+            return 200, self.packed_headers, self.packed
+        return 200, self.headers, self.body
+
+
+def make_ready(
+    key: str, body: bytes, media_type: str, *, packed: bytes | None = None
+) -> Ready:
+    """Encode an answer.
+
+    Args:
+        key: Its name.
+        body: As it is.
+        media_type: What it is.
+        packed: As gzip, if that is known.
+    """
+    if packed is None and len(body) >= SMALLEST_GZIP:
+        packed = gzip.compress(body, 6, mtime=0)
+    if packed is not None and len(packed) >= len(body):
+        packed = None
+    same = [
+        (ETAG, f'"{key}"'.encode()),
+        (b"cache-control", CHECK_AGAIN),
+        (LINK, f"/api/v1/answers/{key}".encode()),
+        (b"vary", b"Accept, Accept-Encoding"),
+    ]
+    typed = [(b"content-type", media_type.encode()), *same]
+    return Ready(
+        key,
+        body,
+        packed,
+        [*typed, (b"content-length", str(len(body)).encode())],
+        [
+            *typed,
+            (b"content-encoding", b"gzip"),
+            (b"content-length", str(len(packed or b"")).encode()),
+        ],
+        same,
+    )
+
+
+class Memory:
+    """The answers that were asked for last, up to a size.
+
+    A request that was answered is remembered as it came, so that the same request again
+    needs no parsing at all: that is what makes it as fast as a bare endpoint.
+
+    Args:
+        most_bytes: How much is kept.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.answers: Recent[str, Ready] = Recent(
+            most_bytes, lambda ready: ready.size, LARGEST_PART
+        )
+        self._keys: Recent[tuple[str, bytes, bytes], str] = Recent(MOST_REQUESTS)
+
+    def request(self, path: str, query: bytes, accept: bytes) -> Ready | None:
+        """The answer to a request that was answered before."""
+        key = self._keys.get((path, query, accept))
+        return None if key is None else self.answers.get(key)
+
+    def remember(self, path: str, query: bytes, accept: bytes, key: str) -> None:
+        """Note which answer a request has."""
+        self._keys.put((path, query, accept), key)

@@ -1,0 +1,131 @@
+"""A question as the server knows it, and the key that names its answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from irene.analyse.energy_cache import program_identity
+from irene.errors import UnknownModelError
+from irene.predict.machines.finding import find_machine, known_machines
+from irene.questions import Question
+from irene.serve.http.problems import Problem
+from irene.trace import catalogue
+
+__all__ = ["MEDIA_TYPES", "Inquiry", "check_hardware", "check_model", "warm_up"]
+
+MEDIA_TYPES = {
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+}
+"""Forms of an answer."""
+KEY_DIGITS = 32
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+"""OWNER/NAME, as the Hugging Face hub allows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """A question with what a client brought along.
+
+    Attributes:
+        question: What it wants to know.
+        machines: Names of all machines that decide the answer.
+        form: A key of `MEDIA_TYPES`.
+        brought: Configs and trees that the question names by their content.
+        models: Names of all models, where the question only says how to choose them.
+    """
+
+    question: Question[Any]
+    machines: frozenset[str] = frozenset()
+    form: str = "json"
+    brought: Mapping[str, Any] = field(default_factory=dict)
+    models: tuple[str, ...] = ()
+
+    @property
+    def media_type(self) -> str:
+        """What the answer is."""
+        return MEDIA_TYPES[self.form]
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it holds a document of the client's, which is kept nowhere."""
+        return any(
+            each.asked.is_body and getattr(self.question, each.name) is not None
+            for each in self.question.parameters()
+        )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What a computing process is told."""
+        return {**self.question.values(), "format": self.form, **self.brought}
+
+    @property
+    def text(self) -> str:
+        """Everything of it that decides the answer, as canonical JSON."""
+        values = {**self.question.values(), "format": self.form}
+        if self.models:
+            values["models"] = self.models
+        return _canonical({"question": self.question.name, **values})
+
+    @property
+    def key(self) -> str:
+        """Name of the answer: the question, the machines and the program decide it."""
+        machines = sorted(map(_identity, self.machines))
+        parts = [self.text, machines, program_identity()]
+        return hashlib.sha256(_canonical(parts).encode()).hexdigest()[:KEY_DIGITS]
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _identity(machine: str) -> str:
+    """What names a machine together with the content of its file."""
+    return find_machine(machine).hardware.predictor or machine
+
+
+def check_hardware(name: str) -> None:
+    """Refuse a machine that is not known by name.
+
+    Raises:
+        Problem: There is none; files of this machine are never looked at.
+    """
+    if name not in known_machines():
+        known = ", ".join(known_machines())
+        raise Problem(404, f"unknown hardware {name[:100]!r}; there is {known}")
+
+
+def check_model(name: str, *, hub: bool) -> str:
+    """The name under which a model is asked for.
+
+    Args:
+        name: Of the catalogue, in any way that it is written; or of the hub.
+        hub: Whether models of the Hugging Face hub may be asked for.
+
+    Raises:
+        UnknownModelError: There is none.
+    """
+    entry = catalogue.find(name)
+    if entry is not None:
+        return entry.name
+    if hub and HUB_NAME.fullmatch(name):
+        return name
+    near = catalogue.nearest(name)
+    hint = f"did you mean {', '.join(near)}? " if near else ""
+    raise UnknownModelError(
+        f"unknown model {name[:100]!r}; {hint}/api/v1/models lists all names; a "
+        "config.json can be uploaded to /api/v1/uploads"
+    )
+
+
+def warm_up() -> None:
+    """Read what every question needs: machines, catalogue, our own code."""
+    catalogue.find("bert-base-uncased")
+    program_identity()
+    for name in known_machines():
+        find_machine(name)

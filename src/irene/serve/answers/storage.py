@@ -1,0 +1,163 @@
+"""Answers by their key: packed, with a checksum that is looked at on every read."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import logging
+import time
+from dataclasses import dataclass
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    delete,
+    func,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from irene.serve.store.engine import METADATA, Store, unpack
+
+__all__ = ["ANSWERS", "Answers", "StoredAnswer"]
+
+logger = logging.getLogger(__name__)
+ANSWERS = Table(
+    "answers",
+    METADATA,
+    Column("key", String(64), primary_key=True),
+    Column("question", Text, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("created", Float, nullable=False),
+    Column("used", Float, nullable=False),
+    Column("kept", Boolean, nullable=False),
+)
+DAY_S = 86_400.0
+PRUNE_EVERY = 50
+"""Answers that are written between two looks at the size of all."""
+PRUNE_TO = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """An answer as it is kept.
+
+    Attributes:
+        key: Its name.
+        body: As it was given.
+        packed: As gzip.
+        media_type: What it is.
+        question: What was asked, as JSON.
+    """
+
+    key: str
+    body: bytes
+    packed: bytes
+    media_type: str
+    question: str
+
+
+class Answers:
+    """The answers of a store.
+
+    Args:
+        store: Where they are.
+        most_bytes: Size above which those that were unused longest are dropped.
+    """
+
+    def __init__(self, store: Store, most_bytes: int = 4_000_000_000) -> None:
+        self.store = store
+        self.most_bytes = most_bytes
+        self._written = 0
+
+    def get(self, key: str) -> StoredAnswer | None:
+        """An answer; None if it is not there, or damaged.
+
+        A damaged one is dropped, so that it is computed anew.
+        """
+        with self.store.engine.connect() as connection:
+            row = connection.execute(
+                select(ANSWERS).where(ANSWERS.c.key == key)
+            ).first()
+        if row is None:
+            return None
+        body = unpack(row.body, row.sha256)
+        if body is None:
+            logger.warning("answer %s is damaged and is dropped", key)
+            self.drop(key)
+            return None
+        if time.time() - row.used > DAY_S:
+            self._note_use(key)
+        return StoredAnswer(key, body, row.body, row.media_type, row.question)
+
+    def put(
+        self,
+        key: str,
+        body: bytes,
+        media_type: str = "application/json",
+        *,
+        question: str = "{}",
+        packed: bytes | None = None,
+        keep: bool = False,
+    ) -> None:
+        """Keep an answer; one that is there already stays as it is.
+
+        Args:
+            key: Its name.
+            body: As it is sent.
+            media_type: What it is.
+            question: What was asked, as JSON.
+            packed: As gzip, if that is known.
+            keep: Whether it is never dropped to make room.
+        """
+        now = time.time()
+        packed = packed or gzip.compress(body, 6, mtime=0)
+        dialect = sqlite if self.store.is_sqlite else postgresql
+        statement = dialect.insert(ANSWERS).values(
+            key=key, question=question, media_type=media_type, body=packed,
+            size=len(packed), sha256=hashlib.sha256(body).hexdigest(), created=now,
+            used=now, kept=keep,
+        )  # fmt: skip
+        with self.store.engine.begin() as connection:
+            connection.execute(statement.on_conflict_do_nothing())
+        self._written += 1
+        if self._written % PRUNE_EVERY == 0:
+            self.prune()
+
+    def drop(self, key: str) -> None:
+        """Forget an answer."""
+        with self.store.engine.begin() as connection:
+            connection.execute(delete(ANSWERS).where(ANSWERS.c.key == key))
+
+    def prune(self) -> int:
+        """Drop answers that were unused longest until the rest fits; how many."""
+        dropped = 0
+        with self.store.engine.begin() as connection:
+            total = connection.execute(select(func.sum(ANSWERS.c.size))).scalar() or 0
+            if total <= self.most_bytes:
+                return 0
+            oldest = select(ANSWERS.c.key, ANSWERS.c.size).where(~ANSWERS.c.kept)
+            rows = connection.execute(oldest.order_by(ANSWERS.c.used)).all()
+            for row in rows:
+                if total <= self.most_bytes * PRUNE_TO:
+                    break
+                connection.execute(delete(ANSWERS).where(ANSWERS.c.key == row.key))
+                total -= row.size
+                dropped += 1
+        logger.info("dropped %d answers to make room", dropped)
+        return dropped
+
+    def _note_use(self, key: str) -> None:
+        statement = update(ANSWERS).where(ANSWERS.c.key == key)
+        with self.store.engine.begin() as connection:
+            connection.execute(statement.values(used=time.time()))

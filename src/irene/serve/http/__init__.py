@@ -1,0 +1,13 @@
+"""The HTTP API: from a request to its response.
+
+- `settings`: everything a server is told when it starts.
+- `app`: `create_app`, which puts all parts together; `server` runs it, and cuts off
+  slow clients.
+- `front`, with `access` and `metrics`: what every request passes through; `problems`:
+  errors as clients see them.
+- `routes`: the endpoints, one module per group.
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []

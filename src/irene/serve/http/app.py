@@ -1,0 +1,144 @@
+"""create_app: all parts of the server put together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from irene import __version__
+from irene.errors import IreneError
+from irene.serve.answers.answering import Answering
+from irene.serve.answers.filling import Filling
+from irene.serve.answers.memory import Memory
+from irene.serve.answers.question import warm_up
+from irene.serve.answers.storage import Answers
+from irene.serve.computing.pool import Pool
+from irene.serve.http.front import Front, problem_response
+from irene.serve.http.metrics import Metrics
+from irene.serve.http.problems import Problem, problem_of, wrong_parameters
+from irene.serve.http.routes import answers, health, jobs, pages, questions, reference
+from irene.serve.http.routes.openapi import describe
+from irene.serve.http.settings import Settings
+from irene.serve.jobs.runner import start_jobs
+from irene.serve.store import Store, open_store
+from irene.serve.uploads import endpoints as uploads
+from irene.serve.uploads.storage import Uploads
+
+__all__ = ["API", "create_app"]
+
+logger = logging.getLogger(__name__)
+API = "/api/v1"
+GROUPS = (reference, questions, answers, uploads, jobs)
+DESCRIPTION = (
+    "How much energy a transformer uses, and where inside it. Documents are those of "
+    "the command line's `--json`; errors are `application/problem+json`."
+)
+
+
+class _App(FastAPI):
+    """FastAPI behind `Front`, which sees a request before all else does."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Everything that a request passes through."""
+        inner = super().build_middleware_stack()
+        state = self.state
+        return Front(inner, state.settings, state.answering.memory, state.metrics)
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The server as an ASGI application.
+
+    Args:
+        settings: Everything it is told.
+
+    Raises:
+        UsageError: The store cannot be opened.
+    """
+    store = open_store(settings.database_url)
+    app = _App(
+        title="irene", version=__version__, description=DESCRIPTION,
+        lifespan=_lifespan, docs_url=None, redoc_url=None, openapi_url=None,
+    )  # fmt: skip
+    _fill_state(app, settings, store)
+    _add_handlers(app)
+    for group in GROUPS:
+        app.include_router(group.router, prefix=API)
+    app.include_router(health.router)
+    app.include_router(pages.router)
+    _add_description(app)
+    if pages.WEB.is_dir():
+        app.mount("/static", StaticFiles(directory=pages.WEB), name="static")
+    return app
+
+
+def _fill_state(app: FastAPI, settings: Settings, store: Store) -> None:
+    state = app.state
+    state.settings = settings
+    state.store = store
+    state.metrics = Metrics()
+    state.answers = Answers(store, settings.limits.stored_bytes)
+    state.uploads = Uploads(store.engine)
+    state.pool = Pool(
+        settings.computing, settings.limits, hub=settings.hub,
+        on_end=state.metrics.process_ended,
+    )  # fmt: skip
+    state.metrics.follow(state.pool)
+    memory = Memory(settings.limits.memory_answers_bytes)
+    state.answering = Answering(state.pool, state.answers, memory, state.metrics.answer)
+    state.filling = Filling(settings.data_dir / "energies", state.pool)
+    state.stopping = asyncio.Event()
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
+    """Start the processes; end them when the last request is answered."""
+    state = app.state
+    state.pool.start()
+    state.jobs = start_jobs(state.settings, state.store)
+    await asyncio.to_thread(warm_up)
+    try:
+        # The protocol sets it when the server begins to stop, for open streams.
+        limits = state.settings.limits
+        yield {"stopping": state.stopping, "headers_s": limits.headers_s}
+    finally:
+        state.stopping.set()
+        await state.jobs.stop()
+        await state.answering.stop()
+        await state.pool.stop()
+        state.store.close()
+
+
+def _add_handlers(app: FastAPI) -> None:
+    async def refuse(request: Request, error: Exception) -> Response:
+        return problem_response(_problem(error), request.url.path)
+
+    for kind in (IreneError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, refuse)
+
+
+def _problem(error: Exception) -> Problem:
+    """What any error is to a client."""
+    if isinstance(error, RequestValidationError):
+        return wrong_parameters(error.errors())
+    if isinstance(error, HTTPException):
+        return Problem(error.status_code, str(error.detail), error.headers)
+    if isinstance(error, IreneError):
+        return problem_of(error)
+    return Problem(500, "this is a bug in irene; see its log")
+
+
+def _add_description(app: FastAPI) -> None:
+    async def openapi() -> dict[str, Any]:
+        return describe(app)
+
+    for path in ("/openapi.json", f"{API}/openapi.json"):
+        app.add_api_route(path, openapi, include_in_schema=False)

@@ -1,0 +1,265 @@
+"""What every request passes through, as one plain ASGI layer.
+
+Sizes and rate first, then answers that are ready in memory, then the app. Every
+response gets its headers here, is counted and is written to the access log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from irene.serve.answers.memory import Memory, Ready
+from irene.serve.http.access import Rates, check_access, client_of
+from irene.serve.http.metrics import Metrics
+from irene.serve.http.problems import MEDIA_TYPE, Problem, problem_document
+from irene.serve.http.settings import Settings
+
+__all__ = ["Front", "problem_response"]
+
+logger = logging.getLogger(__name__)
+access_logger = logging.getLogger("irene.serve.access")
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+Headers = tuple[tuple[bytes, bytes], ...]
+UNLIMITED = ("/healthz", "/readyz", "/metrics")
+API = "/api/v1"
+UPLOADS = f"{API}/uploads"
+HIDDEN = bytes.maketrans(bytes(range(33)) + b'"\\\x7f', b"?" * 36)
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "manifest-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+SECURITY: Headers = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
+)
+"""No script, style or request from elsewhere; no framing; no guessing of types."""
+FOR_DATA: Headers = (
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+"""What of it an answer of the API needs, which is no page."""
+
+
+class Front:
+    """The layer in front of the app.
+
+    Args:
+        app: Everything else.
+        settings: Of the server.
+        memory: Answers that are ready.
+        metrics: Counts.
+    """
+
+    def __init__(
+        self, app: App, settings: Settings, memory: Memory, metrics: Metrics
+    ) -> None:
+        self.app = app
+        self.settings = settings
+        self.memory = memory
+        self.metrics = metrics
+        limits = settings.limits
+        self.rates = Rates(limits.requests_per_s, limits.burst)
+
+    async def __call__(
+        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
+    ) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        exchange = _Exchange(send)
+        try:
+            await self._answer(scope, receive, exchange)
+        except Problem as problem:
+            response = problem_response(problem, scope["path"])
+            await response(scope, receive, exchange.send)
+        except Exception:
+            logger.exception("unexpected error")
+            if not exchange.is_complete:
+                raise  # half a response cannot be taken back
+        finally:
+            self._note(scope, exchange)
+
+    async def _answer(
+        self, scope: MutableMapping[str, Any], receive: Receive, exchange: _Exchange
+    ) -> None:
+        path, query = scope["path"], scope["query_string"]
+        if len(scope.get("raw_path") or b"") + len(query) > (
+            self.settings.limits.query_bytes
+        ):
+            raise Problem(414, "the address is longer than this server reads")
+        headers = dict(scope["headers"])
+        self._check_rate(scope, path)
+        if scope["method"] == "GET":
+            ready = self.memory.request(path, query, headers.get(b"accept", b""))
+            if ready is not None:
+                exchange.route = path
+                self.metrics.answer("memory", 0.0)
+                await exchange.give(ready, headers)
+                return
+        check_access(self.settings, scope["method"], path, headers)
+        await self.app(scope, self._bounded(path, headers, receive), exchange.send)
+
+    def _check_rate(self, scope: MutableMapping[str, Any], path: str) -> None:
+        client = scope.get("client")
+        if not self.rates.per_s or client is None or path in UNLIMITED:
+            return
+        wait = self.rates.wait_s(client_of(client[0]))
+        if wait:
+            seconds = str(int(wait) + 1)
+            raise Problem(
+                429, f"too many requests: wait {seconds} s", {"Retry-After": seconds}
+            )
+
+    def _bounded(
+        self, path: str, headers: dict[bytes, bytes], receive: Receive
+    ) -> Receive:
+        """The body, up to its largest size and for as long as it may take."""
+        limits = self.settings.limits
+        is_upload = path.startswith(UPLOADS)
+        most = limits.upload_bytes if is_upload else limits.body_bytes
+        too_large = f"the body is larger than the {most:,} bytes that are taken"
+        told = headers.get(b"content-length", b"")
+        if told.isdigit() and int(told[:20]) > most:
+            raise Problem(413, too_large, {"Connection": "close"})
+        if not told and b"transfer-encoding" not in headers:
+            return receive
+        return _bounded_body(receive, most, limits.body_s, too_large)
+
+    def _note(self, scope: MutableMapping[str, Any], exchange: _Exchange) -> None:
+        seconds = time.perf_counter() - exchange.started
+        route = exchange.route or _route(scope)
+        status = exchange.status or 499
+        self.metrics.request(route, scope["method"], status, seconds)
+        if self.settings.access_log and access_logger.isEnabledFor(logging.INFO):
+            _write_access(scope, exchange, status, seconds)
+
+
+def problem_response(problem: Problem, path: str) -> Response:
+    """A problem as it is sent.
+
+    Args:
+        problem: What happened.
+        path: That was asked for.
+    """
+    # As ASCII: a path or a detail may hold what has no UTF-8.
+    body = json.dumps(problem_document(problem, path))
+    return Response(body, problem.status, problem.headers, MEDIA_TYPE)
+
+
+def _write_access(
+    scope: MutableMapping[str, Any], exchange: _Exchange, status: int, seconds: float
+) -> None:
+    """One line of the access log; nothing in it can start another one."""
+    client = scope.get("client")
+    path = (scope.get("raw_path") or b"").translate(HIDDEN).decode("latin-1")
+    query = scope["query_string"].translate(HIDDEN).decode("latin-1")
+    line = (
+        f'{client[0] if client else "-"} "{scope["method"][:16]} {path}'
+        f'{"?" if query else ""}{query}" {status} {exchange.sent} '
+        f"{seconds * 1000:.1f} ms"
+    )
+    # Made here: to look for the calling line would take longer than all the rest.
+    record = logging.LogRecord(
+        access_logger.name, logging.INFO, "", 0, line, None, None
+    )
+    access_logger.handle(record)
+
+
+def _route(scope: MutableMapping[str, Any]) -> str:
+    """The route as it is declared; all that is none is one."""
+    route = scope.get("route")
+    found = getattr(route, "path_format", None) or getattr(route, "path", None)
+    if not found:
+        return "none"
+    # A route of a group does not know under which prefix the group is.
+    is_api = scope["path"].startswith(API) and not found.startswith(API)
+    return f"{API}{found}" if is_api else str(found)
+
+
+def _bounded_body(
+    receive: Receive, most: int, seconds: float, too_large: str
+) -> Receive:
+    got = 0
+    is_whole = False
+    ends = time.monotonic() + seconds
+
+    async def bounded() -> Message:
+        nonlocal got, is_whole
+        if is_whole:
+            return await receive()
+        try:
+            async with asyncio.timeout(ends - time.monotonic()):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, "the body came too slowly") from None
+        got += len(message.get("body", b""))
+        if got > most:
+            raise HTTPException(413, too_large, {"Connection": "close"})
+        is_whole = not message.get("more_body", False)
+        return message
+
+    return bounded
+
+
+class _Exchange:
+    """One request and what was sent to answer it."""
+
+    def __init__(self, send: Send) -> None:
+        self.started = time.perf_counter()
+        self.status = 0
+        self.sent = 0
+        self.is_complete = False
+        self.route = ""
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        """Pass on a message of the app, with our headers."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message.get("headers", ()), *SECURITY]
+        elif message["type"] == "http.response.body":
+            self.sent += len(message.get("body", b""))
+            self.is_complete = not message.get("more_body", False)
+        await self._send(message)
+
+    async def give(self, ready: Ready, headers: dict[bytes, bytes]) -> None:
+        """Send an answer that is ready."""
+        status, told, body = ready.response(headers)
+        self.status, self.sent = status, len(body)
+        start = {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [*told, *FOR_DATA],
+        }
+        await self._send(start)
+        await self._send({"type": "http.response.body", "body": body})

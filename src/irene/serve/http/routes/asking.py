@@ -1,0 +1,210 @@
+"""From a request to its answer: who is meant, what is asked, and how it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from fastapi import Request, Response
+from sqlalchemy.exc import SQLAlchemyError
+
+from irene.analyse.subject import Subject, known_trees, read_subject
+from irene.questions import Question
+from irene.questions.question import OfModel
+from irene.questions.table import AskTradeOff, AskWhatIf
+from irene.serve.answers.answering import Answering, Compute
+from irene.serve.answers.memory import Memory, Ready
+from irene.serve.answers.question import Inquiry, check_hardware, check_model
+from irene.serve.answers.storage import Answers
+from irene.serve.http.problems import Problem
+from irene.serve.http.settings import Settings
+from irene.serve.uploads.storage import Uploads
+from irene.trace.sources import only_known
+
+__all__ = ["form_of", "give", "inquire", "remember", "send", "stored"]
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+OF_TREES = ("energy", "compare", "bottlenecks", "cost")
+"""Questions that may be asked of a tree; the others predict a model anew."""
+MOST_COMBINATIONS = 500
+MOST_ROWS = 200
+FULL_S = "60"
+"""When to come back to a server whose disk is full, s."""
+
+
+async def inquire(request: Request, question: Question[T], form: str) -> Inquiry:
+    """A question after a look at its names, machines and sizes.
+
+    Args:
+        request: It asks.
+        question: What it asks; models are of the catalogue, `upload:ID` or
+            `answer:KEY`.
+        form: Of the answer.
+
+    Raises:
+        Problem: A machine, upload or answer is not there, or it asks for too much.
+        UsageError: A model is unknown, or a size is impossible.
+    """
+    settings: Settings = request.app.state.settings
+    _check_amount(question)
+    with only_known({}), known_trees({}):
+        subjects = [*question.subjects(), *_rows(question)]
+    brought: dict[str, dict[str, Any]] = {"configs": {}, "trees": {}}
+    for each in subjects:
+        check_hardware(each.on)
+        name = each.run.model
+        if name.startswith(("upload:", "answer:")):
+            kind, text = await asyncio.to_thread(_brought, request, name)
+            if kind == "config":
+                brought["configs"][name] = json.loads(text)
+            elif question.name in OF_TREES:
+                brought["trees"][name] = text.decode()
+            else:
+                raise Problem(400, f"{name[:50]} is a {kind}: a model is needed here")
+        elif name:
+            known = check_model(name, hub=settings.hub)
+            if isinstance(question, OfModel | AskWhatIf):
+                question = replace(question, run=question.run.of(known))
+    configs, trees = brought["configs"], brought["trees"]
+    with only_known(configs, hub=settings.hub), known_trees(trees):
+        question.check()
+        machines = frozenset(question.machines())
+    along = {**brought, "hub": settings.hub}
+    return Inquiry(question, machines, form, {k: v for k, v in along.items() if v})
+
+
+def _check_amount(question: Question[Any]) -> None:
+    """Refuse what would take too long for a request."""
+    if isinstance(question, AskWhatIf):
+        combinations = math.prod(map(len, question.vary.values()))
+        if combinations > MOST_COMBINATIONS:
+            raise Problem(
+                400,
+                f"{combinations:,} combinations, this server takes "
+                f"{MOST_COMBINATIONS}: choose fewer values, or use `irene what-if`",
+            )
+    rows = len(_rows(question))
+    if rows > MOST_ROWS:
+        raise Problem(
+            400,
+            f"the table has {rows:,} models to predict, this server takes "
+            f"{MOST_ROWS}: give the energy_j of the others",
+        )
+
+
+def _rows(question: Question[Any]) -> list[Subject]:
+    """What is predicted of a table that a client brought."""
+    if not isinstance(question, AskTradeOff) or question.accuracies is None:
+        return []
+    with only_known({}), known_trees({}):
+        return [
+            read_subject(row.model, question.run, question.on)
+            for row in question.rows()
+            if row.energy_j is None
+        ]
+
+
+def _brought(request: Request, name: str) -> tuple[str, bytes]:
+    """Kind and text of something that the store has."""
+    where, _, key = name.partition(":")
+    if where == "upload":
+        uploads: Uploads = request.app.state.uploads
+        upload = uploads.get(key[:64])
+        if upload is not None:
+            return upload.kind, upload.body
+    else:
+        answers: Answers = request.app.state.answers
+        answer = answers.get(key[:64])
+        if answer is not None and b'"irene.tree/' in answer.body[:200]:
+            return "tree", answer.body
+    raise Problem(404, f"there is no {name[:50]!r}: uploads and answers have 32 digits")
+
+
+def form_of(request: Request, asked: str | None) -> str:
+    """`json` or `csv`: as the query says, else as the client prefers."""
+    if asked:
+        return asked
+    accept = request.headers.get("accept", "")
+    return "csv" if "text/csv" in accept and "json" not in accept else "json"
+
+
+async def give(
+    request: Request, inquiry: Inquiry, compute: Compute | None = None
+) -> Response:
+    """Answer a request, and remember it as it came.
+
+    Args:
+        request: To be answered.
+        inquiry: What it asks.
+        compute: How, if not by asking a computing process.
+    """
+    answering: Answering = request.app.state.answering
+    ready = await answering.ask(
+        inquiry, lambda: asyncio.ensure_future(_gone(request)), compute
+    )
+    if request.method == "GET":
+        remember(request, ready.key)
+    return send(request, ready)
+
+
+def remember(request: Request, key: str) -> None:
+    """Note which answer a request has, for the same request again.
+
+    Args:
+        request: That was answered.
+        key: Of its answer.
+    """
+    memory: Memory = request.app.state.answering.memory
+    accept = request.headers.get("accept", "").encode("latin-1")
+    memory.remember(request.scope["path"], request.scope["query_string"], accept, key)
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def send(request: Request, ready: Ready, cache_control: str | None = None) -> Response:
+    """An answer as a response.
+
+    Args:
+        request: To be answered.
+        ready: The answer.
+        cache_control: Instead of the usual one.
+    """
+    status, headers, body = ready.response(dict(request.scope["headers"]))
+    response = Response(body, status)
+    response.raw_headers = list(headers)
+    if cache_control:
+        response.headers["cache-control"] = cache_control
+    return response
+
+
+async def stored(work: Callable[[], T]) -> T:
+    """Do something with the store, off the event loop.
+
+    Args:
+        work: Reads or writes.
+
+    Raises:
+        Problem: The store cannot take it, or does not answer.
+    """
+    try:
+        return await asyncio.to_thread(work)
+    except SQLAlchemyError as error:
+        logger.error("the store failed: %s", error)
+        if "full" in str(error).lower() or "no space" in str(error).lower():
+            raise Problem(
+                507,
+                "the server's disk is full: nothing was kept",
+                {"Retry-After": FULL_S},
+            ) from error
+        raise Problem(
+            503, "the store does not answer: nothing was kept", {"Retry-After": "5"}
+        ) from error

@@ -1,0 +1,190 @@
+"""Jobs: work that takes longer than a request, followed by its link."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from irene.predict.machines.finding import known_machines
+from irene.serve.http.problems import Problem
+from irene.serve.http.routes.asking import FULL_S, stored
+from irene.serve.http.routes.openapi import PROBLEM, PROBLEMS, TEXT, Key, content
+from irene.serve.http.routes.parameters import run_schema
+from irene.serve.jobs.document import SCHEMA, job_document
+from irene.serve.jobs.events import event_stream
+from irene.serve.jobs.request import KINDS, PROTOCOLS, read_request
+from irene.serve.jobs.runner import JobRunner
+from irene.serve.jobs.watch import TooManyError
+from irene.serve.store.jobs import JobRecord, QueueFullError
+from irene.serve.uploads.bounded_json import parse
+
+__all__ = ["cancel", "events", "job", "router", "submit"]
+
+router = APIRouter(tags=["jobs"])
+STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""nginx would hold events back."""
+STATES = ["queued", "running", "succeeded", "failed", "cancelled"]
+A_JOB = content(
+    SCHEMA,
+    id={**TEXT, "pattern": "^[0-9a-f]{32}$"},
+    kind={**TEXT, "enum": list(KINDS)},
+    state={**TEXT, "enum": STATES},
+    progress={"type": "object"},
+    created=TEXT,
+    result={"type": ["object", "null"]},
+    error={"type": ["object", "null"]},
+    links={"type": "object"},
+)
+
+
+def _request_schema() -> dict[str, Any]:
+    """The body of a new job: a run, on a machine or measured."""
+    text = {**TEXT, "maxLength": 2000}
+    return {
+        "type": "object",
+        "required": ["model"],
+        "additionalProperties": False,
+        "properties": {
+            "kind": {"type": "string", "enum": list(KINDS), "default": "predict"},
+            "model": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 200,
+                "description": "A name that `/models` lists, or `upload:ID`.",
+                "examples": ["bert-base-uncased"],
+            },
+            **run_schema(),
+            "hardware": {"type": "string", "description": "For a prediction."},
+            "protocol": {
+                "type": "string",
+                "enum": list(PROTOCOLS),
+                "description": "For a measurement.",
+            },
+            "notify": {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {"email": text, "webhook": text},
+                "description": "Who is told when it has ended.",
+            },
+        },
+    }
+
+
+@router.post(
+    "/jobs",
+    summary="Have a model predicted or measured",
+    status_code=202,
+    response_class=JSONResponse,
+    responses={
+        **PROBLEMS,
+        202: {**A_JOB, "description": "Accepted: it will be run."},
+        **dict.fromkeys((401, 403, 408, 507), PROBLEM),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": _request_schema()}},
+        }
+    },
+)
+async def submit(request: Request) -> Response:
+    """Accept a job; it is run to its end even if the server is killed meanwhile."""
+    runner = _runner(request)
+    body = await request.body()
+
+    def accept() -> JobRecord:
+        asked = read_request(
+            parse(body), runner.settings, runner.uploads, known_machines()
+        )
+        return runner.submit(asked)
+
+    try:
+        record = await stored(accept)
+    except QueueFullError as error:
+        raise Problem(429, str(error), {"Retry-After": FULL_S}) from error
+    document = job_document(record)
+    headers = {"Location": document["links"]["self"], "Cache-Control": "no-store"}
+    return JSONResponse(document, 202, headers)
+
+
+@router.get(
+    "/jobs/{key}", summary="How far a job is", responses={**PROBLEMS, 200: A_JOB}
+)
+async def job(request: Request, key: Key) -> Response:
+    """The job as it is now."""
+    return _sent(await _found(request, key))
+
+
+@router.delete(
+    "/jobs/{key}",
+    summary="Cancel a job",
+    responses={
+        **PROBLEMS,
+        200: A_JOB,
+        **dict.fromkeys((401, 403, 409, 507), PROBLEM),
+    },
+)
+async def cancel(request: Request, key: Key) -> Response:
+    """End a job that waits or runs; its process is killed."""
+    runner = _runner(request)
+    await _found(request, key)
+    record = await stored(lambda: runner.cancel(key))
+    assert record is not None
+    if record.state != "cancelled":
+        raise Problem(409, f"the job has {record.state} already")
+    return _sent(record)
+
+
+@router.get(
+    "/jobs/{key}/events",
+    summary="Follow a job",
+    response_class=StreamingResponse,
+    responses={
+        **PROBLEMS,
+        200: {
+            "description": (
+                f"Events `state`, `progress` and `done` with the document `{SCHEMA}`; "
+                "the stream ends with the job."
+            ),
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+    },
+)
+async def events(request: Request, key: Key) -> Response:
+    """The changes of a job until its end."""
+    runner = _runner(request)
+    record = await _found(request, key)
+    watch = runner.watch
+    watch.stopping = request.app.state.stopping
+    try:
+        watch.reserve()
+    except TooManyError as error:
+        raise Problem(
+            429, "too many streams are open: ask for the job now and then",
+            {"Retry-After": "10"},
+        ) from error  # fmt: skip
+    stream = event_stream(watch, record, request.headers.get("last-event-id"))
+    return StreamingResponse(
+        stream, media_type="text/event-stream", headers=STREAM_HEADERS
+    )
+
+
+def _runner(request: Request) -> JobRunner:
+    runner: JobRunner | None = getattr(request.app.state, "jobs", None)
+    if runner is None:
+        raise Problem(503, "this server runs no jobs", {"Retry-After": FULL_S})
+    return runner
+
+
+async def _found(request: Request, key: str) -> JobRecord:
+    records = _runner(request).records
+    record = await stored(lambda: records.get(key))
+    if record is None:
+        raise Problem(404, f"no job {key!r}: it may have been on another server")
+    return record
+
+
+def _sent(record: JobRecord) -> Response:
+    return JSONResponse(job_document(record), headers={"Cache-Control": "no-store"})

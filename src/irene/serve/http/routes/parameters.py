@@ -1,0 +1,97 @@
+"""Parameters of requests, made from those of the questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from irene.parameters import Parameter, parameters_of
+from irene.questions import Question
+from irene.serve.answers.wire import wire_name
+from irene.spec import RunSpec
+
+__all__ = ["LEFT_OUT", "Hardware", "query_of", "run_schema"]
+
+LEFT_OUT: Any = None
+"""Default of what may be left out: its type has no null, which no query can say."""
+FORM: Any = (
+    Literal["json", "csv"],
+    Field(LEFT_OUT, description="Form of the answer, instead of an `Accept` header."),
+)
+WORDS = {
+    "model": "A name that `/models` lists, or `upload:ID`.",
+    "on": "A machine that `/hardware` lists.",
+    "subject": "`MODEL`, `MODEL@b16s256,fp16,on=pc1`, `upload:ID` or `answer:KEY`; all "
+    "are compared with the first.",
+}
+"""What strangers are told instead: their files do not count."""
+PATTERNS = {
+    "model_class": r"^[A-Za-z][A-Za-z0-9_]{0,99}$",
+    "subject": r"^[^\x00-\x1f]+$",
+}
+SEVERAL = {"subject": (2, 8), "set": (0, 8)}
+"""How often a parameter may be given, at least and at most."""
+Hardware = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=200,
+        description=WORDS["on"],
+        examples=["pc1"],
+    ),
+]
+
+
+def query_of(question: type[Question[Any]], **more: Any) -> type[BaseModel]:
+    """What a request for a question may say.
+
+    Args:
+        question: The question.
+        **more: Further parameters, each with its type and its `Field`.
+    """
+    told = [each for each in question.parameters() if not each.asked.is_body]
+    form = {"format": FORM} if question.has_table else {}
+    return _model(question.__name__, told, **form, **more)
+
+
+def run_schema() -> dict[str, Any]:
+    """JSON schemas of the fields of a run, by name."""
+    told = [each for each in parameters_of(RunSpec) if each.name != "model"]
+    found: dict[str, Any] = _model("Run", told).model_json_schema()["properties"]
+    return found
+
+
+def _model(name: str, parameters: Iterable[Parameter], **more: Any) -> type[BaseModel]:
+    found = {
+        wire_name(each): _field(each) for each in parameters if not each.asked.here
+    }
+    made: type[BaseModel] = create_model(
+        name,
+        __config__=ConfigDict(extra="forbid", protected_namespaces=()),
+        **{**found, **more},
+    )
+    return made
+
+
+def _field(each: Parameter) -> tuple[Any, Any]:
+    """Type, bounds and words of a parameter."""
+    kind: Any = Literal[each.choices] if each.choices else each.kind
+    bounds: dict[str, Any] = {}
+    if each.kind in (int, float):
+        bounds = {"ge": each.asked.least, "le": each.asked.most}
+    elif each.kind is str and not each.choices:
+        least = 1 if each.required or each.many else None
+        bounds = {"min_length": least, "max_length": each.asked.longest}
+        bounds["pattern"] = PATTERNS.get(each.name)
+    told: dict[str, Any] = {"description": WORDS.get(each.name, each.words)}
+    if each.asked.examples:
+        told["examples"] = list(each.asked.examples)
+    if each.many:
+        least, most = SEVERAL.get(each.name, (0, 8))
+        told["examples"] = [told["examples"]] if each.asked.examples else None
+        info = Field(... if least else [], min_length=least, max_length=most, **told)
+        return list[Annotated[kind, Field(**bounds)]], info
+    default = ... if each.required else each.default
+    return kind, Field(default, **bounds, **told)

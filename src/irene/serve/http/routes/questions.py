@@ -1,0 +1,167 @@
+"""The questions: an endpoint for each, made from what it says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from irene.analyse.leaderboard import Leaderboard, rank_known
+from irene.errors import UsageError
+from irene.predict.machines.finding import find_machine
+from irene.questions import QUESTIONS, Question
+from irene.questions.table import AskLeaderboard, AskTradeOff
+from irene.serve.answers.answering import Passing
+from irene.serve.answers.filling import Filling, Known, Wanted
+from irene.serve.computing.pool import Reply
+from irene.serve.http.problems import Problem
+from irene.serve.http.routes.asking import form_of, give, inquire
+from irene.serve.http.routes.openapi import answers
+from irene.serve.http.routes.parameters import query_of
+
+__all__ = ["own_trade_off", "router"]
+
+router = APIRouter(tags=["questions"])
+Endpoint = Callable[[Request, BaseModel], Awaitable[Response]]
+NOT_SERVED = ("report",)
+"""A page of HTML, which the dashboard has in parts."""
+PARTIAL: Any = (
+    bool,
+    Field(
+        False,
+        description="Answer at once with the models that are known, and say in "
+        "`pending` how many are still being predicted.",
+    ),
+)
+
+
+def _asked(question: type[Question[Any]], query: BaseModel, **more: Any) -> Any:
+    values = query.model_dump(exclude_unset=True, exclude={"format", "partial"})
+    return question.asked({**values, **more})
+
+
+async def _answer(
+    request: Request, question: type[Question[Any]], query: BaseModel, **more: Any
+) -> Response:
+    form = form_of(request, getattr(query, "format", None))
+    inquiry = await inquire(request, _asked(question, query, **more), form)
+    return await give(request, inquiry)
+
+
+def _add(question: type[Question[Any]], endpoint: Endpoint, **more: Any) -> None:
+    """An endpoint whose parameters are those of a question."""
+    kind = query_of(question, **more)
+    endpoint.__annotations__["query"] = Annotated[kind, Query()]
+    router.add_api_route(
+        f"/{question.name}",
+        endpoint,
+        methods=["GET"],
+        name=question.name,
+        summary=question.summary,
+        description=endpoint.__doc__ or (question.__doc__ or "").partition("\n\n")[0],
+        responses=answers(question.schema, with_csv=question.has_table),
+    )
+
+
+def _endpoint(question: type[Question[Any]]) -> Endpoint:
+    async def endpoint(request: Request, query: BaseModel) -> Response:
+        return await _answer(request, question, query)
+
+    return endpoint
+
+
+@router.post(
+    "/trade-off",
+    summary="Your own accuracies against energy",
+    responses=answers(AskTradeOff.schema, with_csv=True),
+)
+async def own_trade_off(
+    request: Request,
+    query: Annotated[query_of(AskTradeOff), Query()],  # type: ignore[valid-type]
+    table: Annotated[
+        str,
+        Body(
+            media_type="text/csv",
+            description="Columns model and accuracy; also energy_j, split, source.",
+            examples=["model,accuracy\nbert-base-uncased,92.7\n"],
+        ),
+    ],
+) -> Response:
+    """The Pareto front of a table that the client has."""
+    return await _answer(request, AskTradeOff, query, accuracies=table)
+
+
+async def _leaderboard(request: Request, query: BaseModel) -> Response:
+    """The first time at a size takes minutes: 503 says when to ask again.
+
+    Models that the server had no time or memory for are left out with their reason;
+    such an answer is not kept, and they are tried again after some minutes.
+    """
+    question: AskLeaderboard = _asked(AskLeaderboard, query)
+    form = form_of(request, getattr(query, "format", None))
+    inquiry = await inquire(request, question, form)
+    wanted = Wanted(question.entries(), question.run, question.on)
+    inquiry = replace(inquiry, models=tuple(each.name for each in wanted.entries))
+    filling: Filling = request.app.state.filling
+
+    async def compute(begin: Callable[[], None]) -> Reply:
+        seconds = await filling.fill(wanted, begin)
+        known = await asyncio.to_thread(filling.known, wanted)
+        board = _board(question, wanted, known)
+        if not board.models:
+            problem = board.left_out[0].problem
+            raise UsageError(f"none of the models can run: {problem}")
+        board = question.within(board)
+        body = question.csv(board) if form == "csv" else _json(board)
+        made = Passing if known.failed or known.missing else Reply
+        return made(body.encode(), seconds)
+
+    known = await asyncio.to_thread(filling.known, wanted)
+    if getattr(query, "partial", False) and known.missing:
+        request.app.state.answering.begin(inquiry, compute)
+        return _partial(_board(question, wanted, known), question)
+    limit_s = request.app.state.settings.limits.seconds
+    try:
+        async with asyncio.timeout(limit_s):
+            return await give(request, inquiry, compute)
+    except TimeoutError:
+        known = await asyncio.to_thread(filling.known, wanted)
+        raise Problem(
+            503,
+            f"{len(known.fields)} of {len(wanted.entries)} models are predicted: ask "
+            "again, or with partial=true for those",
+            {"Retry-After": "10"},
+        ) from None
+
+
+def _board(question: AskLeaderboard, wanted: Wanted, known: Known) -> Leaderboard:
+    there = [entry for entry in wanted.entries if entry.name in known.fields]
+    machine = find_machine(question.on)
+    run = question.run.resolved(machine)
+    board = rank_known(there, known.fields, run, machine.hardware.name)
+    return replace(board, pending=len(known.missing))
+
+
+def _partial(board: Leaderboard, question: AskLeaderboard) -> Response:
+    try:
+        board = question.within(board)
+    except UsageError:  # none of those that are known, perhaps one of the others
+        board = replace(board, models=())
+    headers = {"cache-control": "no-store", "retry-after": "2"}
+    return Response(_json(board), media_type="application/json", headers=headers)
+
+
+def _json(board: Leaderboard) -> str:
+    return json.dumps(board.to_dict(), allow_nan=False)
+
+
+for _question in QUESTIONS.values():
+    if _question is AskLeaderboard:
+        _add(_question, _leaderboard, partial=PARTIAL)
+    elif _question.name not in NOT_SERVED:
+        _add(_question, _endpoint(_question))

@@ -1,0 +1,59 @@
+"""What was used last, up to a size: the one rule by which this server forgets."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+__all__ = ["Recent"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """Values by key; the longest unused make room. Threads may share it.
+
+    Args:
+        most: Size of all values together.
+        size_of: Size of one; by default each counts as 1.
+        largest: Part of `most` that one value may take; a larger one is not kept.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        size_of: Callable[[V], int] = lambda _: 1,
+        largest: float = 1.0,
+    ) -> None:
+        self.most = most
+        self.size = 0
+        self._size_of = size_of
+        self._largest = most * largest
+        self._values: OrderedDict[K, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        """What is kept under a key; None if nothing is."""
+        with self._lock:
+            found = self._values.get(key)
+            if found is not None:
+                self._values.move_to_end(key)
+            return found
+
+    def put(self, key: K, value: V) -> None:
+        """Keep a value in place of what was there."""
+        size = self._size_of(value)
+        with self._lock:
+            old = self._values.pop(key, None)
+            if old is not None:
+                self.size -= self._size_of(old)
+            if size > self._largest:
+                return
+            self._values[key] = value
+            self.size += size
+            while self.size > self.most:
+                _, unused = self._values.popitem(last=False)
+                self.size -= self._size_of(unused)

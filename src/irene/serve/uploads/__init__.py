@@ -1,0 +1,11 @@
+"""Files from strangers: read in a bounded way, checked, never run.
+
+- `bounded_json`: JSON text, packed or not, that cannot blow up.
+- `documents`: which kind of document it is, and whether it holds together.
+- `model_types`: the model types that transformers has built in.
+- `storage`: uploads in the database, by their content; `endpoints`: those of the API.
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []

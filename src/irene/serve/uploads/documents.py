@@ -1,0 +1,199 @@
+"""Which kind of document somebody brought, and whether it holds together."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irene.errors import ConfigError, FormatError, IreneError, LimitError
+from irene.serve.uploads.bounded_json import parse, unpacked
+from irene.serve.uploads.model_types import known_model_types
+from irene.trace.limits import DEFAULT_LIMITS, OVERRIDE
+from irene.tree import ModelTree
+
+__all__ = ["Document", "read_document", "readable_name"]
+
+LONGEST_NAME = 200
+LONGEST_STRING = 10_000
+MOST_NODES = 200_000
+MOST_UNFOLDED = 2_000_000
+LEDGER_SCHEMA = "irene.ledger/1"
+SCHEMAS = "irene."
+TEXTS = ("path", "kind", "op", "dtype")
+WHOLE_NUMBERS = ("count", "params", "flops", "bytes_read", "bytes_written")
+NUMBERS = ("energy_j", "low_j", "high_j", "own_j", "share")
+SHAPES = ("inputs", "outputs")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A checked document.
+
+    Attributes:
+        kind: `config`, `tree` or `ledger`.
+        body: Its text, unpacked.
+    """
+
+    kind: str
+    body: bytes
+
+
+def read_document(body: bytes, most_bytes: int) -> Document:
+    """Check a config.json, a saved tree or a ledger.
+
+    Args:
+        body: The file, as it is or gzipped.
+        most_bytes: What it may unpack to.
+
+    Raises:
+        FormatError: It is none of the three, or damaged.
+        ConfigError: It is a config that transformers does not have.
+        LimitError: It is too large, or asks for absurd sizes.
+    """
+    text = unpacked(body, most_bytes)
+    value = parse(text)
+    if not isinstance(value, dict):
+        raise FormatError(
+            f"this holds a {type(value).__name__}, not an object: send a config.json, "
+            "a saved tree or a ledger"
+        )
+    if str(value.get("schema", "")).startswith(SCHEMAS):
+        kind = _check_tree(value, text)
+        return Document(kind, text)
+    _check_config(value, text)
+    return Document("config", text)
+
+
+def readable_name(name: str) -> str:
+    """A name for people: one line, no control characters, not too long."""
+    kept = "".join(c if c.isprintable() else " " for c in name)
+    return " ".join(kept.split())[:LONGEST_NAME]
+
+
+def _check_config(fields: Mapping[str, Any], text: bytes) -> None:
+    limits = DEFAULT_LIMITS
+    if len(text) > limits.config_bytes:
+        raise LimitError(
+            f"{len(text):,} bytes are more than a config's {limits.config_bytes:,}"
+        )
+    _check_sizes(fields)
+    if any(len(s) > LONGEST_STRING for s in _strings(fields)):
+        raise LimitError(f"a string of more than {LONGEST_STRING:,} characters")
+    model_type = fields.get("model_type")
+    if not isinstance(model_type, str):
+        raise ConfigError(
+            "no model_type and no schema: this is neither a config.json of "
+            "transformers nor a document of irene"
+        )
+    known = known_model_types()
+    if known and model_type not in known:
+        raise ConfigError(_unknown_type(model_type, fields, known))
+
+
+def _check_sizes(fields: Mapping[str, Any]) -> None:
+    try:
+        DEFAULT_LIMITS.check_config(fields)
+    except LimitError as error:  # a client cannot lift the limits of a server
+        raise LimitError(str(error).removesuffix(f"; {OVERRIDE}")) from error
+
+
+def _unknown_type(
+    model_type: str, fields: Mapping[str, Any], known: frozenset[str]
+) -> str:
+    message = f"transformers has no model_type {model_type[:100]!r}"
+    if "auto_map" in fields:
+        return (
+            f"{message}, and the config asks to run code of its own (auto_map), which "
+            "this server never does; use a model type that transformers has built in"
+        )
+    near = difflib.get_close_matches(model_type[:100], known, n=3)
+    return message + (f"; did you mean {', '.join(near)}?" if near else "")
+
+
+def _strings(value: Any) -> list[str]:
+    """All strings of a value that is not nested deep."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [*value, *(s for inner in value.values() for s in _strings(inner))]
+    if isinstance(value, list):
+        return [s for inner in value for s in _strings(inner)]
+    return []
+
+
+def _check_tree(value: Mapping[str, Any], text: bytes) -> str:
+    """Read a tree as `irene show` would, and see that it can be shown again."""
+    _check_nodes(value.get("tree"))
+    try:
+        tree = ModelTree.from_json(text)
+        _check_counts(tree)
+        json.dumps(tree.to_dict(), allow_nan=False)
+    except IreneError:
+        raise
+    except (ValueError, TypeError, ArithmeticError, LookupError, MemoryError) as error:
+        raise FormatError(f"corrupt tree: {type(error).__name__}: {error}") from error
+    ledger = value.get("ledger")
+    if ledger is None:
+        return "tree"
+    if not isinstance(ledger, dict) or ledger.get("schema") != LEDGER_SCHEMA:
+        raise FormatError(f"its ledger is not {LEDGER_SCHEMA}")
+    return "ledger"
+
+
+def _check_nodes(root: Any) -> None:
+    """Refuse trees that are small as text and huge when they are unfolded."""
+    nodes, unfolded = 0, 0
+    stack = [(root, 1)]
+    while stack:
+        node, times = stack.pop()
+        if not isinstance(node, dict) or not isinstance(node.get("children"), list):
+            raise FormatError("corrupt tree: a node is no object with children")
+        _check_fields(node)
+        nodes, times = nodes + 1, times * node["count"]
+        unfolded += times
+        if nodes > MOST_NODES or unfolded > MOST_UNFOLDED:
+            raise LimitError(
+                f"a tree of more than {MOST_NODES:,} nodes, or of more than "
+                f"{MOST_UNFOLDED:,} when it is unfolded"
+            )
+        stack.extend((child, times) for child in node["children"])
+
+
+def _check_fields(node: Mapping[str, Any]) -> None:
+    """Refuse a node whose fields are of other types than ours."""
+    wrong = [name for name in TEXTS if not isinstance(node.get(name), str)]
+    wrong += [name for name in WHOLE_NUMBERS if type(node.get(name)) is not int]
+    wrong += [
+        name
+        for name in NUMBERS
+        if not isinstance(node.get(name), int | float | None)
+        or isinstance(node.get(name), bool)
+    ]
+    wrong += [name for name in SHAPES if not _are_shapes(node.get(name))]
+    if wrong or node["count"] < 1:
+        name = (*wrong, "count")[0]
+        shown = str(node.get(name))[:40]
+        raise FormatError(f"corrupt tree: a node's {name} is {shown!r}")
+
+
+def _are_shapes(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(shape, list) and all(type(size) is int for size in shape)
+        for shape in value
+    )
+
+
+def _check_counts(tree: ModelTree) -> None:
+    for row, members in tree.members.items():
+        if len(members) != tree.columns.count[row]:
+            raise FormatError(
+                f"corrupt tree: {len(members)} members of a node that counts "
+                f"{tree.columns.count[row]}"
+            )
+    if tree.energy is not None and tree.energy.joules.dtype != np.float64:
+        raise FormatError("corrupt tree: energies that are no numbers")

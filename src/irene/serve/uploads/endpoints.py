@@ -1,0 +1,153 @@
+"""Uploads: a config.json, a saved tree or a ledger, kept under the name of its content.
+
+Nothing that is uploaded is run, unpickled or used as a path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import quote, unquote
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from irene.errors import LimitError
+from irene.serve.answers.memory import is_known
+from irene.serve.http.problems import Problem
+from irene.serve.http.routes.asking import stored
+from irene.serve.http.routes.openapi import PROBLEM, PROBLEMS, TEXT, Key, content
+from irene.serve.http.settings import Settings
+from irene.serve.uploads.documents import read_document, readable_name
+from irene.serve.uploads.storage import Upload, Uploads
+
+__all__ = ["bring", "router", "upload"]
+
+router = APIRouter(tags=["uploads"])
+SCHEMA = "irene.upload/1"
+AT_ONCE = 2
+"""Uploads that a process reads at a time: each may take some hundred megabytes."""
+FOREVER = "public, max-age=31536000, immutable"
+KEPT = content(
+    SCHEMA,
+    id={**TEXT, "pattern": "^[0-9a-f]{32}$"},
+    kind={**TEXT, "enum": ["config", "tree", "ledger"]},
+    name={**TEXT, "description": "For people; may be empty."},
+    links={"type": "object", "additionalProperties": TEXT},
+)
+ANYTHING = {"schema": {**TEXT, "format": "binary"}}
+BODY: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": "X-Filename",
+            "in": "header",
+            "description": "What to call it, percent-encoded; for people to read.",
+            "schema": {**TEXT, "maxLength": 1000},
+        }
+    ],
+    "requestBody": {
+        "required": True,
+        "description": "A config.json, or a document `irene.tree/1`; gzip is fine.",
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            "application/gzip": ANYTHING,
+            "application/octet-stream": ANYTHING,
+        },
+    },
+}
+
+
+@router.post(
+    "/uploads",
+    summary="Bring a config.json, a saved tree or a ledger",
+    status_code=201,
+    response_class=JSONResponse,
+    responses={
+        **PROBLEMS,
+        200: {**KEPT, "description": "It was here already."},
+        201: {**KEPT, "description": f"It is kept: the document `{SCHEMA}`."},
+        **dict.fromkeys((401, 403, 408, 507), PROBLEM),
+    },
+    openapi_extra=BODY,
+)
+async def bring(request: Request) -> Response:
+    """Keep a file; the same file twice is kept once."""
+    settings: Settings = request.app.state.settings
+    uploads: Uploads = request.app.state.uploads
+    body = await request.body()
+    if not body:
+        raise Problem(400, "the body is empty: send the file as the body")
+    name = readable_name(unquote(request.headers.get("x-filename", "")[:3_000]))
+    async with _places(request):
+        most_bytes = settings.limits.upload_bytes
+        found, is_new = await stored(lambda: _keep(uploads, body, name, most_bytes))
+    document = _document(found)
+    return JSONResponse(
+        document,
+        201 if is_new else 200,
+        {"Location": document["links"]["self"], "Cache-Control": "no-store"},
+    )
+
+
+@router.get(
+    "/uploads/{key}",
+    summary="What was uploaded",
+    responses={
+        200: {
+            "description": "The file, unpacked.",
+            "content": {"application/json": {"schema": {"type": "object"}}},
+        },
+        304: {"description": "The client has it."},
+        **PROBLEMS,
+    },
+)
+async def upload(request: Request, key: Key) -> Response:
+    """The document as it was brought."""
+    uploads: Uploads = request.app.state.uploads
+    found = await stored(lambda: uploads.get(key))
+    if found is None:
+        raise Problem(404, f"no upload {key!r}: it may have been on another server")
+    headers = {
+        "ETag": f'"{found.id}"',
+        "Cache-Control": FOREVER,
+        "X-Kind": found.kind,
+        "X-Filename": quote(found.name),
+    }
+    if is_known(found.id, request.headers.get("if-none-match", "").encode("latin-1")):
+        return Response(status_code=304, headers=headers)
+    return Response(found.body, media_type="application/json", headers=headers)
+
+
+def _places(request: Request) -> asyncio.Semaphore:
+    """Those for reading uploads; made when the first one comes."""
+    state = request.app.state
+    if not hasattr(state, "upload_places"):
+        state.upload_places = asyncio.Semaphore(AT_ONCE)
+    places: asyncio.Semaphore = state.upload_places
+    return places
+
+
+def _keep(
+    uploads: Uploads, body: bytes, name: str, most_bytes: int
+) -> tuple[Upload, bool]:
+    try:
+        document = read_document(body, most_bytes)
+    except LimitError as error:
+        raise Problem(413, str(error)) from error
+    return uploads.put(document.kind, name, document.body)
+
+
+def _document(found: Upload) -> dict[str, Any]:
+    here = f"/api/v1/uploads/{found.id}"
+    if found.kind == "config":
+        model = f"upload%3A{found.id}"
+        links = {"tree": f"/api/v1/tree?model={model}", "page": f"/?model={model}"}
+    else:
+        links = {"tree": here, "page": f"/?upload={found.id}"}
+    return {
+        "schema": SCHEMA,
+        "id": found.id,
+        "kind": found.kind,
+        "name": found.name,
+        "links": {"self": here, **links},
+    }

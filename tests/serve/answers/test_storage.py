@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import gzip
+import logging
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event, text, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from irene.errors import UsageError
+from irene.serve.answers.storage import ANSWERS, Answers
+from irene.serve.store import Store, open_store
+
+BODY = b'{"schema":"irene.tree/1"}' * 40
+
+
+def new_key() -> str:
+    return uuid.uuid4().hex
+
+
+def test_an_answer_comes_back_as_it_was(either_store: Store) -> None:
+    answers, key = Answers(either_store), new_key()
+    assert answers.get(key) is None
+    answers.put(key, BODY, "text/csv", question='{"question":"tree"}')
+    found = answers.get(key)
+    assert found is not None
+    assert (found.body, found.media_type) == (BODY, "text/csv")
+    assert gzip.decompress(found.packed) == BODY
+    assert found.question == '{"question":"tree"}'
+
+
+def test_the_first_answer_under_a_key_stays(either_store: Store) -> None:
+    answers, key = Answers(either_store), new_key()
+    answers.put(key, BODY)
+    answers.put(key, b"another")
+    found = answers.get(key)
+    assert found is not None
+    assert found.body == BODY
+
+
+def test_an_answer_is_there_after_the_store_was_closed(either_url: str) -> None:
+    key = new_key()
+    for is_first in (True, False):
+        store = open_store(either_url)
+        if is_first:
+            Answers(store).put(key, BODY)
+        assert Answers(store).get(key) is not None
+        store.close()
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [gzip.compress(b"something else", mtime=0), b"not gzip", b"", BODY],
+    ids=["another answer", "no gzip", "nothing", "not packed"],
+)
+def test_a_damaged_row_is_dropped_and_never_served(
+    either_store: Store, damaged: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers, key = Answers(either_store), new_key()
+    answers.put(key, BODY)
+    with either_store.engine.begin() as connection:
+        row = update(ANSWERS).where(ANSWERS.c.key == key)
+        connection.execute(row.values(body=damaged))
+    with caplog.at_level(logging.WARNING):
+        assert answers.get(key) is None
+    assert key in caplog.text
+    answers.put(key, BODY)
+    found = answers.get(key)
+    assert found is not None
+    assert found.body == BODY
+
+
+def test_the_longest_unused_make_room_and_the_kept_stay(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'a.sqlite'}")
+    answers = Answers(store, most_bytes=5_000)
+    keys = [new_key() for _ in range(8)]
+    for place, key in enumerate(keys):
+        answers.put(key, os.urandom(1_000), keep=place == 0)
+    assert answers.prune() > 0
+    left = [key for key in keys if answers.get(key) is not None]
+    assert keys[0] in left
+    assert left[1:] == keys[-len(left) + 1 :]
+    store.close()
+
+
+def test_many_writers_at_once_lose_nothing(either_url: str) -> None:
+    stores = [open_store(either_url) for _ in range(3)]
+    keys: list[str] = []
+
+    def write(store: Store) -> None:
+        for _ in range(15):
+            key = new_key()
+            Answers(store).put(key, BODY)
+            keys.append(key)
+
+    threads = [threading.Thread(target=write, args=(store,)) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(keys) == 45
+    assert all(Answers(stores[0]).get(key) is not None for key in keys)
+    for store in stores:
+        store.close()
+
+
+def test_stores_that_are_opened_at_once_make_their_tables_once(either_url: str) -> None:
+    errors: list[Exception] = []
+
+    def open_one() -> None:
+        try:
+            open_store(either_url).close()
+        except UsageError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=open_one) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+WRITER = """
+import os, sys, uuid
+from irene.serve.store import open_store
+from irene.serve.answers.storage import Answers
+answers = Answers(open_store(sys.argv[1]))
+while True:
+    key = uuid.uuid4().hex
+    answers.put(key, key.encode() * 3000)
+    print(key, flush=True)
+"""
+
+
+def test_a_writer_that_is_killed_leaves_a_good_store(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.sqlite'}"
+    told: list[str] = []
+    for _ in range(3):
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, url], stdout=subprocess.PIPE, text=True
+        ) as writer:
+            assert writer.stdout is not None
+            told += [writer.stdout.readline().strip() for _ in range(20)]
+            time.sleep(0.01)
+            writer.send_signal(signal.SIGKILL)
+    store = open_store(url)
+    with store.engine.connect() as connection:
+        assert connection.execute(text("PRAGMA integrity_check")).scalar() == "ok"
+        assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+    answers = Answers(store)
+    for key in told:
+        found = answers.get(key)
+        assert found is not None
+        assert found.body == key.encode() * 3000
+    answers.put(new_key(), BODY)
+    store.close()
+
+
+def test_a_full_disk_is_told_and_what_was_there_stays(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'a.sqlite'}")
+    answers, key = Answers(store), new_key()
+    answers.put(key, BODY)
+
+    def fill(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute("PRAGMA max_page_count=1")  # no page more than there are
+
+    event.listen(store.engine, "connect", fill)
+    store.engine.dispose()
+    with pytest.raises(SQLAlchemyError, match="full"):
+        answers.put(new_key(), os.urandom(100_000))
+    found = answers.get(key)
+    assert found is not None
+    assert found.body == BODY
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["nonsense", "nosuch://x/y", "postgresql://nobody@127.0.0.1:1/none"],
+)
+def test_a_store_that_cannot_be_opened_says_so(url: str) -> None:
+    with pytest.raises(UsageError, match="cannot open the store"):
+        open_store(url)
+
+
+def test_a_password_is_not_told() -> None:
+    with pytest.raises(UsageError) as told:
+        open_store("postgresql://irene:secret@127.0.0.1:1/none")
+    assert "secret" not in str(told.value)
