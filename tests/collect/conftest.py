@@ -17,18 +17,16 @@ from irene.spec import RunSpec
 from irene.work.engines.engine import Engine
 from irene.work.engines.local import LocalEngine
 
-from .made_up_work import FORM, LOG, MadeUpWork, write_form
+from ..work.conftest import log as task_log  # noqa: F401  a fixture
+from .made_up_work import FORM, MadeUpWork, write_form
 
 
 @pytest.fixture
-def log(monkeypatch, tmp_path) -> Path:
+def log(task_log: Path, monkeypatch, tmp_path) -> Path:  # noqa: F811
     """Where made-up work says what it does; processes of their own find it."""
-    root = Path(__file__).resolve().parents[2]
-    monkeypatch.setenv("PYTHONPATH", str(root))
-    monkeypatch.setenv(LOG, str(tmp_path / "log"))
     monkeypatch.setenv(FORM, str(tmp_path / "form.json"))
     write_form(tmp_path / "form.json")
-    return tmp_path / "log"
+    return task_log
 
 
 def made_up_sweep(*models: str, lengths: int = 1, **how) -> Sweep:

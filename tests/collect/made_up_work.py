@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -18,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from irene.errors import UsageError
 from irene.spec import RunSpec
 
+from ..work.made_up_tasks import note, trouble
+
 if TYPE_CHECKING:
     from irene.measure.protocol import MeasureProtocol
 
 FORM = "MADE_UP_FORM"
-LOG = "MADE_UP_LOG"
 SLEEP = "MADE_UP_SLEEP_S"
 CLOCK = "MADE_UP_CLOCK_S"
 TORCH = "MADE_UP_TORCH"
@@ -65,34 +65,6 @@ def write_form(path: Path) -> None:
     path.write_bytes(Measured(known, Origin.of_tree(known)).to_bytes())
 
 
-def note(words: str) -> None:
-    """Add a line to the log, whole whoever else does."""
-    handle = os.open(os.environ[LOG], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.write(handle, f"{words}\n".encode())
-    os.close(handle)
-
-
-def noted(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
-
-
-def trouble(model: str) -> None:
-    """What some models do."""
-    if model == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if model == "hang":
-        time.sleep(600)
-    if model == "oom":
-        raise MemoryError("of 8 GiB")
-    if model == "cuda-oom":
-        raise RuntimeError("CUDA error: out of memory")
-    if model == "refuse":
-        raise UsageError("a forward pass needs tokens")
-    if model == "exit":
-        os.write(2, b"warming up\nSegmentation of something\n")
-        os._exit(3)
-
-
 def measure_made_up(argument: Mapping[str, Any]) -> bytes:
     """A tree whose energies follow from the run."""
     spec = RunSpec.from_dict(argument["spec"])
@@ -122,13 +94,3 @@ def _multiply(node: dict[str, Any], factor: int) -> None:
         node[name] *= factor
     for child in node["children"]:
         _multiply(child, factor)
-
-
-def echo(argument: Mapping[str, Any]) -> bytes:
-    """For tests of engines alone."""
-    note(f"begin {argument['words']} {os.getpid()}")
-    time.sleep(argument.get("sleep_s", 0.0))
-    while not Path(argument.get("until", "/")).exists():
-        time.sleep(0.01)
-    note(f"end {argument['words']} {os.getpid()}")
-    return str(argument["words"]).encode()

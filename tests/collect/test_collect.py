@@ -12,8 +12,9 @@ from irene.collect.collection_plan import Known, plan_collection
 from irene.dataset.store import Store
 from irene.errors import IreneError
 
+from ..work.made_up_tasks import noted
 from .conftest import collect, made_up_sweep, runs_in
-from .made_up_work import CLOCK, DESK, TORCH, MadeUpWork, noted
+from .made_up_work import CLOCK, DESK, TORCH, MadeUpWork
 
 
 def test_every_run_is_measured_once_and_a_rerun_skips_it(log, tmp_path):

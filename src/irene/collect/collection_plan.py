@@ -13,7 +13,7 @@ from irene.dataset.store import Entry, Origin, Store
 from irene.errors import IreneError
 from irene.hardware import Hardware
 from irene.spec import RunSpec
-from irene.work.place import describe_place
+from irene.work.task import describe_place
 
 __all__ = [
     "SCHEMA",

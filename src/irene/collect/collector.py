@@ -24,8 +24,7 @@ from irene.dataset.store import Origin, Store
 from irene.errors import FormatError, IreneError
 from irene.hardware import Hardware
 from irene.work.engines.engine import Engine
-from irene.work.place import SOFTWARE, describe_place
-from irene.work.task import Outcome, Task
+from irene.work.task import SOFTWARE, Outcome, Task, describe_place
 
 __all__ = ["Collector"]
 
@@ -178,7 +177,7 @@ class Collector:
         self._end(point, "measured", outcome.duration_s)
 
     def _fail(self, point: Point, outcome: Outcome) -> None:
-        reason = outcome.problem or outcome.fault
+        reason = outcome.reason
         place = outcome.place or describe_place()
         origin = Origin(
             host=place.get("host", UNKNOWN),

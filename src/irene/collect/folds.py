@@ -187,7 +187,7 @@ class EngineFolds:
                 for outcome in self._engine.wait(POLL_S):
                     about = outcome.task.partition(" ")[2]
                     if outcome.payload is None:
-                        why = outcome.problem or outcome.fault
+                        why = outcome.reason
                         raise IreneError(f"{doing.format(about)} failed: {why}")
                     found[outcome.task] = outcome.payload
                     if progress is not None:

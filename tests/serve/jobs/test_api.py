@@ -114,7 +114,7 @@ def test_a_quiet_stream_has_a_heartbeat(
     monkeypatch.setattr(events, "HEARTBEAT_S", 0.05)
     small_program(ENDLESS)
     key = client.submit().json()["id"]
-    record = reached(client.runner, key, lambda r: r.progress["text"] == "half")
+    record = reached(client.runner, key, lambda r: r.progress["done"] == 1)
 
     async def listen() -> list[bytes]:
         watch = client.runner.watch

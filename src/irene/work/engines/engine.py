@@ -38,6 +38,9 @@ class Engine(Protocol):
             timeout_s: How long to wait at most, s.
         """
 
+    def news(self) -> list[str]:
+        """What the tasks have reported since the last call, where that is heard."""
+
     def cancel(self) -> None:
         """End everything that was submitted; gives no outcomes of it."""
 

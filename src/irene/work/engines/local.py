@@ -28,6 +28,7 @@ class LocalEngine:
         self.window = jobs
         self._waiting: deque[Task] = deque()
         self._children: list[Child] = []
+        self._news: list[str] = []
 
     def submit(self, task: Task) -> None:
         """Take a task; it begins when those before it have ended."""
@@ -36,7 +37,14 @@ class LocalEngine:
 
     def _start(self) -> None:
         while len(self._children) < self.window and self._waiting:
-            self._children.append(Child(self._waiting.popleft()))
+            child = Child(on_progress=lambda step: self._news.append(step.text))
+            self._children.append(child)
+            child.begin(self._waiting.popleft())
+
+    def news(self) -> list[str]:
+        """What the tasks have reported since the last call."""
+        news, self._news = self._news, []
+        return news
 
     def wait(self, timeout_s: float) -> list[Outcome]:
         """The outcomes of the tasks that run, of those that end in time."""
@@ -54,9 +62,13 @@ class LocalEngine:
 
     def _ended(self) -> list[Outcome]:
         """Outcomes of children that have ended, which are forgotten."""
-        polled = [(child, child.poll()) for child in self._children]
-        self._children = [child for child, outcome in polled if outcome is None]
-        return [outcome for _, outcome in polled if outcome is not None]
+        found: list[Outcome] = []
+        for child in list(self._children):
+            if (outcome := child.poll()) is not None:
+                found.append(outcome)
+                self._children.remove(child)
+                child.end(0.0)
+        return found
 
     def cancel(self) -> None:
         """End the tasks that run, and forget the others."""

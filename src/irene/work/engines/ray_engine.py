@@ -122,6 +122,10 @@ class RayEngine:
             )
         return outcome
 
+    def news(self) -> list[str]:
+        """Nothing: what a task reports stays on its machine."""
+        return []
+
     def cancel(self) -> None:
         """End everything that was submitted."""
         for reference in self._tasks:

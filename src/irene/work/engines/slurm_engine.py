@@ -146,6 +146,10 @@ class SlurmEngine:
             )
         return outcome
 
+    def news(self) -> list[str]:
+        """Nothing: what a task reports stays on its machine."""
+        return []
+
     def cancel(self) -> None:
         """Cancel all jobs."""
         for job in self._jobs:
