@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from irene.collect.collection_report import Step
+from irene.collect.collection_plan import Step
 from irene.dataset.store import Store
 
 from ..work.made_up_tasks import note

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from irene.collect.collection_plan import Known, plan_collection
-from irene.collect.collection_report import Report, Step
+from irene.collect.collection_plan import Known, Report, Step, plan_collection
 from irene.collect.collector import Collector
+from irene.collect.measuring import Measuring
 from irene.collect.sweep import Measurement, Sweep
 from irene.dataset.store import Store
+from irene.errors import UsageError
+from irene.measure.protocol import MeasureProtocol
 from irene.spec import RunSpec
 from irene.work.engines.engine import Engine
 from irene.work.engines.local import LocalEngine
 
 from ..work.conftest import log as task_log  # noqa: F401  a fixture
-from .made_up_work import FORM, MadeUpWork, write_form
+from .made_up_work import FORM, write_form
+
+
+class MadeUpWork(Measuring):
+    """What a collector needs to know of it."""
+
+    call = "tests.collect.made_up_work:measure_made_up"
+
+    def resolve(self, spec: RunSpec) -> RunSpec:
+        if spec.model == "nobody":
+            raise UsageError("no model 'nobody'")
+        return spec
+
+    def guess_s(
+        self, specs: Sequence[RunSpec], protocol: MeasureProtocol, device: str
+    ) -> dict[str, float]:
+        return {spec.digest: spec.tokens / 100 for spec in specs}
 
 
 @pytest.fixture

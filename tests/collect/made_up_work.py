@@ -9,18 +9,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from irene.errors import UsageError
 from irene.spec import RunSpec
 
 from ..work.made_up_tasks import note, trouble
-
-if TYPE_CHECKING:
-    from irene.measure.protocol import MeasureProtocol
 
 FORM = "MADE_UP_FORM"
 SLEEP = "MADE_UP_SLEEP_S"
@@ -29,27 +25,11 @@ TORCH = "MADE_UP_TORCH"
 DESK = "MADE_UP_DESK"
 
 
-class MadeUpWork:
-    """What a collector needs to know of it."""
-
-    call = "tests.collect.made_up_work:measure_made_up"
-
-    def resolve(self, spec: RunSpec) -> RunSpec:
-        if spec.model == "nobody":
-            raise UsageError("no model 'nobody'")
-        return spec
-
-    def guess_s(
-        self, specs: Sequence[RunSpec], protocol: MeasureProtocol, device: str
-    ) -> dict[str, float]:
-        return {spec.digest: spec.tokens / 100 for spec in specs}
-
-
 def write_form(path: Path) -> None:
     """The result of a run of one token, to be filled in."""
     import numpy as np
 
-    from irene.collect.point import Measured
+    from irene.collect.measuring import Measured
     from irene.dataset.store import Origin
     from irene.hardware import Hardware
     from irene.tree import EnergyColumns, TreeBuilder
@@ -73,8 +53,8 @@ def measure_made_up(argument: Mapping[str, Any]) -> bytes:
     began_s = time.monotonic()
     time.sleep(float(os.environ.get(SLEEP, "0")))
     os.write(1, b"what the work prints is no answer\n")
-    document = json.loads(Path(os.environ[FORM]).read_bytes())
-    tree, origin = document["tree"], document["origin"]
+    head, tree = map(json.loads, Path(os.environ[FORM]).read_bytes().split(b"\n"))
+    origin = head["origin"]
     if spec.model != "other-run":
         tree["spec"] = spec.to_dict()
     _multiply(tree["tree"], spec.tokens)
@@ -86,7 +66,7 @@ def measure_made_up(argument: Mapping[str, Any]) -> bytes:
     origin["duration_s"] = time.monotonic() - began_s
     origin["software"] = {"torch": os.environ.get(TORCH, "1.0")}
     note(f"end {spec.digest} {os.getpid()}")
-    return json.dumps(document).encode()
+    return f"{json.dumps(head)}\n{json.dumps(tree)}".encode()
 
 
 def _multiply(node: dict[str, Any], factor: int) -> None:

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from irene.collect.measuring import Measuring, measure_run
-from irene.collect.point import Measured, label_of
+from irene.collect.measuring import Measured, Measuring, label_of, measure_run
 from irene.collect.sweep import Measurement, Sweep
 from irene.errors import FormatError, UsageError
 from irene.measure.protocol import QUICK

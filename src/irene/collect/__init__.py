@@ -28,11 +28,11 @@ __all__ = [
 _HOMES = {
     "CollectionPlan": "irene.collect.collection_plan",
     "Collector": "irene.collect.collector",
-    "Report": "irene.collect.collection_report",
+    "Report": "irene.collect.collection_plan",
     "Sweep": "irene.collect.sweep",
     "make_engine": "irene.work.engines",
     "plan_collection": "irene.collect.collection_plan",
-    "read_sweep": "irene.collect.sweep_file",
+    "read_sweep": "irene.collect.sweep",
 }
 
 

@@ -11,25 +11,74 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import groupby
+from pathlib import Path
 from typing import Any
 
-from irene.collect.point import Measured, label_of
-from irene.collect.shared_nodes import SharedNodes, nodes_path
 from irene.dataset.store import Origin
-from irene.errors import UsageError
+from irene.errors import FormatError, IreneError, UsageError
+from irene.measure.alone.distinct import digest
+from irene.measure.alone.journal import Journal, default_folder
+from irene.measure.alone.node_result import NodeResult
 from irene.measure.protocol import MeasureProtocol
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.work.lock import alone_on
 
-__all__ = ["Measuring", "measure_run"]
+__all__ = ["SCHEMA", "Measured", "Measuring", "SharedNodes", "label_of", "measure_run"]
 
+SCHEMA = "irene.measured-run/1"
 MOST_NAMED = 3
+
+
+def label_of(spec: RunSpec) -> str:
+    """A run in a few words: `gpt2 8×64`, and what of it is not as usual."""
+    usual = {f.name: f.default for f in fields(RunSpec) if f.default is not MISSING}
+    known = {"model", "batch_size", "seq_len", "config_digest"}
+    rest = [
+        str(value) if isinstance(value, str) else f"{name}={value}"
+        for name, value in spec.to_dict().items()
+        if name not in known and value != usual.get(name)
+    ]
+    return " ".join([f"{spec.model} {spec.batch_size}×{spec.seq_len}", *rest])
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The document that a task returns.
+
+    Attributes:
+        tree: The measured tree.
+        origin: Where it comes from.
+    """
+
+    tree: ModelTree
+    origin: Origin
+
+    def to_bytes(self) -> bytes:
+        """A line of JSON that says where it comes from, and the tree's own document."""
+        head = {"schema": SCHEMA, "origin": self.origin.to_dict()}
+        return f"{json.dumps(head, allow_nan=False)}\n{self.tree.to_json()}".encode()
+
+    @classmethod
+    def from_bytes(cls, text: bytes) -> Measured:
+        """Read what `to_bytes` wrote.
+
+        Raises:
+            FormatError: It is something else.
+        """
+        try:
+            first, _, tree = text.partition(b"\n")
+            head = json.loads(first)
+            if head["schema"] != SCHEMA:
+                raise FormatError(f"not {SCHEMA}: {head['schema']!r}")
+            return cls(ModelTree.from_json(tree), Origin.from_dict(head["origin"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise FormatError(f"not a measured run: {error}") from error
 
 
 # On the machine that measures -------------------------------------------------
@@ -54,8 +103,8 @@ def measure_run(argument: Mapping[str, Any]) -> bytes:
     books: list[SharedNodes] = []
 
     def journal(header: Mapping[str, Any]) -> SharedNodes:
-        path = nodes_path(argument["nodes"], header)
-        books.append(SharedNodes(path, header, f"{label_of(spec)} ({spec.digest})"))
+        run = f"{label_of(spec)} ({spec.digest})"
+        books.append(SharedNodes(argument["nodes"], header, run))
         return books[0]
 
     with alone_on(device):
@@ -112,11 +161,9 @@ def _with_shared(tree: ModelTree, used: Mapping[str, str]) -> ModelTree:
     """The tree with a note on which nodes were measured in which other run."""
     if not used:
         return tree
-    by_run = {
-        run: sum(1 for _ in nodes) for run, nodes in groupby(sorted(used.values()))
-    }
+    by_run = Counter(sorted(used.values()))
     runs = ", ".join(f"{count} of {run}" for run, count in by_run.items())
-    few = sorted(by_run, key=lambda run: -by_run[run])[:MOST_NAMED]
+    few = [run for run, _ in by_run.most_common(MOST_NAMED)]
     more = f" and {len(by_run) - len(few)} more" if len(by_run) > len(few) else ""
     note = (
         f"{len(used)} distinct nodes are shared: they were measured in other runs of "
@@ -127,6 +174,65 @@ def _with_shared(tree: ModelTree, used: Mapping[str, str]) -> ModelTree:
         provenance={**tree.provenance, "shared_nodes": runs},
         notes=(*tree.notes, note),
     )
+
+
+class SharedNodes(Journal):
+    """The nodes of a collection: one that two runs have in common is measured once.
+
+    A journal that the runs of one collection on one machine under one protocol write
+    into, one after the other; a line also says of which run it is. It is kept on the
+    machine that measures, where a run that was killed also finds its own nodes.
+
+    Args:
+        collection: Names the collection.
+        header: What is measured, where and how; the run is no part of the file.
+        run: Names the run, in words that a reader understands.
+
+    Attributes:
+        used: Nodes of other runs that this one has used: key and name of the run.
+    """
+
+    def __init__(self, collection: str, header: Mapping[str, Any], run: str) -> None:
+        same = {name: value for name, value in header.items() if name != "spec"}
+        folder: Path = default_folder().parent / "collect"
+        super().__init__(folder / f"{collection}-{digest(same)}.jsonl", same)
+        self.used: dict[str, str] = {}
+        self._run = run
+        self._of_others: dict[str, str] = {}
+        self.results = _Asked(self._note_use)
+
+    def _take(self, fields: Mapping[str, Any]) -> None:
+        run = str(fields.get("run", "another run"))
+        super()._take({name: v for name, v in fields.items() if name != "run"})
+        key = str(fields.get("key"))
+        self._of_others.pop(key, None)
+        if run != self._run:
+            self._of_others[key] = run
+
+    def _note_use(self, key: str) -> None:
+        if key in self._of_others:
+            self.used[key] = self._of_others[key]
+
+    def append(self, result: NodeResult) -> None:
+        """Put a finished node on disk.
+
+        Raises:
+            IreneError: It cannot be written; what is in the file stays valid.
+        """
+        self._write({**result.to_dict(), "run": self._run})
+        self.results[result.key] = result
+
+
+class _Asked(dict[str, NodeResult]):
+    """Results that say which of them are used."""
+
+    def __init__(self, on_use: Callable[[str], None]) -> None:
+        super().__init__()
+        self._on_use = on_use
+
+    def __getitem__(self, key: str) -> NodeResult:
+        self._on_use(key)
+        return super().__getitem__(key)
 
 
 # On the machine that collects -------------------------------------------------
@@ -189,6 +295,6 @@ def _planned_s(spec: RunSpec, protocol: MeasureProtocol, device: str) -> float |
     try:
         sizes = _sizes(spec, measure)
         plan = plan_measurement(spec.model, device=device, protocol=protocol, **sizes)
-    except UsageError:  # it will fail, and say why then
+    except IreneError:  # it will fail, and say why then
         return None
     return plan.total_s

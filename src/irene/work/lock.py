@@ -10,6 +10,7 @@ import getpass
 import logging
 import os
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -21,10 +22,11 @@ from irene.errors import UsageError
 from irene.whole_file import whole_file
 from irene.work.task import report
 
-__all__ = ["Lock", "alone_on", "take"]
+__all__ = ["Lock", "alone_on", "kept_name", "take"]
 
 Lock = BaseFileLock
 """Given back by `release`, and when the process ends, however it ends."""
+LONGEST_NAME = 32
 PATIENCE_S = 1.0
 """Who waits longer than this for a device says so, s."""
 
@@ -55,6 +57,27 @@ def _taken(lock: Lock, timeout_s: float) -> bool:
     except OSError as error:
         raise UsageError(f"cannot lock {lock.lock_file}: {error.strerror}") from error
     return True
+
+
+def kept_name(path: Path) -> str:
+    """A name that is kept in a file; the first one who asks makes it up.
+
+    Raises:
+        UsageError: The file cannot be read or written, or is a symbolic link.
+    """
+    lock = take(path.with_name(f".{path.name}.lock"), wait=True)
+    assert lock is not None
+    try:
+        if path.is_symlink():
+            raise UsageError(f"{path} is a symbolic link: remove it")
+        if not path.exists():
+            with whole_file(path) as file:
+                file.write(uuid.uuid4().hex.encode())
+        return path.read_text(encoding="ascii").strip()[:LONGEST_NAME]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from error
+    finally:
+        lock.release()
 
 
 @contextmanager

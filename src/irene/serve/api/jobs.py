@@ -15,10 +15,9 @@ from irene.serve.api.asking import PROBLEM, PROBLEMS
 from irene.serve.api.parameters import RunQuery
 from irene.serve.api.uploads import storage_problem
 from irene.serve.jobs.document import SCHEMA, job_document
-from irene.serve.jobs.events import event_stream
 from irene.serve.jobs.request import KINDS, PROTOCOLS, read_request
 from irene.serve.jobs.runner import JobRunner
-from irene.serve.jobs.watch import TooManyError
+from irene.serve.jobs.watch import TooManyError, event_stream
 from irene.serve.problems import Problem
 from irene.serve.store.jobs import JobRecord, QueueFullError
 from irene.serve.uploading.bounded_json import parse

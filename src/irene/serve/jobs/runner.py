@@ -10,16 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import queue
 import resource
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from irene.errors import UsageError
 from irene.serve.jobs.execution import Execution
 from irene.serve.jobs.watch import JobWatch
 from irene.serve.settings import Settings
@@ -27,7 +24,7 @@ from irene.serve.store.answers import Answers
 from irene.serve.store.engine import Store
 from irene.serve.store.jobs import JobRecord, JobRecords
 from irene.serve.store.uploads import Uploads
-from irene.work.lock import Lock, take
+from irene.work.lock import Lock, kept_name, take
 
 __all__ = ["JobRunner", "start_jobs"]
 
@@ -89,7 +86,7 @@ class JobRunner:
         self.records = JobRecords(store.engine)
         self.uploads = Uploads(store.engine)
         self.watch = JobWatch(self.records, settings.limits.streams)
-        self._server = _server_id(settings.data_dir)
+        self._server = kept_name(settings.data_dir / "server-id")
         self._execution = Execution(
             settings,
             self.records,
@@ -209,29 +206,3 @@ class _Crew:
                 logger.exception("job %s is tried again", key)
             finally:
                 self._taken.discard(key)
-
-
-def _server_id(data_dir: Path) -> str:
-    """A name for the data folder that stays; made when there is none."""
-    path = data_dir / "server-id"
-    try:
-        data_dir.mkdir(parents=True, exist_ok=True)
-        if path.is_symlink():
-            raise UsageError(f"{path} is a symbolic link: remove it")
-        if not path.exists():
-            _make_id(path)
-        return path.read_text(encoding="ascii").strip()[:32]
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot use the data folder {data_dir}: {error}") from error
-
-
-def _make_id(path: Path) -> None:
-    """Write the file whole; where two do so at once, the first one stays."""
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    draft.write_text(f"{uuid.uuid4().hex}\n", encoding="ascii")
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
