@@ -173,7 +173,7 @@ def test_the_same_sweep_on_three_engines_gives_the_same_entries(
     told = {}
     for name, engine in engines.items():
         report = collect(sweep, tmp_path / name, engine)
-        assert (report.measured, len(report.failures)) == (2, 2)
+        assert (report.measured, len(report.failures)) == (2, 2), report
         store = Store.open(tmp_path / name)
         assert {e.origin.engine for e in store.entries()} == {name}
         told[name] = (
