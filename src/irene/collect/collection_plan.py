@@ -134,7 +134,8 @@ class CollectionPlan:
 
 def loose_key(spec: RunSpec) -> str:
     """A run but for the hash of its config, which versions of transformers change."""
-    fields = {k: v for k, v in spec.to_dict().items() if k != "config_digest"}
+    left_out = ("config_digest", "chosen")
+    fields = {k: v for k, v in spec.to_dict().items() if k not in left_out}
     return json.dumps(fields, sort_keys=True)
 
 

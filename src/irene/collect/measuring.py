@@ -13,12 +13,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from irene.collect.sweep import AXES, USUAL
 from irene.dataset.store import Origin
 from irene.errors import FormatError, IreneError, UsageError
 from irene.measure.alone.distinct import digest
@@ -33,16 +34,16 @@ __all__ = ["SCHEMA", "Measured", "Measuring", "SharedNodes", "label_of", "measur
 
 SCHEMA = "irene.measured-run/1"
 MOST_NAMED = 3
+NAMED = ("model", "batch_size", "seq_len")
 
 
 def label_of(spec: RunSpec) -> str:
     """A run in a few words: `gpt2 8×64`, and what of it is not as usual."""
-    usual = {f.name: f.default for f in fields(RunSpec) if f.default is not MISSING}
-    known = {"model", "batch_size", "seq_len", "config_digest"}
+    values = {name: getattr(spec, name) for name in AXES if name not in NAMED}
     rest = [
         str(value) if isinstance(value, str) else f"{name}={value}"
-        for name, value in spec.to_dict().items()
-        if name not in known and value != usual.get(name)
+        for name, value in values.items()
+        if value != USUAL[name]
     ]
     return " ".join([f"{spec.model} {spec.batch_size}×{spec.seq_len}", *rest])
 
@@ -144,15 +145,12 @@ def _sizes(spec: RunSpec, measure: Any) -> dict[str, Any]:
         UsageError: Another one is set.
     """
     takes = inspect.signature(measure).parameters
-    usual = {f.name: f.default for f in fields(RunSpec)}
     sizes: dict[str, Any] = {}
-    for field in fields(RunSpec):
-        name, value = field.name, getattr(spec, field.name)
-        if name in ("model", "config_digest"):
-            continue
-        if name in takes:
+    for name in AXES[1:]:
+        value = getattr(spec, name)
+        if name in takes and (spec.given(name) or value != USUAL[name]):
             sizes[name] = value
-        elif value != usual[name]:
+        elif value != USUAL[name]:
             raise UsageError(f"a run with {name}={value} cannot be measured yet")
     return sizes
 
@@ -284,7 +282,8 @@ def _alike(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
     """Runs that differ only in their sizes."""
     groups: dict[str, list[RunSpec]] = {}
     for spec in specs:
-        kind = {k: v for k, v in spec.to_dict().items() if not isinstance(v, int)}
+        fields = {**spec.to_dict(), "chosen": ()}
+        kind = {k: v for k, v in fields.items() if not isinstance(v, int)}
         groups.setdefault(json.dumps(kind, sort_keys=True), []).append(spec)
     return list(groups.values())
 

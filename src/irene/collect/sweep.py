@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 from irene.collect.located import Located, read_located
 from irene.errors import SpecError, UsageError
 from irene.measure.protocol import DEFAULT, PAPER, QUICK, MeasureProtocol
+from irene.parameters import parameters_of
 from irene.spec import RunSpec
 from irene.work.engines import EngineKind, EngineSettings
 from irene.work.engines.ray_engine import RaySettings
@@ -24,6 +25,7 @@ __all__ = [
     "AXES",
     "MOST_POINTS",
     "SCHEMA",
+    "USUAL",
     "Measurement",
     "Sweep",
     "read_sweep",
@@ -33,8 +35,10 @@ __all__ = [
 SCHEMA = "irene.sweep/1"
 MOST_POINTS = 100_000
 KINDS = {"quick": QUICK, "full": DEFAULT, "paper": PAPER}
-AXES = tuple(f.name for f in fields(RunSpec) if f.name != "config_digest")
-"""What a sweep can vary: every field of a RunSpec but the hash of its config."""
+USUAL = {each.name: each.asked.usual for each in parameters_of(RunSpec)}
+"""What a run has where nobody says otherwise."""
+AXES = tuple(USUAL)
+"""What a sweep can vary: everything that can be asked of a run."""
 OTHERS = ("schema", "machine", "include", "exclude", "protocol", "engine")
 RANGE = ("from", "to", "by")
 PLURALS = {
@@ -227,9 +231,8 @@ def _axes(where: Located, what: str) -> Axes:
 
 
 def _matches(values: Mapping[str, Any], entry: Axes) -> bool:
-    defaults = {f.name: f.default for f in fields(RunSpec)}
     return all(
-        values.get(name, defaults[name]) in listed for name, listed in entry.items()
+        values.get(name, USUAL[name]) in listed for name, listed in entry.items()
     )
 
 
