@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from irene.collect.collection_plan import Known, Report, Step, plan_collection
+from irene.collect.collection_plan import Report, Step, StoredRuns, plan_collection
 from irene.collect.collector import Collector
 from irene.collect.measuring import Measuring
 from irene.collect.sweep import Measurement, Sweep
@@ -61,7 +61,7 @@ def collect(
     retry_failed: bool = False,
 ) -> Report:
     work = MadeUpWork()
-    known = Known(Store.open(path, create=True), sweep.machine)
+    known = StoredRuns(Store.open(path, create=True), sweep.machine)
     plan = plan_collection(sweep, known, work, retry_failed=retry_failed)
     with engine or LocalEngine() as where:
         return Collector(plan, path, where, work, listener, stop).run()

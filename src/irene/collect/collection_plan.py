@@ -20,12 +20,12 @@ __all__ = [
     "REPORT_SCHEMA",
     "CollectionPlan",
     "Failure",
-    "Known",
     "Listener",
     "Point",
     "Report",
     "State",
     "Step",
+    "StoredRuns",
     "loose_key",
     "plan_collection",
 ]
@@ -140,7 +140,7 @@ def loose_key(spec: RunSpec) -> str:
 
 
 @dataclass(slots=True)
-class Known:
+class StoredRuns:
     """What a store has of the runs on one machine.
 
     Attributes:
@@ -211,7 +211,7 @@ class Known:
 
 
 def plan_collection(
-    sweep: Sweep, known: Known, work: Measuring, *, retry_failed: bool = False
+    sweep: Sweep, known: StoredRuns, work: Measuring, *, retry_failed: bool = False
 ) -> CollectionPlan:
     """Compare a sweep with what is there, and guess how long the rest takes.
 
@@ -235,7 +235,9 @@ def plan_collection(
     return CollectionPlan(sweep, tuple(points), slower, count, tuple(_notes(known)))
 
 
-def _point(asked: RunSpec, known: Known, work: Measuring, retry_failed: bool) -> Point:
+def _point(
+    asked: RunSpec, known: StoredRuns, work: Measuring, retry_failed: bool
+) -> Point:
     """A run, compared with what is there."""
     problem = ""
     spec = asked
@@ -251,7 +253,7 @@ def _point(asked: RunSpec, known: Known, work: Measuring, retry_failed: bool) ->
     return Point(spec, asked.model, "open", problem)
 
 
-def _learn(points: Sequence[Point], known: Known) -> tuple[float, int]:
+def _learn(points: Sequence[Point], known: StoredRuns) -> tuple[float, int]:
     """What was measured, as a multiple of what was guessed for it."""
     lasted_s = guessed_s = 0.0
     count = 0
@@ -265,7 +267,7 @@ def _learn(points: Sequence[Point], known: Known) -> tuple[float, int]:
     return (lasted_s / guessed_s, count) if count else (1.0, 0)
 
 
-def _notes(known: Known) -> Iterable[str]:
+def _notes(known: StoredRuns) -> Iterable[str]:
     if len(known.software) > 1:
         parts = "; ".join(
             f"{count} with {name}" for name, count in known.software.items()

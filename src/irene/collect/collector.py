@@ -19,11 +19,11 @@ from pathlib import Path
 from irene.collect.collection_plan import (
     CollectionPlan,
     Failure,
-    Known,
     Listener,
     Point,
     Report,
     Step,
+    StoredRuns,
     loose_key,
 )
 from irene.collect.measuring import Measured, Measuring, label_of
@@ -75,7 +75,7 @@ class Collector:
         self._listener = listener
         self._stop = stop
         self._store = Store.open(store, create=True)
-        self._known = Known(self._store, plan.sweep.machine)
+        self._known = StoredRuns(self._store, plan.sweep.machine)
         self._claims = Claims(store)
         self._collection = kept_name(store / "collect" / "id")
         self._name = f"{describe_place()['host']}-{os.getpid()}-{secrets.token_hex(3)}"

@@ -122,12 +122,12 @@ def _plan(
     sweep: Sweep, path: Path, retry_failed: bool, make: bool = True
 ) -> CollectionPlan:
     from irene.cli.progress import working
-    from irene.collect.collection_plan import Known, plan_collection
+    from irene.collect.collection_plan import StoredRuns, plan_collection
     from irene.collect.measuring import Measuring
     from irene.dataset.store import Store, is_store
 
     there = make or is_store(path)
-    known = Known(Store.open(path, create=make) if there else None, sweep.machine)
+    known = StoredRuns(Store.open(path, create=make) if there else None, sweep.machine)
     with working(f"planning {len(sweep.specs)} runs"):
         return plan_collection(sweep, known, Measuring(), retry_failed=retry_failed)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Self
 
 from irene.work.child import Child
+from irene.work.engines.engine import Engine
 from irene.work.task import Outcome, Task
 
 __all__ = ["LocalEngine"]
@@ -14,7 +14,7 @@ __all__ = ["LocalEngine"]
 POLL_S = 0.02
 
 
-class LocalEngine:
+class LocalEngine(Engine):
     """Runs every task in a process of its own, in the order they come.
 
     Args:
@@ -25,10 +25,15 @@ class LocalEngine:
     name = "local"
 
     def __init__(self, jobs: int = 1) -> None:
-        self.window = jobs
+        self._jobs = jobs
         self._waiting: deque[Task] = deque()
         self._children: list[Child] = []
         self._news: list[str] = []
+
+    @property
+    def window(self) -> int:
+        """How many tasks run at a time."""
+        return self._jobs
 
     def submit(self, task: Task) -> None:
         """Take a task; it begins when those before it have ended."""
@@ -76,11 +81,3 @@ class LocalEngine:
         for child in self._children:
             child.end()
         self._children.clear()
-
-    def __enter__(self) -> Self:
-        """Nothing to get ready."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """End the tasks that run."""
-        self.cancel()
