@@ -65,7 +65,7 @@ def test_the_origin_tells_what_measured(run):
 def test_what_cannot_be_measured_is_said(run):
     with pytest.raises(UsageError, match="cannot be run alone"):
         run(RunSpec("bert-l2-h128", phase="train"))
-    with pytest.raises(UsageError, match="tensor_parallel=2 cannot be measured"):
+    with pytest.raises(UsageError, match="tensor_parallel is for the serving"):
         run(RunSpec("bert-l2-h128", tensor_parallel=2))
 
 

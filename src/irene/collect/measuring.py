@@ -6,7 +6,6 @@ the machine only saves it from measuring the same node again.
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import sys
@@ -21,10 +20,10 @@ from typing import Any
 
 from irene.collect.sweep import AXES, USUAL
 from irene.dataset.store import Origin
-from irene.errors import FormatError, IreneError, UsageError
-from irene.measure.alone.distinct import digest
+from irene.errors import FormatError, IreneError
+from irene.measure.alone.capture import digest
 from irene.measure.alone.journal import Journal, default_folder
-from irene.measure.alone.node_result import NodeResult
+from irene.measure.alone.rounds import NodeResult
 from irene.measure.protocol import MeasureProtocol
 from irene.spec import RunSpec
 from irene.tree import ModelTree
@@ -119,7 +118,7 @@ def measure_run(argument: Mapping[str, Any]) -> bytes:
             meters=argument["meters"],
             name=argument["machine"],
             journal=journal,
-            **_sizes(spec, measure),
+            **_sizes(spec),
         )
         duration_s = time.monotonic() - began_s
     tree = _with_shared(tree, books[0].used)
@@ -138,21 +137,10 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _sizes(spec: RunSpec, measure: Any) -> dict[str, Any]:
-    """The fields of a spec that a measurement can have.
-
-    Raises:
-        UsageError: Another one is set.
-    """
-    takes = inspect.signature(measure).parameters
-    sizes: dict[str, Any] = {}
-    for name in AXES[1:]:
-        value = getattr(spec, name)
-        if name in takes and (spec.given(name) or value != USUAL[name]):
-            sizes[name] = value
-        elif value != USUAL[name]:
-            raise UsageError(f"a run with {name}={value} cannot be measured yet")
-    return sizes
+def _sizes(spec: RunSpec) -> dict[str, Any]:
+    """What was given of a run, and what differs from the usual."""
+    values = {name: getattr(spec, name) for name in AXES[1:]}
+    return {k: v for k, v in values.items() if spec.given(k) or v != USUAL[k]}
 
 
 def _with_shared(tree: ModelTree, used: Mapping[str, str]) -> ModelTree:
@@ -289,10 +277,10 @@ def _alike(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
 
 
 def _planned_s(spec: RunSpec, protocol: MeasureProtocol, device: str) -> float | None:
-    from irene.measure.api import measure, plan_measurement
+    from irene.measure.api import plan_measurement
 
     try:
-        sizes = _sizes(spec, measure)
+        sizes = _sizes(spec)
         plan = plan_measurement(spec.model, device=device, protocol=protocol, **sizes)
     except IreneError:  # it will fail, and say why then
         return None

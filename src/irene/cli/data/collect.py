@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irene.cli.running.measure_progress import human_time
+from irene.cli.running.measure import human_time
 from irene.cli.screens.cells import empty_table, plain
 
 if TYPE_CHECKING:

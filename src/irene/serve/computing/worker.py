@@ -16,7 +16,7 @@ from irene.work.bounds import limit_memory
 from irene.work.task import report
 
 if TYPE_CHECKING:
-    from irene.measure.alone.session import Progress
+    from irene.measure.alone.node_by_node import Progress
 
 __all__ = ["answer", "measure_job", "predict_job", "warm_up"]
 
