@@ -12,8 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irene.cli.running.measure import human_time
-from irene.cli.screens.cells import empty_table, plain
+from irene.human import human_duration
+from irene.show.terminal import columns
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -248,16 +249,16 @@ def _print_line(step: Step) -> None:
 
 def _pace(step: Step) -> str:
     if not step.rate_per_hour:
-        return f"about {human_time(step.left_s)} left"
+        return f"about {human_duration(step.left_s)} left"
     rate = f"{step.rate_per_hour:,.3g} per hour"
-    return f"{rate}, about {human_time(step.left_s)} left"
+    return f"{rate}, about {human_duration(step.left_s)} left"
 
 
 def _words(step: Step) -> str:
     """What has happened; "" for nothing worth a line."""
     run = plain(step.run)
     if step.event == "measured":
-        return f"{run}: measured in {human_time(step.lasted_s)}"
+        return f"{run}: measured in {human_duration(step.lasted_s)}"
     if step.event == "failed":
         return f"{run}: failed: {plain(step.message)}"
     if step.event == "skipped":
@@ -267,16 +268,15 @@ def _words(step: Step) -> str:
 
 def plan_table(plan: CollectionPlan) -> Table:
     """The models of a sweep: how many runs of each, how many are there, how long."""
-    table = empty_table()
-    table.add_column("model", no_wrap=True, overflow="ellipsis")
-    for title in ("runs", "measured", "failed", "to do", "about"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = columns("<model", "runs", "measured", "failed", "to do", "about")
     for model in dict.fromkeys(point.spec.model for point in plan.points):
         points = [point for point in plan.points if point.spec.model == model]
         states = [point.state for point in points]
         todo = [point for point in points if point.state == "open"]
         known = [point.guess_s for point in todo if point.guess_s is not None]
-        about = human_time(plan.slower * sum(known)) if known else "?" if todo else ""
+        about = (
+            human_duration(plan.slower * sum(known)) if known else "?" if todo else ""
+        )
         counts = (len(points), *(states.count(s) for s in ("measured", "failed")))
         table.add_row(plain(model), *map(str, counts), str(len(todo)), about)
     return table
@@ -291,7 +291,9 @@ def plan_words(plan: CollectionPlan) -> str:
         words += f", {failed} failed before (--retry-failed tries again)"
     words += f", {todo} to measure"
     if todo:
-        words += f", about {human_time(plan.left_s)} one after the other, {plan.basis}"
+        words += (
+            f", about {human_duration(plan.left_s)} one after the other, {plan.basis}"
+        )
     return plain(words)
 
 
@@ -306,7 +308,7 @@ def report_lines(report: Report, store: str, most: int) -> Iterator[str]:
     from irene.collect.measuring import label_of
 
     yield (
-        f"{report.measured} measured in {human_time(report.lasted_s)}, "
+        f"{report.measured} measured in {human_duration(report.lasted_s)}, "
         f"{report.there} there before, {len(report.failures)} failed, "
         f"{report.left} left; store {plain(store)}"
     )
