@@ -13,11 +13,11 @@ import sys
 import time
 from pathlib import Path
 
-from irene.collect.collection_report import Step
+from irene.collect.collection_plan import Step
 from irene.dataset.store import Store
 
+from ..work.made_up_tasks import note
 from .conftest import collect, made_up_sweep, runs_in
-from .made_up_work import note
 
 POINTS = 15
 LONGEST_S = 0.4

@@ -8,48 +8,28 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from irene.errors import UsageError
 from irene.spec import RunSpec
 
-if TYPE_CHECKING:
-    from irene.measure.protocol import MeasureProtocol
+from ..work.made_up_tasks import note, trouble
 
 FORM = "MADE_UP_FORM"
-LOG = "MADE_UP_LOG"
 SLEEP = "MADE_UP_SLEEP_S"
 CLOCK = "MADE_UP_CLOCK_S"
 TORCH = "MADE_UP_TORCH"
 DESK = "MADE_UP_DESK"
 
 
-class MadeUpWork:
-    """What a collector needs to know of it."""
-
-    call = "tests.collect.made_up_work:measure_made_up"
-
-    def resolve(self, spec: RunSpec) -> RunSpec:
-        if spec.model == "nobody":
-            raise UsageError("no model 'nobody'")
-        return spec
-
-    def guess_s(
-        self, specs: Sequence[RunSpec], protocol: MeasureProtocol, device: str
-    ) -> dict[str, float]:
-        return {spec.digest: spec.tokens / 100 for spec in specs}
-
-
 def write_form(path: Path) -> None:
     """The result of a run of one token, to be filled in."""
     import numpy as np
 
-    from irene.collect.point import Measured
+    from irene.collect.measuring import Measured
     from irene.dataset.store import Origin
     from irene.hardware import Hardware
     from irene.tree import EnergyColumns, TreeBuilder
@@ -65,34 +45,6 @@ def write_form(path: Path) -> None:
     path.write_bytes(Measured(known, Origin.of_tree(known)).to_bytes())
 
 
-def note(words: str) -> None:
-    """Add a line to the log, whole whoever else does."""
-    handle = os.open(os.environ[LOG], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.write(handle, f"{words}\n".encode())
-    os.close(handle)
-
-
-def noted(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
-
-
-def trouble(model: str) -> None:
-    """What some models do."""
-    if model == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if model == "hang":
-        time.sleep(600)
-    if model == "oom":
-        raise MemoryError("of 8 GiB")
-    if model == "cuda-oom":
-        raise RuntimeError("CUDA error: out of memory")
-    if model == "refuse":
-        raise UsageError("a forward pass needs tokens")
-    if model == "exit":
-        os.write(2, b"warming up\nSegmentation of something\n")
-        os._exit(3)
-
-
 def measure_made_up(argument: Mapping[str, Any]) -> bytes:
     """A tree whose energies follow from the run."""
     spec = RunSpec.from_dict(argument["spec"])
@@ -101,8 +53,8 @@ def measure_made_up(argument: Mapping[str, Any]) -> bytes:
     began_s = time.monotonic()
     time.sleep(float(os.environ.get(SLEEP, "0")))
     os.write(1, b"what the work prints is no answer\n")
-    document = json.loads(Path(os.environ[FORM]).read_bytes())
-    tree, origin = document["tree"], document["origin"]
+    head, tree = map(json.loads, Path(os.environ[FORM]).read_bytes().split(b"\n"))
+    origin = head["origin"]
     if spec.model != "other-run":
         tree["spec"] = spec.to_dict()
     _multiply(tree["tree"], spec.tokens)
@@ -114,7 +66,7 @@ def measure_made_up(argument: Mapping[str, Any]) -> bytes:
     origin["duration_s"] = time.monotonic() - began_s
     origin["software"] = {"torch": os.environ.get(TORCH, "1.0")}
     note(f"end {spec.digest} {os.getpid()}")
-    return json.dumps(document).encode()
+    return f"{json.dumps(head)}\n{json.dumps(tree)}".encode()
 
 
 def _multiply(node: dict[str, Any], factor: int) -> None:
@@ -122,13 +74,3 @@ def _multiply(node: dict[str, Any], factor: int) -> None:
         node[name] *= factor
     for child in node["children"]:
         _multiply(child, factor)
-
-
-def echo(argument: Mapping[str, Any]) -> bytes:
-    """For tests of engines alone."""
-    note(f"begin {argument['words']} {os.getpid()}")
-    time.sleep(argument.get("sleep_s", 0.0))
-    while not Path(argument.get("until", "/")).exists():
-        time.sleep(0.01)
-    note(f"end {argument['words']} {os.getpid()}")
-    return str(argument["words"]).encode()

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from collections import Counter
 
+from ..work.made_up_tasks import noted
 from .conftest import runs_in
-from .made_up_work import SLEEP, noted
+from .made_up_work import SLEEP
 
 MODULE = "tests.collect.collector_process"
 

@@ -26,7 +26,7 @@ from irene.work.engines.ray_engine import RayEngine
 from irene.work.engines.slurm_engine import SlurmEngine, SlurmSettings
 from irene.work.task import Task
 
-from .made_up_work import noted
+from ..work.made_up_tasks import noted
 
 HERE = Hardware("here", "cpu-package", "a CPU")
 OPTIONS = {"features": "model", "epochs": 3}
@@ -161,7 +161,7 @@ def test_two_tasks_that_only_compute_run_side_by_side(log, tmp_path):
     with LocalEngine(jobs=2) as engine:
         for words in "abc":
             argument = {"words": words, "until": str(gate)}
-            engine.submit(Task(words, "tests.collect.made_up_work:echo", argument))
+            engine.submit(Task(words, "tests.work.made_up_tasks:echo", argument))
         while len(noted(log)) < 2:
             assert engine.wait(0.02) == []
         gate.touch()
@@ -184,7 +184,7 @@ class Killing(LocalEngine):
         super().submit(task)
         self.submitted += 1
         if self.submitted == 2:
-            os.kill(self._children[-1]._process.pid, signal.SIGKILL)
+            os.kill(self._children[-1].process.pid, signal.SIGKILL)
 
 
 def test_a_round_whose_process_is_killed_is_told_and_the_others_end(table):

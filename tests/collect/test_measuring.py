@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from irene.collect.measuring import Measuring, measure_run
-from irene.collect.point import Measured, label_of
+from irene.collect.measuring import Measured, Measuring, label_of, measure_run
 from irene.collect.sweep import Measurement, Sweep
 from irene.errors import FormatError, UsageError
 from irene.measure.protocol import QUICK
@@ -66,7 +65,7 @@ def test_the_origin_tells_what_measured(run):
 def test_what_cannot_be_measured_is_said(run):
     with pytest.raises(UsageError, match="cannot be run alone"):
         run(RunSpec("bert-l2-h128", phase="train"))
-    with pytest.raises(UsageError, match="tensor_parallel=2 cannot be measured"):
+    with pytest.raises(UsageError, match="tensor_parallel is for the serving"):
         run(RunSpec("bert-l2-h128", tensor_parallel=2))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from irene.collect.pace import Pace
+from irene.collect.collector import Pace
 
 
 class Clock:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from irene.collect.sweep_file import read_sweep, shipped_sweeps
+from irene.collect.sweep import read_sweep, shipped_sweeps
 from irene.errors import UsageError
 from irene.trace import catalogue
 

@@ -151,7 +151,7 @@ def plant(folder: Path, where: str, source: str) -> Path:
             "import importlib\nimportlib.import_module('irene.collect')",
         ),
         ("trace/hooks.py", "from importlib import import_module as i\ni('irene.cli')"),
-        ("trace/hooks.py", "HOMES = {'answer': 'irene.serve.app'}"),
+        ("trace/hooks.py", "HOMES = {'answer': 'irene.serve.http.app'}"),
         ("trace/hooks.py", "def f(x):\n    return load(f'irene.cli.{x}')"),
         ("trace/hooks.py", "if TYPE_CHECKING:\n    import irene.show"),
         ("trace/hooks.py", "def f():\n    import irene.account.ledger"),
@@ -183,7 +183,7 @@ def test_a_bad_import_is_found(tmp_path: Path, where: str, source: str) -> None:
         ("tree/node.py", "import json\nimport numpy as np\nfrom irene.spec import X"),
         ("predict/leaf.py", "from irene.trace import trace"),
         ("trace/hooks.py", "SCHEMA = 'irene.prediction/1'\nlog('irene.predict: slow')"),
-        ("trace/hooks.py", '"""See irene.serve.app."""'),
+        ("trace/hooks.py", '"""See irene.serve.http.app."""'),
         (
             "work/child.py",
             "from irene.errors import IreneError\nimport irene.work.lock",

@@ -1,12 +1,9 @@
 """Sweeps that go on where they ended, and what is learned and examined by them.
 
-- `sweep`: the runs that are wanted; `sweep_file`, `located`: from a YAML file.
-- `collection_plan`: what of it is there, and how long the rest takes; `pace`: while it
-  goes on.
-- `collector`: measures it; `claims`: beside others; `collection_report`: what became
-  of it.
-- `point`: what a collector knows of its work; `measuring`: that work, one measured run;
-  `shared_nodes`: nodes that runs have in common.
+- `sweep`: the runs that are wanted, from a YAML file; `located`: its lines.
+- `collection_plan`: what of it is there, how long the rest takes, what became of it.
+- `measuring`: the work, one measured run; nodes that runs have in common.
+- `collector`: has it done, beside other collectors.
 - `folds`: rounds of a cross-validation on an engine; `validation`: a predictor against
   runs measured here.
 """
@@ -28,11 +25,11 @@ __all__ = [
 _HOMES = {
     "CollectionPlan": "irene.collect.collection_plan",
     "Collector": "irene.collect.collector",
-    "Report": "irene.collect.collection_report",
+    "Report": "irene.collect.collection_plan",
     "Sweep": "irene.collect.sweep",
     "make_engine": "irene.work.engines",
     "plan_collection": "irene.collect.collection_plan",
-    "read_sweep": "irene.collect.sweep_file",
+    "read_sweep": "irene.collect.sweep",
 }
 
 

@@ -1,31 +1,37 @@
-"""CollectionPlan: what of a sweep is there, what is left, and how long that takes."""
+"""A collection in numbers: what is there, how long the rest takes, how it ended."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from irene.collect.point import PointWork
+from irene.collect.measuring import Measuring
 from irene.collect.sweep import Sweep
 from irene.dataset.store import Entry, Origin, Store
 from irene.errors import IreneError
 from irene.hardware import Hardware
 from irene.spec import RunSpec
-from irene.work.place import describe_place
+from irene.work.task import describe_place
 
 __all__ = [
-    "SCHEMA",
+    "PLAN_SCHEMA",
+    "REPORT_SCHEMA",
     "CollectionPlan",
-    "Known",
+    "Failure",
+    "Listener",
     "Point",
+    "Report",
     "State",
+    "Step",
+    "StoredRuns",
     "loose_key",
     "plan_collection",
 ]
 
-SCHEMA = "irene.collection-plan/1"
+PLAN_SCHEMA = "irene.collection-plan/1"
+REPORT_SCHEMA = "irene.collection/1"
 State = Literal["open", "measured", "failed"]
 
 
@@ -112,7 +118,7 @@ class CollectionPlan:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
         return {
-            "schema": SCHEMA,
+            "schema": PLAN_SCHEMA,
             "sweep": self.sweep.name,
             "machine": self.sweep.machine,
             "points": len(self.points),
@@ -128,12 +134,13 @@ class CollectionPlan:
 
 def loose_key(spec: RunSpec) -> str:
     """A run but for the hash of its config, which versions of transformers change."""
-    fields = {k: v for k, v in spec.to_dict().items() if k != "config_digest"}
+    left_out = ("config_digest", "chosen")
+    fields = {k: v for k, v in spec.to_dict().items() if k not in left_out}
     return json.dumps(fields, sort_keys=True)
 
 
 @dataclass(slots=True)
-class Known:
+class StoredRuns:
     """What a store has of the runs on one machine.
 
     Attributes:
@@ -204,7 +211,7 @@ class Known:
 
 
 def plan_collection(
-    sweep: Sweep, known: Known, work: PointWork, *, retry_failed: bool = False
+    sweep: Sweep, known: StoredRuns, work: Measuring, *, retry_failed: bool = False
 ) -> CollectionPlan:
     """Compare a sweep with what is there, and guess how long the rest takes.
 
@@ -215,46 +222,38 @@ def plan_collection(
         retry_failed: Whether runs that failed before are open again.
     """
     known.refresh()
-    resolved = [_resolve(spec, work) for spec in sweep.specs]
-    measurement = sweep.measurement
-    guesses = work.guess_s(
-        [spec for spec, problem in resolved if not problem],
-        measurement.protocol,
-        measurement.device,
-    )
-    points = tuple(
-        _point(spec, problem, asked.model, known, guesses, retry_failed)
-        for (spec, problem), asked in zip(resolved, sweep.specs, strict=True)
-    )
+    points = [_point(spec, known, work, retry_failed) for spec in sweep.specs]
+    if not any(point.state == "open" for point in points):
+        return CollectionPlan(sweep, tuple(points), notes=tuple(_notes(known)))
+    how = sweep.measurement
+    specs = [
+        point.spec for point in points if point.state != "open" or not point.problem
+    ]
+    guesses_s = work.guess_s(specs, how.protocol, how.device)
+    points = [replace(p, guess_s=guesses_s.get(p.spec.digest)) for p in points]
     slower, count = _learn(points, known)
-    return CollectionPlan(sweep, points, slower, count, tuple(_notes(known)))
-
-
-def _resolve(spec: RunSpec, work: PointWork) -> tuple[RunSpec, str]:
-    try:
-        return work.resolve(spec), ""
-    except IreneError as error:
-        return spec, str(error)
+    return CollectionPlan(sweep, tuple(points), slower, count, tuple(_notes(known)))
 
 
 def _point(
-    spec: RunSpec,
-    problem: str,
-    model: str,
-    known: Known,
-    guesses: Mapping[str, float],
-    retry_failed: bool,
+    asked: RunSpec, known: StoredRuns, work: Measuring, retry_failed: bool
 ) -> Point:
-    guess_s = guesses.get(spec.digest)
+    """A run, compared with what is there."""
+    problem = ""
+    spec = asked
+    try:
+        spec = work.resolve(asked)
+    except IreneError as error:
+        problem = str(error)
     if known.measured(spec) is not None:
-        return Point(spec, model, "measured", "", guess_s)
+        return Point(spec, asked.model, "measured")
     failures = known.failures(spec)
     if failures and not retry_failed:
-        return Point(spec, model, "failed", failures[-1].reason, guess_s)
-    return Point(spec, model, "open", problem, guess_s)
+        return Point(spec, asked.model, "failed", failures[-1].reason)
+    return Point(spec, asked.model, "open", problem)
 
 
-def _learn(points: Sequence[Point], known: Known) -> tuple[float, int]:
+def _learn(points: Sequence[Point], known: StoredRuns) -> tuple[float, int]:
     """What was measured, as a multiple of what was guessed for it."""
     lasted_s = guessed_s = 0.0
     count = 0
@@ -268,7 +267,7 @@ def _learn(points: Sequence[Point], known: Known) -> tuple[float, int]:
     return (lasted_s / guessed_s, count) if count else (1.0, 0)
 
 
-def _notes(known: Known) -> Iterable[str]:
+def _notes(known: StoredRuns) -> Iterable[str]:
     if len(known.software) > 1:
         parts = "; ".join(
             f"{count} with {name}" for name, count in known.software.items()
@@ -277,3 +276,100 @@ def _notes(known: Known) -> Iterable[str]:
             f"runs on {known.machine} were measured with different software, which is "
             f"kept apart: {parts}"
         )
+
+
+# How far it is, and what became of it ------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a collection is.
+
+    Attributes:
+        done: Runs that need nothing more, those that were there before included.
+        total: Runs in all.
+        failed: Runs of those that failed.
+        run: In words, the run that this is about; "" at the beginning and the end.
+        event: What became of it: `measured`, `failed`, `skipped` (another collector
+            has measured it), `started`, or "" where `message` says something else.
+        lasted_s: How long the run took, s.
+        rate_per_hour: Runs per hour so far.
+        left_s: About how long the rest takes, s.
+        message: Something a reader should know now, or "".
+    """
+
+    done: int
+    total: int
+    failed: int
+    run: str
+    event: str
+    lasted_s: float
+    rate_per_hour: float
+    left_s: float
+    message: str = ""
+
+
+Listener = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run without a measurement.
+
+    Attributes:
+        point: The run.
+        reason: Why, in words.
+    """
+
+    point: Point
+    reason: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of a sweep.
+
+    Attributes:
+        points: Runs in all.
+        there: Runs that were measured before.
+        measured: Runs that were measured now.
+        elsewhere: Runs that another collector measured meanwhile.
+        failures: Runs without a measurement, now and before.
+        stopped: Whether it was asked to stop before the end.
+        lasted_s: How long it took, s.
+        messages: What a reader should know.
+    """
+
+    points: int
+    there: int = 0
+    measured: int = 0
+    elsewhere: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    stopped: bool = False
+    lasted_s: float = 0.0
+    messages: list[str] = field(default_factory=list)
+
+    @property
+    def left(self) -> int:
+        """Runs of which nothing is known yet."""
+        known = self.there + self.measured + self.elsewhere + len(self.failures)
+        return self.points - known
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {
+            "schema": REPORT_SCHEMA,
+            "points": self.points,
+            "there": self.there,
+            "measured": self.measured,
+            "elsewhere": self.elsewhere,
+            "failed": len(self.failures),
+            "left": self.left,
+            "stopped": self.stopped,
+            "lasted_s": self.lasted_s,
+            "failures": [
+                {"spec": one.point.spec.to_dict(), "reason": one.reason}
+                for one in self.failures
+            ],
+            "messages": self.messages,
+        }

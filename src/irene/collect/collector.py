@@ -9,30 +9,39 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from irene.collect.claims import Claims
-from irene.collect.collection_plan import CollectionPlan, Known, Point, loose_key
-from irene.collect.collection_report import Failure, Listener, Report, Step
-from irene.collect.pace import Pace
-from irene.collect.point import Measured, PointWork, label_of
+from irene.collect.collection_plan import (
+    CollectionPlan,
+    Failure,
+    Listener,
+    Point,
+    Report,
+    Step,
+    StoredRuns,
+    loose_key,
+)
+from irene.collect.measuring import Measured, Measuring, label_of
 from irene.dataset.store import Origin, Store
 from irene.errors import FormatError, IreneError
 from irene.hardware import Hardware
+from irene.work.bounds import Bounds
 from irene.work.engines.engine import Engine
-from irene.work.place import SOFTWARE, describe_place
-from irene.work.task import Outcome, Task
+from irene.work.lock import Lock, kept_name, take
+from irene.work.task import SOFTWARE, Outcome, Task, describe_place
 
-__all__ = ["Collector"]
+__all__ = ["Claims", "Collector", "Pace"]
 
 POLL_S = 0.25
 LEAST_TIMEOUT_S = 600.0
 TIMEOUT_GUESSES = 10.0
 CLOCK_OFF_S = 60.0
+HOUR_S = 3600.0
 UNKNOWN = "unknown"
 
 log = logging.getLogger(__name__)
@@ -55,7 +64,7 @@ class Collector:
         plan: CollectionPlan,
         store: Path,
         engine: Engine,
-        work: PointWork,
+        work: Measuring,
         listener: Listener | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -66,9 +75,9 @@ class Collector:
         self._listener = listener
         self._stop = stop
         self._store = Store.open(store, create=True)
-        self._known = Known(self._store, plan.sweep.machine)
+        self._known = StoredRuns(self._store, plan.sweep.machine)
         self._claims = Claims(store)
-        self._collection = self._claims.collection()
+        self._collection = kept_name(store / "collect" / "id")
         self._name = f"{describe_place()['host']}-{os.getpid()}-{secrets.token_hex(3)}"
         self._flying: dict[str, Point] = {}
         self._old: set[str] = set()
@@ -94,6 +103,8 @@ class Collector:
                 self._hand_over(waiting)
                 for outcome in self._engine.wait(POLL_S):
                     self._take_in(outcome)
+                for news in self._engine.news():
+                    self._tell("", "", message=news)
         finally:
             self._engine.cancel()
             self._claims.release()
@@ -147,7 +158,8 @@ class Collector:
         if limit_s is None:
             limit_s = LEAST_TIMEOUT_S + TIMEOUT_GUESSES * guess_s
         argument = sweep.argument(point.spec, point.model, self._collection)
-        self._engine.submit(Task(point.key, self._work.call, argument, limit_s))
+        bounds = Bounds(wall_s=limit_s)
+        self._engine.submit(Task(point.key, self._work.call, argument, bounds))
         self._tell(label_of(point.spec), "started")
 
     def _take_in(self, outcome: Outcome) -> None:
@@ -178,7 +190,7 @@ class Collector:
         self._end(point, "measured", outcome.duration_s)
 
     def _fail(self, point: Point, outcome: Outcome) -> None:
-        reason = outcome.problem or outcome.fault
+        reason = outcome.reason
         place = outcome.place or describe_place()
         origin = Origin(
             host=place.get("host", UNKNOWN),
@@ -258,3 +270,106 @@ class Collector:
                 message=message,
             )
         )
+
+
+class Claims:
+    """Two collectors on one store do not measure the same run.
+
+    STORE/collect/KEY.claim is held while somebody measures that run.
+
+    Args:
+        store: Folder of the store.
+    """
+
+    def __init__(self, store: Path) -> None:
+        self._folder = store / "collect"
+        self._held: dict[str, Lock] = {}
+
+    def take(self, key: str) -> bool:
+        """Claim a run; False if another collector has it.
+
+        Args:
+            key: Names the run.
+        """
+        held = take(self._path(key))
+        if held is not None:
+            self._held[key] = held
+        return held is not None
+
+    def was_left(self, key: str) -> bool:
+        """Whether somebody claimed a run and has not done with it."""
+        return self._path(key).exists()
+
+    def done(self, key: str) -> None:
+        """Give a claim back: what became of the run is in the store."""
+        self._path(key).unlink(missing_ok=True)
+        self._held.pop(key).release()
+
+    def release(self) -> None:
+        """Give all claims back, whatever became of their runs."""
+        for held in self._held.values():
+            held.release()
+        self._held.clear()
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}.claim"
+
+
+class Pace:
+    """Learns from what has been done how long the rest takes.
+
+    All of it is by the collector's own monotonic clock: those of machines differ.
+
+    Args:
+        guesses: Guess of every task that is to be done, s; None where there is none.
+        slower: Factor between guesses and what was measured before.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        guesses: dict[str, float | None],
+        slower: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        known = [guess for guess in guesses.values() if guess]
+        usual = sum(known) / len(known) if known else 0.0
+        self._open = {key: guess or usual for key, guess in guesses.items()}
+        self._slower = slower
+        self._clock = clock
+        self._began_s = clock()
+        self._done = 0
+        self._done_guess_s = 0.0
+
+    def finish(self, key: str, worked: bool = True) -> None:
+        """A task has ended.
+
+        Args:
+            key: Which.
+            worked: Whether somebody worked on it here; one that another collector
+                has done says nothing of how fast this one is.
+        """
+        guess_s = self._open.pop(key, 0.0)
+        if worked:
+            self._done += 1
+            self._done_guess_s += guess_s
+
+    @property
+    def rate_per_hour(self) -> float:
+        """Tasks per hour, so far."""
+        return HOUR_S * self._done / max(self.lasted_s, 1e-9)
+
+    @property
+    def lasted_s(self) -> float:
+        """Time since the beginning, s."""
+        return self._clock() - self._began_s
+
+    @property
+    def left_s(self) -> float:
+        """About how long the rest takes, s."""
+        left = sum(self._open.values())
+        if self._done and self._done_guess_s:
+            return left * self.lasted_s / self._done_guess_s
+        if self._done:
+            return len(self._open) * self.lasted_s / self._done
+        return left * self._slower

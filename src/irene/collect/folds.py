@@ -2,15 +2,15 @@
 
 Trees are traced first, some of them per task. Table and traces then go into a file that
 every machine must see, and each round is a task that reads it: nothing is read or
-traced twice. The caller puts the rounds together, so that it makes no difference where
-they were predicted. Nothing heavy is imported here before a task has set the number of
-threads, on which the last digits of a matrix product depend.
+traced twice. What is unpickled is what a process of this same run wrote. The caller
+puts the rounds together, so that it makes no difference where they were predicted.
+Nothing heavy is imported here before a task has set the number of threads, on which the
+last digits of a matrix product depend.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import pickle
 import shutil
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from irene.dataset.table import NodeTable, TreeKey
     from irene.predict.exams.crossvalidation import Predicted, PredictRounds, Round
     from irene.predict.learning.join import Joiner, Progress
+    from irene.work.engines import EngineKind
 
 __all__ = ["EngineFolds", "make_folds", "predict_fold", "trace_trees"]
 
@@ -41,7 +42,7 @@ TASKS_PER_JOB = 2
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 
-def make_folds(kind: str, jobs: int | None = None) -> EngineFolds:
+def make_folds(kind: EngineKind, jobs: int | None = None) -> EngineFolds:
     """Rounds on an engine by name; nothing is started yet.
 
     Args:
@@ -53,17 +54,16 @@ def make_folds(kind: str, jobs: int | None = None) -> EngineFolds:
         UsageError: Less than one job.
         MissingExtraError: What the engine needs is not installed.
     """
+    from irene.work.engines import EngineSettings, make_engine
     from irene.work.engines.local import LocalEngine
-    from irene.work.engines.ray_engine import RayEngine
-    from irene.work.engines.slurm_engine import SlurmEngine, SlurmSettings
+    from irene.work.engines.slurm_engine import SlurmSettings
 
     if jobs is not None and jobs < 1:
         raise UsageError(f"there must be at least one job, got {jobs}")
-    if kind == "ray":
-        return EngineFolds(RayEngine(), jobs)
-    if kind == "slurm":  # several rounds may share a machine: nothing is measured
-        return EngineFolds(SlurmEngine(SlurmSettings(exclusive=False)), jobs)
-    return EngineFolds(LocalEngine(jobs or _cpus()), jobs)
+    if kind == "local":
+        return EngineFolds(LocalEngine(jobs or _cpus()), jobs)
+    shared = SlurmSettings(exclusive=False)  # a machine: nothing is measured
+    return EngineFolds(make_engine(EngineSettings(kind, slurm=shared)), jobs)
 
 
 class EngineFolds:
@@ -109,7 +109,6 @@ class EngineFolds:
         parts = self._shared_out(keys)
         tasks = [_trace_task(i, joiner, some) for i, some in enumerate(parts)]
         for payload in self._results(tasks, "tracing {}", progress):
-            # What is unpickled is what a process of this same run wrote.
             joiner.take_over(pickle.loads(payload))
 
     def rounds(
@@ -141,10 +140,8 @@ class EngineFolds:
                 "options": {k: v for k, v in options.items() if k != "seed"},
             }
             tasks = [_fold_task(i, each, common) for i, each in enumerate(rounds)]
-            return [
-                _read_predicted(payload)
-                for payload in self._results(tasks, "holding out {}", progress)
-            ]
+            payloads = self._results(tasks, "holding out {}", progress)
+            return [pickle.loads(payload) for payload in payloads]
 
         return predict
 
@@ -187,7 +184,7 @@ class EngineFolds:
                 for outcome in self._engine.wait(POLL_S):
                     about = outcome.task.partition(" ")[2]
                     if outcome.payload is None:
-                        why = outcome.problem or outcome.fault
+                        why = outcome.reason
                         raise IreneError(f"{doing.format(about)} failed: {why}")
                     found[outcome.task] = outcome.payload
                     if progress is not None:
@@ -301,7 +298,7 @@ def predict_fold(argument: Mapping[str, Any]) -> bytes:
     method = with_joiner(make_method(argument["method"], **options), joiner)
     train, test = (np.array(argument[n], dtype=np.int64) for n in ("train", "test"))
     fold = Fold(argument["held_out"], train, test)
-    return _write_predicted(predict_round(table, method, fold))
+    return pickle.dumps(predict_round(table, method, fold), pickle.HIGHEST_PROTOCOL)
 
 
 def _use_threads(argument: Mapping[str, Any]) -> None:
@@ -325,26 +322,3 @@ def _pick_up(path: Path, sha256: str) -> tuple[NodeTable, Joiner]:
         raise FormatError(f"{path} is not the file that this round is of")
     table, joiner = pickle.loads(content)  # which this same run wrote
     return table, joiner
-
-
-def _write_predicted(predicted: Predicted) -> bytes:
-    import numpy as np
-
-    arrays = {"energy_j": predicted.energy_j}
-    if predicted.stream_j is not None:
-        arrays["stream_j"] = predicted.stream_j
-    file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **arrays)
-    return file.getvalue()
-
-
-def _read_predicted(payload: bytes) -> Predicted:
-    import numpy as np
-
-    from irene.predict.exams.crossvalidation import Predicted
-
-    with np.load(io.BytesIO(payload), allow_pickle=False) as arrays:
-        return Predicted(
-            arrays["energy_j"],
-            arrays["stream_j"] if "stream_j" in arrays.files else None,
-        )

@@ -6,30 +6,79 @@ the machine only saves it from measuring the same node again.
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import groupby
+from pathlib import Path
 from typing import Any
 
-from irene.collect.point import Measured, label_of
-from irene.collect.shared_nodes import SharedNodes, nodes_path
+from irene.collect.sweep import AXES, USUAL
 from irene.dataset.store import Origin
-from irene.errors import UsageError
+from irene.errors import FormatError, IreneError
+from irene.measure.alone.capture import digest
+from irene.measure.alone.journal import Journal, default_folder
+from irene.measure.alone.rounds import NodeResult
 from irene.measure.protocol import MeasureProtocol
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.work.lock import alone_on
 
-__all__ = ["Measuring", "measure_run"]
+__all__ = ["SCHEMA", "Measured", "Measuring", "SharedNodes", "label_of", "measure_run"]
 
+SCHEMA = "irene.measured-run/1"
 MOST_NAMED = 3
+NAMED = ("model", "batch_size", "seq_len")
+
+
+def label_of(spec: RunSpec) -> str:
+    """A run in a few words: `gpt2 8×64`, and what of it is not as usual."""
+    values = {name: getattr(spec, name) for name in AXES if name not in NAMED}
+    rest = [
+        str(value) if isinstance(value, str) else f"{name}={value}"
+        for name, value in values.items()
+        if value != USUAL[name]
+    ]
+    return " ".join([f"{spec.model} {spec.batch_size}×{spec.seq_len}", *rest])
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The document that a task returns.
+
+    Attributes:
+        tree: The measured tree.
+        origin: Where it comes from.
+    """
+
+    tree: ModelTree
+    origin: Origin
+
+    def to_bytes(self) -> bytes:
+        """A line of JSON that says where it comes from, and the tree's own document."""
+        head = {"schema": SCHEMA, "origin": self.origin.to_dict()}
+        return f"{json.dumps(head, allow_nan=False)}\n{self.tree.to_json()}".encode()
+
+    @classmethod
+    def from_bytes(cls, text: bytes) -> Measured:
+        """Read what `to_bytes` wrote.
+
+        Raises:
+            FormatError: It is something else.
+        """
+        try:
+            first, _, tree = text.partition(b"\n")
+            head = json.loads(first)
+            if head["schema"] != SCHEMA:
+                raise FormatError(f"not {SCHEMA}: {head['schema']!r}")
+            return cls(ModelTree.from_json(tree), Origin.from_dict(head["origin"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise FormatError(f"not a measured run: {error}") from error
 
 
 # On the machine that measures -------------------------------------------------
@@ -54,8 +103,8 @@ def measure_run(argument: Mapping[str, Any]) -> bytes:
     books: list[SharedNodes] = []
 
     def journal(header: Mapping[str, Any]) -> SharedNodes:
-        path = nodes_path(argument["nodes"], header)
-        books.append(SharedNodes(path, header, f"{label_of(spec)} ({spec.digest})"))
+        run = f"{label_of(spec)} ({spec.digest})"
+        books.append(SharedNodes(argument["nodes"], header, run))
         return books[0]
 
     with alone_on(device):
@@ -69,7 +118,7 @@ def measure_run(argument: Mapping[str, Any]) -> bytes:
             meters=argument["meters"],
             name=argument["machine"],
             journal=journal,
-            **_sizes(spec, measure),
+            **_sizes(spec),
         )
         duration_s = time.monotonic() - began_s
     tree = _with_shared(tree, books[0].used)
@@ -88,35 +137,19 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _sizes(spec: RunSpec, measure: Any) -> dict[str, Any]:
-    """The fields of a spec that a measurement can have.
-
-    Raises:
-        UsageError: Another one is set.
-    """
-    takes = inspect.signature(measure).parameters
-    usual = {f.name: f.default for f in fields(RunSpec)}
-    sizes: dict[str, Any] = {}
-    for field in fields(RunSpec):
-        name, value = field.name, getattr(spec, field.name)
-        if name in ("model", "config_digest"):
-            continue
-        if name in takes:
-            sizes[name] = value
-        elif value != usual[name]:
-            raise UsageError(f"a run with {name}={value} cannot be measured yet")
-    return sizes
+def _sizes(spec: RunSpec) -> dict[str, Any]:
+    """What was given of a run, and what differs from the usual."""
+    values = {name: getattr(spec, name) for name in AXES[1:]}
+    return {k: v for k, v in values.items() if spec.given(k) or v != USUAL[k]}
 
 
 def _with_shared(tree: ModelTree, used: Mapping[str, str]) -> ModelTree:
     """The tree with a note on which nodes were measured in which other run."""
     if not used:
         return tree
-    by_run = {
-        run: sum(1 for _ in nodes) for run, nodes in groupby(sorted(used.values()))
-    }
+    by_run = Counter(sorted(used.values()))
     runs = ", ".join(f"{count} of {run}" for run, count in by_run.items())
-    few = sorted(by_run, key=lambda run: -by_run[run])[:MOST_NAMED]
+    few = [run for run, _ in by_run.most_common(MOST_NAMED)]
     more = f" and {len(by_run) - len(few)} more" if len(by_run) > len(few) else ""
     note = (
         f"{len(used)} distinct nodes are shared: they were measured in other runs of "
@@ -124,6 +157,65 @@ def _with_shared(tree: ModelTree, used: Mapping[str, str]) -> ModelTree:
     )
     told = {**tree.provenance, "shared_nodes": runs}
     return tree.with_provenance(told).with_notes(note)
+
+
+class SharedNodes(Journal):
+    """The nodes of a collection: one that two runs have in common is measured once.
+
+    A journal that the runs of one collection on one machine under one protocol write
+    into, one after the other; a line also says of which run it is. It is kept on the
+    machine that measures, where a run that was killed also finds its own nodes.
+
+    Args:
+        collection: Names the collection.
+        header: What is measured, where and how; the run is no part of the file.
+        run: Names the run, in words that a reader understands.
+
+    Attributes:
+        used: Nodes of other runs that this one has used: key and name of the run.
+    """
+
+    def __init__(self, collection: str, header: Mapping[str, Any], run: str) -> None:
+        same = {name: value for name, value in header.items() if name != "spec"}
+        folder: Path = default_folder().parent / "collect"
+        super().__init__(folder / f"{collection}-{digest(same)}.jsonl", same)
+        self.used: dict[str, str] = {}
+        self._run = run
+        self._of_others: dict[str, str] = {}
+        self.results = _Asked(self._note_use)
+
+    def _take(self, fields: Mapping[str, Any]) -> None:
+        run = str(fields.get("run", "another run"))
+        super()._take({name: v for name, v in fields.items() if name != "run"})
+        key = str(fields.get("key"))
+        self._of_others.pop(key, None)
+        if run != self._run:
+            self._of_others[key] = run
+
+    def _note_use(self, key: str) -> None:
+        if key in self._of_others:
+            self.used[key] = self._of_others[key]
+
+    def append(self, result: NodeResult) -> None:
+        """Put a finished node on disk.
+
+        Raises:
+            IreneError: It cannot be written; what is in the file stays valid.
+        """
+        self._write({**result.to_dict(), "run": self._run})
+        self.results[result.key] = result
+
+
+class _Asked(dict[str, NodeResult]):
+    """Results that say which of them are used."""
+
+    def __init__(self, on_use: Callable[[str], None]) -> None:
+        super().__init__()
+        self._on_use = on_use
+
+    def __getitem__(self, key: str) -> NodeResult:
+        self._on_use(key)
+        return super().__getitem__(key)
 
 
 # On the machine that collects -------------------------------------------------
@@ -175,17 +267,18 @@ def _alike(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
     """Runs that differ only in their sizes."""
     groups: dict[str, list[RunSpec]] = {}
     for spec in specs:
-        kind = {k: v for k, v in spec.to_dict().items() if not isinstance(v, int)}
+        fields = {**spec.to_dict(), "chosen": ()}
+        kind = {k: v for k, v in fields.items() if not isinstance(v, int)}
         groups.setdefault(json.dumps(kind, sort_keys=True), []).append(spec)
     return list(groups.values())
 
 
 def _planned_s(spec: RunSpec, protocol: MeasureProtocol, device: str) -> float | None:
-    from irene.measure.api import measure, plan_measurement
+    from irene.measure.api import plan_measurement
 
     try:
-        sizes = _sizes(spec, measure)
+        sizes = _sizes(spec)
         plan = plan_measurement(spec.model, device=device, protocol=protocol, **sizes)
-    except UsageError:  # it will fail, and say why then
+    except IreneError:  # it will fail, and say why then
         return None
     return plan.total_s

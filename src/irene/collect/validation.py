@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -60,12 +60,8 @@ class RunOutcome:
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready values."""
         return {
+            **asdict(self),
             "spec": self.spec.to_dict(),
-            "measured_j": self.measured_j,
-            "predicted_j": self.predicted_j,
-            "low_j": self.low_j,
-            "high_j": self.high_j,
-            "time_s": self.time_s,
             "error_percent": self.error_percent,
             "covered": self.is_covered,
         }

@@ -33,6 +33,7 @@ from irene.spec import RunOptions, RunSpec, shows_run_options
 from irene.trace.limits import Limits, limits_from_environment
 from irene.trace.tracer import name_of
 from irene.tree import ModelTree
+from irene.work.lock import alone_on
 
 __all__ = ["PROTOCOLS", "measure", "plan_measurement"]
 
@@ -61,6 +62,9 @@ def measure(
     **run: Unpack[RunOptions],
 ) -> ModelTree:
     """Run every distinct node of a model alone, under power meters.
+
+    Only one measurement at a time runs on a device of the machine: another one, of
+    whichever process, is waited for.
 
     Args:
         model: Catalogue name, Hugging Face id, path of a config.json, transformers
@@ -101,6 +105,8 @@ def measure(
     if exclusive:
         check_exclusive()
     with ExitStack() as stack:
+        where = _home(model) if isinstance(model, nn.Module) else choose_device(device)
+        stack.enter_context(alone_on(where))
         used_threads = stack.enter_context(using_threads(threads))
         names = ["auto"] if meters is None else meters
         period_s = chosen.period_s
@@ -179,6 +185,11 @@ class _Subject:
         spec = RunSpec.asked(name_of(self.model), self.run)
         device = "meta" if only_looked_at else choose_device(self.device)
         return named_target(self.model, spec, device, self.limits)
+
+
+def _home(model: nn.Module) -> str:
+    """The device that a module is on, as torch names it."""
+    return next((str(p.device) for p in model.parameters()), "cpu")
 
 
 def _environment(target: Target, threads: int, exclusive: bool) -> dict[str, str]:

@@ -1,89 +1,134 @@
-"""Child: one task in a process of its own, which may die without harm to others.
+"""Child: a process for tasks, bounded, which may die without harm to others.
 
-The child reads its task from standard input and answers on what was its standard
-output, a file without a name: whoever is killed, nothing is left behind. Standard input
-stays open as long as the parent lives; a child that finds it closed ends itself.
+Parent and child talk over a socket that has no name, in JSON and bytes: nothing that is
+read can run. The child reads tasks from it, one after the other, and says how far it is
+and what became of each. When the parent's end is closed, by whatever, the child ends
+itself and all that it has started; a parent that ends a child does the same to it.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import queue
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import traceback
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import IO
+from dataclasses import asdict
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import IO, Any
 
 from irene.errors import IreneError
-from irene.work.place import describe_place
-from irene.work.task import Fault, Outcome, Task, find_work
+from irene.work.task import (
+    Fault,
+    Outcome,
+    Progress,
+    Task,
+    describe_place,
+    find_work,
+    listen,
+)
 
 __all__ = ["Child", "main", "run_task"]
 
-OK, REFUSED = b"+", b"-"
-ORPHANED = 75
+PROGRAM = "irene.work.child"
 GRACE_S = 3.0
-POLL_S = 0.02
+POLL_S = 0.1
+START_S = 600.0
+"""Even a machine that is very busy has started Python by then, s."""
 LAST_WORDS = 2000
+LONGEST_TEXT = 300
+
+
+# From outside -----------------------------------------------------------------
 
 
 class Child:
-    """A task that is being run in a process of its own.
+    """A process that runs tasks, one at a time.
 
     Args:
-        task: What to run.
+        environment: Its environment; None for that of this process.
+        folder: Where it runs; None for where this process does.
+        keeps_errors: Whether what it writes to standard error is kept, so that its last
+            line can be told; else it goes where that of this process does.
+        on_progress: Is told how far a task is, while `poll` or `wait` is called.
     """
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self._began_s = time.monotonic()
-        self._ended = False
-        self._answer: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  as long as it
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  runs
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "irene.work.child"],
-            stdin=subprocess.PIPE,
-            stdout=self._answer,
-            stderr=self._errors,
-            start_new_session=True,  # Ctrl-C is for the parent, who then ends it
-        )
-        self._tell()
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        keeps_errors: bool = True,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+    ) -> None:
+        self._on_progress = on_progress
+        self._task: Task | None = None
+        self._began_s = self._deadline_s = 0.0
+        self._clock_stands = True
+        self._errors: IO[bytes] | None = None
+        if keeps_errors:
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115  as long as it runs
+        self._line, theirs = Pipe()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-sP", "-m", PROGRAM, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=self._errors or 2,  # what the work prints is no answer
+                stderr=self._errors,
+                pass_fds=[theirs.fileno()],
+                cwd=folder,
+                env={
+                    **(os.environ if environment is None else environment),
+                    "PYTHONPATH": _import_path(),
+                },
+                start_new_session=True,  # Ctrl-C is for the parent, who then ends it
+            )
 
-    def _tell(self) -> None:
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it died at once: its exit code tells
-            self._process.stdin.write(self.task.to_json())
-            self._process.stdin.flush()
+    def begin(self, task: Task) -> None:
+        """Have a task run; the one before it has ended."""
+        self._task = task
+        self._began_s = time.monotonic()
+        self._deadline_s = self._began_s + START_S
+        self._clock_stands = True
+        with suppress(OSError):  # it has died: its exit code tells
+            self._line.send_bytes(task.to_json())
 
     def poll(self) -> Outcome | None:
-        """What became of it; None while it runs."""
-        code = self._process.poll()
-        timeout_s = self.task.timeout_s
-        if code is None:
-            if timeout_s is None or self._lasted_s < timeout_s:
-                return None
-            self.end(0.0)
-            return self._outcome("timeout", f"took longer than {timeout_s:g} s")
-        return self._judge(code)
+        """What became of the task; None while it runs."""
+        return self.wait(0.0)
 
     def wait(self, timeout_s: float | None = None) -> Outcome | None:
-        """What became of it; None if it still runs after this long.
+        """What became of the task; None if it still runs after this long.
 
         Args:
             timeout_s: How long to wait, s; None for as long as it takes.
         """
+        assert self._task is not None
         until_s = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
         while True:
-            outcome = self.poll()
-            if outcome is not None or time.monotonic() >= until_s:
+            left_s = min(until_s, self._deadline_s) - time.monotonic()
+            if (outcome := self._heard(max(0.0, min(POLL_S, left_s)))) is not None:
                 return outcome
-            try:
-                self._process.wait(POLL_S)
-            except subprocess.TimeoutExpired:
-                continue
+            now_s = time.monotonic()
+            if now_s >= self._deadline_s:
+                self.kill()
+                limit_s = self._task.bounds.wall_s or START_S
+                return self._outcome("timeout", f"took longer than {limit_s:g} s")
+            if now_s >= until_s:
+                return None
+
+    def kill(self) -> None:
+        """Kill it and what it started; returns at once."""
+        with suppress(ProcessLookupError, PermissionError):  # all of it has ended
+            os.killpg(self.process.pid, signal.SIGKILL)
 
     def end(self, grace_s: float = GRACE_S) -> None:
         """End it and what it started, by force after a while.
@@ -91,68 +136,96 @@ class Child:
         Args:
             grace_s: How long it may take to clean up, s.
         """
-        if self._ended:
-            return
-        self._ended = True
-        if self._process.poll() is None and grace_s:
-            self._process.terminate()
+        if self.process.poll() is None and grace_s:
+            self.process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(grace_s)
-        with suppress(ProcessLookupError, PermissionError):  # all of it has ended
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._close()
+                self.process.wait(grace_s)
+        if not self._line.closed:
+            self.kill()
+        self.process.wait()
+        self._line.close()
+        if self._errors is not None:
+            self._errors.close()
 
-    @property
-    def _lasted_s(self) -> float:
-        return time.monotonic() - self._began_s
+    def _heard(self, timeout_s: float) -> Outcome | None:
+        """Take in one message; what became of the task if that says so, or it died."""
+        died = self.process.poll() is not None  # asked first: it may have spoken before
+        try:
+            if self._line.poll(timeout_s):
+                message = json.loads(self._line.recv_bytes())
+                if "outcome" in message:
+                    return self._read_outcome(message["outcome"])
+                self._take_in(Progress(**message["progress"]))
+                return None
+        except (EOFError, OSError):
+            self.kill()  # what is left of it
+            died = True
+        return self._post_mortem() if died else None
 
-    def _judge(self, code: int) -> Outcome:
-        self._answer.seek(0)
-        said = self._answer.read()
-        if code == 0 and said.startswith(OK):
-            outcome = self._outcome("", "", said[1:])
-        elif code == 0 and said.startswith(REFUSED):
-            outcome = self._outcome("refused", said[1:].decode(errors="replace"))
-        else:
-            outcome = self._outcome("crashed", _cause(code, self._last_words()))
-        self.end(0.0)
-        return outcome
+    def _take_in(self, progress: Progress) -> None:
+        assert self._task is not None
+        wall_s = self._task.bounds.wall_s
+        if wall_s is None or progress.waits:
+            self._deadline_s = float("inf")
+        elif self._clock_stands:
+            self._deadline_s = time.monotonic() + wall_s
+        self._clock_stands = progress.waits
+        if progress.text:
+            self._on_progress(progress)
+
+    def _read_outcome(self, said: Mapping[str, Any]) -> Outcome:
+        assert self._task is not None
+        if said["fault"]:
+            return self._outcome(said["fault"], said["problem"], said["error"])
+        most = self._task.bounds.result_bytes
+        if most is not None and said["length"] > most:
+            words = f"a result of {said['length']:,} bytes is past the limit"
+            return self._outcome("refused", words, "LimitError")
+        return self._outcome("", payload=self._line.recv_bytes())
+
+    def _post_mortem(self) -> Outcome:
+        """What became of a task whose process has died."""
+        assert self._task is not None
+        code = self.process.wait()
+        fault: Fault = "crashed" if code >= 0 else "killed"
+        cause = f"its process ended with exit code {code}"
+        if code < 0:
+            name = signal.Signals(-code).name
+            cause = f"its process was killed by {name}"
+            if name == "SIGKILL":
+                cause += ", which the system does when memory runs out"
+        if code == -signal.SIGXCPU:
+            fault = "timeout"
+            cause = f"used more than {self._task.bounds.cpu_s:g} s of CPU time"
+        return self._outcome(fault, cause)
 
     def _last_words(self) -> str:
-        """The last line that it wrote to standard error."""
+        """The end of what it wrote to standard error, if that is kept."""
+        if self._errors is None:
+            return ""
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - LAST_WORDS))
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1].strip() if lines else ""
+        return self._errors.read().decode(errors="replace")
 
     def _outcome(
-        self, fault: Fault, problem: str, payload: bytes | None = None
+        self,
+        fault: Fault,
+        problem: str = "",
+        error: str = "",
+        payload: bytes | None = None,
     ) -> Outcome:
+        assert self._task is not None
         return Outcome(
-            *(self.task.name, payload, fault, problem),
+            *(self._task.name, payload, fault, problem, error),
+            last_words=self._last_words() if fault else "",
             place=describe_place(),
-            duration_s=self._lasted_s,
+            duration_s=time.monotonic() - self._began_s,
         )
 
-    def _close(self) -> None:
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            with suppress(BrokenPipeError):
-                self._process.stdin.close()
-        self._answer.close()
-        self._errors.close()
 
-
-def _cause(code: int, last_words: str) -> str:
-    """An exit code in words."""
-    if code >= 0:
-        cause = f"its process ended with exit code {code}"
-    else:
-        name = signal.Signals(-code).name
-        cause = f"its process was killed by {name}"
-        if name == "SIGKILL":
-            cause += ", which the system does when memory runs out"
-    return f"{cause}: {last_words}" if last_words else cause
+def _import_path() -> str:
+    """Where this process finds modules: a child finds the same ones."""
+    return os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)
 
 
 def run_task(task: Task) -> Outcome:
@@ -163,8 +236,9 @@ def run_task(task: Task) -> Outcome:
     Args:
         task: What to run.
     """
-    child = Child(task)
+    child = Child()
     try:
+        child.begin(task)
         outcome = child.wait()
     finally:
         child.end(0.0)
@@ -172,36 +246,71 @@ def run_task(task: Task) -> Outcome:
     return outcome
 
 
-def main() -> int:
-    """Run the task on standard input; the answer goes to standard output."""
-    answer = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what the work prints is no answer
-    task = Task.from_json(sys.stdin.buffer.readline())
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    with answer:
-        answer.write(_answer(task))
-    return 0
+# From inside ------------------------------------------------------------------
 
 
-def _end_with_parent() -> None:
-    while os.read(0, 4096):
-        pass
-    os._exit(ORPHANED)
+def main(handle: int) -> None:
+    """Run the tasks that come, until there are no more.
+
+    Args:
+        handle: Number of the open socket to the parent.
+    """
+    parent = Connection(handle)
+    tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_hear, args=(parent, tasks), daemon=True).start()
+
+    def tell(progress: Progress) -> None:
+        fields = {**asdict(progress), "text": progress.text[:LONGEST_TEXT]}
+        parent.send_bytes(json.dumps({"progress": fields}).encode())
+
+    listen(tell)
+    while True:
+        task = Task.from_json(tasks.get())
+        tell(Progress(0, 0, ""))  # it begins
+        outcome, payload = _run(task)
+        parent.send_bytes(json.dumps({"outcome": outcome}).encode())
+        if payload is not None:
+            parent.send_bytes(payload)
 
 
-def _answer(task: Task) -> bytes:
+def _hear(parent: Connection, tasks: queue.SimpleQueue[bytes]) -> None:
+    """Take in tasks; at the end of the parent, end everything."""
+    with suppress(EOFError, OSError):
+        while True:
+            tasks.put(parent.recv_bytes())
+    os.killpg(0, signal.SIGKILL)
+
+
+def _run(task: Task) -> tuple[dict[str, Any], bytes | None]:
+    """What became of a task, for the parent, and what it returned."""
+    fault: Fault = "refused"
     try:
-        return OK + find_work(task.call)(task.argument)
+        task.bounds.set_here()
+        payload = find_work(task.call)(task.argument)
     except IreneError as error:
-        return REFUSED + str(error).encode()
-    except MemoryError as error:
-        return REFUSED + f"out of memory: {error}".rstrip(": ").encode()
+        words, name = str(error), type(error).__name__
     except Exception as error:  # noqa: BLE001  a model's own code may raise anything
-        words = f"{type(error).__name__}: {error}".strip()
-        if "out of memory" in words.lower() or "OutOfMemory" in words:
-            words = f"out of memory: {words}"
-        return REFUSED + words.encode()
+        name = type(error).__name__
+        words = f"{name}: {error}".strip()
+        if _is_out_of_memory(error):
+            fault = "memory"
+            kind = type(error) is MemoryError
+            words = f"out of memory: {error if kind else words}".rstrip(": ")
+        else:
+            traceback.print_exc()
+    else:
+        return {"fault": "", "length": len(payload)}, payload
+    return {"fault": fault, "problem": words, "error": name}, None
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether memory was short, which libraries say in many ways."""
+    if isinstance(error, MemoryError | RecursionError):
+        return True
+    words = f"{type(error).__name__} {error}".lower()
+    return any(hint in words for hint in ("alloc", "out of memory", "outofmemory"))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with suppress(BrokenPipeError):  # the parent is gone
+        main(int(sys.argv[1]))

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
+from functools import cache
+from importlib import import_module, metadata
 from typing import Any, Literal, get_args
 
 from irene.errors import FormatError, UsageError
+from irene.work.bounds import Bounds
 
-__all__ = ["Fault", "Outcome", "Task", "Work", "find_work"]
+__all__ = [
+    "SOFTWARE",
+    "Fault",
+    "Outcome",
+    "Progress",
+    "Task",
+    "Work",
+    "describe_place",
+    "find_work",
+    "listen",
+    "report",
+]
 
 Work = Callable[[Mapping[str, Any]], bytes]
-Fault = Literal["", "refused", "crashed", "timeout", "lost", "cancelled"]
+Fault = Literal[
+    "", "refused", "memory", "timeout", "killed", "crashed", "lost", "cancelled"
+]
+SOFTWARE = {"torch": "torch", "transformers": "transformers", "irene": "irene-energy"}
+"""What is asked for its version, and the package that has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +42,13 @@ class Task:
         name: Names the result; tasks of one name are the same task.
         call: `package.module:function`; takes the argument, returns bytes.
         argument: JSON-ready values.
-        timeout_s: It is ended after this long, s; None for never.
+        bounds: What it may use.
     """
 
     name: str
     call: str
     argument: Mapping[str, Any]
-    timeout_s: float | None = None
+    bounds: Bounds = field(default_factory=Bounds)
 
     def to_json(self) -> bytes:
         """One line of JSON."""
@@ -44,8 +62,9 @@ class Task:
             FormatError: It is something else.
         """
         try:
-            return cls(**json.loads(line))
-        except (TypeError, ValueError) as error:
+            fields = json.loads(line)
+            return cls(**{**fields, "bounds": Bounds(**fields["bounds"])})
+        except (TypeError, ValueError, KeyError) as error:
             raise FormatError(f"not a task: {error}") from error
 
 
@@ -56,10 +75,12 @@ class Outcome:
     Attributes:
         task: Name of the task.
         payload: What it returned; None if it did not.
-        fault: What kind of trouble: `refused` (it raised an error), `crashed` (its
-            process died), `timeout`, `lost` (its machine went away), `cancelled`; ""
-            if there was none.
+        fault: What kind of trouble: `refused` (it raised an error), `memory` (it got no
+            more), `timeout`, `killed` (by a signal), `crashed` (its process ended by
+            itself), `lost` (its machine went away), `cancelled`; "" if there was none.
         problem: The trouble in words.
+        error: Name of the class of the error that it raised, if any.
+        last_words: The end of what a process without a result wrote, if that was kept.
         place: Where it ran: `host`, and versions of what is installed there.
         duration_s: How long it took there, s, by a clock that is never set.
     """
@@ -68,6 +89,8 @@ class Outcome:
     payload: bytes | None = None
     fault: Fault = ""
     problem: str = ""
+    error: str = ""
+    last_words: str = ""
     place: Mapping[str, str] = field(default_factory=dict)
     duration_s: float = 0.0
 
@@ -77,6 +100,14 @@ class Outcome:
             raise ValueError(f"no fault {self.fault!r}")
         if (self.payload is None) != bool(self.fault):
             raise ValueError("an outcome has either a payload or a fault")
+
+    @property
+    def reason(self) -> str:
+        """The trouble in words, with the last line that a process wrote as it died."""
+        words = self.problem or self.fault
+        lines = self.last_words.strip().splitlines()
+        has_died = self.fault in ("killed", "crashed")
+        return f"{words}: {lines[-1].strip()}" if has_died and lines else words
 
 
 def find_work(path: str) -> Work:
@@ -97,3 +128,61 @@ def find_work(path: str) -> Work:
         raise UsageError(f"{path!r} is not a function")
     work: Work = found
     return work
+
+
+@cache
+def describe_place() -> dict[str, str]:
+    """`host`, `python`, and versions; without importing anything."""
+    return {
+        "host": platform.node() or "unknown",
+        "python": platform.python_version(),
+        **{name: _version(package) for name, package in SOFTWARE.items()},
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+# How far it is ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a task is.
+
+    Attributes:
+        done: Steps that are done.
+        total: Steps in all; 0 if nobody knows.
+        text: What is being done.
+        waits: Whether it waits for others: its time does not count meanwhile.
+    """
+
+    done: int
+    total: int
+    text: str
+    waits: bool = False
+
+
+_listeners: list[Callable[[Progress], None]] = []
+
+
+def listen(listener: Callable[[Progress], None]) -> None:
+    """Have somebody told of what the work of this process reports."""
+    _listeners.append(listener)
+
+
+def report(done: int, total: int, text: str, *, waits: bool = False) -> None:
+    """Say how far the work is, to the process that started this one, if any.
+
+    Args:
+        done: Steps that are done.
+        total: Steps in all; 0 if nobody knows.
+        text: What is being done.
+        waits: Whether it waits for others.
+    """
+    for listener in _listeners:
+        listener(Progress(done, total, text, waits))

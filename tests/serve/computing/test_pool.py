@@ -24,6 +24,7 @@ from irene.serve.computing.pool import Pool
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Limits
 from irene.serve.store import open_store
+from irene.work.task import Outcome
 
 SMALL = {"model": "bert-l2-h128", "hardware": "pc1", "seq_len": 16}
 
@@ -164,8 +165,8 @@ def test_a_question_that_nobody_waits_for_is_not_begun(
             await answering.ask(energy({**SMALL, "fold": False}), gone)
         assert left.value.status == 499
         await first
-        await asyncio.sleep(0.1)
-        assert running.pool.waiting == 0
+        while running.pool.waiting:
+            await asyncio.sleep(0.001)
 
     running.runner.run(leave_early())
     assert origins == ["computed"]
@@ -188,11 +189,10 @@ def test_too_many_waiting_questions_are_refused(running: Running) -> None:
 def test_lost_late_and_greedy_processes_are_replaced(running: Running) -> None:
     """One test, because each of them costs a new process."""
     (process,) = running.pool.processes
-    assert process.process is not None
 
     async def lose() -> None:
         task = asyncio.create_task(running.pool.ask("energy", {**SMALL, "fold": False}))
-        os.kill(process.process.pid, signal.SIGKILL)  # type: ignore[union-attr]
+        os.kill(process.process.pid, signal.SIGKILL)
         with pytest.raises(Problem) as lost:
             await task
         assert lost.value.status == 503
@@ -210,23 +210,9 @@ def test_lost_late_and_greedy_processes_are_replaced(running: Running) -> None:
     assert running.ended == ["lost", "time"]
 
 
-def test_memory_is_limited() -> None:
-    import subprocess
-    import sys
-
-    code = (
-        "from irene.serve.computing.limits import limit_memory\n"
-        "limit_memory(50_000_000)\n"
-        "try:\n    bytearray(200_000_000)\n"
-        "except MemoryError:\n    print('refused')\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert done.stdout == b"refused\n"
-
-
 def test_a_reply_without_memory_is_a_limit() -> None:
     async def error() -> Exception:
         pool = Pool(1, Limits())
-        return pool._error({"error": "memory", "message": "MemoryError"})
+        return pool._error(Outcome("energy", fault="memory", problem="MemoryError"))
 
     assert isinstance(asyncio.run(error()), LimitError)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from irene.serve.http.settings import Settings
-from irene.serve.jobs import limited_process
+from irene.serve.jobs import execution
 from irene.serve.jobs.runner import JobRunner, start_jobs
 from irene.serve.store import Store, open_store
 from irene.serve.store.jobs import JobRecord
 
-from .programs import QUICK, program
+from .programs import QUICK, call
 
 Start = Callable[[Settings], JobRunner]
 
@@ -34,8 +34,9 @@ def store(settings: Settings) -> Iterator[Store]:
 
 @pytest.fixture
 def small_program(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    def choose(code: str) -> None:
-        monkeypatch.setattr(limited_process, "PROGRAM", program(code))
+    def choose(name: str) -> None:
+        for kind in execution.WORK:
+            monkeypatch.setitem(execution.WORK, kind, call(name))
 
     choose(QUICK)
     return choose

@@ -1,29 +1,66 @@
-"""Small programs in place of the one that traces: they start in no time."""
+"""Small programs in place of those that trace and measure: they start in no time."""
 
 from __future__ import annotations
 
-BEGINNING = """
-import json, os, sys, time
-order = json.loads(sys.stdin.buffer.readline())
-out = sys.stdout.buffer
-def say(**message):
-    out.write(json.dumps(message).encode() + b"\\n")
-    out.flush()
-say(begun=True)
-"""
-RESULT = """
-body = json.dumps({"model": order["arguments"]["model"]}).encode()
-say(result=len(body))
-out.write(body)
-out.flush()
-"""
-QUICK = f"{BEGINNING}\nsay(progress=dict(done=1, total=2, text='half'))\n{RESULT}"
-ENDLESS = (
-    f"{BEGINNING}\nsay(progress=dict(done=1, total=2, text='half'))\ntime.sleep(600)"
-)
-FAILING = f"{BEGINNING}\nsay(problem=dict(error='ConfigError', detail='no such layer'))"
+import json
+import os
+import random
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from irene.errors import ConfigError
+from irene.work.task import report
+
+QUICK, ENDLESS, FAILING = "quick", "endless", "failing"
 
 
-def program(code: str) -> tuple[str, ...]:
-    """Arguments for Python that run some code."""
-    return ("-I", "-c", code)
+def call(name: str) -> str:
+    """The import path of one of the functions below."""
+    return f"{__name__}:{name}"
+
+
+def quick(argument: Mapping[str, Any]) -> bytes:
+    report(1, 2, "half")
+    return json.dumps({"model": argument["arguments"]["model"]}).encode()
+
+
+def endless(argument: Mapping[str, Any]) -> bytes:
+    """Says its process id where the program's text would be."""
+    report(1, 2, f"half {os.getpid()}")
+    time.sleep(600)
+    return b""
+
+
+def failing(argument: Mapping[str, Any]) -> bytes:
+    raise ConfigError("no such layer")
+
+
+def buggy(argument: Mapping[str, Any]) -> bytes:
+    raise ZeroDivisionError("of the inner life")
+
+
+def killed(argument: Mapping[str, Any]) -> bytes:
+    os.abort()
+
+
+def large(argument: Mapping[str, Any]) -> bytes:
+    return random.Random(1).randbytes(500_000)
+
+
+def environment(argument: Mapping[str, Any]) -> bytes:
+    return json.dumps(dict(os.environ)).encode()
+
+
+def gated(argument: Mapping[str, Any]) -> bytes:
+    """Notes that it runs, and ends when a file beside the scratch folder is there."""
+    data_dir = Path.cwd().parents[1]
+    with (data_dir / "begun").open("a", encoding="ascii") as file:
+        file.write(f"{Path.cwd().name} {os.getpid()}\n")
+    report(1, 2, "half")
+    while not (data_dir / "gate").exists():
+        time.sleep(0.01)
+    with (data_dir / "done").open("a", encoding="ascii") as file:
+        file.write(f"{Path.cwd().name}\n")
+    return b"{}"

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from irene.serve.http.app import create_app
 from irene.serve.http.settings import Limits, Settings
-from irene.serve.jobs import events
+from irene.serve.jobs import watch
 from irene.serve.jobs.runner import JobRunner
 from irene.serve.store import Store
 
@@ -111,16 +111,16 @@ def test_the_events_end_with_the_job(client: Client) -> None:
 def test_a_quiet_stream_has_a_heartbeat(
     client: Client, small_program: Choose, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(watch, "HEARTBEAT_S", 0.05)
     small_program(ENDLESS)
     key = client.submit().json()["id"]
-    record = reached(client.runner, key, lambda r: r.progress["text"] == "half")
+    record = reached(client.runner, key, lambda r: r.progress["done"] == 1)
 
     async def listen() -> list[bytes]:
-        watch = client.runner.watch
-        watch.reserve()
+        followed = client.runner.watch
+        followed.reserve()
         heard: list[bytes] = []
-        async for part in events.event_stream(watch, record, str(record.version)):
+        async for part in watch.event_stream(followed, record, str(record.version)):
             heard.append(part)
             if heard.count(b": heartbeat\n\n") == 3:
                 client.runner.cancel(key)

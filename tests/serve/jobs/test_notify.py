@@ -13,8 +13,7 @@ import pytest
 
 from irene.errors import UsageError
 from irene.serve.http.settings import Mail, Settings
-from irene.serve.jobs.notify import check_notify, notify
-from irene.serve.jobs.safe_address import check_webhook, find_target
+from irene.serve.jobs.notify import check_notify, check_webhook, find_target, notify
 from irene.serve.store.jobs import JobRecord
 
 LOCAL = "127.0.0.1"

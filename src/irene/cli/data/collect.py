@@ -6,15 +6,20 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irene.human import human_duration
+from irene.show.terminal import columns
+from irene.show.text import plain
+
 if TYPE_CHECKING:
-    from irene.collect.collection_plan import CollectionPlan
-    from irene.collect.collection_report import Report
+    from rich.table import Table
+
+    from irene.collect.collection_plan import CollectionPlan, Report, Step
     from irene.collect.sweep import Sweep
 
 __all__ = ["collect_sweep", "configure", "run"]
@@ -68,7 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Plan, then measure; or only say what would be measured."""
-    from irene.collect.sweep_file import read_sweep
+    from irene.collect.sweep import read_sweep
 
     sweep = _chosen(read_sweep(options.sweep), options)
     path = Path(options.store)
@@ -118,19 +123,18 @@ def _plan(
     sweep: Sweep, path: Path, retry_failed: bool, make: bool = True
 ) -> CollectionPlan:
     from irene.cli.progress import working
-    from irene.collect.collection_plan import Known, plan_collection
+    from irene.collect.collection_plan import StoredRuns, plan_collection
     from irene.collect.measuring import Measuring
     from irene.dataset.store import Store, is_store
 
     there = make or is_store(path)
-    known = Known(Store.open(path, create=make) if there else None, sweep.machine)
+    known = StoredRuns(Store.open(path, create=make) if there else None, sweep.machine)
     with working(f"planning {len(sweep.specs)} runs"):
         return plan_collection(sweep, known, Measuring(), retry_failed=retry_failed)
 
 
 def _collect(plan: CollectionPlan, store: Path) -> tuple[Report, int]:
     """Measure; the report, and the signal that ended it, or 0."""
-    from irene.cli.data.collect_progress import collecting
     from irene.collect.collector import Collector
     from irene.collect.measuring import Measuring
     from irene.work.engines import make_engine
@@ -173,8 +177,6 @@ def _put_plan(plan: CollectionPlan, options: argparse.Namespace) -> None:
         return
     from rich.console import Console
 
-    from irene.cli.data.collect_progress import plan_table, plan_words
-
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=120)
@@ -185,8 +187,6 @@ def _put_plan(plan: CollectionPlan, options: argparse.Namespace) -> None:
 
 
 def _say_plan(plan: CollectionPlan, command: str) -> None:
-    from irene.cli.data.collect_progress import plan_words
-
     for words in (plan_words(plan), *plan.notes):
         print(f"irene {command}: {words}", file=sys.stderr, flush=True)
 
@@ -195,8 +195,6 @@ def _put_report(report: Report, options: argparse.Namespace) -> None:
     if options.json:
         _put_json({**report.to_dict(), "store": options.store})
         return
-    from irene.cli.data.collect_progress import report_lines
-
     for line in report_lines(report, options.store, MOST_LISTED):
         print(line)
 
@@ -204,3 +202,121 @@ def _put_report(report: Report, options: argparse.Namespace) -> None:
 def _put_json(document: dict[str, Any]) -> None:
     json.dump(document, sys.stdout, indent=2, allow_nan=False)
     print()
+
+
+# In words ---------------------------------------------------------------------
+
+
+@contextmanager
+def collecting(name: str) -> Iterator[Callable[[Step], None]]:
+    """A bar on standard error; off a terminal, a line for every run that ends.
+
+    Args:
+        name: Of the sweep.
+    """
+    if not sys.stderr.isatty():
+        yield _print_line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} runs · {task.fields[pace]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(plain(name), total=None, pace="")
+
+        def show(step: Step) -> None:
+            bar.update(task, total=step.total, completed=step.done, pace=_pace(step))
+            if step.event == "started":
+                bar.update(task, description=plain(step.run))
+            elif words := _words(step):
+                console.print(words, markup=False)
+
+        yield show
+
+
+def _print_line(step: Step) -> None:
+    if words := _words(step):
+        text = f"irene collect: {step.done} of {step.total}: {words}"
+        if step.event:
+            text += f" · {_pace(step)}"
+        print(text, file=sys.stderr, flush=True)
+
+
+def _pace(step: Step) -> str:
+    if not step.rate_per_hour:
+        return f"about {human_duration(step.left_s)} left"
+    rate = f"{step.rate_per_hour:,.3g} per hour"
+    return f"{rate}, about {human_duration(step.left_s)} left"
+
+
+def _words(step: Step) -> str:
+    """What has happened; "" for nothing worth a line."""
+    run = plain(step.run)
+    if step.event == "measured":
+        return f"{run}: measured in {human_duration(step.lasted_s)}"
+    if step.event == "failed":
+        return f"{run}: failed: {plain(step.message)}"
+    if step.event == "skipped":
+        return f"{run}: another collector has done it"
+    return plain(step.message)
+
+
+def plan_table(plan: CollectionPlan) -> Table:
+    """The models of a sweep: how many runs of each, how many are there, how long."""
+    table = columns("<model", "runs", "measured", "failed", "to do", "about")
+    for model in dict.fromkeys(point.spec.model for point in plan.points):
+        points = [point for point in plan.points if point.spec.model == model]
+        states = [point.state for point in points]
+        todo = [point for point in points if point.state == "open"]
+        known = [point.guess_s for point in todo if point.guess_s is not None]
+        about = (
+            human_duration(plan.slower * sum(known)) if known else "?" if todo else ""
+        )
+        counts = (len(points), *(states.count(s) for s in ("measured", "failed")))
+        table.add_row(plain(model), *map(str, counts), str(len(todo)), about)
+    return table
+
+
+def plan_words(plan: CollectionPlan) -> str:
+    """How much there is to do, about how long it takes, and how that is known."""
+    todo = plan.count("open")
+    there, failed = plan.count("measured"), plan.count("failed")
+    words = f"{len(plan.points)} runs on {plan.sweep.machine}: {there} are there"
+    if failed:
+        words += f", {failed} failed before (--retry-failed tries again)"
+    words += f", {todo} to measure"
+    if todo:
+        words += (
+            f", about {human_duration(plan.left_s)} one after the other, {plan.basis}"
+        )
+    return plain(words)
+
+
+def report_lines(report: Report, store: str, most: int) -> Iterator[str]:
+    """What became of a sweep, line by line.
+
+    Args:
+        report: What is told.
+        store: Where the results are.
+        most: How many failures are listed.
+    """
+    from irene.collect.measuring import label_of
+
+    yield (
+        f"{report.measured} measured in {human_duration(report.lasted_s)}, "
+        f"{report.there} there before, {len(report.failures)} failed, "
+        f"{report.left} left; store {plain(store)}"
+    )
+    if report.elsewhere:
+        yield f"{report.elsewhere} were measured by another collector meanwhile"
+    for one in report.failures[:most]:
+        yield f"failed: {plain(label_of(one.point.spec))}: {plain(one.reason)}"
+    if len(report.failures) > most:
+        yield f"and {len(report.failures) - most} more; `irene data show` lists them"
+    for message in report.messages:
+        yield plain(message)

@@ -1,7 +1,6 @@
 """Warm processes that trace and predict, so that the HTTP process never waits.
 
-- `frames`: how the two sides talk: JSON and bytes over pipes, never a pickle.
-- `worker`: the program of a process; `limits` keeps it in bounds.
+- `worker`: what runs in the processes of a server.
 - `pool`: starts processes, asks them, ends those that take too long.
 - `questions`: how they are answered there.
 """

@@ -6,24 +6,26 @@ import asyncio
 import contextlib
 import logging
 import os
-import sys
-import time
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from irene import errors
-from irene.serve.computing.frames import pack, receive_frame
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Limits
+from irene.work.bounds import Bounds
+from irene.work.child import Child
+from irene.work.task import Outcome, Task
 
 __all__ = ["Pool", "Reply"]
 
 logger = logging.getLogger(__name__)
+WORKER = "irene.serve.computing.worker"
 START_S = 600.0
 """Even a machine that is very busy has loaded the libraries by then, s."""
 BACK_OFF_S = 2.0
-LARGEST_HEAD = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,11 @@ class Pool:
         self.hub = hub
         self.waiting = 0
         self.running = 0
-        self.processes: set[_Process] = set()
+        self.processes: set[Child] = set()
         self._on_end = on_end or (lambda reason: None)
-        self._idle: asyncio.LifoQueue[_Process] = asyncio.LifoQueue()
+        self._idle: asyncio.LifoQueue[Child] = asyncio.LifoQueue()
+        # One waits for each process; more, for those that are being replaced.
+        self._threads = ThreadPoolExecutor(2 * size + 1, "computing")
         self._long = asyncio.Semaphore(max(1, size - 1))
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -121,58 +125,67 @@ class Pool:
             return await self._ask(process, question, arguments)
 
     async def _ask(
-        self, process: _Process, question: str, arguments: Mapping[str, Any]
+        self, process: Child, question: str, arguments: Mapping[str, Any]
     ) -> Reply:
-        started = time.monotonic()
+        argument = {"question": question, "arguments": arguments}
+        bounds = Bounds(wall_s=self.limits.seconds)
         keep = False
         self.running += 1
         try:
-            async with asyncio.timeout(self.limits.seconds):
-                head, body = await process.ask(question, arguments)
-            keep = not head.get("last")
-        except TimeoutError:
-            self._on_end("time")
-            raise Problem(
-                504,
-                f"this took longer than {self.limits.seconds:g} s and was ended: ask "
-                "for less (fewer values, a smaller model), or submit it as a job",
-            ) from None
-        except (asyncio.IncompleteReadError, OSError):
-            self._on_end("lost")
-            raise Problem(
-                503, "the computing process was lost: ask again", {"Retry-After": "5"}
-            ) from None
+            outcome = await self._run(
+                process, Task(question, f"{WORKER}:answer", argument, bounds)
+            )
+            keep = outcome.fault in ("", "refused")
         finally:
             self.running -= 1
             if keep:
                 self._idle.put_nowait(process)
             else:
                 self._replace(process)
-        if "error" in head:
-            raise self._error(head)
-        return Reply(body, time.monotonic() - started)
+        if outcome.payload is None:
+            raise self._error(outcome)
+        return Reply(outcome.payload, outcome.duration_s)
 
-    def _error(self, head: Mapping[str, Any]) -> errors.IreneError:
-        kind, message = head["error"], head["message"]
-        if kind == "memory":
+    async def _run(self, process: Child, task: Task) -> Outcome:
+        def wait() -> Outcome:
+            process.begin(task)
+            outcome = process.wait()
+            assert outcome is not None
+            return outcome
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, wait)
+
+    def _error(self, outcome: Outcome) -> errors.IreneError:
+        """What a client is told of a computation that gave no answer."""
+        if outcome.fault == "timeout":
+            self._on_end("time")
+            return Problem(
+                504,
+                f"this took longer than {self.limits.seconds:g} s and was ended: ask "
+                "for less (fewer values, a smaller model), or submit it as a job",
+            )
+        if outcome.fault == "memory":
             self._on_end("memory")
             return errors.LimitError(
                 "this needs more memory than the server gives to a computation: ask "
-                f"for a smaller size ({message})"
+                f"for a smaller size ({outcome.problem[:300]})"
             )
-        known = getattr(errors, kind, None)
+        if outcome.fault != "refused":
+            self._on_end("lost")
+            return Problem(
+                503, "the computing process was lost: ask again", {"Retry-After": "5"}
+            )
+        known = getattr(errors, outcome.error, None)
         if known is None:
-            return Problem(500, f"unexpected {message}: this is a bug in irene")
-        found: errors.IreneError = known(message)
+            return Problem(500, f"unexpected {outcome.error}: this is a bug in irene")
+        found: errors.IreneError = known(outcome.problem)
         return found
 
-    def _replace(self, process: _Process) -> None:
+    def _replace(self, process: Child) -> None:
         self.processes.discard(process)
         process.kill()
-        self._begin_one()
-
-    def _begin_one(self) -> None:
         if not self._stopped:
+            self._threads.submit(process.end, 0.0)
             self._begin(self._start_one())
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
@@ -183,77 +196,39 @@ class Pool:
     async def _start_all(self) -> None:
         await self._start_one()
         for _ in range(self.size - 1):
-            self._begin_one()
+            self._begin(self._start_one())
 
     async def _start_one(self) -> None:
+        argument = {"memory_bytes": self.limits.memory_bytes}
+        task = Task("warm-up", f"{WORKER}:warm_up", argument, Bounds(wall_s=START_S))
         while not self._stopped:
-            process = _Process(self.limits, self.hub)
+            process = Child(
+                environment=self._environment(), folder=Path("/"), keeps_errors=False
+            )
             self.processes.add(process)
-            try:
-                async with asyncio.timeout(START_S):
-                    await process.start()
-            except (TimeoutError, OSError, asyncio.IncompleteReadError) as error:
-                logger.warning("a computing process did not start: %r", error)
-                process.kill()
-                self.processes.discard(process)
-                await asyncio.sleep(BACK_OFF_S)
-                continue
-            self._idle.put_nowait(process)
-            self._first.set()
-            return
+            outcome = await self._run(process, task)
+            if not outcome.fault:
+                self._idle.put_nowait(process)
+                self._first.set()
+                return
+            logger.warning("a computing process did not start: %s", outcome.problem)
+            self.processes.discard(process)
+            self._threads.submit(process.end, 0.0)
+            await asyncio.sleep(BACK_OFF_S)
+
+    def _environment(self) -> dict[str, str]:
+        hub = {} if self.hub else {"HF_HUB_OFFLINE": "1"}
+        return {**os.environ, "OMP_NUM_THREADS": "1", **hub}
 
     async def stop(self) -> None:
         """End all processes."""
         self._stopped = True
         for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for process in list(self.processes):
+        for process in self.processes:
             process.kill()
-        await asyncio.gather(*(each.ended() for each in self.processes))
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for process in self.processes:
+            self._threads.submit(process.end, 0.0)
+        await asyncio.to_thread(self._threads.shutdown)
         self.processes.clear()
-
-
-class _Process:
-    """One process, from start to end."""
-
-    def __init__(self, limits: Limits, hub: bool) -> None:
-        self.limits = limits
-        self.hub = hub
-        self.process: asyncio.subprocess.Process | None = None
-
-    async def start(self) -> None:
-        """Start it and wait until it is warm."""
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        if not self.hub:
-            environment["HF_HUB_OFFLINE"] = "1"
-        self.process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "irene.serve.computing.worker",
-            str(self.limits.seconds), str(self.limits.memory_bytes),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-            cwd="/", env=environment, limit=LARGEST_HEAD,
-        )  # fmt: skip
-        assert self.process.stdout is not None
-        await receive_frame(self.process.stdout)
-
-    async def ask(
-        self, question: str, arguments: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], bytes]:
-        """Send a question and wait for the answer."""
-        assert self.process is not None
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(pack({"question": question, "arguments": arguments}))
-        await self.process.stdin.drain()
-        return await receive_frame(self.process.stdout)
-
-    def kill(self) -> None:
-        """End it at once."""
-        if self.process is not None and self.process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self.process.kill()
-
-    async def ended(self) -> None:
-        """Wait for its end."""
-        if self.process is not None:
-            await self.process.wait()

@@ -1,63 +1,35 @@
-"""The program of a computing process: reads questions, writes answers.
+"""What the processes of a server do: answer questions, and run jobs.
 
-It is started as `python -m irene.serve.computing.worker SECONDS MEMORY_BYTES` and ends
-when its input does.
+All are tasks for a `irene.work.child.Child`; heavy libraries are loaded within them.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
-import logging
-import os
-import signal
-import sys
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from irene.errors import IreneError
-from irene.serve.computing.frames import pack, read_frame
-from irene.serve.computing.limits import limit_memory
+from irene.errors import UsageError
+from irene.work.bounds import limit_memory
+from irene.work.task import report
 
-__all__ = ["main"]
+if TYPE_CHECKING:
+    from irene.measure.alone.node_by_node import Progress
 
-logger = logging.getLogger(__name__)
-LATER_S = 5
-"""The server ends a late process; this long after, it ends itself."""
+__all__ = ["answer", "measure_job", "predict_job", "warm_up"]
+
+JOURNAL = "journal.jsonl"
+PREDICT_STEPS = 2
 
 
-def main(seconds: float, memory_bytes: int) -> None:
-    """Answer questions until there are no more.
+def warm_up(argument: Mapping[str, Any]) -> bytes:
+    """Load the libraries, and what they load when they are first used.
 
     Args:
-        seconds: Longest time for one, s.
-        memory_bytes: Memory that may be taken on top of what the libraries take.
+        argument: `memory_bytes` that may be taken on top of that.
     """
-    questions, answers = _pipes()
-    _warm_up()
-    limit_memory(memory_bytes)
-    _write(answers, pack({"ready": True}))
-    while (message := read_frame(questions)) is not None:
-        # Where the server was killed nobody else would end a process that hangs.
-        signal.alarm(int(seconds) + LATER_S)
-        reply = _answer(message[0])
-        signal.alarm(0)
-        _write(answers, reply)
-
-
-def _pipes() -> tuple[BinaryIO, BinaryIO]:
-    """The two pipes; what libraries print goes to the log instead."""
-    questions = os.fdopen(os.dup(0), "rb")
-    answers = os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
-    # Ctrl-C in a terminal reaches every process; the server says when to stop.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return questions, answers
-
-
-def _warm_up() -> None:
-    """Load the libraries, and what they load when they are first used."""
     import torch
 
     from irene.serve.computing.questions import ask
@@ -65,34 +37,74 @@ def _warm_up() -> None:
     torch.set_num_threads(1)
     run = {"batch_size": 1, "seq_len": 8}
     ask("energy", {"model": "bert-l2-h128", "hardware": "pc1", "run": run})
+    limit_memory(argument["memory_bytes"])
+    return b""
 
 
-def _answer(message: Mapping[str, Any]) -> bytes:
-    """The reply to a question; a mistake of the user is a reply, too."""
+def answer(argument: Mapping[str, Any]) -> bytes:
+    """The answer to a question.
+
+    Args:
+        argument: `question` and `arguments` of `irene.serve.computing.questions.ask`.
+
+    Raises:
+        IreneError: The question cannot be answered; the message says why.
+    """
     from irene.serve.computing.questions import ask
 
-    try:
-        body = ask(message["question"], message["arguments"])
-    except IreneError as error:
-        return pack({"error": type(error).__name__, "message": str(error)})
-    except (MemoryError, RecursionError) as error:
-        return pack({"error": "memory", "message": type(error).__name__, "last": True})
-    except Exception as error:
-        if "alloc" in str(error).lower():  # how torch says that memory is short
-            return pack({"error": "memory", "message": str(error)[:300], "last": True})
-        logger.exception("unexpected: %s", json.dumps(message)[:1000])
-        return pack({"error": "unexpected", "message": type(error).__name__})
-    return pack({}, body)
+    return ask(argument["question"], argument["arguments"])
 
 
-def _write(pipe: BinaryIO, data: bytes) -> None:
-    pipe.write(data)
-    pipe.flush()
+def predict_job(argument: Mapping[str, Any]) -> bytes:
+    """The document that `GET /energy` gives.
+
+    Args:
+        argument: `arguments` of the question; `memory_bytes` on top of the libraries'.
+
+    Raises:
+        IreneError: It cannot be predicted.
+    """
+    report(0, PREDICT_STEPS, "loading the libraries")
+    import torch
+
+    import irene.trace.tracer  # noqa: F401  so that memory counts from here
+    from irene.serve.computing.questions import ask
+
+    torch.set_num_threads(1)
+    limit_memory(argument["memory_bytes"])
+    report(1, PREDICT_STEPS, "tracing and predicting")
+    return ask("energy", argument["arguments"])
 
 
-if __name__ == "__main__":
-    logging.basicConfig(level=logging.WARNING)
-    try:
-        main(float(sys.argv[1]), int(sys.argv[2]))
-    except BrokenPipeError:  # the server is gone
-        os._exit(0)
+def measure_job(argument: Mapping[str, Any]) -> bytes:
+    """A measured tree; finished nodes are kept in this folder for the next attempt.
+
+    Args:
+        argument: `arguments` of a question, and the `protocol`.
+
+    Raises:
+        IreneError: It cannot be measured.
+    """
+    report(0, 0, "loading the libraries")
+    from irene.measure.api import measure
+    from irene.serve.computing.questions import only_these
+
+    def tell(step: Progress) -> None:
+        text = f"{step.node}: {step.message}" if step.message else step.node
+        report(step.done, step.total, text)
+
+    arguments = argument["arguments"]
+    takes = inspect.signature(measure).parameters
+    unknown = [name for name in arguments["run"] if name not in takes]
+    if unknown:  # it can be predicted and not measured
+        raise UsageError(f"a measurement has no {unknown[0]}: ask for a prediction")
+    with only_these(arguments):
+        tree = measure(
+            arguments["model"],
+            **arguments["run"],
+            protocol=argument["protocol"],
+            journal=Path(JOURNAL),
+            progress=tell,
+        )
+    text = json.dumps(tree.fold().to_dict(), allow_nan=False, separators=(",", ":"))
+    return text.encode()

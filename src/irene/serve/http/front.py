@@ -25,7 +25,7 @@ from irene.serve.http.settings import Settings
 __all__ = ["Front", "problem_response"]
 
 logger = logging.getLogger(__name__)
-access_logger = logging.getLogger("irene.serve.access")
+access_logger = logging.getLogger("irene.serve.http.access")
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import shutil
 import threading
 import time
@@ -15,40 +16,57 @@ from typing import Any, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from irene import errors
 from irene.errors import IreneError, UsageError
 from irene.serve.answers.storage import Answers
+from irene.serve.http.problems import Problem, problem_document, problem_of
 from irene.serve.http.settings import Settings
-from irene.serve.jobs.bounds import bounds_of
-from irene.serve.jobs.limited_process import (
-    LimitedProcess,
-    ProcessError,
-    UnwantedError,
-)
 from irene.serve.jobs.notify import notify
 from irene.serve.jobs.request import UPLOAD
 from irene.serve.store.jobs import JobRecord, JobRecords
 from irene.serve.uploads.storage import Uploads
+from irene.work.bounds import Bounds
+from irene.work.child import Child
+from irene.work.task import Outcome, Progress, Task
 
 __all__ = ["Execution", "StoppingError"]
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+WORK = {
+    "predict": "irene.serve.computing.worker:predict_job",
+    "measure": "irene.serve.computing.worker:measure_job",
+}
+"""What is done for a job of a kind."""
 MOST_ATTEMPTS = 10
+LOOK_S = 0.25
+"""How often it is asked whether a job is still wanted, s."""
 REPORT_S = 0.2
 """Least time between two reports of progress, s."""
 LONGEST_PAUSE_S = 30.0
+MEASURE_TIMES = 24
+"""A measurement may take this many times as long as a prediction."""
+FILE_BYTES = 200_000_000
+RESULT_BYTES = 400_000_000
 STATUS = {
-    "timeout": HTTPStatus.GATEWAY_TIMEOUT,
-    "memory": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    "crash": HTTPStatus.INTERNAL_SERVER_ERROR,
     "UnknownModelError": HTTPStatus.NOT_FOUND,
     "MeterError": HTTPStatus.NOT_IMPLEMENTED,
     "MissingExtraError": HTTPStatus.NOT_IMPLEMENTED,
 }
+KEPT_VARIABLES = (
+    "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "TMPDIR", "CUDA_VISIBLE_DEVICES",
+    "IRENE_DATA_DIR", "IRENE_SYSFS", "IRENE_PROC", "SYSTEMROOT",
+)  # fmt: skip
+"""What of the server's environment a job sees: no token, no password."""
+HUB_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HF_ENDPOINT", "SSL_CERT_FILE")
 
 
 class StoppingError(Exception):
     """The server stops: the job goes on when it is started again."""
+
+
+class _CancelledError(Exception):
+    """Nobody wants the job any more: its process was ended."""
 
 
 class Execution:
@@ -90,45 +108,45 @@ class Execution:
             logger.info("job %s goes on at the next start", key)
 
     def announce(self, key: str) -> None:
-        """Tell the job's owner, if the job has ended."""
+        """Tell the owner of a job that has ended, and note that this was done."""
         try:
-            record = self._insist(lambda: self._records.get(key))
-        except StoppingError:
-            return
-        if record is not None and record.state in ("succeeded", "failed"):
+            record = self._insist(lambda: self._records.get_unannounced(key))
+            if record is None:  # another thread has done it just now
+                return
             notify(record, self._settings, self.stopping.wait)
+            if not self.stopping.is_set():
+                self._insist(lambda: self._records.announced(key))
+        except StoppingError:
+            logger.info("job %s is announced at the next start", key)
 
     def _run_to_its_end(self, record: JobRecord) -> None:
         key = record.id
         try:
             self._run(record)
-        except UnwantedError:
-            if self.stopping.is_set():
-                raise StoppingError from None
+        except _CancelledError:
             logger.info("job %s was cancelled", key)
         except IreneError as error:
-            problem = _problem(error, key)
-            self._insist(lambda: self._records.fail(key, problem))
+            self._fail(key, problem_of(error))
         except StoppingError:
             raise
         except Exception:
             logger.exception("job %s failed unexpectedly", key)
-            bug = _problem(ProcessError("crash", "a bug in irene; see its log"), key)
-            self._insist(lambda: self._records.fail(key, bug))
+            self._fail(key, Problem(500, "a bug in irene; see its log"))
         self._forget_folder(key)
+
+    def _fail(self, key: str, problem: Problem) -> None:
+        document = problem_document(problem, f"/api/v1/jobs/{key}")
+        self._insist(lambda: self._records.fail(key, document))
 
     def _run(self, record: JobRecord) -> None:
         if record.attempts > MOST_ATTEMPTS:
-            raise ProcessError(
-                "crash", f"the server has ended {MOST_ATTEMPTS} times during this job"
+            raise Problem(
+                500, f"the server has ended {MOST_ATTEMPTS} times during this job"
             )
-        bounds = bounds_of(self._settings, record.kind)
-        folder = self._make_folder(record.id)
-        process = LimitedProcess(self._order(record), bounds, folder)
-        try:
-            body = process.run(self._reporter(record.id), self._is_wanted(record.id))
-        except OSError as error:
-            raise UsageError(f"cannot start the job: {error.strerror}") from error
+        outcome = self._outcome(record)
+        body = outcome.payload
+        if body is None:
+            raise self._problem_of(outcome, record.kind)
         result_key = hashlib.sha256(body).hexdigest()[:32]
         question = json.dumps({"job": record.id}, separators=(",", ":"))
         # First the answer, then the record that points to it.
@@ -137,14 +155,44 @@ class Execution:
         )
         self._insist(lambda: self._records.succeed(record.id, result_key))
 
-    def _order(self, record: JobRecord) -> dict[str, Any]:
-        """What the process is told; see `work`."""
+    def _outcome(self, record: JobRecord) -> Outcome:
+        """What the job's process makes of it.
+
+        Raises:
+            StoppingError: The server stops.
+            _CancelledError: The job is not wanted any more.
+        """
+        task = Task(
+            *(record.id, WORK[record.kind], self._argument(record)),
+            self._bounds(record.kind),
+        )
+        folder = self._make_folder(record.id)
+        try:
+            child = Child(
+                environment=_environment(folder, self._settings.hub),
+                folder=folder,
+                on_progress=self._reporter(record.id),
+            )
+        except OSError as error:
+            raise UsageError(f"cannot start the job: {error.strerror}") from error
+        try:
+            child.begin(task)
+            while (outcome := child.wait(LOOK_S)) is None:
+                if self.stopping.is_set():
+                    raise StoppingError
+                if not self._is_wanted(record.id):
+                    raise _CancelledError
+        finally:
+            child.end(0.0)
+        return outcome
+
+    def _argument(self, record: JobRecord) -> dict[str, Any]:
+        """What the process is told; see `irene.serve.computing.worker`."""
         request = record.request
         model = request["model"]
         return {
-            "kind": record.kind,
-            "hub": self._settings.hub,
             "protocol": request.get("protocol"),
+            "memory_bytes": self._settings.limits.memory_bytes,
             "arguments": {
                 "model": model,
                 "run": request["run"],
@@ -154,6 +202,37 @@ class Execution:
             },
         }
 
+    def _bounds(self, kind: str) -> Bounds:
+        """The bounds of a job of a kind.
+
+        A measurement has real weights, and a GPU's driver reserves far more addresses
+        than it uses: `irene.measure` looks itself whether a model fits, so its memory
+        is not bounded.
+        """
+        wall_s = cpu_s = self._settings.limits.job_seconds
+        if kind == "measure":
+            wall_s *= MEASURE_TIMES
+            cpu_s = wall_s * (os.cpu_count() or 1)
+        return Bounds(wall_s, cpu_s, FILE_BYTES, RESULT_BYTES)
+
+    def _problem_of(self, outcome: Outcome, kind: str) -> Problem:
+        """Why a process has not given a result, as HTTP would say it."""
+        if outcome.fault == "refused" and hasattr(errors, outcome.error):
+            status = STATUS.get(outcome.error, HTTPStatus.BAD_REQUEST)
+            return Problem(status, outcome.problem)
+        logger.error("job %s %s: %s", outcome.task, outcome.fault, outcome.last_words)
+        advice = "ask for a smaller model or size"
+        if outcome.fault == "timeout":
+            return Problem(504, f"{outcome.problem}, which is the limit: {advice}")
+        if outcome.fault in ("memory", "killed"):
+            bound = f"{self._settings.limits.memory_bytes:,} bytes"
+            most = bound if kind == "predict" else "there is"
+            words = f"needs more memory than {most}: {advice} ({outcome.problem})"
+            return Problem(413, words)
+        if outcome.fault == "refused":
+            return Problem(500, f"unexpected {outcome.error}: this is a bug in irene")
+        return Problem(500, outcome.problem)
+
     def _configs(self, model: str) -> Mapping[str, Any]:
         if not model.startswith(UPLOAD):
             return {}
@@ -162,32 +241,27 @@ class Execution:
             raise UsageError(f"{model} is not there any more: upload it again")
         return {model: json.loads(upload.body)}
 
-    def _reporter(self, key: str) -> Callable[[int, int, str], None]:
+    def _reporter(self, key: str) -> Callable[[Progress], None]:
         last = 0.0
 
-        def report(done: int, total: int, text: str) -> None:
+        def tell(step: Progress) -> None:
             nonlocal last
             now = time.monotonic()
             if now - last < REPORT_S:
                 return
             last = now
             try:
-                self._records.report(key, done, total, text)
+                self._records.report(key, step.done, step.total, step.text)
             except SQLAlchemyError as error:  # the next report will do
                 logger.warning("progress of job %s not written: %s", key, error)
 
-        return report
+        return tell
 
-    def _is_wanted(self, key: str) -> Callable[[], bool]:
-        def is_wanted() -> bool:
-            if self.stopping.is_set():
-                return False
-            try:
-                return self._records.state(key) == "running"
-            except SQLAlchemyError:  # nobody can have cancelled it either
-                return True
-
-        return is_wanted
+    def _is_wanted(self, key: str) -> bool:
+        try:
+            return self._records.state(key) == "running"
+        except SQLAlchemyError:  # nobody can have cancelled it either
+            return True
 
     def _insist(self, write: Callable[[], T]) -> T:
         """Write to the store, again and again while the disk is full.
@@ -229,14 +303,9 @@ class Execution:
             shutil.rmtree(scratch / key, ignore_errors=True)
 
 
-def _problem(error: IreneError, key: str) -> dict[str, Any]:
-    """A failure as the document that HTTP would show."""
-    name = error.error if isinstance(error, ProcessError) else type(error).__name__
-    status = HTTPStatus(STATUS.get(name, HTTPStatus.BAD_REQUEST))
-    return {
-        "type": "about:blank",
-        "title": status.phrase,
-        "status": int(status),
-        "detail": str(error)[:2_000],
-        "instance": f"/api/v1/jobs/{key}",
-    }
+def _environment(folder: Path, hub: bool) -> dict[str, str]:
+    names = (*KEPT_VARIABLES, *(HUB_VARIABLES if hub else ()))
+    kept = {name: os.environ[name] for name in names if name in os.environ}
+    if not hub:
+        kept |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    return kept | {"HOME": str(folder), "TOKENIZERS_PARALLELISM": "false"}

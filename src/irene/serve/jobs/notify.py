@@ -1,11 +1,15 @@
 """Says that a job has ended: by e-mail, or by calling a webhook.
 
-A message that cannot be sent is logged; the job is what it is all the same.
+A message that cannot be sent is logged; the job is what it is all the same. A webhook
+goes to the internet, not into the server's own network: its address is looked up once,
+judged, and connected to as it was judged; a name that points elsewhere a moment later
+changes nothing.
 """
 
 from __future__ import annotations
 
 import http.client
+import ipaddress
 import json
 import logging
 import re
@@ -14,16 +18,17 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from email.message import EmailMessage
 from typing import Any
+from urllib.parse import urlsplit
 
 from irene.errors import UsageError
 from irene.serve.http.settings import Mail, Settings
 from irene.serve.jobs.document import job_document
-from irene.serve.jobs.safe_address import Target, check_webhook, find_target
 from irene.serve.store.jobs import JobRecord
 
-__all__ = ["check_notify", "notify"]
+__all__ = ["Target", "check_notify", "check_webhook", "find_target", "notify"]
 
 logger = logging.getLogger(__name__)
 TIMEOUT_S = 10.0
@@ -31,6 +36,8 @@ PAUSES_S = (1.0, 4.0, 15.0)
 """Time between two tries, s."""
 LONGEST_ADDRESS = 254
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,190}")
+LONGEST_URL = 2_000
+PORTS = {"http": 80, "https": 443}
 WAYS = ("email", "webhook")
 
 
@@ -180,3 +187,88 @@ class _Connection(http.client.HTTPConnection):
             context = ssl.create_default_context()
             line = context.wrap_socket(line, server_hostname=self._target.host)
         self.sock = line
+
+
+# Where a webhook may go -------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A webhook that may be called.
+
+    Attributes:
+        scheme: `http` or `https`.
+        host: Its name, as it was given.
+        port: Its port.
+        path: Path and query.
+        address: The address to connect to.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    address: str
+
+
+def check_webhook(url: object) -> str:
+    """Refuse what is no URL of the web.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if not isinstance(url, str) or len(url) > LONGEST_URL or not url.isascii():
+        raise UsageError(f"a webhook is a URL of at most {LONGEST_URL:,} characters")
+    if any(c.isspace() or not c.isprintable() for c in url):
+        raise UsageError("a webhook has no spaces or control characters")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"a webhook is a URL: {error}") from error
+    if parts.scheme not in PORTS or not parts.hostname or port == 0:
+        raise UsageError("a webhook begins with http:// or https:// and a host")
+    if parts.username is not None or parts.password is not None:
+        raise UsageError("a webhook carries no password")
+    return url
+
+
+def find_target(url: str, private_allowed: bool) -> Target:
+    """Look a webhook's host up.
+
+    Args:
+        url: The webhook, checked.
+        private_allowed: Whether it may be in a private network, or this machine.
+
+    Raises:
+        UsageError: One of its addresses is not of the internet.
+        OSError: Nobody knows its name.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = parts.port or PORTS[parts.scheme]
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [str(entry[4][0]) for entry in found]
+    if not private_allowed:
+        inside = [address for address in addresses if not _is_public(address)]
+        if inside:
+            raise UsageError(
+                f"{host} is {inside[0]}, which is no address of the internet; "
+                "the server would have to allow private webhooks"
+            )
+    path = parts.path or "/"
+    query = f"?{parts.query}" if parts.query else ""
+    return Target(parts.scheme, host, port, path + query, addresses[0])
+
+
+def _is_public(text: str) -> bool:
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if address.teredo is not None:
+            return False
+        if inner is not None:
+            address = inner
+        elif address in ipaddress.ip_network("64:ff9b::/96"):  # NAT64
+            address = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.is_global and not address.is_multicast

@@ -10,38 +10,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
-import os
+import queue
 import resource
 import threading
-import time
 import uuid
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy.exc import SQLAlchemyError
-
-from irene.errors import IreneError, UsageError
 from irene.serve.answers.storage import Answers
 from irene.serve.http.settings import Settings
-from irene.serve.jobs.durable import DurableQueue, Steps
 from irene.serve.jobs.execution import Execution
-from irene.serve.jobs.file_lock import FileLock
 from irene.serve.jobs.watch import JobWatch
 from irene.serve.store.engine import Store
 from irene.serve.store.jobs import JobRecord, JobRecords
 from irene.serve.uploads.storage import Uploads
+from irene.work.lock import Lock, kept_name, take
 
 __all__ = ["JobRunner", "start_jobs"]
 
 logger = logging.getLogger(__name__)
 LOOK_S = 0.5
 """How often the store is asked for jobs that other processes have accepted, s."""
-CHECK_AGAIN_S = 5.0
-"""How often it is made sure that an open job is in the queue, s."""
 STOP_S = 20.0
 AT_ONCE = {"predict": 2, "measure": 1}
+ANNOUNCED_AT_ONCE = 2
 SPARE_FILES = 500
 """Beside connections: the store, the log, processes."""
 
@@ -94,21 +86,21 @@ class JobRunner:
         self.records = JobRecords(store.engine)
         self.uploads = Uploads(store.engine)
         self.watch = JobWatch(self.records, settings.limits.streams)
-        self._server = _server_id(settings.data_dir)
+        self._server = kept_name(settings.data_dir / "server-id")
         self._execution = Execution(
             settings,
             self.records,
             self.uploads,
             Answers(store, settings.limits.stored_bytes),
         )
-        self._lock = FileLock(settings.data_dir / "jobs.lock")
+        self._lock_path = settings.data_dir / "jobs.lock"
         self._wake = threading.Event()
-        self._handed_over: dict[str, float] = {}
         self._thread = threading.Thread(target=self._serve, name="jobs", daemon=True)
 
     def start(self) -> None:
         """Begin in the background."""
-        self._lock_is_usable()
+        if (lock := take(self._lock_path)) is not None:
+            lock.release()  # it can be used: else this fails now, not in the background
         self._thread.start()
 
     def submit(self, request: Mapping[str, Any]) -> JobRecord:
@@ -138,85 +130,79 @@ class JobRunner:
     def _stopping(self) -> bool:
         return self._execution.stopping.is_set()
 
-    def _lock_is_usable(self) -> None:
-        """Fail now rather than in the background."""
-        if self._lock.take():
-            self._lock.free()
-
     def _serve(self) -> None:
         """Wait until it is this process's turn, then run jobs."""
-        queue = DurableQueue(
-            self.settings.database_url,
-            self._server,
-            Steps(self._execution.execute, self._execution.announce),
-            AT_ONCE,
-        )
+        lock = self._wait_for_turn()
+        if lock is None:
+            return
+        do, announce = self._execution.execute, self._execution.announce
+        crews = {kind: _Crew(do, most) for kind, most in AT_ONCE.items()}
+        announcers = _Crew(announce, ANNOUNCED_AT_ONCE)
         try:
-            if not self._lock.wait(lambda: not self._stopping, LOOK_S):
-                return
-            while not self._open(queue):
-                if self._execution.stopping.wait(LOOK_S):
-                    return
-            try:
-                self._hand_over_all(queue)
-            finally:
-                queue.close()
-        except IreneError as error:
-            logger.error("no jobs are run: %s", error)
+            while not self._stopping:
+                self._wake.clear()
+                self._hand_over(crews, announcers)
+                self._wake.wait(LOOK_S)
         finally:
-            self._lock.free()
+            for crew in (*crews.values(), announcers):
+                crew.stop()
+            lock.release()
 
-    def _open(self, queue: DurableQueue) -> bool:
-        try:
-            return queue.open()
-        except (SQLAlchemyError, OSError) as error:  # the disk is full, say
-            logger.error("the queue cannot be opened, trying again: %s", error)
-            return False
-
-    def _hand_over_all(self, queue: DurableQueue) -> None:
+    def _wait_for_turn(self) -> Lock | None:
         while not self._stopping:
-            self._wake.clear()
+            if (lock := take(self._lock_path)) is not None:
+                return lock
+            self._execution.stopping.wait(LOOK_S)
+        return None
+
+    def _hand_over(self, crews: Mapping[str, _Crew], announcers: _Crew) -> None:
+        """Have done what is to be done, also what a killed server has left."""
+        try:
+            for key, kind in self.records.open_jobs(self._server):
+                crews[kind].put(key)
+            for key in self.records.unannounced(self._server):
+                announcers.put(key)
+        except Exception:
+            # Whatever it was, the records are safe: look again.
+            logger.exception("jobs are not handed over, trying again")
+
+
+class _Crew:
+    """A few threads that do one thing with jobs, each job by one of them at a time.
+
+    Args:
+        do: What is done with the job of an id.
+        size: How many threads.
+    """
+
+    def __init__(self, do: Callable[[str], None], size: int) -> None:
+        self._do = do
+        self._keys: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._taken: set[str] = set()
+        self._threads = [
+            threading.Thread(target=self._work, daemon=True) for _ in range(size)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def put(self, key: str) -> None:
+        """Have it done, unless it is about to be done already."""
+        if key not in self._taken:
+            self._taken.add(key)
+            self._keys.put(key)
+
+    def stop(self) -> None:
+        """Wait for what is being done; the rest is left."""
+        for _ in self._threads:
+            self._keys.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        while (key := self._keys.get()) is not None:
             try:
-                self._hand_over(queue)
+                self._do(key)
             except Exception:
-                # Whatever it was, the records are safe: look again.
-                logger.exception("jobs are not handed over, trying again")
-            self._wake.wait(LOOK_S)
-
-    def _hand_over(self, queue: DurableQueue) -> None:
-        """Put accepted jobs into the queue, also those of a server that was killed."""
-        waiting = self.records.open_jobs(self._server)
-        before, self._handed_over = self._handed_over, {}
-        now = time.monotonic()
-        for key, kind in waiting:
-            last = before.get(key, -math.inf)
-            if now - last > CHECK_AGAIN_S:
-                queue.put(key, kind)
-                last = now
-            self._handed_over[key] = last
-
-
-def _server_id(data_dir: Path) -> str:
-    """A name for the data folder that stays; made when there is none."""
-    path = data_dir / "server-id"
-    try:
-        data_dir.mkdir(parents=True, exist_ok=True)
-        if path.is_symlink():
-            raise UsageError(f"{path} is a symbolic link: remove it")
-        if not path.exists():
-            _make_id(path)
-        return path.read_text(encoding="ascii").strip()[:32]
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot use the data folder {data_dir}: {error}") from error
-
-
-def _make_id(path: Path) -> None:
-    """Write the file whole; where two do so at once, the first one stays."""
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    draft.write_text(f"{uuid.uuid4().hex}\n", encoding="ascii")
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
+                logger.exception("job %s is tried again", key)
+            finally:
+                self._taken.discard(key)

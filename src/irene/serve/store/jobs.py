@@ -23,6 +23,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    delete,
     func,
     insert,
     select,
@@ -64,6 +65,13 @@ _JOBS = Table(
     Column("result_key", String(64)),
     Column("error", Text),
 )
+_NOTICES = Table(
+    "job_notices",
+    JOB_TABLES,
+    Column("job", String(32), primary_key=True),
+    Column("server", String(32), nullable=False),
+)
+"""Jobs that have ended, and whose owners have not been told yet."""
 
 
 class QueueFullError(IreneError):
@@ -183,6 +191,24 @@ class JobRecords:
         with self._engine.connect() as connection:
             return [(row.id, row.kind) for row in connection.execute(query)]
 
+    def unannounced(self, server: str) -> list[str]:
+        """Ids of a server's jobs that have ended and whose owners do not know it."""
+        query = select(_NOTICES.c.job).where(_NOTICES.c.server == server)
+        with self._engine.connect() as connection:
+            return list(connection.execute(query).scalars())
+
+    def get_unannounced(self, key: str) -> JobRecord | None:
+        """A job whose owner does not know that it has ended."""
+        query = select(_JOBS).join(_NOTICES, _NOTICES.c.job == _JOBS.c.id)
+        with self._engine.connect() as connection:
+            row = connection.execute(query.where(_JOBS.c.id == key)).first()
+        return None if row is None else _record(row)
+
+    def announced(self, key: str) -> None:
+        """Note that the owner of a job has been told of its end."""
+        with self._engine.begin() as connection:
+            connection.execute(delete(_NOTICES).where(_NOTICES.c.job == key))
+
     def versions(self, keys: Collection[str]) -> dict[str, int]:
         """Version of each of these jobs."""
         found: dict[str, int] = {}
@@ -233,7 +259,12 @@ class JobRecords:
             .values(version=_JOBS.c.version + 1, **values)
         )
         with self._engine.begin() as connection:
-            return bool(connection.execute(change).rowcount)
+            has_moved = bool(connection.execute(change).rowcount)
+            if has_moved and values.get("state") in ("succeeded", "failed"):
+                ended = select(_JOBS.c.id, _JOBS.c.server).where(_JOBS.c.id == key)
+                notice = insert(_NOTICES).from_select(["job", "server"], ended)
+                connection.execute(notice)
+            return has_moved
 
 
 def _count_open(connection: Connection) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Self
 
 from irene.work.child import Child
+from irene.work.engines.engine import Engine
 from irene.work.task import Outcome, Task
 
 __all__ = ["LocalEngine"]
@@ -14,7 +14,7 @@ __all__ = ["LocalEngine"]
 POLL_S = 0.02
 
 
-class LocalEngine:
+class LocalEngine(Engine):
     """Runs every task in a process of its own, in the order they come.
 
     Args:
@@ -25,9 +25,15 @@ class LocalEngine:
     name = "local"
 
     def __init__(self, jobs: int = 1) -> None:
-        self.window = jobs
+        self._jobs = jobs
         self._waiting: deque[Task] = deque()
         self._children: list[Child] = []
+        self._news: list[str] = []
+
+    @property
+    def window(self) -> int:
+        """How many tasks run at a time."""
+        return self._jobs
 
     def submit(self, task: Task) -> None:
         """Take a task; it begins when those before it have ended."""
@@ -36,7 +42,14 @@ class LocalEngine:
 
     def _start(self) -> None:
         while len(self._children) < self.window and self._waiting:
-            self._children.append(Child(self._waiting.popleft()))
+            child = Child(on_progress=lambda step: self._news.append(step.text))
+            self._children.append(child)
+            child.begin(self._waiting.popleft())
+
+    def news(self) -> list[str]:
+        """What the tasks have reported since the last call."""
+        news, self._news = self._news, []
+        return news
 
     def wait(self, timeout_s: float) -> list[Outcome]:
         """The outcomes of the tasks that run, of those that end in time."""
@@ -54,9 +67,13 @@ class LocalEngine:
 
     def _ended(self) -> list[Outcome]:
         """Outcomes of children that have ended, which are forgotten."""
-        polled = [(child, child.poll()) for child in self._children]
-        self._children = [child for child, outcome in polled if outcome is None]
-        return [outcome for _, outcome in polled if outcome is not None]
+        found: list[Outcome] = []
+        for child in list(self._children):
+            if (outcome := child.poll()) is not None:
+                found.append(outcome)
+                self._children.remove(child)
+                child.end(0.0)
+        return found
 
     def cancel(self) -> None:
         """End the tasks that run, and forget the others."""
@@ -64,11 +81,3 @@ class LocalEngine:
         for child in self._children:
             child.end()
         self._children.clear()
-
-    def __enter__(self) -> Self:
-        """Nothing to get ready."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """End the tasks that run."""
-        self.cancel()

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from irene.errors import IreneError, MissingExtraError
 from irene.work.child import run_task
+from irene.work.engines.engine import Engine
 from irene.work.task import Outcome, Task
 
 __all__ = ["RayEngine", "RaySettings"]
@@ -39,7 +40,7 @@ class RaySettings:
     parallel: int = 64
 
 
-class RayEngine:
+class RayEngine(Engine):
     """Gives every task to a Ray worker, which runs it in a process of its own.
 
     Args:

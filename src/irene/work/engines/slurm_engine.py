@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from irene.errors import IreneError, MissingExtraError
 from irene.work.child import run_task
+from irene.work.engines.engine import Engine
 from irene.work.task import Outcome, Task
 
 __all__ = ["SlurmEngine", "SlurmSettings"]
@@ -49,7 +50,7 @@ class SlurmSettings:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-class SlurmEngine:
+class SlurmEngine(Engine):
     """Submits every task as a job, and looks now and then whether it has ended.
 
     Args:
@@ -151,10 +152,6 @@ class SlurmEngine:
         for job in self._jobs:
             job.handle.cancel(check=False)
         self._jobs.clear()
-
-    def __exit__(self, *error: object) -> None:
-        """Cancel all jobs."""
-        self.cancel()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,9 @@ from irene.serve.http.routes.asking import FULL_S, stored
 from irene.serve.http.routes.openapi import PROBLEM, PROBLEMS, TEXT, Key, content
 from irene.serve.http.routes.parameters import run_schema
 from irene.serve.jobs.document import SCHEMA, job_document
-from irene.serve.jobs.events import event_stream
 from irene.serve.jobs.request import KINDS, PROTOCOLS, read_request
 from irene.serve.jobs.runner import JobRunner
-from irene.serve.jobs.watch import TooManyError
+from irene.serve.jobs.watch import TooManyError, event_stream
 from irene.serve.store.jobs import JobRecord, QueueFullError
 from irene.serve.uploads.bounded_json import parse
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,18 +12,20 @@ import pytest
 
 from irene.dataset.store import Store
 from irene.errors import UsageError
-from irene.work.child import Child, run_task
+from irene.work.bounds import Bounds
 from irene.work.engines.engine import Engine
 from irene.work.engines.local import LocalEngine
 from irene.work.engines.ray_engine import RayEngine, RaySettings
 from irene.work.engines.slurm_engine import SlurmEngine, SlurmSettings
-from irene.work.lock import alone_on
 from irene.work.task import Outcome, Task, find_work
 
-from .conftest import collect, made_up_sweep
-from .made_up_work import noted
+from ..collect.conftest import collect, made_up_sweep
+from ..collect.made_up_work import FORM, write_form
+from .conftest import ROOT
+from .made_up_tasks import HERE, noted
 
-ECHO = "tests.collect.made_up_work:echo"
+ECHO = f"{HERE}:echo"
+NEVER = "/no/such/file"
 
 
 def task(words: str, **argument) -> Task:
@@ -40,7 +40,7 @@ def all_outcomes(engine: Engine, count: int) -> list[Outcome]:
 
 
 def test_a_task_survives_its_way_to_another_machine():
-    one = Task("a", ECHO, {"words": "×", "n": [1, None]}, 2.5)
+    one = Task("a", ECHO, {"words": "×", "n": [1, None]}, Bounds(wall_s=2.5))
     assert Task.from_json(one.to_json()) == one
 
 
@@ -53,7 +53,7 @@ def test_a_function_that_is_not_there_is_refused(path):
 def test_local_tasks_run_one_at_a_time(log):
     with LocalEngine() as engine:
         for words in "abc":
-            engine.submit(task(words, sleep_s=0.05))
+            engine.submit(task(words))
         outcomes = all_outcomes(engine, 3)
     assert [o.payload for o in outcomes] == [b"a", b"b", b"c"]
     assert outcomes[0].place["host"]
@@ -65,7 +65,7 @@ def test_local_tasks_run_one_at_a_time(log):
 
 def test_what_is_cancelled_ends(log):
     with LocalEngine() as engine:
-        engine.submit(task("long", sleep_s=600))
+        engine.submit(task("long", until=NEVER))
         while not noted(log):
             assert engine.wait(0.01) == []
         engine.cancel()
@@ -73,54 +73,6 @@ def test_what_is_cancelled_ends(log):
     pid = int(noted(log)[0].split()[2])
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-
-
-def test_a_child_ends_with_its_parent(log):
-    code = (
-        "import os, signal, time\n"
-        "from irene.work.child import Child\n"
-        "from irene.work.task import Task\n"
-        f"Child(Task('a', {ECHO!r}, {{'words': 'a', 'sleep_s': 600}}))\n"
-        "while not os.path.exists(os.environ['MADE_UP_LOG']): time.sleep(0.01)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=False)
-    child = Path(f"/proc/{noted(log)[0].split()[2]}")
-    until_s = time.monotonic() + 60
-    while child.exists() and time.monotonic() < until_s:
-        time.sleep(0.01)
-    assert not child.exists()
-
-
-def test_a_task_in_a_broken_child_is_told():
-    outcome = run_task(Task("a", "no.such:thing", {}))
-    assert outcome.fault == "refused"
-    assert "no function 'no.such:thing'" in outcome.problem
-
-
-def test_one_process_at_a_time_has_a_device_and_a_killed_one_leaves_it(log, tmp_path):
-    code = (
-        "import sys, time\n"
-        "from irene.work.lock import alone_on\n"
-        "with alone_on('test-device'):\n"
-        "    print('mine', flush=True)\n"
-        "    time.sleep(600)\n"
-    )
-    command = [sys.executable, "-c", code]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as first:
-        assert first.stdout is not None
-        first.stdout.readline()
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as second:
-            assert second.stdout is not None
-            os.set_blocking(second.stdout.fileno(), False)
-            time.sleep(0.3)
-            assert not second.stdout.read()
-            first.kill()
-            os.set_blocking(second.stdout.fileno(), True)
-            assert second.stdout.readline() == b"mine\n"
-            second.kill()
-    with alone_on("test-device"):
-        pass
 
 
 # Slurm ------------------------------------------------------------------------
@@ -143,15 +95,16 @@ def test_slurm_jobs_run_tasks(log, slurm):
 
 
 def test_a_slurm_job_whose_machine_goes_away_is_submitted_again(
-    log, slurm, monkeypatch
+    log, slurm, monkeypatch, tmp_path
 ):
     # How long submitit waits for a result that a slow file system may still bring.
     monkeypatch.setattr("submitit.core.core.Job._results_timeout_s", 1)
     with SlurmEngine(slurm) as engine:
-        engine.submit(task("a", sleep_s=1.0))
+        engine.submit(task("a", until=str(tmp_path / "gate")))
         while not noted(log):
             assert engine.wait(0.05) == []
         engine._jobs[0].handle.cancel()
+        (tmp_path / "gate").touch()
         outcomes = all_outcomes(engine, 1)
     assert outcomes[0].payload == b"a"
     assert len([line for line in noted(log) if "begin" in line]) == 2
@@ -165,10 +118,9 @@ def cluster(tmp_path_factory) -> Iterator[object]:
     """A head and two machines of the kind `lab`, in one test."""
     ray = pytest.importorskip("ray", reason="needs pip install 'irene-energy[ray]'")
     utils = pytest.importorskip("ray.cluster_utils")
-    root = str(Path(__file__).resolve().parents[2])
     folder = tmp_path_factory.mktemp("ray")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", root)
+        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
         patch.setenv("MADE_UP_LOG", str(folder / "log"))
         patch.setenv("MADE_UP_FORM", str(folder / "form.json"))
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -208,10 +160,9 @@ def test_a_ray_machine_that_dies_costs_nothing_but_time(log, cluster, tmp_path):
 
 @pytest.mark.xdist_group("ray")
 def test_the_same_sweep_on_three_engines_gives_the_same_entries(
-    log, cluster, slurm, tmp_path
+    log, cluster, slurm, tmp_path, monkeypatch
 ):
-    from .made_up_work import write_form
-
+    monkeypatch.setenv(FORM, str(cluster.form))
     write_form(cluster.form)
     engines = {
         "local": LocalEngine(),
@@ -222,7 +173,7 @@ def test_the_same_sweep_on_three_engines_gives_the_same_entries(
     told = {}
     for name, engine in engines.items():
         report = collect(sweep, tmp_path / name, engine)
-        assert (report.measured, len(report.failures)) == (2, 2)
+        assert (report.measured, len(report.failures)) == (2, 2), report
         store = Store.open(tmp_path / name)
         assert {e.origin.engine for e in store.entries()} == {name}
         told[name] = (
@@ -241,12 +192,3 @@ def test_missing_extras_are_named(monkeypatch):
         RayEngine()
     with pytest.raises(MissingExtraError, match=r"irene-energy\[slurm\]"):
         SlurmEngine()
-
-
-def test_a_child_can_be_asked_whether_it_runs(log):
-    child = Child(task("a", sleep_s=600))
-    try:
-        assert child.poll() is None
-        assert child.wait(0.05) is None
-    finally:
-        child.end(0.0)

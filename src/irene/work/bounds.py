@@ -1,0 +1,80 @@
+"""What a process may use, set by the process itself before it does anything.
+
+The parent cannot set them: between fork and exec a process with threads must not run
+Python. Where the system has no such limits, nothing happens.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Bounds", "limit_memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The most that one task may use; None for any.
+
+    Attributes:
+        wall_s: Time, s; waiting for a device does not count.
+        cpu_s: Time of all its threads together, s.
+        file_bytes: Any file that it writes.
+        result_bytes: Its result.
+    """
+
+    wall_s: float | None = None
+    cpu_s: float | None = None
+    file_bytes: int | None = None
+    result_bytes: int | None = None
+
+    def set_here(self) -> None:
+        """Bound this process and those it will start."""
+        try:
+            import resource
+        except ImportError:  # not a Unix
+            return
+        limits = {resource.RLIMIT_CORE: (0, 0)}
+        if self.cpu_s is not None:
+            cpu_s = int(self.cpu_s) + 1
+            # Between the two the kernel says what it is about: SIGXCPU, not SIGKILL.
+            limits[resource.RLIMIT_CPU] = (cpu_s, cpu_s + 5)
+        if self.file_bytes is not None:
+            limits[resource.RLIMIT_FSIZE] = (self.file_bytes, self.file_bytes)
+        for name, both in limits.items():
+            with suppress(ValueError, OSError):  # a lower one is set already
+                resource.setrlimit(name, both)
+
+
+def limit_memory(further_bytes: int) -> None:
+    """Let this process take no more than so much on top of what it has.
+
+    Work calls this itself, as it knows when its libraries are loaded.
+
+    Args:
+        further_bytes: Address space that may still be taken; 0: any.
+    """
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return
+    present = _address_space_bytes()
+    if present is None or not further_bytes:
+        return
+    most = present + further_bytes
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _address_space_bytes() -> int | None:
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    import resource
+
+    return pages * resource.getpagesize()

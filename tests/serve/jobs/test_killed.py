@@ -1,0 +1,112 @@
+"""Servers that are killed: what they accepted is done, once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from irene.serve.http.settings import Settings
+from irene.serve.store import Store, open_store
+from irene.serve.store.jobs import JobRecords
+
+from .conftest import Start, ended
+from .job_server import REQUEST
+
+ROOT = Path(__file__).resolve().parents[3]
+Server = subprocess.Popen[str]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def where(settings: Settings, request: pytest.FixtureRequest) -> Settings:
+    if request.param == "sqlite":
+        return settings
+    return replace(settings, store_url=request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def serve(where: Settings) -> Iterator[Callable[[int], Server]]:
+    """Starts servers of one data folder and one store."""
+    servers: list[Server] = []
+
+    def begin(jobs: int) -> Server:
+        path = os.pathsep.join([str(ROOT), *sys.path])
+        words = [str(where.data_dir), where.store_url or "", str(jobs)]
+        server = subprocess.Popen(
+            [sys.executable, "-m", "tests.serve.jobs.job_server", *words],
+            stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+        servers.append(server)
+        return server
+
+    yield begin
+    for server in servers:
+        server.kill()
+        server.communicate()
+
+
+def lines(path: Path) -> list[list[str]]:
+    text = path.read_text(encoding="ascii") if path.exists() else ""
+    return [line.split() for line in text.splitlines()]
+
+
+def accepted(server: Server) -> list[str]:
+    assert server.stdout is not None
+    return server.stdout.readline().split()
+
+
+def test_every_job_is_done_once_by_whichever_server_lives(
+    where: Settings, serve: Callable[[int], Server]
+) -> None:
+    begun, done = where.data_dir / "begun", where.data_dir / "done"
+    first = serve(3)
+    keys = accepted(first)
+    while len(lines(begun)) < 2:  # as many as run at a time
+        time.sleep(0.01)
+    second = serve(2)
+    keys += accepted(second)
+    first.kill()
+    while len(lines(begun)) < 4:  # the second one has begun them again
+        time.sleep(0.01)
+    for _, pid in lines(begun)[:2]:
+        while Path(f"/proc/{pid}").exists():  # the first one's processes end with it
+            time.sleep(0.01)
+    (where.data_dir / "gate").touch()
+    store = open_store(where.database_url)
+    records = JobRecords(store.engine)
+    while any(records.state(key) in ("queued", "running") for key in keys):
+        time.sleep(0.01)
+    found = [records.get(key) for key in keys]
+    assert [record and record.state for record in found] == ["succeeded"] * 5
+    assert [record and record.attempts for record in found] == [2, 2, 1, 1, 1]
+    assert Counter(key for (key,) in lines(done)) == Counter(keys)
+    store.close()
+
+
+def test_an_end_that_a_killed_server_has_not_announced_is_announced(
+    start: Start, settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(
+        "irene.serve.jobs.execution.notify",
+        lambda record, settings, sleep: told.append(record.id),
+    )
+    records = JobRecords(store.engine)
+    server = start(settings)
+    dead = records.add("d" * 32, server._server, REQUEST, 9)
+    records.begin(dead.id)
+    records.fail(dead.id, {"status": 500})  # and nothing more: it was killed here
+    while records.unannounced(server._server):
+        time.sleep(0.01)
+    assert told == [dead.id]
+    gone = records.add("e" * 32, server._server, REQUEST, 9)
+    records.cancel(gone.id)
+    assert ended(server, gone.id).state == "cancelled"
+    assert not records.unannounced(server._server)
