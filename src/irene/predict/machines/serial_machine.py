@@ -21,6 +21,7 @@ from irene.predict.machines.specs.regression import (
     fit_residual,
     relative_nnls,
 )
+from irene.predict.machines.specs.specs_model import MODEL_WEIGHT
 from irene.predict.machines.specs.work import (
     MIB,
     PRODUCT_OF,
@@ -202,8 +203,6 @@ def fit_ops(ops: Sequence[SerialOp], energy_j: Floats, repeats: Floats) -> OpMod
 
 
 MODEL = KINDS.index("model")
-MODEL_WEIGHT = 20.0
-"""Weight of a whole model's measurement against that of one module."""
 FEWEST = 2
 """Shapes of an op that are needed for a model of its own."""
 ANY = "any"
@@ -268,10 +267,6 @@ class SerialModel(Saved):
         others = [kind for kind in PRODUCTS if kind in self.ops]
         return others[0] if op.kind in PRODUCTS and others else ANY
 
-    def was_measured(self, op: SerialOp) -> bool:
-        """Whether ops of this kind were run by themselves."""
-        return op.kind in self.ops
-
     def inside_j(self, work: SerialWork) -> Floats:
         """Energy of every node as part of a run, J; parts add up."""
         factor = self.warm + self.cold * _coldness(work, self.cache_mib)[0]
@@ -296,7 +291,7 @@ class SerialModel(Saved):
     ) -> tuple[Floats, Flags]:
         """Energy of every node, J, and which primitives were never measured."""
         work = serial_work(tree)
-        measured = np.array([self.was_measured(op) for op in work.ops], bool)
+        measured = np.array([op.kind in self.ops for op in work.ops], bool)
         is_indirect = (tree.columns.kind >= ML) & ~work.counts[:, measured].any(axis=1)
         return self.inside_j(work), is_indirect
 
