@@ -47,7 +47,7 @@ __all__ = [
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
-ML, MODULE = KINDS.index("ml"), KINDS.index("module")
+MODEL, MODULE, ML = (KINDS.index(kind) for kind in ("model", "module", "ml"))
 CALLS = ("primitives", "modules")
 """Kinds of calls that cost time beside the ops."""
 VIEW = (1, 1)
@@ -126,9 +126,7 @@ def serial_work(tree: ModelTree) -> SerialWork:
 def _is_part_of_another(rows: Ints, moved: Ints, parents: Ints) -> Flags:
     """Views in a primitive that also computes: measured with what it computes."""
     above = parents[rows]
-    computing = np.zeros(len(parents), dtype=np.bool_)
-    computing[above[moved > 0]] = True
-    parts: Flags = (moved == 0) & computing[above]
+    parts: Flags = (moved == 0) & np.isin(above, above[moved > 0])
     return parts
 
 
@@ -202,7 +200,6 @@ def fit_ops(ops: Sequence[SerialOp], energy_j: Floats, repeats: Floats) -> OpMod
     return OpModel(rates, residual)
 
 
-MODEL = KINDS.index("model")
 FEWEST = 2
 """Shapes of an op that are needed for a model of its own."""
 ANY = "any"
