@@ -21,6 +21,7 @@ from irene.predict.machines.specs.regression import (
     fit_residual,
     relative_nnls,
 )
+from irene.predict.machines.specs.specs_model import MODEL_WEIGHT
 from irene.predict.machines.specs.work import (
     MIB,
     PRODUCT_OF,
@@ -46,7 +47,7 @@ __all__ = [
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
-ML, MODULE = KINDS.index("ml"), KINDS.index("module")
+MODEL, MODULE, ML = (KINDS.index(kind) for kind in ("model", "module", "ml"))
 CALLS = ("primitives", "modules")
 """Kinds of calls that cost time beside the ops."""
 VIEW = (1, 1)
@@ -125,9 +126,7 @@ def serial_work(tree: ModelTree) -> SerialWork:
 def _is_part_of_another(rows: Ints, moved: Ints, parents: Ints) -> Flags:
     """Views in a primitive that also computes: measured with what it computes."""
     above = parents[rows]
-    computing = np.zeros(len(parents), dtype=np.bool_)
-    computing[above[moved > 0]] = True
-    parts: Flags = (moved == 0) & computing[above]
+    parts: Flags = (moved == 0) & np.isin(above, above[moved > 0])
     return parts
 
 
@@ -201,9 +200,6 @@ def fit_ops(ops: Sequence[SerialOp], energy_j: Floats, repeats: Floats) -> OpMod
     return OpModel(rates, residual)
 
 
-MODEL = KINDS.index("model")
-MODEL_WEIGHT = 20.0
-"""Weight of a whole model's measurement against that of one module."""
 FEWEST = 2
 """Shapes of an op that are needed for a model of its own."""
 ANY = "any"
@@ -268,10 +264,6 @@ class SerialModel(Saved):
         others = [kind for kind in PRODUCTS if kind in self.ops]
         return others[0] if op.kind in PRODUCTS and others else ANY
 
-    def was_measured(self, op: SerialOp) -> bool:
-        """Whether ops of this kind were run by themselves."""
-        return op.kind in self.ops
-
     def inside_j(self, work: SerialWork) -> Floats:
         """Energy of every node as part of a run, J; parts add up."""
         factor = self.warm + self.cold * _coldness(work, self.cache_mib)[0]
@@ -296,7 +288,7 @@ class SerialModel(Saved):
     ) -> tuple[Floats, Flags]:
         """Energy of every node, J, and which primitives were never measured."""
         work = serial_work(tree)
-        measured = np.array([self.was_measured(op) for op in work.ops], bool)
+        measured = np.array([op.kind in self.ops for op in work.ops], bool)
         is_indirect = (tree.columns.kind >= ML) & ~work.counts[:, measured].any(axis=1)
         return self.inside_j(work), is_indirect
 
