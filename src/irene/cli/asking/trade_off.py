@@ -60,17 +60,22 @@ def run(options: argparse.Namespace) -> int:
     return run_question(
         options,
         question,
-        lambda console, found: _print(console, found, _what(found, options), options),
+        lambda console, found: _print(
+            console, found, _what(found, question.on), options
+        ),
         draw=lambda found: trade_off_chart(
-            found, "", f"{task} against energy: {_what(found, options)}", AxisSpec(task)
+            found,
+            "",
+            f"{task} against energy: {_what(found, question.on)}",
+            AxisSpec(task),
         ),
     )
 
 
-def _what(found: TradeOff, options: argparse.Namespace) -> str:
+def _what(found: TradeOff, on: str) -> str:
     from irene.tree.headline import run_sizes
 
-    return f"{', '.join(run_sizes(found.run))}, for {options.on}"
+    return f"{', '.join(run_sizes(found.run))}, for {on}"
 
 
 def _print(
