@@ -27,7 +27,6 @@ ROWS = (
         "tables",
         "presented",
         "whole_file",
-        "_callable",
     ),
     ("work",),
     ("trace",),

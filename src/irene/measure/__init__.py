@@ -19,8 +19,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from irene._callable import make_callable
-
 __all__ = ["DEFAULT", "PAPER", "QUICK", "MeasureProtocol", "measure"]
 
 _HOMES = {
@@ -39,6 +37,3 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)
-
-
-make_callable(__name__, "measure")

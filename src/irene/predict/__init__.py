@@ -20,8 +20,6 @@ The package is also the function: `irene.predict("bert-base-uncased", on="pc1")`
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from irene._callable import make_callable
-
 if TYPE_CHECKING:
     from irene.predict.api import predict
     from irene.predict.exams.crossvalidation import (
@@ -65,6 +63,3 @@ def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(import_module(home), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-make_callable(__name__, "predict")

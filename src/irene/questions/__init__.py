@@ -7,12 +7,59 @@ and the reference pages are made from these fields; the answer is the same which
 it was asked.
 
 - `question`: what all questions share.
-- `table`: the questions themselves, and `QUESTIONS`, all of them by name.
+- `of_one_model`, `of_several`: the questions themselves; `QUESTIONS`: all of them by
+  name.
 - `asker`: `Asker`, the questions as methods, for whoever can answer them; `here`: as
   functions that answer in this process.
 """
 
-from irene.questions.question import Question
-from irene.questions.table import QUESTIONS, question_named
+from typing import Any
 
-__all__ = ["QUESTIONS", "Question", "question_named"]
+from irene.errors import UsageError
+from irene.questions.of_one_model import (
+    AskBottlenecks,
+    AskCost,
+    AskEnergy,
+    AskReport,
+    AskSuggestions,
+    AskTree,
+    AskWhatIf,
+)
+from irene.questions.of_several import AskComparison, AskLeaderboard, AskTradeOff
+from irene.questions.question import Question
+
+__all__ = [
+    "QUESTIONS",
+    "AskBottlenecks",
+    "AskComparison",
+    "AskCost",
+    "AskEnergy",
+    "AskLeaderboard",
+    "AskReport",
+    "AskSuggestions",
+    "AskTradeOff",
+    "AskTree",
+    "AskWhatIf",
+    "Question",
+    "question_named",
+]
+
+QUESTIONS: dict[str, type[Question[Any]]] = {
+    each.name: each
+    for each in (
+        AskEnergy, AskTree, AskBottlenecks, AskComparison, AskWhatIf, AskTradeOff,
+        AskCost, AskSuggestions, AskLeaderboard, AskReport,
+    )
+}  # fmt: skip
+"""Every question by name."""
+
+
+def question_named(name: str) -> type[Question[Any]]:
+    """The question of a name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in QUESTIONS:
+        raise UsageError(f"no question {name!r}; there are {', '.join(QUESTIONS)}")
+    return QUESTIONS[name]

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 from irene.analyse.costs import CostTerms
 from irene.analyse.subject import Progress
 from irene.errors import UsageError
-from irene.questions.question import Question
-from irene.questions.table import (
+from irene.questions import (
     AskBottlenecks,
     AskComparison,
     AskCost,
@@ -22,6 +21,7 @@ from irene.questions.table import (
     AskTradeOff,
     AskWhatIf,
 )
+from irene.questions.question import Question
 from irene.spec import RunOptions, RunSpec, shows_run_options
 from irene.tables import csv_of_records
 from irene.tree import ModelTree

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from irene._callable import make_callable
-
 __all__ = ["COSTS", "Call", "OpCost", "cost_formula", "register_cost", "trace"]
 
 _HOMES = {
@@ -37,6 +35,3 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)
-
-
-make_callable(__name__, "trace")

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import event
 
 from irene.errors import LimitError, UnknownModelError, UsageError
-from irene.questions.table import AskEnergy
+from irene.questions import AskEnergy
 from irene.serve.answers.answering import Answering
 from irene.serve.answers.memory import Memory
 from irene.serve.answers.question import Inquiry

@@ -39,7 +39,7 @@ SAME_SHARE = 1e-6
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    from irene.questions.table import AskBottlenecks
+    from irene.questions import AskBottlenecks
 
     parser.usage = "irene bottlenecks MODEL|TREE.json [options]"
     parser.epilog = EXAMPLES
@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict or read, then print."""
-    from irene.questions.table import AskBottlenecks
+    from irene.questions import AskBottlenecks
     from irene.show.picture.answer_pictures import bottleneck_bars
 
     if not 0 < options.top <= 100:

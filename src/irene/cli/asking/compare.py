@@ -37,7 +37,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    from irene.questions.table import AskComparison
+    from irene.questions import AskComparison
 
     parser.usage = "irene compare A B [C …] [options]"
     parser.epilog = EXAMPLES
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict or read, compare, print."""
-    from irene.questions.table import AskComparison
+    from irene.questions import AskComparison
     from irene.show.picture.answer_pictures import comparison_bars
 
     check_answer(options)

@@ -33,7 +33,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    from irene.questions.table import AskCost
+    from irene.questions import AskCost
 
     parser.usage = "irene cost MODEL|TREE.json [options]"
     parser.epilog = EXAMPLES
@@ -69,7 +69,7 @@ class _ListRegions(argparse.Action):
 
 def run(options: argparse.Namespace) -> int:
     """Predict or read, then print the table."""
-    from irene.questions.table import AskCost
+    from irene.questions import AskCost
 
     check_answer(options)
     return run_question(options, question_of(options, AskCost), _print)

@@ -35,7 +35,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    from irene.questions.table import AskLeaderboard
+    from irene.questions import AskLeaderboard
 
     parser.usage = "irene leaderboard [WORD …] [options]"
     parser.epilog = EXAMPLES
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict all and print them in order."""
-    from irene.questions.table import AskLeaderboard
+    from irene.questions import AskLeaderboard
     from irene.show.picture.answer_pictures import leaderboard_bars
 
     check_answer(options)

@@ -24,7 +24,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    from irene.questions.table import AskEnergy
+    from irene.questions import AskEnergy
 
     parser.usage = "irene predict MODEL [options]"
     parser.epilog = EXAMPLES
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Predict, then print or write."""
     from irene.cli.output import check_output, put_tree
-    from irene.questions.table import AskEnergy
+    from irene.questions import AskEnergy
 
     check_output(options)
     question = question_of(options, AskEnergy, level=None, fold=None)

@@ -26,7 +26,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    from irene.questions.table import AskReport
+    from irene.questions import AskReport
 
     parser.usage = "irene report MODEL|TREE.json --html FILE [options]"
     parser.epilog = EXAMPLES
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Ask everything and write the page."""
     from irene.cli.output import check_writable
-    from irene.questions.table import AskReport
+    from irene.questions import AskReport
 
     check_writable(options.html)
     question = question_of(options, AskReport)

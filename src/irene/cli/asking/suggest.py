@@ -34,7 +34,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    from irene.questions.table import AskSuggestions
+    from irene.questions import AskSuggestions
 
     parser.usage = "irene suggest MODEL|TREE.json [options]"
     parser.epilog = EXAMPLES
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask all rules and print what they say."""
-    from irene.questions.table import AskSuggestions
+    from irene.questions import AskSuggestions
 
     check_answer(options)
     question = question_of(options, AskSuggestions)

@@ -24,7 +24,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    from irene.questions.table import AskTree
+    from irene.questions import AskTree
 
     parser.usage = "irene trace MODEL [options]"
     parser.epilog = EXAMPLES
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Trace, then print or write."""
     from irene.cli.output import check_output, put_tree
-    from irene.questions.table import AskTree
+    from irene.questions import AskTree
 
     check_output(options)
     question = question_of(options, AskTree, level=None, fold=None)

@@ -35,7 +35,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    from irene.questions.table import AskTradeOff
+    from irene.questions import AskTradeOff
 
     parser.usage = "irene trade-off [options]"
     parser.epilog = EXAMPLES
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Predict all models of the table and print the front."""
     from irene.analyse.pareto import accuracies_text
-    from irene.questions.table import AskTradeOff
+    from irene.questions import AskTradeOff
     from irene.show.picture import AxisSpec, trade_off_chart
 
     check_answer(options)

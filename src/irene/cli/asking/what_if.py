@@ -46,7 +46,7 @@ UNITS = {"generate": ("request", "output token")}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    from irene.questions.table import AskWhatIf
+    from irene.questions import AskWhatIf
 
     parser.usage = "irene what-if MODEL [options]"
     parser.epilog = EXAMPLES
@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict every combination and print the table."""
-    from irene.questions.table import AskWhatIf
+    from irene.questions import AskWhatIf
 
     check_answer(options)
     if options.sensitivity and options.plot:

@@ -18,7 +18,7 @@ from typing import Any
 from irene.analyse.energy_cache import EnergyCache
 from irene.analyse.leaderboard import entry_keys
 from irene.errors import IreneError
-from irene.questions.table import AskLeaderboard
+from irene.questions import AskLeaderboard
 from irene.serve.computing.pool import Pool
 from irene.serve.computing.questions import RANKED
 from irene.serve.http.problems import problem_of

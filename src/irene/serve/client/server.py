@@ -13,17 +13,16 @@ from irene.analyse import Leaderboard
 from irene.analyse.subject import Progress
 from irene.errors import FormatError, IreneError, UsageError
 from irene.parameters import parameters_of
-from irene.questions import Question
-from irene.questions.asker import Asker
-from irene.questions.table import (
+from irene.questions import (
     AskBottlenecks,
     AskComparison,
     AskCost,
     AskEnergy,
     AskLeaderboard,
     AskTree,
+    Question,
 )
-from irene.serve.answers.wire import wire_values
+from irene.questions.asker import Asker
 from irene.serve.client.documents import (
     Answer,
     Machine,
@@ -134,7 +133,7 @@ class Server(Asker):
 
     def _wire(self, question: Question[Any]) -> dict[str, Any]:
         """What a question is asked with; trees are brought first."""
-        values = wire_values(question)
+        values = _without_body(question)
         if isinstance(question, AskComparison) and question.trees:
             values["subject"] = [*map(self.upload, question.trees), *question.subject]
         tree = getattr(question, "tree", None)
@@ -196,7 +195,7 @@ class Server(Asker):
         return cast(Leaderboard, read_answer(self._standings(asked)))
 
     def _standings(self, asked: AskLeaderboard) -> Reply:
-        query = _query_of({**wire_values(asked), "partial": True})
+        query = _query_of({**_without_body(asked), "partial": True})
         return self._transport.get("/leaderboard", query)
 
     def _whole_leaderboard(
@@ -354,3 +353,9 @@ def _content(
         return Path(source).read_bytes(), Path(source).name
     except OSError as error:
         raise UsageError(f"cannot read {source}: {error.strerror}") from error
+
+
+def _without_body(question: Question[Any]) -> dict[str, Any]:
+    """What a question was given, by name; what goes beside the request is not in it."""
+    bodies = {each.name for each in question.parameters() if each.asked.is_body}
+    return {k: v for k, v in question.values().items() if k not in bodies}

@@ -12,16 +12,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from irene.questions import Question, question_named
-from irene.questions.question import OfModel
-from irene.questions.table import (
+from irene.questions import (
     AskBottlenecks,
     AskCost,
     AskEnergy,
     AskLeaderboard,
     AskTradeOff,
     AskTree,
+    Question,
+    question_named,
 )
+from irene.questions.question import OfModel
 from irene.serve.recent import Recent
 
 __all__ = ["RANKED", "ask", "only_these"]

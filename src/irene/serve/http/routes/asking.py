@@ -14,9 +14,8 @@ from fastapi import Request, Response
 from sqlalchemy.exc import SQLAlchemyError
 
 from irene.analyse.subject import Subject, known_trees, read_subject
-from irene.questions import Question
+from irene.questions import AskTradeOff, AskWhatIf, Question
 from irene.questions.question import OfModel
-from irene.questions.table import AskTradeOff, AskWhatIf
 from irene.serve.answers.answering import Answering, Compute
 from irene.serve.answers.memory import Memory, Ready
 from irene.serve.answers.question import Inquiry, check_hardware, check_model

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from irene.parameters import Parameter, parameters_of
 from irene.questions import Question
-from irene.serve.answers.wire import wire_name
 from irene.spec import RunSpec
 
 __all__ = ["LEFT_OUT", "Hardware", "query_of", "run_schema"]
@@ -64,15 +64,26 @@ def run_schema() -> dict[str, Any]:
 
 
 def _model(name: str, parameters: Iterable[Parameter], **more: Any) -> type[BaseModel]:
-    found = {
-        wire_name(each): _field(each) for each in parameters if not each.asked.here
-    }
+    found: dict[str, Any] = {}
+    for each in parameters:
+        if each.asked.here:
+            continue
+        kind, info = found[each.name] = _field(each)
+        for other in each.asked.also:
+            found[other] = (kind, _another_name(each.name, info))
     made: type[BaseModel] = create_model(
         name,
         __config__=ConfigDict(extra="forbid", protected_namespaces=()),
         **{**found, **more},
     )
     return made
+
+
+def _another_name(name: str, info: Any) -> Any:
+    """The same parameter under a name that is taken too."""
+    other = copy(info)
+    other.default, other.description = LEFT_OUT, f"Another name of `{name}`."
+    return other
 
 
 def _field(each: Parameter) -> tuple[Any, Any]:

@@ -14,8 +14,7 @@ from pydantic import BaseModel, Field
 from irene.analyse.leaderboard import Leaderboard, rank_known
 from irene.errors import UsageError
 from irene.predict.machines.finding import find_machine
-from irene.questions import QUESTIONS, Question
-from irene.questions.table import AskLeaderboard, AskTradeOff
+from irene.questions import QUESTIONS, AskLeaderboard, AskTradeOff, Question
 from irene.serve.answers.answering import Passing
 from irene.serve.answers.filling import Filling, Known, Wanted
 from irene.serve.computing.pool import Reply
