@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,34 +26,35 @@ def model_name(tree: ModelTree) -> str:
 
 
 def run_sizes(spec: RunSpec) -> list[str]:
-    """Sizes and settings of a run, a few words each."""
-    parts = [f"batch {spec.batch_size}"]
+    """Sizes and settings of a run, a few words each; then what of them was chosen."""
+    told = [(name, words) for name, words in _run_words(spec) if words]
+    chosen = [words for name, words in told if name in spec.chosen]
+    parts = [words for _, words in told]
+    return [*parts, f"chosen: {', '.join(chosen)}"] if chosen else parts
+
+
+def _run_words(spec: RunSpec) -> Iterator[tuple[str, str]]:
+    """Fields of a run that matter in its phase, each in words."""
+    yield "batch_size", f"batch {spec.batch_size}"
+    context = "" if spec.context_len is None else f"{spec.context_len:,}"
     if spec.phase == "generate":
-        parts += [f"prompt {spec.prompt_len:,}", f"output {spec.output_len:,}"]
-        if spec.context_len is not None:
-            parts.append(f"context {spec.context_len:,}")
-        return [*parts, spec.dtype, *_serving_words(spec), spec.phase]
-    if spec.phase == "decode":
-        parts.append(f"one token after {spec.context_len:,}")
+        yield "prompt_len", f"prompt {spec.prompt_len:,}"
+        yield "output_len", f"output {spec.output_len:,}"
+        yield "context_len", context and f"context {context}"
+    elif spec.phase == "decode":
+        yield "context_len", f"one token after {context}"
     else:
-        parts.append(f"length {spec.seq_len:,}")
-        if spec.context_len:
-            parts.append(f"after {spec.context_len:,} cached")
-    if spec.decoder_len:
-        parts.append(f"decoder length {spec.decoder_len:,}")
-    attention = f"{spec.attention} attention"
-    return [*parts, spec.dtype, *_serving_words(spec), attention, spec.phase]
-
-
-def _serving_words(spec: RunSpec) -> list[str]:
-    words = []
-    if spec.quantization is not None:
-        words.append(f"weights {spec.quantization}")
-    if spec.cache_dtype is not None:
-        words.append(f"cache {spec.cache_dtype}")
-    if spec.tensor_parallel > 1:
-        words.append(f"{spec.tensor_parallel} GPUs")
-    return words
+        yield "seq_len", f"length {spec.seq_len:,}"
+        yield "context_len", f"after {context} cached" if spec.context_len else ""
+    decoder = spec.decoder_len
+    yield "decoder_len", f"decoder length {decoder:,}" if decoder else ""
+    yield "dtype", spec.dtype
+    yield "quantization", f"weights {spec.quantization}" if spec.quantization else ""
+    yield "cache_dtype", f"cache {spec.cache_dtype}" if spec.cache_dtype else ""
+    ranks = spec.tensor_parallel
+    yield "tensor_parallel", f"{ranks} GPUs" if ranks > 1 else ""
+    yield "attention", f"{spec.attention} attention"
+    yield "phase", spec.phase
 
 
 def energy_per_unit(tree: ModelTree) -> list[tuple[str, float]]:
