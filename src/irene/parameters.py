@@ -54,7 +54,8 @@ class Asked:
         also: Other names that mean the same in requests and calls.
         least: Smallest value.
         most: Largest value that a stranger may ask for.
-        longest: Most characters of a text, or values of a list.
+        longest: Most characters of a text.
+        pattern: What a text has to look like.
         usual: What stands for it where it is left open.
         metavar: What the command line calls a value.
         examples: Of values.
@@ -68,6 +69,7 @@ class Asked:
     least: float | None = None
     most: float | None = None
     longest: int = 200
+    pattern: str = ""
     usual: Any = None
     metavar: str = ""
     examples: tuple[Any, ...] = ()
@@ -128,6 +130,8 @@ class Parameter:
                 raise SpecError(f"{self.name} must be one of {known}; got {value!r}")
             return value
         made: Any = _READERS[self.kind](self.name, value)
+        if self.asked.pattern and not re.fullmatch(self.asked.pattern, made):
+            raise SpecError(f"{self.name} cannot be {made[:100]!r}")
         least, most = self.asked.least, self.asked.most
         if least is not None and made < least:
             raise SpecError(f"{self.name} must be at least {least:g}, got {value}")

@@ -124,7 +124,10 @@ class RunSpec:
     model_class: Annotated[
         str | None,
         Asked(
-            metavar="NAME", group=THE_RUN, examples=("BertForSequenceClassification",)
+            metavar="NAME",
+            group=THE_RUN,
+            pattern="[A-Za-z][A-Za-z0-9_]{0,99}",
+            examples=("BertForSequenceClassification",),
         ),
     ] = None
     chosen: tuple[str, ...] = field(

@@ -62,7 +62,7 @@ class AskComparison(Question["Comparisons"]):
     subject: Annotated[
         tuple[str, ...],
         Asked(
-            longest=300, metavar="A",
+            longest=300, metavar="A", pattern=r"[^\x00-\x1f]+",
             examples=("bert-base-uncased", "distilbert-base-uncased@b16s256"),
         ),
     ] = ()  # fmt: skip

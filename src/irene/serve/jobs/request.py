@@ -2,127 +2,99 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
-from irene.errors import SpecError, UnknownModelError, UsageError
+from irene.errors import UnknownModelError, UsageError
+from irene.questions import AskEnergy
+from irene.serve.answers.question import check_hardware, check_model
 from irene.serve.http.settings import Settings
 from irene.serve.jobs.notify import check_notify
 from irene.serve.uploads.storage import Uploads
-from irene.spec import RunSpec
-from irene.trace import catalogue
 from irene.trace.limits import DEFAULT_LIMITS
 
-__all__ = ["KINDS", "PROTOCOLS", "RUN_FIELDS", "UPLOAD", "read_request"]
+__all__ = ["KINDS", "PROTOCOLS", "UPLOAD", "read_request"]
 
 KINDS = ("predict", "measure")
 PROTOCOLS = ("default", "quick")
 UPLOAD = "upload:"
-UPLOAD_NAME = re.compile(r"upload:[0-9a-f]{32}")
-HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
-CLASS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
+OF_A_JOB = ("kind", "protocol", "notify")
+NOT_OF_A_JOB = ("level", "fold")
 LONGEST_MODEL = 200
-RUN_FIELDS = tuple(
-    field.name
-    for field in fields(RunSpec)
-    if field.name not in ("model", "config_digest")
-)
-"""Fields of a RunSpec that a client chooses."""
-OTHER_FIELDS = ("kind", "model", "hardware", "model_class", "protocol", "notify")
 
 
-def read_request(
-    body: object, settings: Settings, uploads: Uploads, machines: Mapping[str, Any]
-) -> dict[str, Any]:
+def read_request(body: object, settings: Settings, uploads: Uploads) -> dict[str, Any]:
     """Check what is asked for.
 
     Args:
-        body: The JSON value that came.
+        body: The JSON value that came: the parameters of the energy of a model, and
+            `kind`, `protocol` and `notify`.
         settings: What this server does.
         uploads: Configs that may be meant.
-        machines: Known hardware by name.
 
     Returns:
         The request as the job's record keeps it.
 
     Raises:
         UsageError: Something is wrong; the message says what.
+        Problem: The machine is unknown.
     """
     if not isinstance(body, dict):
         raise UsageError("a job is a JSON object with kind and model")
-    unknown = sorted(set(body) - {*RUN_FIELDS, *OTHER_FIELDS})
-    if unknown:
-        raise UsageError(
-            f"a job has no field {unknown[0][:100]!r}; it has "
-            f"{', '.join((*OTHER_FIELDS, *RUN_FIELDS))}"
-        )
-    kind = body.get("kind", "predict")
+    kind = body.get("kind") or "predict"
     if kind not in KINDS:
         raise UsageError(f"kind must be one of {', '.join(KINDS)}")
-    model = _checked_model(body.get("model"), settings, uploads)
+    question = AskEnergy.asked(_of_the_question(body))
+    DEFAULT_LIMITS.check_spec(question.run)
+    values = question.values()
+    run = {k: v for k, v in values.items() if k not in ("model", "on")}
     request = {
         "kind": kind,
-        "model": model,
-        "run": _checked_run(model, body),
+        "model": _checked_model(question.run.model, settings, uploads),
+        "run": run,
         "notify": check_notify(body.get("notify"), settings),
     }
     if kind == "predict":
-        return request | _prediction(body, machines)
-    return request | _measurement(body, settings)
+        if body.get("protocol") is not None:
+            raise UsageError("a prediction has no protocol; a measurement has one")
+        check_hardware(question.on)
+        return request | {"hardware": question.on}
+    return request | _measurement(body, values.get("on"), settings)
 
 
-def _checked_model(model: object, settings: Settings, uploads: Uploads) -> str:
-    if not isinstance(model, str) or not model:
-        raise UsageError("model is missing: a name of the catalogue, or upload:ID")
-    shown = repr(model[:LONGEST_MODEL])
-    if model.startswith(UPLOAD):
-        found = UPLOAD_NAME.fullmatch(model) and uploads.get(model[len(UPLOAD) :])
-        if not found:
-            raise UnknownModelError(f"no upload {shown}: upload its config.json first")
-        if found.kind != "config":
-            raise UsageError(f"{shown} is a {found.kind}, not a config.json")
-        return model
-    if len(model) <= LONGEST_MODEL and catalogue.find(model) is not None:
-        return model
-    if settings.hub and HUB_NAME.fullmatch(model):
-        return model
-    near = catalogue.nearest(model[:LONGEST_MODEL], 3)
-    advice = f"; did you mean {', '.join(near)}?" if near else ""
-    raise UnknownModelError(f"unknown model {shown}{advice}")
+def _of_the_question(body: Mapping[str, Any]) -> dict[str, Any]:
+    offered = [
+        name
+        for each in AskEnergy.parameters()
+        if not each.asked.here and each.name not in NOT_OF_A_JOB
+        for name in each.names
+    ]
+    unknown = sorted(set(body) - {*offered, *OF_A_JOB})
+    if unknown:
+        known = ", ".join((*OF_A_JOB, *offered))
+        raise UsageError(f"a job has no field {unknown[0][:100]!r}; it has {known}")
+    return {name: value for name, value in body.items() if name not in OF_A_JOB}
 
 
-def _checked_run(model: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of `irene.trace`, with the defaults of a run spec left out."""
-    run = {name: body[name] for name in RUN_FIELDS if body.get(name) is not None}
-    nested = [name for name, value in run.items() if isinstance(value, dict | list)]
-    if nested:
-        raise SpecError(f"{nested[0]} must be a single value")
-    DEFAULT_LIMITS.check_spec(RunSpec(model, **run))
-    model_class = body.get("model_class")
-    if model_class is None:
-        return run
-    if not isinstance(model_class, str) or not CLASS_NAME.fullmatch(model_class):
-        raise UsageError("model_class is the name of a class of transformers")
-    return run | {"model_class": model_class}
-
-
-def _prediction(body: Mapping[str, Any], machines: Mapping[str, Any]) -> dict[str, Any]:
-    if body.get("protocol") is not None:
-        raise UsageError("a prediction has no protocol; a measurement has one")
-    hardware = body.get("hardware") or "pc1"
-    if not isinstance(hardware, str) or hardware not in machines:
-        raise UsageError(
-            f"unknown hardware {str(hardware)[:100]!r}; there is {', '.join(machines)}"
+def _checked_model(model: str, settings: Settings, uploads: Uploads) -> str:
+    if not model.startswith(UPLOAD):
+        return check_model(model[:LONGEST_MODEL], hub=settings.hub)
+    found = uploads.get(model[len(UPLOAD) :][:64])
+    if found is None:
+        raise UnknownModelError(
+            f"no upload {model[:LONGEST_MODEL]!r}: upload its config.json first"
         )
-    return {"hardware": hardware}
+    if found.kind != "config":
+        raise UsageError(f"{model!r} is a {found.kind}, not a config.json")
+    return model
 
 
-def _measurement(body: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+def _measurement(
+    body: Mapping[str, Any], on: str | None, settings: Settings
+) -> dict[str, Any]:
     if not settings.measuring:
         raise UsageError("this server measures nothing: ask for a prediction")
-    if body.get("hardware") not in (None, "this-machine"):
+    if on not in (None, "this-machine"):
         raise UsageError("a measurement is of the server's machine: leave hardware out")
     if body.get("phase") == "train":
         raise UsageError("training cannot be measured node by node: use another phase")

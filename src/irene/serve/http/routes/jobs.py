@@ -7,7 +7,6 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from irene.predict.machines.finding import known_machines
 from irene.serve.http.problems import Problem
 from irene.serve.http.routes.asking import FULL_S, stored
 from irene.serve.http.routes.openapi import PROBLEM, PROBLEMS, TEXT, Key, content
@@ -94,9 +93,7 @@ async def submit(request: Request) -> Response:
     body = await request.body()
 
     def accept() -> JobRecord:
-        asked = read_request(
-            parse(body), runner.settings, runner.uploads, known_machines()
-        )
+        asked = read_request(parse(body), runner.settings, runner.uploads)
         return runner.submit(asked)
 
     try:

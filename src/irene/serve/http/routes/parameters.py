@@ -27,10 +27,6 @@ WORDS = {
     "are compared with the first.",
 }
 """What strangers are told instead: their files do not count."""
-PATTERNS = {
-    "model_class": r"^[A-Za-z][A-Za-z0-9_]{0,99}$",
-    "subject": r"^[^\x00-\x1f]+$",
-}
 SEVERAL = {"subject": (2, 8), "set": (0, 8)}
 """How often a parameter may be given, at least and at most."""
 Hardware = Annotated[
@@ -95,7 +91,7 @@ def _field(each: Parameter) -> tuple[Any, Any]:
     elif each.kind is str and not each.choices:
         least = 1 if each.required or each.many else None
         bounds = {"min_length": least, "max_length": each.asked.longest}
-        bounds["pattern"] = PATTERNS.get(each.name)
+        bounds["pattern"] = f"^{each.asked.pattern}$" if each.asked.pattern else None
     told: dict[str, Any] = {"description": WORDS.get(each.name, each.words)}
     if each.asked.examples:
         told["examples"] = list(each.asked.examples)

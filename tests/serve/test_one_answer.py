@@ -1,0 +1,195 @@
+"""One answer: a question has the same joules whichever way it is asked.
+
+Python, command line, HTTP, client and job, to the last digit; and what a job's process
+would be told is what the request says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from irene.cli import main
+from irene.questions import QUESTIONS
+from irene.questions.here import Here
+from irene.serve.client import Server, connect
+from irene.serve.computing.questions import ask
+from irene.serve.http.settings import Settings
+from irene.serve.jobs.request import read_request
+from irene.serve.store import open_store
+from irene.serve.uploads.storage import Uploads
+
+from .real_server import RealServer
+
+pytestmark = pytest.mark.xdist_group("serve")
+SMALL, SERVED = "bert-l2-h128", "qwen2.5-0.5b"
+COMMANDS = {"energy": "predict", "tree": "trace"}
+POSITIONAL = {"compare": "subject", "leaderboard": "search"}
+TABLE = "model,accuracy\nbert-l2-h128,83\nbert-l2-h256,85\n"
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _traced() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Small models on the machine that was measured, and kernel by kernel on GPUs."""
+    settings = product(("forward", "train"), (None, "fp32", "bf16"), (None, "sdpa"))
+    for (phase, dtype, attention), batch in product(settings, (1, 4)):
+        run = _given(phase=phase, dtype=dtype, attention=attention, batch_size=batch)
+        yield "energy", {"model": SMALL, "on": "pc1", "seq_len": 16, **run}
+    for on, dtype, attention in product(
+        ("h100", "b200"), (None, "fp32", "fp16"), (None, "eager")
+    ):
+        run = _given(dtype=dtype, attention=attention, seq_len=16)
+        yield "energy", {"model": SMALL, "on": on, **run}
+        yield "tree", {"model": SMALL, **run, "batch_size": 1 + len(on)}
+
+
+def _servings() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Servings of a language model on data-centre GPUs."""
+    phases: tuple[dict[str, Any], ...] = (
+        {"phase": "prefill", "seq_len": 300},
+        {"phase": "decode", "context_len": 500},
+        {"prompt_len": 700, "output_len": 300},
+    )
+    for on, phase, bits, ranks, cache, batch in product(
+        ("h100", "b200"),
+        phases,
+        (None, "fp8", "bf16"),
+        (None, 2),
+        (None, "fp8"),
+        (1, 64),
+    ):
+        run = _given(quantization=bits, tensor_parallel=ranks, cache_dtype=cache)
+        yield "energy", {"model": SERVED, "on": on, "batch_size": batch, **phase, **run}
+    for on, phase in product(("h200", "b200"), phases):
+        asked = {"model": SERVED, "on": on, "batch_size": 8, "dtype": "fp16", **phase}
+        yield "bottlenecks", asked
+        yield "cost", {**asked, "region": "DE", "price_per_kwh": 0.3}
+    for on, phase in zip(("h100", "h200", "b200"), phases, strict=True):
+        asked = {"model": SERVED, "on": on, "batch_size": 8, **phase}
+        yield "what-if", {**asked, "set": ["batch_size=8,16,64"]}
+        yield "what-if", {**asked, "set": ["quantization=fp8", "cache_dtype=fp8"]}
+        yield "suggest", asked
+        yield (
+            "compare",
+            {
+                "subject": [SERVED, f"{SERVED}@b64", f"qwen3-0.6b@on={on}"],
+                **{k: v for k, v in asked.items() if k != "model"},
+            },
+        )
+    for on in ("h100", "b200"):
+        yield "leaderboard", {"search": "qwen2.5", "on": on, **phases[2]}
+
+
+def _others() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Everything else, where a run is traced."""
+    run = {"batch_size": 2, "seq_len": 16}
+    asked = {"model": SMALL, **run}
+    yield "bottlenecks", asked
+    yield "cost", {**asked, "per_day": 1000.0}
+    yield "suggest", asked
+    yield "compare", {"subject": [SMALL, "bert-l2-h256@b4"], "per": "token", **run}
+    yield "what-if", {**asked, "set": ["num_hidden_layers=1,3"]}
+    yield "what-if", {**asked, "sensitivity": True}
+    yield "trade-off", {**run, "accuracies": TABLE}
+    yield "trade-off", {**run, "on": "b200", "accuracies": TABLE, "at_least": 84.0}
+    yield "leaderboard", {"search": "bert-l2", **run}
+    yield "energy", {"model": "pythia-14m", "phase": "decode", "context_len": 32}
+    yield "energy", {"model": "t5-small", "seq_len": 16, "decoder_len": 8}
+
+
+ASKED = [*_traced(), *_servings(), *_others()]
+
+
+def _words(question: Any, values: dict[str, Any], folder: Path) -> list[str]:
+    """The question as a command."""
+    words = [COMMANDS.get(question.name, question.name)]
+    main_one = POSITIONAL.get(question.name, "model")
+    for name, value in values.items():
+        several = value if isinstance(value, list) else [value]
+        if name == main_one:
+            words += several
+        elif name == "accuracies":
+            file = folder / "accuracies.csv"
+            file.write_text(value)
+            words += ["--accuracy", str(file)]
+        elif value is True:
+            words.append(f"--{name}")
+        else:
+            for each in several:
+                words += [f"--{name.replace('_', '-')}", str(each)]
+    if question.name == "leaderboard":
+        words += ["--no-cache", "--jobs", "1"]
+    return [*words, "--json"]
+
+
+@pytest.fixture(scope="module")
+def server(served: RealServer) -> Server:
+    return connect(served.url, timeout_s=300)
+
+
+@pytest.fixture(scope="module")
+def uploads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Uploads]:
+    store = open_store(f"sqlite:///{tmp_path_factory.mktemp('one') / 'store.sqlite'}")
+    yield Uploads(store.engine)
+    store.close()
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(ASKED) >= 200
+    assert {name for name, _ in ASKED} == set(QUESTIONS) - {"report"}
+
+
+@pytest.mark.parametrize(("name", "values"), ASKED)
+def test_python_command_line_http_client_and_job_agree(
+    name: str, values: dict[str, Any], api: httpx.Client, server: Server,
+    uploads: Uploads, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    kind = QUESTIONS[name]
+    question = kind.asked(
+        {**values, **({"cache": False, "jobs": 1} if name == "leaderboard" else {})}
+    )
+    found = Here().ask(question)
+    here = json.loads(json.dumps(question.document(found)))
+
+    assert main(_words(question, values, tmp_path)) == 0
+    assert json.loads(capsys.readouterr().out) == here
+
+    query = {k: v for k, v in values.items() if k != "accuracies"}
+    if name == "trade-off":
+        csv = {"content-type": "text/csv"}
+        reply = api.post(f"/{name}", params=query, content=TABLE, headers=csv)
+    else:
+        reply = api.get(f"/{name}", params=query)
+    assert reply.status_code == 200, reply.text
+    assert reply.json() == here
+
+    answer = server.ask(kind.asked(values))
+    if name in ("energy", "tree"):
+        assert answer.energy_of(0) == found.energy_of(0)
+        assert answer.spec.chosen == tuple(here["spec"].get("chosen", ()))
+    else:
+        assert json.loads(json.dumps(question.document(answer))) == here
+
+    if name == "energy":
+        told = read_request(dict(values), Settings(tmp_path), uploads)
+        arguments = {k: told[k] for k in ("model", "run", "hardware")}
+        assert json.loads(ask("energy", arguments)) == here
+
+
+@pytest.mark.parametrize("values", [ASKED[0][1], ASKED[60][1]])
+def test_a_real_job_gives_the_same(
+    values: dict[str, Any], server: Server, api: httpx.Client
+) -> None:
+    options = {k: v for k, v in values.items() if k not in ("model", "on")}
+    job = server.submit(values["model"], on=values["on"], **options)
+    question = QUESTIONS["energy"].asked(values)
+    assert job.result().energy_of(0) == Here().ask(question).energy_of(0)
