@@ -27,7 +27,7 @@ from irene.predict.machines.gpu.kernel_ops import OpColumns
 from irene.predict.machines.gpu.kernel_work import FEATURES, seconds_of, work_of
 from irene.predict.machines.gpu.time_model import TimeModel
 
-__all__ = ["WAITED", "KernelModels", "PowerCurve", "Times"]
+__all__ = ["WAITED", "KernelModels", "PowerCurve", "Times", "rise", "within_one"]
 
 
 @dataclass(frozen=True, slots=True)
