@@ -68,12 +68,14 @@ class PowerCurve(Saved):
 
 
 def within_one(share: Floats) -> Floats:
+    """Shares, which cannot be below 0 or above 1."""
     return np.clip(share, 0.0, 1.0)
 
 
 def rise(
     numbers: tuple[float, ...] | Floats, compute_share: Floats, memory_share: Floats
 ) -> Floats:
+    """1 − exp(−x) of the five numbers of a curve and both shares."""
     active, compute, memory, a, b = numbers
     x = active + compute * compute_share**a + memory * memory_share**b
     rise: Floats = -np.expm1(-x)
