@@ -59,17 +59,15 @@ def test_a_file_that_is_overwritten_counts_at_once(
 def test_an_added_machine_is_replaced_at_once(
     tree: ModelTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from irene.serve.questions import predictor_digest
-
     monkeypatch.setenv("IRENE_HOME", str(tmp_path / "home"))
     file, known = tmp_path / "lab.json", find_trained("pc1")
     known.save(file)
     assert add_machine(file, "lab")[0] == "lab"
-    before, digest = joules(tree, "lab"), predictor_digest("lab")
+    before, digest = joules(tree, "lab"), find_machine("lab").digest
     doubled(known).save(file)
     add_machine(file, "lab")
     assert joules(tree, "lab") == pytest.approx(2 * before)
-    assert predictor_digest("lab") != digest
+    assert find_machine("lab").digest != digest
 
 
 def test_a_datasheet_that_is_overwritten_counts_at_once(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -77,10 +79,11 @@ def test_tokens_that_draw_experts_touch_fewer() -> None:
 
 
 def test_ranks_share_experts() -> None:
-    whole, half = (
-        counted(Moe(512, 2048, 768, 8, 128, expert_parallel=r)) for r in (1, 2)
-    )
-    assert half[0] == whole[0] / 2
+    whole = counted(Moe(512, 2048, 768, 8, 128))
+    (group,) = columns_of([Moe(512, 2048, 768, 8, 128)])
+    # Tables have experts that are spread over GPUs.
+    spread = {**group.columns, "expert_parallel": np.array([2.0])}
+    assert work_of(replace(group, columns=spread)).flops[0] == whole[0] / 2
     split = counted(Moe(512, 2048, 768, 8, 128, tensor_parallel=2))
     assert split[0] == whole[0] / 2
 

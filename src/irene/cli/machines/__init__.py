@@ -1,1 +1,3 @@
 """Commands that learn, examine and list machines."""
+
+__all__: list[str] = []

@@ -1,1 +1,3 @@
 """Exams: cross-validation, evaluation, splits and families."""
+
+__all__: list[str] = []

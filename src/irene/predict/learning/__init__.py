@@ -1,1 +1,3 @@
 """Learning a machine from measured trees."""
+
+__all__: list[str] = []

@@ -1,1 +1,3 @@
 """Machines behind one shape: fitted ones, serial ones, data-centre GPUs."""
+
+__all__: list[str] = []

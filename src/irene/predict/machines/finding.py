@@ -39,7 +39,10 @@ __all__ = [
     "shipped_files",
 ]
 
-LEARNED, PREDICTOR, SHEET = SUFFIXES = (".json.gz", ".json", ".toml")
+LEARNED = ".json.gz"
+PREDICTOR = ".json"
+SHEET = ".toml"
+SUFFIXES = (LEARNED, PREDICTOR, SHEET)
 """Files of machines: learned GPUs, predictors, datasheets of GPUs."""
 
 

@@ -28,12 +28,7 @@ from irene.predict.methods import fitted
 from irene.predict.paper.folded_trees import FoldedTrees
 from irene.predict.paper.regressors import FeatureSet, LinearRegressor, feature_set
 
-__all__ = [
-    "CountersMethod",
-    "PartialMethod",
-    "Unstructured",
-    "Utilisation",
-]
+__all__ = ["CountersMethod", "PartialMethod", "Unstructured", "Utilisation", "partial"]
 
 
 class Unstructured:

@@ -27,7 +27,7 @@ from irene.predict.machines.gpu.kernel_ops import OpColumns
 from irene.predict.machines.gpu.kernel_work import FEATURES, seconds_of, work_of
 from irene.predict.machines.gpu.time_model import TimeModel
 
-__all__ = ["WAITED", "KernelModels", "PowerCurve", "Times"]
+__all__ = ["WAITED", "KernelModels", "PowerCurve", "Times", "rise", "within_one"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,14 @@ class PowerCurve(Saved):
 
 
 def within_one(share: Floats) -> Floats:
+    """Shares, which cannot be below 0 or above 1."""
     return np.clip(share, 0.0, 1.0)
 
 
 def rise(
     numbers: tuple[float, ...] | Floats, compute_share: Floats, memory_share: Floats
 ) -> Floats:
+    """1 − exp(−x) of the five numbers of a curve and both shares."""
     active, compute, memory, a, b = numbers
     x = active + compute * compute_share**a + memory * memory_share**b
     rise: Floats = -np.expm1(-x)

@@ -43,6 +43,7 @@ __all__ = [
     "measured_nodes",
     "measurements",
     "rows_alone_j",
+    "specs",
 ]
 
 ML = KINDS.index("ml")
