@@ -18,13 +18,13 @@ from irene import presented
 from irene.errors import IreneError
 
 if TYPE_CHECKING:
+    from irene import presented
     from irene.account.live.session import record as account
     from irene.energy import Energy
     from irene.hardware import Hardware
     from irene.measure.api import measure
     from irene.measure.windows.window import session, window, windows
     from irene.predict.api import predict
-    from irene.presented import Presenter
     from irene.questions.here import (
         bottlenecks,
         compare,
@@ -105,7 +105,7 @@ class _FrontDoor(ModuleType):
 sys.modules[__name__].__class__ = _FrontDoor
 
 
-def _presenter() -> Presenter:
+def _presenter() -> presented.Presenter:
     from irene.show import presenter
 
     return presenter

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         Leaderboard,
         TradeOff,
     )
-    from irene.analyse.comparison import Comparisons
+    from irene.analyse.comparisons import Comparisons
     from irene.analyse.pareto import AccuracyRow
     from irene.trace.catalogue import Entry
 
@@ -86,7 +86,7 @@ class AskComparison(Question["Comparisons"]):
 
     def answer(self, progress: Progress | None = None) -> Comparisons:
         """Aligned by role and by path, with the interval of each difference."""
-        from irene.analyse.comparison import compare_all
+        from irene.analyse.comparisons import compare_all
 
         subjects = self.subjects()
         return compare_all(

@@ -140,7 +140,7 @@ def run_question(
     found = answered(options, question, doing)
     wants_picture = draw is not None and options.plot
     picture = draw(found) if draw is not None and wants_picture else None
-    if put_answer(options, question, found, picture):
+    if _put_answer(options, question, found, picture):
         from irene.cli.output import screen
 
         show(screen(), found)
@@ -188,7 +188,7 @@ def check_answer(options: argparse.Namespace) -> None:
         check_writable(file)
 
 
-def put_answer(
+def _put_answer(
     options: argparse.Namespace,
     question: Question[T],
     found: T,

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from irene.analyse.comparison import Comparison, Comparisons, Contribution, Side
+    from irene.analyse.comparison import Comparison, Contribution, Side
+    from irene.analyse.comparisons import Comparisons
 
 __all__ = ["configure", "run"]
 

@@ -143,7 +143,7 @@ def _collect(plan: CollectionPlan, store: Path) -> tuple[Report, int]:
         redirect_stdout(sys.stderr),  # Ray prints news of its machines
         _signals() as got,
         make_engine(plan.sweep.engine) as engine,
-        collecting(plan.sweep.name) as listener,
+        _collecting(plan.sweep.name) as listener,
     ):
         report = Collector(
             plan, store, engine, Measuring(), listener, lambda: bool(got)
@@ -180,14 +180,14 @@ def _put_plan(plan: CollectionPlan, options: argparse.Namespace) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=120)
-    console.print(plan_table(plan))
-    console.print(plan_words(plan), markup=False)
+    console.print(_plan_table(plan))
+    console.print(_plan_words(plan), markup=False)
     for note in plan.notes:
         console.print(note, markup=False)
 
 
 def _say_plan(plan: CollectionPlan, command: str) -> None:
-    for words in (plan_words(plan), *plan.notes):
+    for words in (_plan_words(plan), *plan.notes):
         print(f"irene {command}: {words}", file=sys.stderr, flush=True)
 
 
@@ -195,7 +195,7 @@ def _put_report(report: Report, options: argparse.Namespace) -> None:
     if options.json:
         _put_json({**report.to_dict(), "store": options.store})
         return
-    for line in report_lines(report, options.store, MOST_LISTED):
+    for line in _report_lines(report, options.store, MOST_LISTED):
         print(line)
 
 
@@ -208,7 +208,7 @@ def _put_json(document: dict[str, Any]) -> None:
 
 
 @contextmanager
-def collecting(name: str) -> Iterator[Callable[[Step], None]]:
+def _collecting(name: str) -> Iterator[Callable[[Step], None]]:
     """A bar on standard error; off a terminal, a line for every run that ends.
 
     Args:
@@ -266,7 +266,7 @@ def _words(step: Step) -> str:
     return plain(step.message)
 
 
-def plan_table(plan: CollectionPlan) -> Table:
+def _plan_table(plan: CollectionPlan) -> Table:
     """The models of a sweep: how many runs of each, how many are there, how long."""
     table = columns("<model", "runs", "measured", "failed", "to do", "about")
     for model in dict.fromkeys(point.spec.model for point in plan.points):
@@ -282,7 +282,7 @@ def plan_table(plan: CollectionPlan) -> Table:
     return table
 
 
-def plan_words(plan: CollectionPlan) -> str:
+def _plan_words(plan: CollectionPlan) -> str:
     """How much there is to do, about how long it takes, and how that is known."""
     todo = plan.count("open")
     there, failed = plan.count("measured"), plan.count("failed")
@@ -297,7 +297,7 @@ def plan_words(plan: CollectionPlan) -> str:
     return plain(words)
 
 
-def report_lines(report: Report, store: str, most: int) -> Iterator[str]:
+def _report_lines(report: Report, store: str, most: int) -> Iterator[str]:
     """What became of a sweep, line by line.
 
     Args:

@@ -21,7 +21,7 @@ from irene.analyse import (
     TradeOff,
     WhatIf,
 )
-from irene.analyse.comparison import Comparisons
+from irene.analyse.comparisons import Comparisons
 from irene.errors import FormatError
 from irene.hardware import Hardware
 from irene.serve.client.transport import Reply

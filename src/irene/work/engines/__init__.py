@@ -10,7 +10,17 @@ from irene.work.engines.local import LocalEngine
 from irene.work.engines.ray_engine import RayEngine, RaySettings
 from irene.work.engines.slurm_engine import SlurmEngine, SlurmSettings
 
-__all__ = ["Engine", "EngineKind", "EngineSettings", "make_engine"]
+__all__ = [
+    "Engine",
+    "EngineKind",
+    "EngineSettings",
+    "LocalEngine",
+    "RayEngine",
+    "RaySettings",
+    "SlurmEngine",
+    "SlurmSettings",
+    "make_engine",
+]
 
 EngineKind = Literal["local", "ray", "slurm"]
 
