@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 LONGEST_MODULE = 400
 # Names that say nothing about what is inside.
 EMPTY_NAMES = {
@@ -65,8 +63,6 @@ def test_file_names_say_what_is_inside(package: Path) -> None:
     assert [file.as_posix() for file in files if says_nothing(file)] == []
 
 
-# Without this line it holds from now on.
-@pytest.mark.xfail(reason="some names are still to be bettered", strict=False)
 def test_a_file_name_means_one_thing(package: Path) -> None:
     files = [file.relative_to(package) for file in sorted(package.rglob("*.py"))]
     assert repeated(files) == {}

@@ -25,8 +25,8 @@ from irene.errors import (
     UsageError,
 )
 from irene.serve.client import JobStatus, Server, UnreachableError, Upload
+from irene.serve.client.client_jobs import ServerEvent, parse_events
 from irene.serve.client.documents import read_answer, read_fields
-from irene.serve.client.jobs import ServerEvent, parse_events
 from irene.serve.client.transport import Reply
 from irene.serve.http.problems import Problem
 from irene.trace import catalogue

@@ -13,7 +13,7 @@ from irene.serve.http.settings import Settings
 from irene.serve.jobs import execution
 from irene.serve.jobs.runner import JobRunner, start_jobs
 from irene.serve.store import Store, open_store
-from irene.serve.store.jobs import JobRecord
+from irene.serve.store.job_records import JobRecord
 
 from .programs import QUICK, call
 

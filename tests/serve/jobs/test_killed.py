@@ -15,7 +15,7 @@ import pytest
 
 from irene.serve.http.settings import Settings
 from irene.serve.store import Store, open_store
-from irene.serve.store.jobs import JobRecords
+from irene.serve.store.job_records import JobRecords
 
 from .conftest import Start, ended
 from .job_server import REQUEST

@@ -14,7 +14,7 @@ import pytest
 from irene.errors import UsageError
 from irene.serve.http.settings import Mail, Settings
 from irene.serve.jobs.notify import check_notify, check_webhook, find_target, notify
-from irene.serve.store.jobs import JobRecord
+from irene.serve.store.job_records import JobRecord
 
 LOCAL = "127.0.0.1"
 

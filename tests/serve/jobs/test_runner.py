@@ -17,7 +17,7 @@ from irene.serve.http.settings import Limits, Settings
 from irene.serve.jobs import execution
 from irene.serve.jobs.runner import JobRunner, start_jobs
 from irene.serve.store import Store, open_store
-from irene.serve.store.jobs import JobRecord, QueueFullError
+from irene.serve.store.job_records import JobRecord, QueueFullError
 
 from ..full_disk import FullDisk
 from .conftest import Start, ended, reached

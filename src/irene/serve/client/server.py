@@ -23,6 +23,7 @@ from irene.questions import (
     Question,
 )
 from irene.questions.asker import Asker
+from irene.serve.client.client_jobs import Job, JobStatus
 from irene.serve.client.documents import (
     Answer,
     Machine,
@@ -32,7 +33,6 @@ from irene.serve.client.documents import (
     read_machines,
     read_models,
 )
-from irene.serve.client.jobs import Job, JobStatus
 from irene.serve.client.transport import Reply, Transport
 from irene.spec import RunOptions, RunSpec
 from irene.trace.catalogue import Entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from irene.serve.store.jobs import JobRecord
+from irene.serve.store.job_records import JobRecord
 
 __all__ = ["SCHEMA", "job_document"]
 

@@ -23,7 +23,7 @@ from irene.serve.http.problems import Problem, problem_document, problem_of
 from irene.serve.http.settings import Settings
 from irene.serve.jobs.notify import notify
 from irene.serve.jobs.request import UPLOAD
-from irene.serve.store.jobs import JobRecord, JobRecords
+from irene.serve.store.job_records import JobRecord, JobRecords
 from irene.serve.uploads.storage import Uploads
 from irene.work.bounds import Bounds
 from irene.work.child import Child

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from irene.errors import UsageError
 from irene.serve.http.settings import Mail, Settings
 from irene.serve.jobs.document import job_document
-from irene.serve.store.jobs import JobRecord
+from irene.serve.store.job_records import JobRecord
 
 __all__ = ["Target", "check_notify", "check_webhook", "find_target", "notify"]
 

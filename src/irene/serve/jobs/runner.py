@@ -22,7 +22,7 @@ from irene.serve.http.settings import Settings
 from irene.serve.jobs.execution import Execution
 from irene.serve.jobs.watch import JobWatch
 from irene.serve.store.engine import Store
-from irene.serve.store.jobs import JobRecord, JobRecords
+from irene.serve.store.job_records import JobRecord, JobRecords
 from irene.serve.uploads.storage import Uploads
 from irene.work.lock import Lock, kept_name, take
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.exc import SQLAlchemyError
 
 from irene.serve.jobs.document import job_document
-from irene.serve.store.jobs import JobRecord, JobRecords, State
+from irene.serve.store.job_records import JobRecord, JobRecords, State
 
 __all__ = ["HEARTBEAT_S", "JobWatch", "TooManyError", "event_stream"]
 

@@ -1,7 +1,7 @@
 """The database of a server, SQLite or Postgres.
 
 - `engine`: `Store`, the database and its tables.
-- `jobs`: the records of jobs.
+- `job_records`: the records of jobs.
 """
 
 from __future__ import annotations

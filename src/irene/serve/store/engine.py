@@ -81,7 +81,7 @@ def open_store(url: str) -> Store:
 
 def _all_tables() -> list[Table]:
     from irene.serve.answers.storage import ANSWERS
-    from irene.serve.store.jobs import JOB_TABLES
+    from irene.serve.store.job_records import JOB_TABLES
     from irene.serve.uploads.storage import UPLOADS
 
     return [ANSWERS, UPLOADS, *JOB_TABLES.sorted_tables]

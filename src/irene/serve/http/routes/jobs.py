@@ -15,7 +15,7 @@ from irene.serve.jobs.document import SCHEMA, job_document
 from irene.serve.jobs.request import KINDS, PROTOCOLS, read_request
 from irene.serve.jobs.runner import JobRunner
 from irene.serve.jobs.watch import TooManyError, event_stream
-from irene.serve.store.jobs import JobRecord, QueueFullError
+from irene.serve.store.job_records import JobRecord, QueueFullError
 from irene.serve.uploads.bounded_json import parse
 
 __all__ = ["cancel", "events", "job", "router", "submit"]
