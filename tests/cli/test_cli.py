@@ -150,8 +150,8 @@ def test_models_are_listed_and_searched(run):
     [
         (["trace", "bert-base-uncasd"], "did you mean bert-base-uncased"),
         (["trace", "zzzzzz"], "give the path of a config.json"),
-        (["trace", "gpt2", "-b", "0"], "batch_size must be at least 1, got 0"),
-        (["trace", "gpt2", "-s", "-5"], "seq_len must be at least 1, got -5"),
+        (["trace", "gpt2", "-b", "0"], "--batch-size must be at least 1, got 0"),
+        (["trace", "gpt2", "-s", "-5"], "--seq-len must be at least 1, got -5"),
         (["trace", "gpt2", "-b", "many"], "'many' is not a whole number"),
         (["trace", "gpt2", "-s", "1025"], "at most 1,024 positions"),
         (["trace", "roberta-base", "-s", "513"], "at most 512 positions"),
