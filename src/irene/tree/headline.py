@@ -26,11 +26,10 @@ def model_name(tree: ModelTree) -> str:
 
 
 def run_sizes(spec: RunSpec) -> list[str]:
-    """Sizes and settings of a run, a few words each; then what of them was chosen."""
+    """Sizes and settings of a run, a few words each; those nobody gave have a star."""
     told = [(name, words) for name, words in _run_words(spec) if words]
-    chosen = [words for name, words in told if name in spec.chosen]
-    parts = [words for _, words in told]
-    return [*parts, f"chosen: {', '.join(chosen)}"] if chosen else parts
+    parts = [f"{words}*" if name in spec.chosen else words for name, words in told]
+    return [*parts, "* chosen"] if any(each.endswith("*") for each in parts) else parts
 
 
 def _run_words(spec: RunSpec) -> Iterator[tuple[str, str]]:
