@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import importlib
+import importlib.util
+import json
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import irene
 from irene.cli import COMMANDS, build_parser
+from irene.questions import QUESTIONS
 
 LONGEST_README = 150
 EVERY_COMMAND = "Every command"
+OTHER_NAMES = ("irene.example", "irene.sqlite")
+"""A host and a file."""
 NO_MKDOCS = "mkdocs is not installed: pip install 'irene-energy[dev]'"
 
 
@@ -65,6 +75,86 @@ def build_docs(project: Path, out: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def python_blocks(page: Path) -> list[str]:
+    """Python in a page or a notebook, each block as it could be run."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        return ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def inline_imports(page: Path) -> list[str]:
+    """`from … import …` in the words of a page."""
+    text = page.read_text(encoding="utf-8")
+    return re.findall(r"`(from irene[\w.]* import [\w, ]+)`", text)
+
+
+def named_in(source: str) -> Iterator[tuple[str, str]]:
+    """Module and name of all that a piece of Python takes from irene."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield node.value.id, node.attr
+
+
+def missing(module: str, name: str) -> bool:
+    """Whether something is named that irene does not have."""
+    if module.partition(".")[0] != "irene":
+        return False
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError:
+        return True
+    if not name or hasattr(found, name):
+        return False
+    return importlib.util.find_spec(f"{module}.{name}") is None
+
+
+def dotted_names(page: Path) -> set[str]:
+    """`irene.room.name` in the words of a page; not the names of documents."""
+    text = page.read_text(encoding="utf-8")
+    found = re.findall(r"`(irene(?:\.\w+)+)(?:\([^`]*\))?`", text)
+    return {each for each in found if each not in OTHER_NAMES}
+
+
+def reachable(dotted: str) -> bool:
+    """Whether a dotted name is a module of irene, or something in one."""
+    try:
+        found = importlib.util.find_spec(dotted)
+    except (ModuleNotFoundError, AttributeError):
+        found = None
+    if found is not None:
+        return True
+    module, _, name = dotted.rpartition(".")
+    return bool(module) and not missing(module, name)
+
+
+def pages(repository: Path) -> list[Path]:
+    """All that is written for people."""
+    docs = repository / "docs"
+    return [
+        *(repository / name for name in ("README.md", "CONTRIBUTING.md")),
+        *sorted(docs.rglob("*.md")),
+        *sorted(docs.rglob("*.ipynb")),
+    ]
+
+
+@pytest.fixture(scope="module")
+def reference(repository: Path) -> ModuleType:
+    """The script that writes parts of the reference."""
+    file = repository / "scripts" / "reference.py"
+    spec = importlib.util.spec_from_file_location("reference", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture(scope="module")
 def cli_sections(repository: Path) -> dict[str, str]:
     page = repository / "docs" / "reference" / "cli.md"
@@ -79,13 +169,21 @@ def test_every_command_is_documented(
     assert f"irene {command}" in cli_sections
 
 
+@pytest.fixture(scope="module")
+def the_run(repository: Path) -> str:
+    page = repository / "docs" / "reference" / "questions.md"
+    return sections(page.read_text(encoding="utf-8"))["The run"]
+
+
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_long_option_is_documented(
-    cli_sections: dict[str, str], command: str
+    cli_sections: dict[str, str], the_run: str, command: str
 ) -> None:
     text = cli_sections[f"irene {command}"] + cli_sections[EVERY_COMMAND]
-    missing = {option for option in long_options(command) if not mentions(text, option)}
-    assert missing == set()
+    if "(questions.md#the-run)" in text:
+        text += the_run
+    lacking = {option for option in long_options(command) if not mentions(text, option)}
+    assert lacking == set()
 
 
 def test_no_command_is_documented_that_does_not_exist(
@@ -93,6 +191,53 @@ def test_no_command_is_documented_that_does_not_exist(
 ) -> None:
     documented = {title for title in cli_sections if title.startswith("irene ")}
     assert documented == {f"irene {command}" for command in COMMANDS}
+
+
+def test_the_reference_is_what_the_program_says(reference: ModuleType) -> None:
+    """Otherwise: python -m scripts.reference."""
+    made: dict[Path, str] = reference.pages()
+    assert {page.name for page in made} >= {"python.md", "questions.md"}
+    stale = [p.name for p, text in made.items() if p.read_text("utf-8") != text]
+    assert stale == []
+
+
+def test_every_name_of_the_front_door_is_documented(repository: Path) -> None:
+    page = (repository / "docs" / "reference" / "python.md").read_text("utf-8")
+    lacking = [
+        name for name in irene.__all__ if not re.search(rf"`(irene\.)?{name}\b", page)
+    ]
+    assert lacking == []
+
+
+@pytest.mark.parametrize("question", sorted(QUESTIONS))
+def test_every_parameter_is_documented(repository: Path, question: str) -> None:
+    page = (repository / "docs" / "reference" / "questions.md").read_text("utf-8")
+    by_title = sections(page)
+    text = by_title["The run"] + by_title[question]
+    told = set(re.findall(r"^\| `(\w+)`", text, re.MULTILINE))
+    asked = {each.name for each in QUESTIONS[question].parameters()}
+    assert asked - told == set()
+
+
+def test_what_pages_take_from_irene_is_there(repository: Path) -> None:
+    found = [
+        f"{page.name}: {module} {name}"
+        for page in pages(repository)
+        for source in (*python_blocks(page), *inline_imports(page))
+        for module, name in named_in(source)
+        if missing(module, name)
+    ]
+    assert found == []
+
+
+def test_what_pages_name_is_there(repository: Path) -> None:
+    found = [
+        f"{page.name}: {dotted}"
+        for page in pages(repository)
+        for dotted in sorted(dotted_names(page))
+        if not reachable(dotted)
+    ]
+    assert found == []
 
 
 def test_readme_is_short(repository: Path) -> None:
@@ -132,6 +277,21 @@ def test_options_of_sub_commands_count() -> None:
     parser.add_argument("--above")
     parser.add_subparsers().add_parser("word").add_argument("--below")
     assert options_of(parser) == {"--help", "--above", "--below"}
+
+
+def test_a_name_that_is_gone_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "`irene.analyse.Gone`, `irene.spec.RunSpec`, `from irene.tree import Gone`\n"
+        "```python\nfrom irene.analyse import Gone, Subject\nirene.gone()\n```\n"
+    )
+    (block,), (inline,) = python_blocks(page), inline_imports(page)
+    named = [*named_in(block), *named_in(inline)]
+    assert [each for each in named if missing(*each)] == [
+        ("irene.analyse", "Gone"), ("irene", "gone"), ("irene.tree", "Gone"),
+    ]  # fmt: skip
+    names = dotted_names(page)
+    assert [each for each in names if not reachable(each)] == ["irene.analyse.Gone"]
 
 
 def test_the_checks_find_what_they_look_for() -> None:
