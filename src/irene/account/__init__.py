@@ -1,6 +1,6 @@
 """Accounting: events of a running program × power samples → a ledger of energy.
 
-`irene.account`, the function that records, is `record`: `with irene.account(model):`.
+`irene.account`, the function that records, is `record` of `live`.
 
 - `live`: `record` and scripts, for programs that run; `callbacks`: for trainers.
 - `events`: `Events`, what ran, as columns; `EventsBuilder` collects them.

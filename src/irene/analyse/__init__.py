@@ -3,17 +3,15 @@
 A question takes any tree, predicted, measured or accounted, and answers with a frozen
 value that has `to_dict`. Those that change a model predict it anew.
 
-- `bottlenecks`: `find_bottlenecks`, what to look at first; `roofline`: what a machine
-  does at best.
+- `bottlenecks`: `find_bottlenecks`, what to look at first.
 - `comparison`: `compare`, what differs between two trees, and why.
-- `grid`: `what_if`, other sizes, settings and config fields; `choices`: what
-  to vary, as people write it; `config_fields`: which fields there are; `sensitivity`:
-  which matter.
-- `pareto`: `trade_off`, accuracy against energy; `accuracy_table`: published scores.
+- `grid`: `what_if`, other sizes, settings and config fields, also as people write them;
+  `config_fields`: which fields there are; `sensitivity`: which matter.
+- `pareto`: `trade_off`, accuracy against energy, and published scores.
 - `costs`: `cost_of`, kilowatt-hours, money, CO₂e.
 - `suggest`: `suggestions`, one rule per file.
 - `leaderboard`: `rank_models`, the whole catalogue; `energy_cache`: what was asked.
-- `parts`, `roles`: a tree as parts that do not overlap, and what they are for.
+- `parts`: a tree as parts that do not overlap, and what they are for.
 - `subject`: `Subject`, what a question is asked of, also as people write it
   (`gpt2@b16s256`, `tree.json`); `known`: models and machines.
 """

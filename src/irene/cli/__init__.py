@@ -2,6 +2,12 @@
 
 A command is a module with `configure(parser)` and `run(arguments) -> int`; it is
 imported only when it is called, so that `irene --help` stays instant.
+
+- `asking`: commands that ask about models; `running`: that run something under meters;
+  `data`: on measured data; `machines`: that learn, examine and list machines.
+- `serve`: the HTTP API and the dashboard.
+- `options`: options that commands share, made from parameters; `output`: trees, ledgers
+  and notes on screen or in files; `progress`: on standard error.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 - `table`: `NodeTable`, the measured nodes of many trees as arrays; `from_trees`: from
   measured trees to a table, and into a file.
 - `measured_data`: finds, reads and writes data, whichever of the `formats` it is in:
-  `csv2021` and `jsonl2021` are those of 2021, `nodes_parquet` is our own.
+  `csv2021` and `jsonl2021` are those of 2021, `nodes_parquet` is our own;
+  `format_checks`: what all of them check.
 - `summaries`: what is in a table or a store; `fetch`: downloads the public data.
 - `store`: the folder that many collectors add to.
 """

@@ -1,7 +1,8 @@
 """Trees, ledgers and answers for people.
 
 - `view`: which lines of a tree are shown and how they add up.
-- `text`: names, bars and tables as plain text, and on terminals.
+- `text`: a tree as plain text; `terminal`: tables on a terminal; `tree_terminal`,
+  `ledger_terminal`: trees and ledgers there.
 - `page`: pages: one shell, templates, style and script.
 - `notebook`: what notebooks show.
 - `picture`: charts, and pictures of trees, ledgers and answers.

@@ -2,12 +2,14 @@
 
 The package is also the function: `irene.trace("bert-base-uncased", batch_size=8)`.
 
-- `tracer`: `trace`, and the phases of a run.
-- `recorder`: watches a model run and writes down the tree; `primitives` says what an
-  ML primitive is, `naming` what modules are called, `gradients` where backward ops go.
+- `tracer`: `trace`; `phases`: what of a run is called and recorded.
+- `recorder`: watches a model run, by `watchers`, and writes down the tree; `primitives`
+  says what an ML primitive is, `naming` what modules are called, `gradients` where
+  backward ops go; `captor`: who is handed the call behind every node.
 - `values`: content of small meta tensors; `meta_shapes`: shapes, worked out once.
 - `costs`: FLOPs and bytes of an op, in one open table.
-- `models`, `inputs`, `positions`, `limits`: from a name to a model and its inputs.
+- `sources`, `models`, `inputs`, `positions`, `limits`: from a name to a model and its
+  inputs.
 - `catalogue`: configs of known models; needs no torch.
 - `serving`: what a serving engine runs for a decoder; needs no torch.
 """

@@ -1,3 +1,9 @@
-"""Events × power: nesting, alignment, attribution, each joule once."""
+"""Events × power: each joule once.
+
+- `nesting`: which event is inside which, and the time that is an event's own.
+- `power`: `PowerSeries`, the power of one device over time.
+- `alignment`: exact energy of every event from one series.
+- `attribution`: events × all series, and the check that nothing is lost.
+"""
 
 __all__: list[str] = []

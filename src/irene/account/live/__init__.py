@@ -1,11 +1,10 @@
 """Live accounting of PyTorch programs.
 
 - `session`: `record`, the `with` block that becomes a ledger; `sampling`: its power.
-- `script`: programs that know nothing of us; `after_import`: when they come to us.
-- `ranks`, `event_file`, `merging`: several processes, each with a file of its own.
-- `schedule`, `steps`: which steps are recorded, and where they begin and end.
-- `hooks`: tells an observer what runs; `names`: paths of modules.
-- `module_level`: modules alone, from hooks; `op_level`: every op, from the profiler.
+- `script`: programs that know nothing of us.
+- `levels`: what is collected, modules alone or every op; `hooks`: who tells it.
+- `steps`: where steps begin and end, and which of them are recorded.
+- `ranks`: several processes, each with a file of its own, and one ledger of them all.
 """
 
 __all__: list[str] = []

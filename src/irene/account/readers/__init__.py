@@ -1,3 +1,8 @@
-"""Recorded programs: traces of PyTorch, TensorFlow and JAX, and power logs."""
+"""Recorded programs: traces of PyTorch, TensorFlow and JAX, and power logs.
+
+- `recorded`: a trace and a power log, whatever their formats; `recorded_power`: one
+  series for each channel that counts.
+- `kineto`: traces of PyTorch; `tensorflow`: those of TensorFlow and JAX.
+"""
 
 __all__: list[str] = []

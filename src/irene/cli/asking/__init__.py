@@ -1,1 +1,7 @@
-"""Commands that ask about models."""
+"""Commands that ask about models: one file each, named after its command.
+
+- `predict`, `trace`, `show`, `models`: trees, and which models there are.
+- `bottlenecks`, `compare`, `what_if`, `trade_off`, `cost`, `suggest`, `leaderboard`,
+  `report`: the other questions.
+- `answering`: how they ask, and in which forms they give the answers.
+"""

@@ -1,1 +1,5 @@
-"""Commands on measured data."""
+"""Commands on measured data.
+
+- `collect`: the runs of a sweep, into a store.
+- `data`: look into, convert, fetch, look after it; `data_text`: what is in it.
+"""

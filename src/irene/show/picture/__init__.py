@@ -6,7 +6,8 @@
 - `bars`: bars with error bars. `timeline_chart`: power over time with marked spans.
 - `heat_matrix`: a table with shaded cells.
 - `tree_pictures`: a tree as an icicle, and as boxes and lines.
-- `answer_pictures`: bottlenecks, comparisons, sizes, trade-offs, ledgers.
+- `answer_pictures`: bottlenecks, comparisons, sizes, trade-offs, ledgers;
+  `exam_pictures`, `study_pictures`, `monitor_picture`: exams, studies, programs.
 - `axis`, `units`, `frame`: what charts share: axes, numbers, title and legend.
 - `shapes`, `lettering`, `colours`: what they are drawn with.
 """

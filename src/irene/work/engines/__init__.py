@@ -1,4 +1,8 @@
-"""Engines: this machine, a Ray cluster, a Slurm cluster, behind one Protocol."""
+"""Engines behind one Protocol, `engine`: this machine, Ray, Slurm.
+
+- `local`: child processes of this machine; `ray_engine`: a Ray cluster; `slurm_engine`:
+  a Slurm cluster.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`specs`: energy from shapes alone; nothing is run.
+"""Specs: energy from shapes alone; nothing is run.
 
 - `work`: what a tree makes a machine do: kernels, bytes, calls.
 - `kernels`: energy of single kernels; `regression`: how rates are fitted.
