@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -88,6 +89,37 @@ def inline_imports(page: Path) -> list[str]:
     """`from … import …` in the words of a page."""
     text = page.read_text(encoding="utf-8")
     return re.findall(r"`(from irene[\w.]* import [\w, ]+)`", text)
+
+
+def commands_in(page: Path) -> list[str]:
+    """Whole `irene` commands of a page, those with placeholders left out."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(console|sh)\n(.*?)^```", text, re.M | re.DOTALL)
+    typed = [
+        line.removeprefix("$ ")
+        for kind, block in blocks
+        for line in block.replace("\\\n", " ").splitlines()
+        if kind == "sh" or line.startswith("$ ")
+    ]
+    found = []
+    for line in typed:
+        for command in re.split(r"&&|#| >", line):
+            words = command.strip().removeprefix(".venv/bin/")
+            if re.match(r"irene [a-z]", words) and not re.search(r"[…\[|$]", words):
+                found.append(words)
+    return found
+
+
+def is_understood(command: str) -> bool:
+    """Whether the options of a command exist and have possible values."""
+    _, name, *words = shlex.split(command)
+    if name not in COMMANDS:
+        return False
+    try:
+        build_parser(name).parse_args(words)
+    except SystemExit:
+        return False
+    return True
 
 
 def named_in(source: str) -> Iterator[tuple[str, str]]:
@@ -219,6 +251,12 @@ def test_every_parameter_is_documented(repository: Path, question: str) -> None:
     assert asked - told == set()
 
 
+def test_commands_of_pages_are_understood(repository: Path) -> None:
+    shown = [(p.name, c) for p in pages(repository) for c in commands_in(p)]
+    assert len({command for _, command in shown}) > 50
+    assert [each for each in shown if not is_understood(each[1])] == []
+
+
 def test_what_pages_take_from_irene_is_there(repository: Path) -> None:
     found = [
         f"{page.name}: {module} {name}"
@@ -292,6 +330,17 @@ def test_a_name_that_is_gone_is_found(tmp_path: Path) -> None:
     ]  # fmt: skip
     names = dotted_names(page)
     assert [each for each in names if not reachable(each)] == ["irene.analyse.Gone"]
+
+
+def test_a_command_that_is_gone_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```console\n$ irene cost gpt2 \\\n  --prize 2 > x.txt  # how much\n"
+        "$ irene cost MODEL [options]\n$ irene trace gpt2 && irene gone\n```\n"
+    )
+    shown = commands_in(page)
+    assert shown == ["irene cost gpt2    --prize 2", "irene trace gpt2", "irene gone"]
+    assert [is_understood(each) for each in shown] == [False, True, False]
 
 
 def test_the_checks_find_what_they_look_for() -> None:
