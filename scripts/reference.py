@@ -18,7 +18,6 @@ import irene
 from irene.cli import build_parser
 from irene.parameters import Parameter, parameters_of, words_of
 from irene.questions import QUESTIONS, Question
-from irene.serve.answers.wire import wire_name
 from irene.serve.http.routes.questions import NOT_SERVED
 from irene.spec import RunSpec
 
@@ -34,12 +33,12 @@ OWN_OPTIONS = {
 HEAD = """\
 # Questions and their parameters
 
-Every question is a frozen dataclass in `irene.questions.table`; the command line, the
-HTTP API, the client and the functions of `irene` are made from its fields, and give the
-same answer. This page is made from them, too: `python -m scripts.reference`.
+Every question is a frozen dataclass in `irene.questions`; the command line, the HTTP
+API, the client and the functions of `irene` are made from its fields, and give the same
+answer. This page is made from them, too: `python -m scripts.reference`.
 
 A parameter that nobody gives is left open: it has its usual value or is chosen for the
-machine, and the answer lists it under `chosen`. A name that does not exist is refused,
+machine, and the answer tells it as chosen. A name that does not exist is refused,
 with the nearest that does.
 
 ## The run
@@ -100,7 +99,9 @@ def wire(parameter: Parameter, question: type[Question[Any]]) -> str:
     """What a parameter is called in a request."""
     if parameter.asked.here or question.name in NOT_SERVED:
         return "not served"
-    return "the body" if parameter.asked.is_body else code(wire_name(parameter))
+    if parameter.asked.is_body:
+        return "the body"
+    return ", ".join(map(code, parameter.names))
 
 
 def parameter_table(found: Iterable[Parameter], question: type[Question[Any]]) -> str:

@@ -4,7 +4,8 @@ A question takes any tree, predicted, measured or accounted, and answers with a 
 value that has `to_dict`. Those that change a model predict it anew.
 
 - `bottlenecks`: `find_bottlenecks`, what to look at first.
-- `comparison`: `compare`, what differs between two trees, and why.
+- `comparison`: `compare`, what differs between two trees, and why; `comparisons`: of
+  several with the first.
 - `grid`: `what_if`, other sizes, settings and config fields, also as people write them;
   `config_fields`: which fields there are; `sensitivity`: which matter.
 - `pareto`: `trade_off`, accuracy against energy, and published scores.

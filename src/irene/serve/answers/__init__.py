@@ -3,7 +3,6 @@
 - `question`: what is asked, and the key that names its answer.
 - `answering`: from a question to its answer; `memory` has those that are ready to be
   sent, `storage` those in the database.
-- `wire`: what questions are called in requests.
 - `filling`: energies of the whole catalogue.
 """
 
