@@ -26,7 +26,7 @@ def run(capsys):
 def test_a_generation_on_screen(run):
     code, out, _ = run("predict", "llama-3.1-8b", *CHAT, "--depth", "2")
     assert code == 0
-    assert "prompt 500 · output 200 · bf16 · generate" in out
+    assert "prompt 500 · output 200 · bf16* · sdpa attention* · generate*" in out
     for words in ("per request", "per output token", "first token after", "prefill "):
         assert words in out
 

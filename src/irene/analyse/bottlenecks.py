@@ -23,7 +23,7 @@ import numpy as np
 from irene.analyse.parts import Part, Sum, group_by, parts_of
 from irene.energy import Energy
 from irene.tree import ModelTree
-from irene.tree.headline import model_name
+from irene.tree.headline import model_name, run_words
 
 if TYPE_CHECKING:
     from irene.hardware import Hardware
@@ -113,6 +113,7 @@ class Bottlenecks:
 
     Attributes:
         model: Name of the model.
+        run: Sizes and settings in words, a star for what was chosen.
         energy: Of the whole.
         best: What the machine does at best.
         wasted_j: What all parts use beyond that, J.
@@ -121,6 +122,7 @@ class Bottlenecks:
     """
 
     model: str
+    run: str
     energy: Energy
     best: BestRates
     wasted_j: float
@@ -149,6 +151,7 @@ class Bottlenecks:
         return {
             "schema": SCHEMA,
             "model": self.model,
+            "run": self.run,
             "energy": asdict(self.energy),
             "best": self.best.to_dict(),
             "wasted_j": self.wasted_j,
@@ -182,8 +185,9 @@ def find_bottlenecks(tree: ModelTree, best: BestRates | None = None) -> Bottlene
         for name, key in VIEWS.items()
     }
     return Bottlenecks(
-        model_name(tree), energy, best, sum(waste.values()), views, tree.notes
-    )
+        model_name(tree), run_words(tree), energy, best, sum(waste.values()), views,
+        tree.notes,
+    )  # fmt: skip
 
 
 def _wasted_j(part: Part, best: BestRates) -> float:

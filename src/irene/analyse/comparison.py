@@ -30,7 +30,7 @@ from irene.errors import UsageError
 from irene.presented import presenter
 from irene.tables import data_frame
 from irene.tree import ModelTree
-from irene.tree.headline import energy_source, model_name, run_sizes
+from irene.tree.headline import energy_source, model_name, run_words
 
 __all__ = [
     "PER",
@@ -233,7 +233,7 @@ def _scaled(tree: ModelTree, per: str) -> tuple[Side, list[Part]]:
     scaled = energy.scaled(factor)
     side = Side(
         model_name(tree),
-        " · ".join(run_sizes(tree.spec)) if tree.spec else "",
+        run_words(tree),
         energy_source(tree),
         tree.hardware.covers if tree.hardware else "",
         scaled.joules,

@@ -18,7 +18,7 @@ from irene.energy import Energy
 from irene.errors import UsageError
 from irene.parameters import Asked, parameters_of
 from irene.tree import ModelTree
-from irene.tree.headline import energy_source, model_name, run_sizes
+from irene.tree.headline import energy_source, model_name, run_words
 
 __all__ = [
     "PAPER_TABLE_3",
@@ -238,7 +238,7 @@ def cost_of(tree: ModelTree, terms: CostTerms | None = None) -> Costing:
         amounts["year"] = per_day * DAYS_PER_YEAR
     return Costing(
         model_name(tree),
-        " · ".join(run_sizes(tree.spec)) if tree.spec else "",
+        run_words(tree),
         energy_source(tree),
         per_query,
         tuple(

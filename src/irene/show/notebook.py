@@ -21,7 +21,7 @@ from irene.tree.headline import (
     energy_source,
     is_warning,
     model_name,
-    run_sizes,
+    run_words,
 )
 from irene.tree.model_tree import OWN, ModelTree
 
@@ -96,7 +96,7 @@ def tree_notebook(tree: ModelTree) -> str:
     each = [f"{human_energy(j)} per {unit}" for unit, j in energy_per_unit(tree)]
     costs = [human(total.flops, "FLOP"), f"{human(total.bytes, 'B')} moved"]
     lines = [
-        " · ".join(run_sizes(tree.spec)) if tree.spec else "",
+        run_words(tree),
         " · ".join([*each, *(costs if energy else costs[1:])]),
         energy_source(tree),
     ]

@@ -15,6 +15,7 @@ __all__ = [
     "is_warning",
     "model_name",
     "run_sizes",
+    "run_words",
 ]
 
 WARNINGS = ("extrapolation:", "warning:")
@@ -30,6 +31,11 @@ def run_sizes(spec: RunSpec) -> list[str]:
     told = [(name, words) for name, words in _run_words(spec) if words]
     parts = [f"{words}*" if name in spec.chosen else words for name, words in told]
     return [*parts, "* chosen"] if any(each.endswith("*") for each in parts) else parts
+
+
+def run_words(tree: ModelTree) -> str:
+    """Sizes and settings of a tree's run in one line; "" where it has none."""
+    return " · ".join(run_sizes(tree.spec)) if tree.spec else ""
 
 
 def _run_words(spec: RunSpec) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from irene.analyse.suggest.suggestion import EFFORTS, Rule, Situation, Suggestio
 from irene.analyse.suggest.tiles import whole_tiles
 from irene.analyse.suggest.vocabulary_head import no_vocabulary_head
 from irene.energy import Energy
-from irene.tree.headline import is_warning
+from irene.tree.headline import is_warning, run_words
 
 __all__ = ["RULES", "Advice", "suggestions"]
 
@@ -46,6 +46,7 @@ class Advice:
     Attributes:
         model: Its name.
         hardware: Name of the machine.
+        run: Sizes and settings in words, a star for what was chosen.
         energy: Of a run as it is.
         per_sequence_j: J per sequence as it is.
         suggestions: The easiest to follow first, then the largest saving.
@@ -55,6 +56,7 @@ class Advice:
 
     model: str
     hardware: str
+    run: str
     energy: Energy
     per_sequence_j: float
     suggestions: tuple[Suggestion, ...]
@@ -67,6 +69,7 @@ class Advice:
             "schema": SCHEMA,
             "model": self.model,
             "hardware": self.hardware,
+            "run": self.run,
             "energy": asdict(self.energy),
             "per_sequence_j": self.per_sequence_j,
             "suggestions": [each.to_dict() for each in self.suggestions],
@@ -102,6 +105,7 @@ def suggestions(base: Subject, progress: Progress | None = None) -> Advice:
     return Advice(
         tree.spec.model if tree.spec else base.run.model,
         tree.hardware.name if tree.hardware else base.on,
+        run_words(tree),
         energy,
         situation.per_sequence_j,
         tuple(found),

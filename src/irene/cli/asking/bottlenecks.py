@@ -96,6 +96,7 @@ def _print(
     from irene.show.terminal import value
 
     console.print(f"{found.model}: {human_range(found.energy)}", style="bold")
+    console.print(found.run, style="dim", markup=False)
     for view in views:
         rows = _shown(found, view, options)
         rest = len(found.views[view]) - len(rows)

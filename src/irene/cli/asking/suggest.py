@@ -62,6 +62,7 @@ def _print(console: Console, found: Advice) -> None:
         f"{human_energy(found.per_sequence_j)} per sequence",
         style="bold",
     )
+    console.print(found.run, style="dim", markup=False)
     effort = ""
     for each in found.suggestions:
         if each.effort != effort:
