@@ -83,57 +83,65 @@ class Window:
 class ChannelTotal:
     """Adds the samples of one channel up, one after the other.
 
+    Time is counted in whole nanoseconds, so that the sum does not depend on its order:
+    `irene.meters.sampling.recording` adds whole columns up by the same rule, to the
+    last bit.
+
     Args:
         channel: Which.
         period_s: Period of the samples, s; 0 if unknown.
 
     Attributes:
         integral: J of an energy so far; unit × s of a gauge.
-        known_s: Seconds for which it is known.
-        still_s: Seconds that a counter has stood still: not known until it moves, and
-            if it does not for too long, never.
+        known_ns: Nanoseconds for which it is known.
+        is_counter: Whether values are joules that only grow, else what holds just now.
+        longest_gap_ns: Silence over which other values are not bridged.
+        frozen_ns: Standing still for longer, a counter has stopped; below 0 where it
+            may: a nested zone, or a model, may take nothing.
     """
 
     __slots__ = (
-        "_frozen_s",
-        "_is_counter",
-        "_longest_gap_s",
+        "_still_ns",
         "_value",
+        "frozen_ns",
         "integral",
-        "known_s",
-        "still_s",
+        "is_counter",
+        "known_ns",
+        "longest_gap_ns",
     )
 
     def __init__(self, channel: Channel, period_s: float) -> None:
-        self.integral = self.known_s = self.still_s = 0.0
+        self.integral = 0.0
+        self.known_ns = self._still_ns = 0
         self._value = math.nan
-        self._longest_gap_s = max(SHORTEST_GAP_S, GAP_PERIODS * period_s)
-        self._is_counter = channel.quantity == "energy_j"
-        self._frozen_s = -1.0  # a nested zone, or a model, may take nothing
-        if self._is_counter and channel.counted and channel.source == "measured":
-            self._frozen_s = max(FROZEN_S, FROZEN_STEPS * channel.resolution_s)
+        self.longest_gap_ns = round(max(SHORTEST_GAP_S, GAP_PERIODS * period_s) * 1e9)
+        self.is_counter = channel.quantity == "energy_j"
+        self.frozen_ns = -1
+        if self.is_counter and channel.counted and channel.source == "measured":
+            frozen_s = max(FROZEN_S, FROZEN_STEPS * channel.resolution_s)
+            self.frozen_ns = round(frozen_s * 1e9)
 
-    def add(self, value: float, since_s: float) -> None:
+    def add(self, value: float, since_ns: int) -> None:
         """Take in a value, NaN for none, so long after the one before."""
         old, self._value = self._value, value
         if value != value or old != old:  # NaN on either side: not known
             self._settle()
-        elif not self._is_counter:
-            if since_s <= self._longest_gap_s:
-                self.integral += 0.5 * (value + old) * since_s
-                self.known_s += since_s
-        elif value == old and self._frozen_s > 0:
-            self.still_s += since_s
+        elif not self.is_counter:
+            if since_ns <= self.longest_gap_ns:
+                self.integral += 0.5 * (value + old) * (since_ns * 1e-9)
+                self.known_ns += since_ns
+        elif value == old and self.frozen_ns > 0:
+            self._still_ns += since_ns  # not known until it moves
         elif self._settle() and value >= old:  # less is a reset: not known
             self.integral += value - old
-            self.known_s += since_s
+            self.known_ns += since_ns
 
     def _settle(self) -> bool:
-        """Believe the seconds a counter stood still, unless they are too many."""
-        still_s, self.still_s = self.still_s, 0.0
-        if still_s > self._frozen_s > 0:
+        """Believe the time a counter stood still, unless it is too long."""
+        still_ns, self._still_ns = self._still_ns, 0
+        if still_ns > self.frozen_ns > 0:
             return False
-        self.known_s += still_s
+        self.known_ns += still_ns
         return True
 
 
@@ -147,17 +155,17 @@ class RunningTotals:
 
     def add(self, time_ns: int, values: Sequence[float]) -> None:
         """Take in one sample: a value for each channel, NaN where there is none."""
-        since_s = (time_ns - self._time_ns) * 1e-9
+        since_ns = time_ns - self._time_ns
         self._time_ns = time_ns
         for total, value in zip(self._totals, values, strict=True):
-            total.add(value, since_s)
+            total.add(value, since_ns)
 
     def snapshot(self) -> Snapshot:
         """The totals now."""
         return Snapshot(
             self._time_ns,
             tuple([total.integral for total in self._totals]),
-            tuple([total.known_s for total in self._totals]),
+            tuple([total.known_ns * 1e-9 for total in self._totals]),
         )
 
     def between(self, begin: Snapshot, end: Snapshot) -> tuple[Window, ...]:
