@@ -16,8 +16,16 @@ import pytest
 from irene.errors import MeterError, UsageError
 from irene.measure.windows.monitored import Monitored
 from irene.measure.windows.monitoring import CommandError, HeldProgram, monitor
+from irene.measure.windows.window import session
 from irene.meters.channel import Channel
+from irene.meters.cpu.kernel_files import Roots
+from irene.meters.cpu.rapl import open_rapl
 from irene.meters.sampling.recording import Recording, read_recording
+from tests.meters.simulated_machine import (
+    SimulatedMachine,
+    SimulatedZone,
+    constant,
+)
 
 from .made_up_power import DRAM_WATTS, WATTS, made_up_meter
 
@@ -87,6 +95,24 @@ def test_exit_codes_are_those_of_a_shell(meter, program, code):
     found = monitor(python(program), meters=[meter], period_s=PERIOD_S)
     assert found.exit_code == code
     assert found.duration_s > 0
+
+
+def test_a_socket_that_cannot_be_read_is_named_as_missing(tmp_path):
+    """Two sockets of 90 W and 170 W: what one of them says is not the machine's."""
+    zones = [
+        SimulatedZone("intel-rapl:0", "package-0", constant(90.0)),
+        SimulatedZone("intel-rapl:1", "package-1", constant(170.0)),
+    ]
+    machine = SimulatedMachine(tmp_path, zones)
+    machine.garble("intel-rapl:1", b"?")
+    with session([open_rapl(Roots(machine.root))]) as meters:
+        with meters.window("work") as window:
+            machine.advance(2.0)
+        assert window.energy.joules == pytest.approx(180.0, rel=1e-3)
+        assert window.energy.produced_by == "rapl without rapl:package-1"
+        assert "rapl:package-1 is missing in the total" in window.notes[0]
+        assert not window.complete
+    machine.close()
 
 
 def test_a_program_that_is_not_there(meter, tmp_path):

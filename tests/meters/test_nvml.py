@@ -231,8 +231,17 @@ def test_a_driver_that_does_not_answer_is_explained(
 def test_a_gpu_out_of_reach_is_left_out_with_the_reason(install: Install) -> None:
     module = install(FakeGpu(every_error=NO_PERMISSION), FakeGpu("GPU-b", "2"))
     meter = open_nvml({})
-    assert {channel.name[:6] for channel in meter.channels} == {"nvml:1"}
-    assert {channel.device for channel in meter.channels} == {"cuda:0"}
+    read = [channel for channel in meter.channels if not channel.missing]
+    assert {channel.name[:6] for channel in read} == {"nvml:1"}
+    assert {channel.device for channel in read} == {"cuda:0"}
+    (missing,) = [channel for channel in meter.channels if channel.missing]
+    assert (missing.name, missing.missing) == (
+        "nvml:0:energy",
+        "Insufficient Permissions",
+    )
+    assert math.isnan(values(meter)["nvml:0:energy"])
+    hidden = open_nvml({"CUDA_VISIBLE_DEVICES": "0"})
+    assert not any(channel.missing for channel in hidden.channels)
     assert meter.left_out["nvml:0"] == "Insufficient Permissions"
     module.gpus[1].every_error = NO_PERMISSION
     assert "/dev/nvidiactl" in probe({}).remedy

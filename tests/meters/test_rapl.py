@@ -364,9 +364,43 @@ def test_one_package_without_permission_is_told(
     refuse(monkeypatch, "intel-rapl:1/energy_uj")
     finding = probe(Roots(machine.root))
     assert finding.works
-    assert len(finding.channels) == 3
+    missing = {c.name: c.missing for c in finding.channels if c.missing}
+    assert missing == {"rapl:package-1": "Permission denied"}
+    assert "3 zones" in finding.detail
     assert "intel-rapl:1 (package-1): Permission denied" in finding.detail
     assert "chmod" in finding.remedy
+
+
+def test_a_socket_that_cannot_be_read_is_missing_and_has_no_value(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(monkeypatch, "intel-rapl:1/energy_uj")
+    machine, meter = build(server())
+    machine.advance(1.0)
+    values = dict(zip((c.name for c in meter.channels), meter.read(), strict=True))
+    assert math.isnan(values.pop("rapl:package-1"))
+    assert all(map(math.isfinite, values.values()))
+    assert "rapl:package-1" not in counted(meter)
+
+
+def test_a_twin_that_can_be_read_leaves_nothing_missing(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(monkeypatch, "intel-rapl:0/energy_uj")
+    _, meter = build(laptop())
+    assert not any(channel.missing for channel in meter.channels)
+
+
+def test_two_packages_of_one_name_both_count(build: Build) -> None:
+    machine, meter = build(
+        [
+            SimulatedZone("intel-rapl:0", "package-0", constant(90.0)),
+            SimulatedZone("intel-rapl:1", "package-0", constant(170.0)),
+        ]
+    )
+    assert counted(meter) == ["rapl:package-0", "rapl:package-0@intel-rapl:1"]
+    machine.advance(2.0)
+    assert sum(meter.read()) == pytest.approx(520.0, abs=2 * RESOLUTION_J)
 
 
 def test_a_counter_that_is_a_folder_or_garbage_is_left_out(tmp_path: Path) -> None:
@@ -389,7 +423,9 @@ def test_a_counter_beyond_its_range_is_left_out(tmp_path: Path) -> None:
     machine.garble("intel-rapl:0", b"%d" % (machine.zones[0].range_uj + 100))
     machine.close()
     finding = probe(Roots(machine.root))
-    assert [c.name for c in finding.channels] == ["rapl:package-0:core"]
+    core, package = finding.channels
+    assert (core.name, core.counted) == ("rapl:package-0:core", True)
+    assert "beyond its range" in package.missing
     assert "beyond its range" in finding.detail
 
 

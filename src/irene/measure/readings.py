@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from irene.energy import Energy, Source
 from irene.meters.channel import Channel
-from irene.meters.sampling.totals import Window
+from irene.meters.sampling.totals import FROZEN_S, Window
 
 __all__ = ["Readings", "window_energy"]
 
@@ -37,8 +37,8 @@ class Readings:
         resolution_s: The coarsest step of those, s.
         source: `estimated` as soon as one part of the total is.
         covers: What the total covers, joined.
-        meters: Names of the meters that the total is from.
-        notes: What the counted channels want a reader to know.
+        meters: Names of the meters that the total is from, and what is missing in it.
+        notes: What is missing, and what the counted channels want a reader to know.
     """
 
     def __init__(self, channels: Sequence[Channel], device: str) -> None:
@@ -46,8 +46,9 @@ class Readings:
         self.resolution_s = max((c.resolution_s for c in self.counted), default=0.0)
         self.source = _source(self.counted)
         self.covers = " + ".join(_distinct(c.covers for c in self.counted))
-        self.meters = _meters(self.counted)
-        self.notes = _distinct(c.note for c in self.counted)
+        missing = {c.name: c.missing for c in channels if c.missing}
+        self.meters = _meters(self.counted, missing)
+        self.notes = _distinct((*_told(missing), *(c.note for c in self.counted)))
         gpus = {c.device for c in channels if c.device not in ("", "cpu")}
         self._gpus = {device} & gpus or gpus
         self._gpu_energy = self._energy_of_gpus(channels)
@@ -120,10 +121,27 @@ def _source(counted: Iterable[Channel]) -> Source:
     return "estimated" if estimated else "measured"
 
 
-def _meters(counted: Iterable[Channel]) -> str:
-    """Names of the meters that a total is from."""
-    names = (channel.name.partition(":")[0] for channel in counted)
-    return " + ".join(dict.fromkeys(names))
+def _meters(counted: Iterable[Channel], missing: Mapping[str, str]) -> str:
+    """Names of the meters that a total is from; a part says what it is without."""
+    names = _distinct(channel.name.partition(":")[0] for channel in counted)
+    without = " without " + ", ".join(missing) if missing else ""
+    return " + ".join(names) + without
+
+
+def _told(missing: Mapping[str, str]) -> list[str]:
+    helps = "`irene doctor` says what helps"
+    return [
+        f"{k} is missing in the total: {why}; {helps}" for k, why in missing.items()
+    ]
+
+
+def _silent(windows: Sequence[Window]) -> dict[str, str]:
+    """What gave nothing at all, for longer than any sensor rests, and why."""
+    return {
+        w.channel.name: f"no new value in {w.duration_s:.3g} s"
+        for w in windows
+        if w.known_s <= 0 and w.duration_s > max(FROZEN_S, 3 * w.channel.resolution_s)
+    }
 
 
 def window_energy(
@@ -131,7 +149,9 @@ def window_energy(
 ) -> tuple[Energy | None, tuple[str, ...]]:
     """Add up what counts.
 
-    The ends of the interval add up too: two meters of one machine may err alike.
+    The ends of the interval add up too: two meters of one machine may err alike. Where
+    a part of the machine cannot be read, or its counter never moves, the sum of the
+    others names it as missing. What was lost on the way leaves no sum.
 
     Args:
         channels: What every channel gave.
@@ -142,9 +162,14 @@ def window_energy(
     counted = [w for w in channels if w.channel.in_total]
     if not counted:
         return None, ("no meter gives energy here: try `irene doctor`",)
+    missing = {w.channel.name: w.channel.missing for w in channels if w.channel.missing}
+    silent = _silent(counted)
+    if len(silent) < len(counted):
+        missing |= silent
+        counted = [w for w in counted if w.channel.name not in silent]
     unknown = [w for w in counted if not w.complete]
     if unknown:
-        return None, tuple(map(_unknown, unknown))
+        return None, (*map(_unknown, unknown), *_told(missing))
     joules = sum(w.energy_j for w in counted)
     half_j = sum(w.half_width_j for w in counted)
     energy = Energy(
@@ -152,9 +177,10 @@ def window_energy(
         min(joules, max(0.0, joules - half_j)),
         joules + half_j,
         _source(w.channel for w in counted),
-        _meters(w.channel for w in counted),
+        _meters((w.channel for w in counted), missing),
     )
-    notes = [_short(w) for w in counted if w.duration_s < w.channel.resolution_s]
+    notes = _told(missing)
+    notes += [_short(w) for w in counted if w.duration_s < w.channel.resolution_s]
     notes += [w.channel.note for w in counted if w.channel.note]
     return energy, tuple(dict.fromkeys(notes))
 

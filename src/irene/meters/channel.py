@@ -44,6 +44,9 @@ class Channel:
         resolution_s: How often the sensor itself has something new, s; 0 unknown.
         relative_error: Half the width of its 90 % interval as a share of the value.
         note: What a reader should know, in words.
+        missing: Why a part of the machine that belongs in the total cannot be read; ""
+            otherwise. Such a channel has no value, and is not counted: the total is a
+            part, and says so.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Channel:
     resolution_s: float = 0.0
     relative_error: float = 0.0
     note: str = ""
+    missing: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what no reader could interpret."""

@@ -130,7 +130,7 @@ class CounterMeter(ABC):
 
     Attributes:
         name: Short name.
-        channels: One for each counter.
+        channels: One for each counter, then those that are missing in the total.
         longest_interval_s: How often it must be read at the least, s: after a longer
             silence a counter may have wrapped twice, and the stretch has no value.
         problems: Counters that are there but could not be opened, in words.
@@ -145,11 +145,13 @@ class CounterMeter(ABC):
         fds: Sequence[int],
         counters: Sequence[EnergyCounter],
         *,
+        missing: Sequence[Channel] = (),
         clock: Clock = time.monotonic_ns,
         problems: Sequence[str] = (),
         remedy: str = "",
     ) -> None:
-        self.channels = tuple(channels)
+        self.channels = (*channels, *missing)
+        self._nothing = [NO_VALUE] * len(missing)
         self.problems = tuple(problems)
         self.remedy = remedy
         self.longest_interval_s = min(c.longest_ns for c in counters) * 1e-9
@@ -208,12 +210,13 @@ class CounterMeter(ABC):
         if gone == len(self._pairs):
             names = ", ".join(channel.name for channel in self.channels)
             raise SensorLostError(f"no counter can be read ({names}): {reason}")
-        return values
+        return values + self._nothing
 
     def summary(self, what: str) -> str:
         """Its counters, called `what`, and those that could not be opened, in words."""
-        names = ", ".join(channel.name for channel in self.channels)
-        return "; ".join((f"{len(self.channels)} {what}: {names}", *self.problems))
+        names = [channel.name for channel in self.channels if not channel.missing]
+        there = f"{len(names)} {what}: {', '.join(names)}"
+        return "; ".join((there, *self.problems))
 
     def close(self) -> None:
         """Close the files; closing twice is fine."""

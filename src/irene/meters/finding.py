@@ -245,13 +245,13 @@ def count_once(meters: Sequence[Meter]) -> list[Meter]:
 
 
 def _counted(channel: Channel, by: str, seen: dict[str, str]) -> Channel:
-    if not channel.in_total:
+    if not (channel.in_total or channel.missing):
         return channel
     by = by or seen.get(_part_of(channel), "")
     if not by:
         return channel
     note = "; ".join(filter(None, (channel.note, ALSO.format(by))))
-    return replace(channel, counted=False, note=note)
+    return replace(channel, counted=False, missing="", note=note)
 
 
 def _part_of(channel: Channel) -> str:

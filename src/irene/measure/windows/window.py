@@ -84,8 +84,10 @@ class EnergyWindow:
 
     @property
     def complete(self) -> bool:
-        """Whether its energy is known."""
-        return self.energy is not None
+        """Whether its energy is known, and nothing of the machine is missing in it."""
+        parts = [w for w in self.channels.values() if w.channel.in_total]
+        missing = any(w.channel.missing for w in self.channels.values())
+        return bool(parts) and all(w.complete for w in parts) and not missing
 
     def __repr__(self) -> str:
         """Name, energy and duration."""

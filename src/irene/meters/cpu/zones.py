@@ -10,16 +10,18 @@ the others are only shown.**
   not follow the load at all (CodeCarbon's notes tell of an i7-7600U whose psys stays at
   30 W while its package goes from 5 to 12 W). A total that means the same everywhere
   cannot be made of it, so it is never counted. Zeus reports package and dram too.
-- A zone that is found twice (registers and their memory-mapped twin) counts once.
+- A zone that is found twice (registers and their memory-mapped twin) counts once. Two
+  of one control type are two zones, also where the firmware calls them alike.
 - Dies of one package (`package-0-die-0`, `package-0-die-1`) are different zones.
 - Cores count only where the package around them cannot be read.
+- A package or memory that cannot be read is missing in the total, which names it.
 """
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -97,6 +99,11 @@ class Zone:
         return self.name.rpartition(":")[2].partition("-")[0]
 
     @property
+    def control(self) -> str:
+        """What shows it: `intel-rapl`, `intel-rapl-mmio`, an event of perf."""
+        return self.path.name.partition(":")[0]
+
+    @property
     def domain(self) -> Domain:
         """What is true of its kind."""
         return DOMAINS.get(self.kind, OTHER)
@@ -123,8 +130,10 @@ def _channel(meter: str, zone: Zone, first: dict[str, Zone]) -> Channel:
         zone.kind in ("core", "uncore") and around not in first
     )
     if first[zone.name] is not zone:
-        notes.append(f"the same as {name}, found a second time")
-        name, counted = f"{name}@{zone.path.name}", False
+        twin = first[zone.name].control != zone.control
+        kind = "the same as {}, found a second time" if twin else "called {} as well"
+        notes.append(kind.format(name))
+        name, counted = f"{name}@{zone.path.name}", counted and not twin
     elif zone.kind in ("core", "uncore"):
         notes.append("part of the package" if not counted else "package not readable")
     elif zone.kind == "psys":
@@ -140,6 +149,19 @@ def _channel(meter: str, zone: Zone, first: dict[str, Zone]) -> Channel:
         resolution_s=RESOLUTION_S,
         relative_error=domain.relative_error,
         note="; ".join(notes),
+    )
+
+
+def _missing(
+    meter: str, zones: Sequence[Zone], failed: Iterable[tuple[Zone, str]]
+) -> tuple[Channel, ...]:
+    """What belongs in the total and cannot be read, nor its twin, with the reason."""
+    read = {zone.name for zone in zones}
+    lost = {z.name: (z, why) for z, why in failed if z.domain.counted}
+    return tuple(
+        replace(_channel(meter, zone, {name: zone}), counted=False, missing=why)
+        for name, (zone, why) in lost.items()
+        if name not in read
     )
 
 
@@ -165,22 +187,29 @@ def open_zones(
     Raises:
         MeterError: There are none, or none can be read.
     """
-    zones, fds, counters, problems, denied = [], [], [], [], False
+    zones, fds, counters, problems, failed, denied = [], [], [], [], [], False
     for zone, label, begin in candidates:
         try:
             fd, counter = begin()
         except (OSError, ValueError) as error:
             denied = denied or getattr(error, "errno", None) in DENIED
-            problems.append(f"{label}: {getattr(error, 'strerror', None) or error}")
+            why = str(getattr(error, "strerror", None) or error)
+            failed.append((zone, why))
+            problems.append(f"{label}: {why}")
         else:
             zones.append(zone)
             fds.append(fd)
             counters.append(counter)
     remedy = denied_remedy if denied else ""
     if zones:
-        channels = channels_of(meter.name, zones)
         return meter(
-            channels, fds, counters, clock=clock, problems=problems, remedy=remedy
+            channels_of(meter.name, zones),
+            fds,
+            counters,
+            missing=_missing(meter.name, zones, failed),
+            clock=clock,
+            problems=problems,
+            remedy=remedy,
         )
     if problems:
         raise MeterError(refused + "; ".join(problems), remedy)

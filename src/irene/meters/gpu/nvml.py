@@ -44,6 +44,7 @@ REMEDIES = {
         "in a container or a job, ask for a GPU (--gpus all, --gres=gpu:1)",
     ),
 }
+BOARD = "gpu-board"
 LOST = ("GpuIsLost", "ResetRequired", "Uninitialized", "DriverNotLoaded")
 
 
@@ -73,6 +74,7 @@ class NvmlMeter:
         visible = visible_gpus(gpus, environment, self._board_of)
         self._take(visible)
         self._explain_hidden(gpus, visible, environment)
+        self._nothing = [NO_VALUE] * self._miss(visible, unreachable, environment)
 
     def _take(self, visible: tuple[VisibleGpu, ...]) -> None:
         for seen in visible:
@@ -88,6 +90,29 @@ class NvmlMeter:
             for query in answers.queries
             for channel in query.channels
         )
+
+    def _miss(
+        self,
+        visible: tuple[VisibleGpu, ...],
+        unreachable: Mapping[str, Exception],
+        environment: Mapping[str, str],
+    ) -> int:
+        """Add what belongs in the total and tells no energy; how many channels."""
+        told = {c.name.rpartition(":")[0] for c in self.channels if c.in_total}
+        silent = [f"nvml:{seen.gpu.index}" for seen in visible]
+        reasons = {
+            name: self.left_out.get(f"{name}:energy", "no energy, no power")
+            for name in silent
+            if name not in told
+        }
+        wanted = environment.get("CUDA_VISIBLE_DEVICES")
+        if wanted is None or len(visible) < len(wanted.split(",")):
+            reasons |= {name: str(error) for name, error in unreachable.items()}
+        self.channels += tuple(
+            Channel(f"{name}:energy", "energy_j", BOARD, counted=False, missing=reason)
+            for name, reason in reasons.items()
+        )
+        return len(reasons)
 
     def _explain_hidden(
         self,
@@ -132,7 +157,7 @@ class NvmlMeter:
             values += self._read_gpu(number, answers)
         if len(self._lost) == len(self._answers):
             raise SensorLostError("; ".join(self._lost.values()))
-        return values
+        return values + self._nothing
 
     def _read_gpu(self, number: int, answers: Answers) -> list[float]:
         values: list[float] = []
