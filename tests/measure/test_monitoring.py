@@ -115,6 +115,28 @@ def test_a_socket_that_cannot_be_read_is_named_as_missing(tmp_path):
     machine.close()
 
 
+@pytest.mark.parametrize("room", [0, 2000])
+def test_a_full_disk_costs_the_samples_and_never_the_energy(meter, tmp_path, room):
+    """The sampler may write so many bytes to a file; its sums need none."""
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({room},) * 2)"
+    program = f"""
+import sys
+from pathlib import Path
+from irene.measure.windows.monitoring import monitor
+{limit}
+found = monitor(
+    [sys.executable, "-c", {WORK!r}], meters=[{meter!r}], period_s=0.001,
+    path=Path({str(tmp_path / "samples.csv")!r}),
+)
+print(found.energy.joules / found.duration_s)
+print(*found.notes)
+"""
+    told = subprocess.run(python(program), check=True, capture_output=True, text=True)
+    power_w, notes = told.stdout.splitlines()
+    assert float(power_w) == pytest.approx(WATTS + DRAM_WATTS, rel=LOOSE)
+    assert "File too large" in notes
+
+
 def test_a_program_that_is_not_there(meter, tmp_path):
     with pytest.raises(CommandError, match="no program 'no-such-program'") as caught:
         monitor(["no-such-program"], meters=[meter], period_s=PERIOD_S)

@@ -33,9 +33,11 @@ class Monitored:
         begin_ns: When it began, on the monotonic clock.
         end_ns: When it ended.
         cpu_s: CPU time of the program and those it waited for, s; NaN without one.
-        recording: All samples.
+        recording: All samples, as far as the disk had room for them.
         counts: Samples taken, begun late and missed, as far as known.
         problems: What went wrong with meters, in words.
+        added_up: What every channel gave, as the sampler added it up itself: it needs
+            no file. Empty if the sampler died; the recording has to do then.
     """
 
     command: tuple[str, ...]
@@ -46,6 +48,7 @@ class Monitored:
     recording: Recording
     counts: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    added_up: tuple[Window, ...] = ()
 
     @property
     def title(self) -> str:
@@ -63,6 +66,8 @@ class Monitored:
     @cached_property
     def windows(self) -> tuple[Window, ...]:
         """The whole time, channel by channel."""
+        if self.added_up:
+            return self.added_up
         if not len(self.recording):
             nothing = (self.duration_s, 0.0, 0.0)
             return tuple(Window(c, *nothing) for c in self.recording.channels)

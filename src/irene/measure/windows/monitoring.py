@@ -8,6 +8,7 @@ has ended: what else runs meanwhile counts too.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import signal
 import sys
@@ -21,10 +22,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from irene.errors import IreneError, MeterError, UsageError
 from irene.measure.windows.monitored import Monitored
-from irene.meters.sampling.recording import read_recording
+from irene.meters.sampling.recording import Recording, read_recording
 from irene.meters.sampling.sampler_process import SamplerProcess
+from irene.meters.sampling.totals import Snapshot
 
 __all__ = ["PERIOD_S", "CommandError", "HeldProgram", "monitor"]
 
@@ -183,43 +187,61 @@ def monitor(
 
 def _run(program: HeldProgram, sampler: SamplerProcess) -> Monitored:
     with _passing_on(program.send, program_hears_keyboard=True), sampler:
-        begin_ns = _edge(sampler)
+        begin = _edge(sampler)
         program.release()
         code = program.wait()
-        end_ns = _edge(sampler)
-    return _result(sampler, begin_ns, end_ns, program.command, code, program.cpu_s)
+        end = _edge(sampler)
+    return _result(sampler, begin, end, program.command, code, program.cpu_s)
 
 
 def _watch(seconds: float, sampler: SamplerProcess) -> Monitored:
     enough = threading.Event()
     with _passing_on(lambda number: enough.set()), sampler:
-        begin_ns = _edge(sampler)
+        begin = _edge(sampler)
         enough.wait(seconds)
-        end_ns = _edge(sampler)
-    return _result(sampler, begin_ns, end_ns)
+        end = _edge(sampler)
+    return _result(sampler, begin, end)
 
 
-def _edge(sampler: SamplerProcess) -> int:
+def _edge(sampler: SamplerProcess) -> Snapshot:
     """A sample at this moment; if the sampler has died, just the moment."""
     try:
-        return sampler.sample_now().time_ns
+        return sampler.sample_now()
     except MeterError:
-        return time.monotonic_ns()
+        return Snapshot(time.monotonic_ns(), (), ())
 
 
 def _result(
     sampler: SamplerProcess,
-    begin_ns: int,
-    end_ns: int,
+    begin: Snapshot,
+    end: Snapshot,
     command: tuple[str, ...] = (),
     exit_code: int = 0,
-    cpu_s: float = float("nan"),
+    cpu_s: float = math.nan,
 ) -> Monitored:
-    recording = read_recording(sampler.path)
-    what_went_on = dict(sampler.counts), tuple(sampler.problems)
+    both = begin.integral and end.integral
     return Monitored(
-        command, exit_code, begin_ns, end_ns, cpu_s, recording, *what_went_on
+        command,
+        exit_code,
+        begin.time_ns,
+        end.time_ns,
+        cpu_s,
+        _recorded(sampler),
+        dict(sampler.counts),
+        tuple(sampler.problems),
+        sampler.between(begin, end) if both else (),
     )
+
+
+def _recorded(sampler: SamplerProcess) -> Recording:
+    """All samples; none, and why, where the disk had no room even for the header."""
+    try:
+        return read_recording(sampler.path)
+    except IreneError as error:
+        nothing = np.zeros((0, len(sampler.channels)))
+        lost = f"no samples over time: {error}"
+        times = np.zeros(0, np.int64)
+        return Recording(sampler.channels, times, nothing, notes=(lost,))
 
 
 @contextmanager
