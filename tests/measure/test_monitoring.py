@@ -287,6 +287,35 @@ def test_no_step_is_shorter_than_the_sensor():
     assert found.peak_power_w == pytest.approx(50)
 
 
+@pytest.mark.parametrize("period_s", [0.004, 0.05, 0.1, 0.25])
+@pytest.mark.parametrize("refresh_s", [0.001, 0.0199, 0.02, 0.0995, 0.1, 0.17, 1.0])
+def test_a_steady_load_has_no_peak(refresh_s, period_s):
+    found = counted_in_steps(lambda t: 300.0 * t, refresh_s, period_s)
+    assert found.peak_power_w == pytest.approx(300.0, rel=0.01)
+    assert np.nanmin(found.total_power_w) == pytest.approx(300.0, rel=0.01)
+
+
+@pytest.mark.parametrize("refresh_s", [0.001, 0.0199, 0.0995, 0.17])
+def test_a_real_peak_is_seen(refresh_s):
+    def energy_j(t):  # 500 W for two seconds
+        return 100.0 * t + 400.0 * np.clip(t - 8.0, 0.0, 2.0)
+
+    found = counted_in_steps(energy_j, refresh_s, 0.1)
+    assert found.peak_power_w == pytest.approx(500.0, rel=0.08)
+    assert found.peak_power_w < 500.0 * 1.01
+
+
+def counted_in_steps(energy_j, refresh_s: float, period_s: float) -> Monitored:
+    """20 s of a counter that has something new every so often."""
+    times = np.arange(0, round(20.0 / period_s) + 1) * period_s + 0.0003
+    joules = energy_j(np.floor(times / refresh_s) * refresh_s)
+    channel = Channel("wall:energy", "energy_j", "wall", resolution_s=refresh_s)
+    time_ns = np.rint(times * 1e9).astype(np.int64)
+    recording = Recording((channel,), time_ns, joules[:, None], period_s)
+    ends = int(time_ns[0]), int(time_ns[-1])
+    return Monitored(("prog",), 0, *ends, 1.0, recording)
+
+
 def test_a_long_command_is_one_short_line():
     found = recorded([1, 2])
     long = Monitored(("sh", "-c", "a\nb" * 100), 0, 0, 1, 0.0, found.recording)

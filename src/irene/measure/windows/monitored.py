@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from irene.energy import Energy
 from irene.measure.readings import window_energy
+from irene.measure.windows.calmest import calmest
 from irene.meters.sampling.recording import Recording
 from irene.meters.sampling.totals import Window
 
@@ -90,8 +91,11 @@ class Monitored:
 
     @property
     def peak_power_w(self) -> float:
-        """The largest mean power of a step of time, W; NaN where none is known."""
-        return _largest(self.total_power_w)
+        """The largest mean power of a step of time, W; NaN where none is known.
+
+        What the readings make certain: no artefact of a counter's own steps.
+        """
+        return _largest(np.append(self.total_power_w, self.mean_power_w))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -131,11 +135,31 @@ class Monitored:
         edges = self.edges_ns
         if self.end_ns <= self.begin_ns or not len(self.recording):
             return np.full(len(edges) - 1, np.nan)
-        windows = self.recording.windows(column, edges[:-1], edges[1:])
+        integral, known_s = self._curves[column]
+        times = self.recording.time_ns.astype(np.float64)
+        given = np.diff(np.interp(edges, times, integral))
+        seconds = np.diff(np.interp(edges, times, known_s))
         half = 0.5  # of a step must be known, or its mean says little
-        return np.array(
-            [w.mean if w.known_s >= half * w.duration_s else math.nan for w in windows]
-        )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = given / seconds
+        return np.where(seconds >= half * np.diff(edges) * 1e-9, means, np.nan)
+
+    @cached_property
+    def _curves(self) -> tuple[tuple[Floats, Floats], ...]:
+        """Integral and known seconds of every channel at every sample."""
+        columns = range(len(self.recording.channels))
+        return tuple(self._curve(column) for column in columns)
+
+    def _curve(self, column: int) -> tuple[Floats, Floats]:
+        integral, known_s = self.recording.totals(column)
+        channel = self.recording.channels[column]
+        if channel.quantity != "energy_j" or not channel.resolution_s:
+            return integral, known_s
+        few = np.linspace(0, len(known_s) - 1, min(len(known_s), MOST_STEPS))
+        at_s, where = np.unique(known_s[few.astype(int)], return_index=True)
+        joules = integral[few.astype(int)[where]]
+        calm = calmest(at_s, joules, channel.resolution_s)
+        return np.interp(known_s, at_s, calm), known_s
 
     @cached_property
     def power_w(self) -> dict[str, Floats]:

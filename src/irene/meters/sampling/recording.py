@@ -85,7 +85,7 @@ class Recording:
 
     def power(self, column: int) -> Floats:
         """Mean power between each sample and the next, W; NaN where not known."""
-        cumulative, known = self._total(column)
+        cumulative, known = self.totals(column)
         seconds = np.diff(known)
         with np.errstate(invalid="ignore", divide="ignore"):
             watts: Floats = np.where(seconds > 0, np.diff(cumulative) / seconds, np.nan)
@@ -98,7 +98,7 @@ class Recording:
 
     def windows(self, column: int, begin_ns: Floats, end_ns: Floats) -> list[Window]:
         """What one channel gave in each of many stretches."""
-        cumulative, known = self._total(column)
+        cumulative, known = self.totals(column)
         times = self.time_ns.astype(np.float64)
         integral = np.interp(end_ns, times, cumulative) - np.interp(
             begin_ns, times, cumulative
@@ -111,7 +111,7 @@ class Recording:
             for row in zip(lengths_s, known_s, integral, strict=True)
         ]
 
-    def _total(self, column: int) -> tuple[Floats, Floats]:
+    def totals(self, column: int) -> tuple[Floats, Floats]:
         """Integral and known seconds of a channel up to every sample."""
         if column not in self._totals:
             rule = ChannelTotal(self.channels[column], self.period_s)
