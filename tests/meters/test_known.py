@@ -13,6 +13,7 @@ from irene.meters.finding import (
     choose,
     count_once,
     findings,
+    names_in,
     open_meters,
 )
 from irene.meters.machine import describe_machine
@@ -49,6 +50,22 @@ def works(name: str, *channels: Channel) -> Finding:
 
 def fails(name: str) -> Finding:
     return Finding(name, False, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("auto", ["auto"]),
+        ("rapl, nvml", ["rapl", "nvml"]),
+        (
+            "serial:/dev/ttyUSB0?format=timestamp,volts,amps,rapl",
+            ["serial:/dev/ttyUSB0?format=timestamp,volts,amps", "rapl"],
+        ),
+        ("rapl,volts", ["rapl", "volts"]),
+    ],
+)
+def test_an_address_may_hold_commas(text: str, names: list[str]) -> None:
+    assert names_in(text) == names
 
 
 def test_counters_are_better_than_an_estimate():

@@ -39,6 +39,7 @@ __all__ = [
     "choose",
     "count_once",
     "findings",
+    "names_in",
     "open_meters",
     "resolved",
 ]
@@ -168,6 +169,26 @@ def open_meters(
             opened.callback(meters[-1].close)
         opened.pop_all()  # all went well: they stay open
     return count_once(meters)
+
+
+def names_in(text: str) -> list[str]:
+    """Meters of a list with commas; an address may hold commas itself.
+
+    A word that begins no meter belongs to the address before it, as in
+    `rapl,serial:/dev/ttyUSB0?format=timestamp,volts,amps`.
+
+    Args:
+        text: Names and addresses.
+    """
+    names: list[str] = []
+    for word in text.split(","):
+        kind = word.strip().partition(":")[0]
+        begins = kind in (AUTO, *METERS, *ADDRESSED)
+        if begins or not names or ":" not in names[-1]:
+            names.append(word.strip())
+        else:
+            names[-1] += f",{word}"
+    return names
 
 
 def resolved(specs: Sequence[str], roots: Roots | None = None) -> list[str]:

@@ -137,10 +137,11 @@ def _program(options: argparse.Namespace) -> Program:
 def _wanted(options: argparse.Namespace) -> Wanted:
     from irene.account.live.session import Wanted
     from irene.account.live.steps import Schedule
+    from irene.meters.finding import names_in
 
     return Wanted(
         options.level,
-        [name.strip() for name in options.meters.split(",")],
+        names_in(options.meters),
         options.period,
         Schedule(options.skip, options.warmup, options.steps),
         options.split,

@@ -79,6 +79,7 @@ def _positive(word: str) -> float:
 def run(options: argparse.Namespace) -> int:
     """Run the program, report, and pass its exit code on."""
     from irene.measure.windows.monitoring import monitor
+    from irene.meters.finding import names_in
 
     if options.plot:
         from irene.show.picture import check_drawable
@@ -90,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     found = monitor(
         command,
         options.seconds,
-        [name.strip() for name in options.meters.split(",")],
+        names_in(options.meters),
         options.period,
         options.out,
         output_to_errors=options.json,

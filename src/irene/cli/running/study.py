@@ -188,6 +188,7 @@ def _default_folder(options: argparse.Namespace) -> str:
 
 def _conditions(options: argparse.Namespace, period_s: float) -> Conditions:
     from irene.account.studies import Conditions
+    from irene.meters.finding import names_in
 
     return Conditions(
         batch_size=options.batch,
@@ -195,7 +196,7 @@ def _conditions(options: argparse.Namespace, period_s: float) -> Conditions:
         steps=options.steps,
         runs=options.runs,
         level=options.level,
-        meters=tuple(options.meters.split(",")),
+        meters=tuple(names_in(options.meters)),
         period_s=period_s,
         dtype=options.dtype,
         attention=options.attention,
