@@ -9,6 +9,11 @@ and MLPerf's `spl.txt`, where names and values alternate in every line:
 
     Time,03-17-2021 20:18:21.541,Watts,9.513,Volts,228.160,...
 
+A table may hold several devices: a column of power for each (`power0`, `power1`), or
+their number or UUID in every line, as `nvidia-smi --format=csv
+--query-gpu=timestamp,index,power.draw` writes them. Energy that is counted
+(`time,joules`) is read as well.
+
 Times are s, ms, µs or ns since 1970, told apart by their size, or dates. A date without
 a zone is taken as UTC.
 """
@@ -21,7 +26,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
-__all__ = ["Layout", "clock_of", "find_layout", "lacks_zone", "zone_seconds"]
+__all__ = ["Layout", "clock_of", "find_layouts", "lacks_zone", "zone_seconds"]
 
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "epoch", "t", "unix")
 POWER_NAMES = (
@@ -32,12 +37,35 @@ POWER_NAMES = (
     "p",
     "activepower",
     "realpower",
+    "powerdrawinstant",
     "powerdraw",
+    "powerdrawaverage",
 )
+ENERGY_NAMES = (
+    "joules",
+    "joule",
+    "energy",
+    "totalenergy",
+    "energyconsumed",
+    "kwh",
+    "wh",
+)
+DEVICE_NAMES = ("index", "gpuindex", "gpuid", "uuid", "gpuuuid", "pcibusid")
 VOLT_NAMES = ("volts", "volt", "v", "voltage")
 AMP_NAMES = ("amps", "amp", "a", "current", "i", "amperes")
 POWER_SCALES = {"": 1.0, "w": 1.0, "watts": 1.0, "mw": 1e-3, "kw": 1e3, "uw": 1e-6}
+ENERGY_SCALES = {
+    "j": 1.0,
+    "joules": 1.0,
+    "mj": 1e-3,
+    "uj": 1e-6,
+    "kj": 1e3,
+    "wh": 3600.0,
+    "kwh": 3.6e6,
+}
 TIME_SCALES = {"s": 1e9, "sec": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
+UNITS = {*POWER_SCALES, *ENERGY_SCALES, *TIME_SCALES}
+Names = Sequence[tuple[str, str]]
 SPL_TIME, SPL_WATTS = "Time", "Watts"
 NANOSECONDS = ((1e11, 1e9), (1e14, 1e6), (1e17, 1e3))
 """Below which size a time since 1970 is in s, ms or µs, and the ns in one of them:
@@ -56,11 +84,14 @@ class Layout:
     Attributes:
         separator: What parts the columns; None is any blank.
         time: Column of the time.
-        power: Columns that are multiplied to give the power.
-        power_scale: W per unit of it.
+        power: Columns that are multiplied to give the power, or one of energy.
+        power_scale: W per unit of it, or J.
         time_scale: ns per unit of a time that is a number; 0 to tell by its size.
         header: Whether the first line holds names.
         decimal_comma: Whether numbers have a comma for a point.
+        is_counter: Whether it is energy that is counted.
+        device: Column that says which device a line is about; -1 for none.
+        name: What the column is called, where there are several.
     """
 
     separator: str | None
@@ -70,10 +101,13 @@ class Layout:
     time_scale: float = 0.0
     header: bool = False
     decimal_comma: bool = False
+    is_counter: bool = False
+    device: int = -1
+    name: str = ""
 
 
-def find_layout(line: str) -> Layout:
-    """Where things stand, told from the first line of a log.
+def find_layouts(line: str) -> tuple[Layout, ...]:
+    """Where things stand, told from the first line of a log; one for each column.
 
     Raises:
         ValueError: There is no column of time or none of power; the message says so.
@@ -81,51 +115,80 @@ def find_layout(line: str) -> Layout:
     words = line.split(",")
     # The same names above the columns of a table are followed by more names.
     if words[0] == SPL_TIME and SPL_WATTS in words[2:-1] and words[1][:1].isdigit():
-        return Layout(",", 1, (words.index(SPL_WATTS) + 1,))
+        return (Layout(",", 1, (words.index(SPL_WATTS) + 1,)),)
     separator = next((s for s in (";", "\t", ",") if s in line), None)
     words = [word.strip().strip('"') for word in line.split(separator)]
     comma = separator not in (",", None) and "," in line
     if any(word[:1].isalpha() for word in words):
-        return _named_layout(separator, words)
+        return _named_layouts(separator, words)
     if len(words) < 2:
         raise ValueError(
             f"one column only: {line.strip()[:80]!r}; time and watts needed"
         )
-    return Layout(separator, 0, (1,), decimal_comma=comma)
+    return (Layout(separator, 0, (1,), decimal_comma=comma),)
 
 
-def _named_layout(separator: str | None, words: Sequence[str]) -> Layout:
+def _named_layouts(separator: str | None, words: Sequence[str]) -> tuple[Layout, ...]:
     names = [_name_and_unit(word) for word in words]
-    time = _column(names, TIME_NAMES)
-    power = _column(names, POWER_NAMES)
-    volts, amps = _column(names, VOLT_NAMES), _column(names, AMP_NAMES)
-    if time is None or (power is None and (volts is None or amps is None)):
-        missing = "time" if time is None else "power (watts, or volts and amps)"
-        raise ValueError(f"no column of {missing} among {', '.join(words)}")
-    comma = separator in (";", "\t")
-    time_scale = TIME_SCALES.get(names[time][1], 0.0)
-    if power is not None:
-        scale = POWER_SCALES.get(names[power][1], 1.0)
-        return Layout(separator, time, (power,), scale, time_scale, True, comma)
-    assert volts is not None
-    assert amps is not None
-    return Layout(separator, time, (volts, amps), 1.0, time_scale, True, comma)
+    (time,) = _columns(names, TIME_NAMES)[:1] or (-1,)
+    values = _value_columns(names)
+    if time < 0 or not values:
+        missing = "time" if time < 0 else "power (watts, or volts and amps) or energy"
+        raise ValueError(
+            f"no column of {missing} among {', '.join(words)}{_hint(words)}"
+        )
+    (device,) = _columns(names, DEVICE_NAMES)[:1] or (-1,)
+    return tuple(
+        Layout(
+            separator,
+            time,
+            columns,
+            scale,
+            TIME_SCALES.get(names[time][1], 0.0),
+            header=True,
+            decimal_comma=separator in (";", "\t"),
+            is_counter=is_counter,
+            device=device,
+            name=words[columns[0]] if len(values) > 1 else "",
+        )
+        for columns, scale, is_counter in values
+    )
+
+
+def _value_columns(names: Names) -> list[tuple[tuple[int, ...], float, bool]]:
+    """Columns of power, else of volts and amps, else of energy; scale; counted?"""
+    if powers := _columns(names, POWER_NAMES):
+        return [((i,), POWER_SCALES.get(names[i][1], 1.0), False) for i in powers]
+    volts, amps = _columns(names, VOLT_NAMES), _columns(names, AMP_NAMES)
+    if volts and amps:
+        return [((volts[0], amps[0]), 1.0, False)]
+    energies = _columns(names, ENERGY_NAMES)
+    units = [names[i][1] or names[i][0] for i in energies]
+    scales = [ENERGY_SCALES.get(unit, 1.0) for unit in units]
+    return [((i,), scale, True) for i, scale in zip(energies, scales, strict=True)]
+
+
+def _hint(words: Sequence[str]) -> str:
+    if any(word.startswith("power.draw") for word in words):
+        return ": log it with nvidia-smi --query-gpu=timestamp,index,power.draw"
+    return ""
 
 
 def _name_and_unit(word: str) -> tuple[str, str]:
     """`Power (mW)` and `power_mw` are power in mW."""
     letters = re.findall(r"[a-z]+", word.lower())
-    if len(letters) > 1 and letters[-1] in {*POWER_SCALES, *TIME_SCALES}:
+    if len(letters) > 1 and letters[-1] in UNITS:
         return "".join(letters[:-1]), letters[-1]
     return "".join(letters), ""
 
 
-def _column(names: Sequence[tuple[str, str]], wanted: Sequence[str]) -> int | None:
+def _columns(names: Names, wanted: Sequence[str]) -> list[int]:
+    """Columns of the first wanted name that there is, as `power0` and `power1`."""
     for name in wanted:
-        for index, (found, _) in enumerate(names):
-            if found == name:
-                return index
-    return None
+        found = [index for index, (each, _) in enumerate(names) if each == name]
+        if found:
+            return found
+    return []
 
 
 def clock_of(sample: str, layout: Layout) -> Callable[[str], float]:

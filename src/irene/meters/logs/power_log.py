@@ -1,11 +1,13 @@
 """PowerLog: the finished log of an external meter, read as samples.
 
-Meant for logs that a wall meter or another machine wrote while a program ran here; see
-`log_lines` for what is read, and `log_clock` for bringing its clock to ours.
+Meant for logs that a wall meter, another program or another machine wrote while a
+program ran here. `log_lines` reads tables, `log_formats` what known programs write;
+`log_zone` and `log_clock` bring its clock to ours.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,18 +17,24 @@ import numpy as np
 
 from irene.errors import FormatError, UsageError
 from irene.meters.logs.log_clock import ClockCorrection
+from irene.meters.logs.log_column import GPU, Column, gpu_device
+from irene.meters.logs.log_formats import read_columns
 from irene.meters.logs.log_lines import (
     ZONE,
     Layout,
     clock_of,
-    find_layout,
+    find_layouts,
     lacks_zone,
     zone_seconds,
 )
+from irene.meters.logs.log_zone import from_local_ns
 
-__all__ = ["PowerLog", "read_power_log"]
+__all__ = ["PowerLog", "read_power_log", "read_power_logs"]
 
 GAP_MEDIANS = 3
+MOST_DEVICES = 64
+MOST_W = 20_000.0
+"""Half of the readings above it are no machine's, nor a device's: a rack takes less."""
 SHOWN_LINES = 5
 LONGEST_TIME = 40
 OLDEST_DATE_S = 1e8  # 1973: a log that begins earlier counts from its own start
@@ -37,16 +45,23 @@ class PowerLog:
     """Power over time, sorted, no time twice.
 
     Attributes:
-        name: Name of the file.
+        name: Name of the file, and of the series in it where there are several.
         time_ns: When, ns since 1970, int64.
         power_w: Power at that time, W, float64.
         notes: What a reader should know: lines that were dropped, gaps, ….
+        device: As torch names it; "" where the log does not tell.
+        covers: What it covers (`gpu-board`, `cpu-package`, …); "" where unknown.
+        energy_j: Where energy was counted, the count at each time, J; power is then
+            the mean since the time before. Else None.
     """
 
     name: str
     time_ns: Any
     power_w: Any
     notes: tuple[str, ...] = ()
+    device: str = ""
+    covers: str = ""
+    energy_j: Any = None
 
     def __post_init__(self) -> None:
         """Nobody changes a log."""
@@ -75,42 +90,140 @@ class _Lines:
 
 
 def read_power_log(
-    path: Path, offset_s: float = 0.0, drift_ppm: float = 0.0
+    path: Path, offset_s: float = 0.0, drift_ppm: float = 0.0, zone: str = ""
 ) -> PowerLog:
-    """Read a log.
+    """Read a log of one series.
 
     Args:
-        path: The file: a table of time and watts, or MLPerf's `spl.txt`.
-        offset_s: What is added to its times, s; for a log in local time, minus the
-            zone's distance from UTC.
+        path: As for `read_power_logs`, and the others.
+        offset_s: What is added to its times, s.
         drift_ppm: How much slow its clock runs, in millionths, from its first sample.
+        zone: Zone of its times where they name none.
 
     Raises:
-        UsageError: The file cannot be opened.
+        UsageError: The file cannot be opened, or it holds several series.
+        FormatError: It cannot be used.
+    """
+    log, *others = read_power_logs(path, offset_s, drift_ppm, zone)
+    if others:
+        names = ", ".join(each.name for each in (log, *others))
+        raise UsageError(f"{path} holds {len(others) + 1} series, not one: {names}")
+    return log
+
+
+def read_power_logs(
+    path: Path, offset_s: float = 0.0, drift_ppm: float = 0.0, zone: str = ""
+) -> tuple[PowerLog, ...]:
+    """Read a log, of one device or of several.
+
+    Args:
+        path: The file: a table of time and watts or joules, MLPerf's `spl.txt`, or what
+            a program writes that is in the table of `log_formats`.
+        offset_s: What is added to its times, s.
+        drift_ppm: How much slow its clock runs, in millionths, from its first sample.
+        zone: Zone of its times where they name none, as `Europe/Berlin` or `+01:00`;
+            "" takes them for UTC, and says so.
+
+    Raises:
+        UsageError: The file cannot be opened, there is no such zone, or a time is one
+            that a clock there shows twice.
         FormatError: It is empty, has no number or the wrong columns, or more than half
             of its lines are bad.
     """
-    first, text = _first_line(path)
+    text = _text(path)
     try:
-        layout = find_layout(first[1])
+        columns = read_columns("\n".join(text))
     except ValueError as error:
-        raise FormatError(f"{path}:{first[0]}: {error}") from error
-    lines = _read(path, text, first[0], layout)
-    log = _sorted_log(path.name, lines, _notes(lines))
+        raise FormatError(f"{path}: {error}") from error
+    if columns is None:
+        columns = _table(path, text)
+    logs = [_log(path.name, column, zone, len(columns) > 1) for column in columns]
     if not offset_s and not drift_ppm:
-        return log
-    reference = int(log.time_ns[0])
-    return log.on_clock(ClockCorrection(offset_s, drift_ppm, reference))
+        return tuple(logs)
+    reference = min(int(log.time_ns[0]) for log in logs)
+    clock = ClockCorrection(offset_s, drift_ppm, reference)
+    return tuple(log.on_clock(clock) for log in logs)
 
 
-def _first_line(path: Path) -> tuple[tuple[int, str], list[str]]:
+def _text(path: Path) -> list[str]:
     try:
-        text = path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
+        return path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _table(path: Path, text: list[str]) -> list[Column]:
+    number, line = _first_line(path, text)
+    try:
+        layouts = find_layouts(line)
+    except ValueError as error:
+        raise FormatError(f"{path}:{number}: {error}") from error
+    if len(layouts) > 1:
+        devices = [re.search(r"\d+$", layout.name.strip()) for layout in layouts]
+        return [
+            _column(path, text, number, layout, gpu_device(found[0]) if found else "")
+            for layout, found in zip(layouts, devices, strict=True)
+        ]
+    (layout,) = layouts
+    if layout.device < 0:
+        return [_column(path, text, number, layout, "")]
+    return [
+        _column(path, lines, number, replace(layout, name=name), device)
+        for name, device, lines in _by_device(text, number, layout)
+    ]
+
+
+def _by_device(
+    text: list[str], first: int, layout: Layout
+) -> list[tuple[str, str, list[str]]]:
+    """The lines of each device, blank where they are another's, so numbers stay."""
+    words = [line.split(layout.separator) for line in text[first:]]
+    owner = [w[layout.device].strip() if len(w) > layout.device else "" for w in words]
+    names = sorted({name for name in owner if name}, key=lambda n: (len(n), n))
+    if len(names) > MOST_DEVICES or 2 * len(names) > len(owner):
+        return [("", "", text)]  # it numbers the lines, not the devices
+    found = []
+    for place, name in enumerate(names):
+        own = [o == name for o in owner]
+        lines = [x if keep else "" for x, keep in zip(text[first:], own, strict=True)]
+        device = gpu_device(name if name.isdigit() else str(place))
+        found.append((f"GPU {name}", device, [*text[:first], *lines]))
+    return found
+
+
+def _column(
+    path: Path, text: list[str], first: int, layout: Layout, device: str
+) -> Column:
+    lines = _read(path, text, first, layout)
+    return Column(
+        layout.name.strip(),
+        np.array(lines.times),
+        np.array(lines.powers),
+        layout.is_counter,
+        lacks_zone(lines.first_time),
+        device,
+        GPU if device else "",
+        tuple(_notes(lines)),
+    )
+
+
+def _log(file: str, column: Column, zone: str, several: bool) -> PowerLog:
+    notes = list(column.notes)
+    times = column.times
+    if column.is_local:
+        if zone:
+            times = from_local_ns(times, zone)
+        notes.append(f"times have no zone: taken as {zone or 'UTC'}")
+    if abs(times[0]) < OLDEST_DATE_S * 1e9:
+        notes.append("times do not count from 1970: give an offset")
+    name = f"{file} {column.name}" if several else file
+    return _sorted_log(name, replace(column, times=times), notes)
+
+
+def _first_line(path: Path, text: list[str]) -> tuple[int, str]:
     for number, line in enumerate(text, 1):
         if line.strip() and not line.startswith("#"):
-            return (number, line.rstrip("\r")), text
+            return number, line.rstrip("\r")
     raise FormatError(f"{path}: there is nothing in it")
 
 
@@ -235,31 +348,43 @@ def _notes(lines: _Lines) -> list[str]:
         notes.append(f"{len(lines.bad)} lines dropped: {shown}{more}")
     if lines.negative:
         notes.append(f"{lines.negative} of them for a negative power")
-    if lacks_zone(lines.first_time):
-        notes.append("times have no zone: taken as UTC")
-    if abs(lines.times[0]) < OLDEST_DATE_S * 1e9:
-        notes.append("times do not count from 1970: give an offset")
     return notes
 
 
-def _sorted_log(name: str, lines: _Lines, notes: list[str]) -> PowerLog:
+def _sorted_log(name: str, column: Column, notes: list[str]) -> PowerLog:
     # Whole ns: half a microsecond is lost where a log counts seconds as decimals.
-    times = np.rint(np.array(lines.times)).astype(np.int64)
-    powers = np.array(lines.powers)
+    times = np.rint(np.array(column.times)).astype(np.int64)
+    values = np.array(column.values)
     steps = np.diff(times)
     if np.any(steps < 0):
         notes.append(
             f"{int(np.sum(steps < 0))} times earlier than the one before: sorted"
         )
         order = np.argsort(times, kind="stable")
-        times, powers = times[order], powers[order]
+        times, values = times[order], values[order]
     if np.any(np.diff(times) == 0):
         times, where, count = np.unique(times, return_inverse=True, return_counts=True)
-        notes.append(f"{len(powers) - len(times)} times given twice: power averaged")
-        powers = np.bincount(where, weights=powers) / count
+        what = "energy" if column.is_counter else "power"
+        notes.append(f"{len(values) - len(times)} times given twice: {what} averaged")
+        values = np.bincount(where, weights=values) / count
     steps = np.diff(times)
     wide = steps > GAP_MEDIANS * np.median(steps) if len(steps) else steps > 0
     if np.any(wide):
         longest_s = steps.max() * 1e-9
         notes.append(f"{int(wide.sum())} gaps, the longest {longest_s:.3f} s")
-    return PowerLog(name, times, powers, tuple(notes))
+    powers = _mean_power(times, values, notes) if column.is_counter else values
+    if len(powers) and np.nanmedian(powers) > MOST_W:
+        notes.append(f"{np.nanmedian(powers):.4g} W: are these milliwatts?")
+    energy = values if column.is_counter else None
+    place = column.device, column.covers
+    return PowerLog(name, times, powers, tuple(notes), *place, energy)
+
+
+def _mean_power(times: Any, joules: Any, notes: list[str]) -> Any:
+    """Mean power since the time before, W; NaN where a counter went back."""
+    steps_j = np.diff(joules)
+    back = int(np.sum(steps_j < 0))
+    if back:
+        notes.append(f"the counter went back {back} times: nothing is known there")
+    watts = np.where(steps_j < 0, np.nan, steps_j) / (np.diff(times) * 1e-9)
+    return np.concatenate((watts[:1], watts))

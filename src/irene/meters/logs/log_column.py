@@ -1,0 +1,42 @@
+"""Column: one series of a log, before it is sorted and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["CPU", "GPU", "Column", "gpu_device"]
+
+CPU = "cpu-package"
+GPU = "gpu-board"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """One series of a log.
+
+    Attributes:
+        name: What the log calls it; "" if it holds one only.
+        times: When, ns since 1970; as on the clock of the place where `is_local`.
+        values: Power, W, or where `is_counter` energy so far, J.
+        is_counter: Whether it counts energy.
+        is_local: Whether the log does not say of which zone its times are.
+        device: As torch names it; "" for the machine, or where the log does not tell.
+        covers: What it covers: `gpu-board`, `cpu-package`, …; "" where unknown.
+        notes: What a reader should know.
+    """
+
+    name: str
+    times: Any
+    values: Any
+    is_counter: bool = False
+    is_local: bool = False
+    device: str = ""
+    covers: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def gpu_device(word: str) -> str:
+    """`0`, `nvidia0` and `GPU 0` are `cuda:0`; anything else is itself."""
+    digits = word.strip().lower().removeprefix("nvidia").removeprefix("gpu").strip()
+    return f"cuda:{digits}" if digits.isdigit() else word.strip()

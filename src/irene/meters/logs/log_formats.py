@@ -1,0 +1,211 @@
+"""Formats of programs that log power: one table, one small reader each.
+
+| format | told by |
+|---|---|
+| `nvidia-smi dmon -o DT` | names behind `#`, with `pwr` |
+| `perf stat -I` | unit `Joules` behind a count |
+| Prometheus, DCGM, Kepler | JSON with `data.result` |
+| Grafana | JSON with `frames`; CSV with labels above its columns |
+| Scaphandre | JSON with `host.consumption` |
+| CodeCarbon | CSV with `emissions_rate` |
+
+Whatever is none of them is a table of time and watts or joules: see `log_lines`.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from irene.meters.logs.log_column import CPU, GPU, Column, gpu_device
+from irene.meters.logs.log_lines import Layout, clock_of
+from irene.meters.logs.metric_series import (
+    grafana_csv,
+    grafana_json,
+    is_json,
+    parsed,
+    prometheus_json,
+)
+
+__all__ = ["FORMATS", "LogFormat", "read_columns"]
+
+KWH = 3.6e6
+HEAD = 4096
+PERF_COUNT = re.compile(
+    r"^\s*([\d.]+)[,;\s]+(?:S\d+[,;\s]+\d+[,;\s]+)?([\d.,]+?)[,;\s]+Joules", re.M
+)
+PERF_EVENT = re.compile(r"power/energy-(\w+)/")
+PERF_SOCKET = re.compile(r"[,;\s]S(\d+)[,;\s]")
+PERF_ZONES = {"pkg": CPU, "ram": "dram"}
+STARTED = re.compile(r"# started on \w+ (\w+ +\d+ [\d:]+ \d{4})")
+
+
+@dataclass(frozen=True, slots=True)
+class LogFormat:
+    """A format that is not a plain table.
+
+    Attributes:
+        name: Who writes it.
+        looks: Whether the beginning of a text looks like it.
+        read: Its columns.
+    """
+
+    name: str
+    looks: Callable[[str], bool]
+    read: Callable[[str], Sequence[Column]]
+
+
+def read_columns(text: str) -> Sequence[Column] | None:
+    """Columns of a log of a known program; None where it is none of them.
+
+    Raises:
+        ValueError: It is, and cannot be used; the message says why, and what helps.
+    """
+    head = text[:HEAD]
+    for form in FORMATS:
+        if form.looks(head):
+            try:
+                columns = form.read(text)
+            except (KeyError, IndexError, TypeError) as error:
+                raise ValueError(f"looks like {form.name}, but is damaged") from error
+            if not any(len(column.times) for column in columns):
+                raise ValueError(f"{form.name}: no power or energy of a machine in it")
+            return [column for column in columns if len(column.times)]
+    return None
+
+
+def _dmon(text: str) -> list[Column]:
+    """Rows of `nvidia-smi dmon`: a line for each GPU, `-` where there is nothing."""
+    lines = [line.replace(",", " ") for line in text.splitlines() if line.strip()]
+    names = next(line for line in lines if "pwr" in line).lstrip("# ").lower().split()
+    if "date" not in names or "time" not in names:
+        raise ValueError("nvidia-smi dmon without times: log it with -o DT")
+    clock = clock_of("-:", Layout(",", 0, (1,)))
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for line in lines:
+        words = dict(zip(names, line.split(), strict=False))
+        if line.startswith("#") or words.get("pwr", "-") == "-":
+            continue
+        day = words["date"]
+        times, powers = found.setdefault(words["gpu"], ([], []))
+        times.append(clock(f"{day[:4]}-{day[4:6]}-{day[6:]} {words['time']}"))
+        powers.append(float(words["pwr"]))
+    return [
+        Column(f"GPU {gpu}", times, powers, False, True, gpu_device(gpu), GPU)
+        for gpu, (times, powers) in found.items()
+    ]
+
+
+def _perf(text: str) -> list[Column]:
+    """Counts of each interval, added up; psys, cores and graphics hold no more."""
+    begin_s, local = _perf_start(text)
+    found: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
+    for line in text.splitlines():
+        count, event = PERF_COUNT.search(line), PERF_EVENT.search(line)
+        if count and event and event[1] in PERF_ZONES:
+            socket = PERF_SOCKET.search(line)
+            key = event[1], socket[1] if socket else ""
+            times, joules = found.setdefault(key, ([begin_s * 1e9], [0.0]))
+            times.append((begin_s + float(count[1])) * 1e9)
+            joules.append(joules[-1] + float(count[2].replace(",", "")))
+    return [
+        Column(
+            f"energy-{zone} {socket}".strip(),
+            times,
+            joules,
+            True,
+            local,
+            "cpu",
+            PERF_ZONES[zone],
+            ("perf tells its start to the second",) if local else (),
+        )
+        for (zone, socket), (times, joules) in found.items()
+    ]
+
+
+def _perf_start(text: str) -> tuple[float, bool]:
+    """When it began, s since 1970 as on a clock there; 0 if it does not say."""
+    started = STARTED.search(text)
+    if not started:
+        return 0.0, False
+    words = " ".join(started[1].split())
+    begin = datetime.strptime(words, "%b %d %H:%M:%S %Y").replace(tzinfo=UTC)
+    return begin.timestamp(), True
+
+
+def _json(text: str) -> list[Column]:
+    documents = list(parsed(text))
+    first = documents[0]
+    if "data" in first:
+        return prometheus_json(first)
+    if "host" in first:
+        return _scaphandre(documents)
+    return grafana_json(first)
+
+
+def _scaphandre(documents: Sequence[Any]) -> list[Column]:
+    """Power of the host in µW, with seconds since 1970."""
+    hosts = [each["host"] for each in documents if "host" in each]
+    times = np.array([float(host["timestamp"]) for host in hosts]) * 1e9
+    watts = np.array([float(host["consumption"]) for host in hosts]) * 1e-6
+    return [Column("host", times, watts)]
+
+
+def _codecarbon(text: str) -> list[Column]:
+    """Energy so far of each part, kWh, from the start of a run to each of its rows."""
+    parts = {"cpu": ("cpu", CPU), "gpu": ("", GPU), "ram": ("cpu", "dram")}
+    clock = clock_of("-:", Layout(",", 0, (1,)))
+    rows = list(csv.DictReader(text.splitlines()))
+    runs = {row["run_id"] for row in rows}
+    if len(runs) > 1:
+        raise ValueError(
+            f"{len(runs)} runs of CodeCarbon in one file: keep one of them"
+        )
+    ends = np.array([clock(row["timestamp"]) for row in rows])
+    begin = ends[0] - float(rows[0]["duration"]) * 1e9
+    columns = []
+    for part, (device, covers) in parts.items():
+        joules = np.array([0.0, *(float(row[f"{part}_energy"]) * KWH for row in rows)])
+        if joules[-1] > 0:
+            columns.append(
+                Column(
+                    part,
+                    np.concatenate(([begin], ends)),
+                    joules,
+                    True,
+                    True,
+                    device,
+                    covers,
+                    ("CodeCarbon does not say what it measured and what it estimated",),
+                )
+            )
+    return columns
+
+
+def _is_grafana_csv(head: str) -> bool:
+    first = head.splitlines()[0] if head else ""
+    return first.replace('"', "").lower().startswith("time,") and "{" in first
+
+
+FORMATS = (
+    LogFormat(
+        "nvidia-smi dmon",
+        lambda head: (
+            head.startswith("#") and " pwr" in head.splitlines()[0].replace(",", " ")
+        ),
+        _dmon,
+    ),
+    LogFormat("perf stat -I", lambda head: "power/energy-" in head, _perf),
+    LogFormat("Prometheus, Grafana or Scaphandre", is_json, _json),
+    LogFormat(
+        "CodeCarbon", lambda head: "emissions_rate" in head.split("\n")[0], _codecarbon
+    ),
+    LogFormat("Grafana", _is_grafana_csv, lambda text: grafana_csv(text.splitlines())),
+)
+"""Formats, the first that looks right is taken."""

@@ -1,0 +1,157 @@
+"""Series of Prometheus and Grafana: what a metric's name and labels say.
+
+Names carry their unit by convention (`…_watts`, `…_joules_total`): Kepler, Scaphandre,
+node_exporter and most others keep to it. NVIDIA's DCGM exporter has names of its own.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from irene.meters.logs.log_column import CPU, GPU, Column, gpu_device
+from irene.meters.logs.log_lines import Layout, clock_of, lacks_zone
+
+__all__ = ["grafana_csv", "grafana_json", "is_json", "parsed", "prometheus_json"]
+
+DCGM = {
+    "DCGM_FI_DEV_POWER_USAGE": ("W", 1.0),
+    "DCGM_FI_DEV_POWER_USAGE_INSTANT": ("W", 1.0),
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("J", 1e-3),
+}
+"""Field identifiers of DCGM, their unit and what one of it is, W or J."""
+UNIT = re.compile(r"_(micro|milli|kilo)?(watt|joule)s?(?:_total)?$")
+SIZES = {None: 1.0, "micro": 1e-6, "milli": 1e-3, "kilo": 1e3}
+PARTS = re.compile(r"(?:^|_)(container|pod|process|vm)(?:_|$)")
+"""Shares of a machine that somebody has worked out: the machine holds them."""
+INSIDE = ("core", "uncore", "psys", "pp0", "pp1")
+LABEL = re.compile(r'(\w+)="([^"]*)"')
+MS = 1e6
+
+
+def prometheus_json(document: Any) -> list[Column]:
+    """Answer of `/api/v1/query_range`: series with pairs of seconds and text."""
+    found: list[Column] = []
+    for series in document["data"]["result"]:
+        pairs = series.get("values") or []
+        times = np.array([float(pair[0]) for pair in pairs]) * 1e9
+        values = np.array([float(pair[1]) for pair in pairs])
+        found += _column(series.get("metric", {}), times, values)
+    return _distinct(found)
+
+
+def grafana_json(document: Any) -> list[Column]:
+    """Frames, as a panel's inspector and `/api/ds/query` give them; times in ms."""
+    found: list[Column] = []
+    for frame in _frames(document):
+        fields, columns = frame["schema"]["fields"], frame["data"]["values"]
+        kinds = [field.get("type") for field in fields]
+        times = np.array(columns[kinds.index("time")], float) * MS
+        for field, values in zip(fields, columns, strict=True):
+            if field.get("type") == "number":
+                labels = {"__name__": field.get("name", ""), **field.get("labels", {})}
+                found += _column(labels, times, np.array(values, float))
+    return _distinct(found)
+
+
+def _frames(document: Any) -> Iterator[Any]:
+    if "frames" in document:
+        yield from document["frames"]
+    for result in document.get("results", {}).values():
+        yield from result.get("frames", ())
+
+
+def grafana_csv(lines: Sequence[str]) -> list[Column]:
+    """Table that a panel's inspector saves: time, and a column for each series."""
+    header, *rows = [row for row in csv.reader(lines) if row]
+    found: list[Column] = []
+    clock = clock_of(rows[0][0], Layout(",", 0, (1,)))
+    times = np.array([clock(row[0]) for row in rows])
+    for place, name in enumerate(header[1:], 1):
+        labels = {"__name__": name.partition("{")[0], **dict(LABEL.findall(name))}
+        values = np.array([_number(row[place]) for row in rows])
+        found += _column(labels, times, values)
+    local = lacks_zone(rows[0][0])
+    return _distinct([replace(column, is_local=local) for column in found])
+
+
+def _number(text: str) -> float:
+    """`250 W` is 250; an empty cell is no value."""
+    word = text.strip().partition(" ")[0]
+    return float(word) if word else np.nan
+
+
+def _column(labels: Mapping[str, str], times: Any, values: Any) -> Iterable[Column]:
+    """A series as a column, if it is power or energy of a machine or a device."""
+    name = labels.get("__name__", "")
+    unit = UNIT.search(name)
+    if name and name not in DCGM and (not unit or PARTS.search(name)):
+        return
+    if (
+        labels.get("zone", "").rpartition("-")[0] in INSIDE
+        or labels.get("zone") in INSIDE
+    ):
+        return
+    kind, scale = DCGM.get(name, ("W", 1.0))
+    if unit:
+        kind, scale = ("J" if unit[2] == "joule" else "W"), SIZES[unit[1]]
+    notes = () if name else ("series without a name: taken as W",)
+    known = np.isfinite(values)
+    device, covers = _place(name, labels)
+    shown = " ".join(f"{k}={v}" for k, v in labels.items() if k in SHOWN)
+    yield Column(
+        f"{name} {shown}".strip(),
+        times[known],
+        values[known] * scale,
+        kind == "J",
+        device=device,
+        covers=covers,
+        notes=notes,
+    )
+
+
+SHOWN = ("gpu", "UUID", "zone", "socket_id", "index", "instance", "Hostname")
+
+
+def _place(name: str, labels: Mapping[str, str]) -> tuple[str, str]:
+    gpu = labels.get("gpu", labels.get("minor_number", ""))
+    if gpu or "gpu" in name.lower() or name in DCGM:
+        return gpu_device(gpu), GPU
+    zone = f"{name} {labels.get('zone', '')}"
+    if "dram" in zone:
+        return "cpu", "dram"
+    if "package" in zone or "_cpu_" in name or "socket" in name:
+        return "cpu", CPU
+    return "", ""
+
+
+def _distinct(found: Sequence[Column]) -> list[Column]:
+    """Each joule once: of power and energy of one place the energy; hosts hold all."""
+    hosts = [c for c in found if not c.device and c.covers == ""]
+    kept = hosts or list(found)
+    counted = {_rest(c) for c in kept if c.is_counter}
+    return [c for c in kept if c.is_counter or _rest(c) not in counted]
+
+
+def _rest(column: Column) -> tuple[str, str, str]:
+    return column.device, column.covers, column.name.partition(" ")[2]
+
+
+def is_json(text: str) -> bool:
+    """Whether a text begins as a JSON document."""
+    return text.lstrip()[:1] in ("{", "[")
+
+
+def parsed(text: str) -> Iterator[Any]:
+    """All JSON documents of a text that follow each other, or are in one list."""
+    decoder, place = json.JSONDecoder(), 0
+    blank = re.compile(r"[\s,\[\]]*")
+    while (place := blank.match(text, place).end()) < len(text):  # type: ignore[union-attr]
+        document, place = decoder.raw_decode(text, place)
+        yield document
