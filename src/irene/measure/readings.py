@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from irene.energy import Energy, Source
-from irene.meters.channel import Channel
+from irene.meters.channel import Channel, missing_notes
 from irene.meters.sampling.totals import FROZEN_S, Window
 
 __all__ = ["Readings", "window_energy"]
@@ -48,7 +48,9 @@ class Readings:
         self.covers = " + ".join(_distinct(c.covers for c in self.counted))
         missing = {c.name: c.missing for c in channels if c.missing}
         self.meters = _meters(self.counted, missing)
-        self.notes = _distinct((*_told(missing), *(c.note for c in self.counted)))
+        self.notes = _distinct(
+            (*missing_notes(missing), *(c.note for c in self.counted))
+        )
         gpus = {c.device for c in channels if c.device not in ("", "cpu")}
         self._gpus = {device} & gpus or gpus
         self._gpu_energy = self._energy_of_gpus(channels)
@@ -128,13 +130,6 @@ def _meters(counted: Iterable[Channel], missing: Mapping[str, str]) -> str:
     return " + ".join(names) + without
 
 
-def _told(missing: Mapping[str, str]) -> list[str]:
-    helps = "`irene doctor` says what helps"
-    return [
-        f"{k} is missing in the total: {why}; {helps}" for k, why in missing.items()
-    ]
-
-
 def _silent(windows: Sequence[Window]) -> dict[str, str]:
     """What gave nothing at all, for longer than any sensor rests, and why."""
     return {
@@ -169,7 +164,7 @@ def window_energy(
         counted = [w for w in counted if w.channel.name not in silent]
     unknown = [w for w in counted if not w.complete]
     if unknown:
-        return None, (*map(_unknown, unknown), *_told(missing))
+        return None, (*map(_unknown, unknown), *missing_notes(missing))
     joules = sum(w.energy_j for w in counted)
     half_j = sum(w.half_width_j for w in counted)
     energy = Energy(
@@ -179,7 +174,7 @@ def window_energy(
         _source(w.channel for w in counted),
         _meters((w.channel for w in counted), missing),
     )
-    notes = _told(missing)
+    notes = missing_notes(missing)
     notes += [_short(w) for w in counted if w.duration_s < w.channel.resolution_s]
     notes += [w.channel.note for w in counted if w.channel.note]
     return energy, tuple(dict.fromkeys(notes))

@@ -5,7 +5,7 @@ Nothing here imports numpy: a sampler in a process of its own must stay small.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar, get_args
@@ -20,6 +20,7 @@ __all__ = [
     "Meter",
     "Quantity",
     "SensorLostError",
+    "missing_notes",
     "probed",
 ]
 
@@ -76,6 +77,14 @@ class Channel:
     def in_total(self) -> bool:
         """Whether its joules are part of the machine's total."""
         return self.counted and self.is_energy
+
+
+def missing_notes(missing: Mapping[str, str]) -> list[str]:
+    """In words, what is missing in a total, by name and reason."""
+    helps = "`irene doctor` says what helps"
+    return [
+        f"{k} is missing in the total: {why}; {helps}" for k, why in missing.items()
+    ]
 
 
 class SensorLostError(Exception):

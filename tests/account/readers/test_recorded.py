@@ -11,6 +11,7 @@ from irene.account.readers.recorded_power import power_of_recording
 from irene.errors import FormatError, UsageError
 from irene.meters.channel import Channel
 from irene.meters.sampling.recording import Recording
+from irene.meters.sampling.sample_file import SampleFile
 
 S = 1_000_000_000
 EPOCH = 1_700_000_000 * S
@@ -120,6 +121,39 @@ def test_a_table_of_watts_is_a_log_of_the_whole_machine_unless_said(
     assert (series.device, series.covers) == ("cuda:1", "cuda:1")
     with pytest.raises(UsageError, match="--cpus"):
         read_power(path, cpus=8)
+
+
+def test_a_log_of_two_gpus_and_a_counter(tmp_path: Path) -> None:
+    path = tmp_path / "gpus.csv"
+    rows = [
+        f"2023/11/14 23:13:2{second}.000, {gpu}, {100 * (gpu + 1)}.00 W"
+        for second in (0, 1, 2)
+        for gpu in (0, 1)
+    ]
+    path.write_text("\n".join(["timestamp, index, power.draw [W]", *rows]))
+    power = read_power(path, zone="Europe/Berlin")
+    used_j = {one.device: one.window_j(EPOCH, EPOCH + 2 * S) for one in power.series}
+    assert used_j == pytest.approx({"cuda:0": 200.0, "cuda:1": 400.0})
+    with pytest.raises(UsageError, match="--device is for a log of one series"):
+        read_power(path, device="cuda:0")
+    path.write_text("time,joules\n1700000000,5\n1700000001,25\n1700000002,65\n")
+    (series,) = read_power(path).series
+    assert series.window_j(EPOCH, EPOCH + 2 * S) == pytest.approx(60.0)
+
+
+def test_a_recording_says_what_is_missing_in_it(tmp_path: Path) -> None:
+    facts = {"counted": False, "missing": "Permission denied"}
+    channels = [
+        Channel("rapl:package-0", "energy_j", "cpu-package"),
+        Channel("rapl:package-1", "energy_j", "cpu-package", **facts),
+    ]
+    file = SampleFile(tmp_path / "samples.csv", channels, 1.0)
+    for second in range(3):
+        file.add(second * S, [90.0 * second, float("nan")])
+    file.close()
+    power = read_power(file.path)
+    assert [one.name for one in power.series] == ["rapl:package-0"]
+    assert any("rapl:package-1 is missing in the total" in n for n in power.notes)
 
 
 def test_samples_out_of_order_or_doubled_are_told(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +22,7 @@ from irene.account.readers.tensorflow.tf1_timeline import read_timeline
 from irene.account.readers.tensorflow.wire import opening
 from irene.account.readers.tensorflow.xplane import read_xspace
 from irene.errors import FormatError, UsageError
-from irene.meters.logs.power_log import read_power_log
+from irene.meters.logs.power_log import PowerLog, read_power_logs
 from irene.meters.sampling.recording import read_recording
 
 __all__ = ["RecordedPower", "read_power", "read_trace", "sniff"]
@@ -131,19 +131,21 @@ def read_power(
     idle_w: float | None = None,
     cpus: int | None = None,
     error_percent: float | None = None,
+    zone: str = "",
 ) -> RecordedPower:
-    """Read power: our own recording, a table of times and watts, or MLPerf's log.
+    """Read power: our own recording, or a log of a meter or of another program.
 
     Args:
         path: The file.
         offset_s: What is added to its times, s.
-        device: Device that a log covers, as torch names it; None for the whole machine.
-            A recording says so itself.
+        device: Device that a log of one series covers, as torch names it; None for the
+            whole machine. A recording and a log of several devices say so themselves.
         idle_w: Power while nothing runs, W, if there is one channel; None unknown.
         cpus: CPUs of the machine; with the load of the process in the recording, only
             the process's share of CPU energy is charged.
         error_percent: Half the width of the 90 % interval of the meter behind a log, %;
             None unknown.
+        zone: Zone of a log's times where they name none, as `Europe/Berlin`.
 
     Raises:
         UsageError: There is no such file, or an option does not fit it.
@@ -159,7 +161,7 @@ def read_power(
     else:
         if cpus:
             raise UsageError(f"--cpus needs a recording of irene; {path} is a log")
-        found = _power_of_log(path, device or "", error_percent)
+        found = _power_of_log(path, device or "", error_percent, zone)
     moved = tuple(one.moved(round(offset_s * 1e9)) for one in found.series)
     return RecordedPower(with_idle(moved, idle_w), found.notes)
 
@@ -179,20 +181,31 @@ def _power_of_file(path: Path, cpus: int | None) -> RecordedPower:
 
 
 def _power_of_log(
-    path: Path, device: str, error_percent: float | None
+    path: Path, device: str, error_percent: float | None, zone: str
 ) -> RecordedPower:
     if error_percent is not None and not 0 <= error_percent <= 100:
         raise UsageError(f"--error-percent must be 0 to 100, got {error_percent}")
-    log = read_power_log(path)
-    at_least_two(len(log), path.name)
-    series = PowerSeries.from_power(
+    logs = read_power_logs(path, zone=zone)
+    if device and len(logs) > 1:
+        names = ", ".join(log.name for log in logs)
+        raise UsageError(f"--device is for a log of one series; there are {names}")
+    error = (error_percent or 0.0) / 100
+    series = tuple(_series_of_log(log, device or log.device, error) for log in logs)
+    notes = dict.fromkeys(note for log in logs for note in log.notes)
+    if error_percent is None:
+        notes[UNKNOWN_ERROR] = None
+    return RecordedPower(series, tuple(f"power: {note}" for note in notes))
+
+
+def _series_of_log(log: PowerLog, device: str, relative_error: float) -> PowerSeries:
+    at_least_two(len(log), log.name)
+    counted = log.energy_j is not None
+    make = PowerSeries.from_counter if counted else PowerSeries.from_power
+    return make(
         log.name,
         log.time_ns,
-        log.power_w,
+        log.energy_j if counted else log.power_w,
         device=device,
-        covers=device or "wall",
-        relative_error=(error_percent or 0.0) / 100,
+        covers=log.covers or device or "wall",
+        relative_error=relative_error,
     )
-    if error_percent is None:
-        log = replace(log, notes=(*log.notes, UNKNOWN_ERROR))
-    return RecordedPower((series,), tuple(f"power: {note}" for note in log.notes))

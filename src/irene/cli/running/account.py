@@ -56,7 +56,13 @@ def add_recorded_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--power", metavar="FILE",
         help="power of the same seconds: a recording of irene, a CSV of times and "
-        "watts, or MLPerf's spl.txt",
+        "watts or joules, MLPerf's spl.txt, or a log of nvidia-smi, perf stat, "
+        "Prometheus, Grafana, Scaphandre or CodeCarbon",
+    )  # fmt: skip
+    group.add_argument(
+        "--tz", default="", metavar="ZONE",
+        help="zone of a power log whose times name none, as Europe/Berlin or +01:00 "
+        "(default: UTC)",
     )  # fmt: skip
     group.add_argument(
         "--offset-s", type=float, metavar="X",
@@ -151,6 +157,7 @@ def _recorded_ledger(options: argparse.Namespace) -> Ledger:
             idle_w=options.idle_w,
             cpus=options.cpus,
             error_percent=options.error_percent,
+            zone=options.tz,
         )
     with working(f"reading {options.trace}"):
         trace = read_trace(options.trace, options.hlo)

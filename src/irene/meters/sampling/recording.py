@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import FormatError, UsageError
-from irene.meters.channel import Channel, SensorLostError
+from irene.meters.channel import Channel, SensorLostError, missing_notes
 from irene.meters.sampling.sample_file import SCHEMA
 from irene.meters.sampling.totals import ChannelTotal, Window
 
@@ -168,7 +168,8 @@ def read_recording(path: Path) -> Recording:
     rows = [line for line in lines[2:] if not line.startswith(b"#")]
     times, values, broken = _rows(rows, len(channels))
     clock = [header["clock"], *(e["clock"] for e in events if "clock" in e)]
-    notes = _notes(events, broken)
+    missing = {channel.name: channel.missing for channel in channels if channel.missing}
+    notes = (*missing_notes(missing), *_notes(events, broken))
     return Recording(
         channels,
         times,
