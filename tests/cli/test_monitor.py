@@ -17,6 +17,7 @@ from irene.cli.running.monitor import sparkline
 from irene.meters.sampling.recording import read_recording
 
 from ..measure.made_up_power import DRAM_WATTS, WATTS, made_up_meter
+from ..meters.simulated_machine import SimulatedMachine, SimulatedZone, constant
 
 PROGRAM = (
     "import sys, time; print('out'); print('err', file=sys.stderr); time.sleep(0.1)"
@@ -217,3 +218,23 @@ def test_sparklines():
     assert sparkline(np.array([1.0, np.nan])) == "█·"
     assert sparkline(np.zeros(0)) == ""
     assert len(sparkline(np.arange(1000.0))) == 40
+
+
+def test_what_is_missing_is_named_on_the_terminal_and_in_json(
+    run, tmp_path, monkeypatch
+):
+    zones = [
+        SimulatedZone(f"intel-rapl:{n}", f"package-{n}", constant(90.0)) for n in (0, 1)
+    ]
+    machine = SimulatedMachine(tmp_path, zones)
+    machine.garble("intel-rapl:1", b"?")
+    monkeypatch.setenv("IRENE_SYSFS_ROOT", str(machine.root))
+    words = ("--meters", "rapl", "--seconds", "0.05")
+    _, out, _ = run(*words)
+    assert "cpu-package (missing)" in out
+    assert "rapl:package-1 is missing in the total" in out
+    _, out, _ = run(*words, "--json")
+    missing = {c["name"]: c["missing"] for c in json.loads(out)["channels"]}
+    assert missing["rapl:package-0"] == ""
+    assert "not a count" in missing["rapl:package-1"]
+    machine.close()

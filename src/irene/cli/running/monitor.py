@@ -218,6 +218,7 @@ def _channel(window: Window, peak: float) -> dict[str, Any]:
         "known_s": window.known_s,
         "complete": window.complete,
         "note": channel.note,
+        "missing": channel.missing,
     }
 
 
@@ -295,7 +296,8 @@ def _row(window: Window, peak: float) -> tuple[str, str, str, str, str, str]:
         return plain(channel.name), "", "", "", mean, most
     half = f" ± {_amount(window.half_width_j, 'J')}" if window.complete else ""
     energy = _amount(window.energy_j, "J") + half
-    covers = plain(channel.covers) + ("" if channel.counted else " (not counted)")
+    apart = " (missing)" if channel.missing else " (not counted)"
+    covers = plain(channel.covers) + ("" if channel.counted else apart)
     return plain(channel.name), covers, channel.source, energy, mean, most
 
 
