@@ -25,6 +25,8 @@ from irene.account.readers.kineto.trace_columns import (
 )
 
 __all__ = [
+    "COMMUNICATION",
+    "COMMUNICATION_P",
     "MARK",
     "STEP",
     "KernelLinks",
@@ -175,9 +177,22 @@ BACKWARD = "autograd::engine::evaluate_function"
 OPTIMIZER = "Optimizer."
 DATA = "enumerate(DataLoader)"
 ACCUMULATE = re.compile(r"AccumulateGrad$")
+CHECKPOINT = re.compile(r"\bCheckpointFunctionBackward\b")
 LOSS = re.compile(r"^aten::.*(loss|cross_entropy)")
 COLLECTIVES = ("nccl:", "gloo:", "mpi:", "ucc:", "rccl:")
-FORWARD_P, BACKWARD_P, OPTIMIZER_P, LOSS_P, DATA_P, OTHER_P = range(len(PHASES))
+COMMUNICATION = (*COLLECTIVES, "c10d::", "record_param_comms", "nccl", "rccl")
+"""Begins of names: annotations, ops of the process group, and kernels of libraries."""
+COMPILE = re.compile(r"\(dynamo_timed\)$")
+(
+    FORWARD_P,
+    BACKWARD_P,
+    OPTIMIZER_P,
+    LOSS_P,
+    DATA_P,
+    COMMUNICATION_P,
+    COMPILE_P,
+    OTHER_P,
+) = range(len(PHASES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +223,10 @@ def place(columns: Columns, host: Ints, start_ns: Ints, parent: Ints) -> Places:
     """
     name = columns.name[host]
     starts = _Starts(columns.names, name)
-    in_backward = nearest(starts.with_prefix(BACKWARD), parent) >= 0
-    forward = _forward_ops(columns, host, start_ns, parent, in_backward)
+    engine = nearest(starts.with_prefix(BACKWARD), parent)
+    in_backward = engine >= 0
+    gradient = in_backward & ~_computed_again(starts, parent, engine)
+    forward = _forward_ops(columns, host, start_ns, parent, gradient)
     paths, has_modules = _marked_paths(columns, host, start_ns, parent, starts)
     scopes = {"": 0}
     own = np.full(len(host), -1, dtype=np.int64)
@@ -238,6 +255,20 @@ class _Starts:
     def _per_event(self, flags: list[bool]) -> Bools:
         found: Bools = np.array(flags, dtype=np.bool_)[self.name]
         return found
+
+
+def _computed_again(starts: _Starts, parent: Ints, engine: Ints) -> Bools:
+    """Forward ops that reentrant checkpointing runs inside its gradient function.
+
+    Args:
+        starts: Names of events.
+        parent: Event around each, -1 for none.
+        engine: Nearest event of the engine around each or itself, -1 for none.
+    """
+    checkpoint = starts.like(CHECKPOINT)
+    inside = (parent >= 0) & checkpoint[np.maximum(engine, 0)] & (engine >= 0)
+    # The function itself is a gradient's: the engine's event, and the one in it.
+    return inside & ~checkpoint
 
 
 def _forward_ops(
@@ -309,7 +340,8 @@ def _marked_paths(
     if modules.any():
         return _joined(columns, modules, starts, start_ns, parent), True
     other = columns.kind[host] == ANNOTATION
-    other &= ~starts.with_prefix(OPTIMIZER, DATA, STEP, *COLLECTIVES)
+    other &= ~starts.with_prefix(OPTIMIZER, DATA, STEP, *COMMUNICATION)
+    other &= ~starts.like(COMPILE)
     if other.any():
         return _joined(columns, other, starts, start_ns, parent), False
     return {}, False
@@ -344,9 +376,10 @@ def _phases(
     """Phase of every host event; later lines win."""
     default = np.where(inside, FORWARD_P, OTHER_P) if has_modules else FORWARD_P
     phase = np.zeros(len(parent), dtype=np.int64) + default
-    phase[starts.with_prefix(*COLLECTIVES)] = OTHER_P
     phase[nearest(starts.like(LOSS), parent) >= 0] = LOSS_P
     phase[in_backward] = BACKWARD_P
     phase[nearest(starts.with_prefix(DATA), parent) >= 0] = DATA_P
     phase[nearest(starts.with_prefix(OPTIMIZER), parent) >= 0] = OPTIMIZER_P
+    phase[nearest(starts.with_prefix(*COMMUNICATION), parent) >= 0] = COMMUNICATION_P
+    phase[nearest(starts.like(COMPILE), parent) >= 0] = COMPILE_P
     return phase
