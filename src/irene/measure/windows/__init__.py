@@ -1,3 +1,8 @@
-"""Windows around any code, and whole programs under meters."""
+"""Windows around any code, and whole programs under meters.
+
+- `window`: `window` and `windows`; `window_session`: meters sampled meanwhile.
+- `monitoring`, `monitored`: a whole program under meters, and what it used; `calmest`:
+  power over time from the steps of a counter.
+"""
 
 __all__: list[str] = []

@@ -26,7 +26,6 @@ from irene.account.readers.kineto.trace_columns import (
 
 __all__ = [
     "COMMUNICATION",
-    "COMMUNICATION_P",
     "MARK",
     "STEP",
     "KernelLinks",
