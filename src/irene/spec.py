@@ -31,7 +31,7 @@ __all__ = [
 DType = Literal["fp32", "fp16", "bf16"]
 Attention = Literal["eager", "sdpa"]
 Phase = Literal["forward", "prefill", "decode", "train", "generate"]
-Quantization = Literal["bf16", "fp8", "fp4", "mxfp4", "int4"]
+Quantization = Literal["bf16", "fp8", "fp8_block", "fp4", "mxfp4", "int4"]
 CacheDType = Literal["bf16", "fp8"]
 SERVING_PHASES = ("prefill", "decode", "generate")
 """Phases of a language model that a serving engine knows."""
@@ -103,6 +103,8 @@ class RunSpec:
             default as the model is published, `dtype` for most.
         cache_dtype: How the KV cache is stored; by default as `dtype`.
         tensor_parallel: GPUs that share every layer.
+        expert_parallel: GPUs over which whole experts are spread, where they are not
+            shared like other layers; all other layers are shared by as many at least.
         model_class: Class of transformers to build instead of the usual one.
         chosen: Names of the fields that nobody gave and that have a value all the same.
     """
@@ -121,6 +123,7 @@ class RunSpec:
     quantization: Annotated[Quantization | None, Asked(group=SERVING)] = None
     cache_dtype: Annotated[CacheDType | None, Asked(group=SERVING)] = None
     tensor_parallel: Annotated[int, _size(usual=1, group=SERVING)] = OPEN
+    expert_parallel: Annotated[int, _size(usual=1, group=SERVING)] = OPEN
     model_class: Annotated[
         str | None,
         Asked(
@@ -248,6 +251,11 @@ class RunSpec:
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     @property
+    def gpus(self) -> int:
+        """GPUs that run it together."""
+        return max(self.tensor_parallel, self.expert_parallel)
+
+    @property
     def tokens(self) -> int:
         """Tokens that one run is asked for.
 
@@ -283,11 +291,12 @@ class RunSpec:
 
 SERVING_FIELDS = (
     "prompt_len", "output_len", "quantization", "cache_dtype", "tensor_parallel",
+    "expert_parallel",
 )  # fmt: skip
 """Fields that only servings of language models have."""
 LATER_FIELDS: Mapping[str, Any] = {
-    **dict.fromkeys(SERVING_FIELDS), "tensor_parallel": 1, "model_class": None,
-    "chosen": (),
+    **dict.fromkeys(SERVING_FIELDS), "tensor_parallel": 1, "expert_parallel": 1,
+    "model_class": None, "chosen": (),
 }  # fmt: skip
 """Fields that joined later, which are left out at these values: hashes stay."""
 
@@ -329,4 +338,5 @@ class RunOptions(TypedDict, total=False):
     quantization: Quantization | None
     cache_dtype: CacheDType | None
     tensor_parallel: int | None
+    expert_parallel: int | None
     model_class: str | None

@@ -56,8 +56,8 @@ def _run_words(spec: RunSpec) -> Iterator[tuple[str, str]]:
     yield "dtype", spec.dtype
     yield "quantization", f"weights {spec.quantization}" if spec.quantization else ""
     yield "cache_dtype", f"cache {spec.cache_dtype}" if spec.cache_dtype else ""
-    ranks = spec.tensor_parallel
-    yield "tensor_parallel", f"{ranks} GPUs" if ranks > 1 else ""
+    spread = "expert_parallel" if spec.given("expert_parallel") else "tensor_parallel"
+    yield spread, f"{spec.gpus} GPUs" if spec.gpus > 1 else ""
     yield "attention", f"{spec.attention} attention"
     yield "phase", spec.phase
 

@@ -187,3 +187,77 @@ def test_latent_attention_keeps_one_small_vector_per_token() -> None:
     assert attention.bytes_read == cache + 4 * 128 * 576 * 2
     dense, sparse = (n for n in tree.nodes("module") if n.op == "deepseek_v3.layer")
     assert (dense.count, sparse.count) == (3, 58)
+
+
+LLAMA4 = {
+    "model_type": "llama4_text", "hidden_size": 5120, "intermediate_size": 8192,
+    "intermediate_size_mlp": 16384, "num_hidden_layers": 48, "vocab_size": 202048,
+    "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128,
+    "num_experts_per_tok": 1, "attention_chunk_size": 8192, "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("experts", "every", "params"),
+    [(16, 1, 107_769_861_120), (128, 2, 400_711_848_960)],
+)
+def test_llama_4_has_experts_in_some_layers_and_one_for_all(
+    experts: int, every: int, params: int
+) -> None:
+    """Scout and Maverick: 109 and 402 G with their eyes, these are the text parts."""
+    own = {"num_local_experts": experts, "interleave_moe_layer_step": every}
+    inner = {**LLAMA4, **own}
+    decoder = read_decoder({"model_type": "llama4", "text_config": inner})
+    feeds = [layer.feed for layer in decoder.layers]
+    assert [bool(feed.experts) for feed in feeds] == [
+        (i + 1) % every == 0 for i in range(48)
+    ]
+    assert (feeds[-1].inter, feeds[-1].shared_inter) == (8192, 8192)
+    assert every == 1 or feeds[0].inter == 16384
+    tree = serving_tree(inner, phase="decode")
+    assert tree.root.params == params
+    # Every fourth layer sees everything and has no positions.
+    windows = [layer.attention.window for layer in decoder.layers[:4]]
+    assert windows == [8192, 8192, 8192, 0]
+    assert [layer.attention.rotary for layer in decoder.layers[2:4]] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("weights", "kind"),
+    [
+        ({"num_bits": 8, "type": "float", "strategy": "channel"}, "fp8"),
+        ({"num_bits": 8, "type": "float", "strategy": "block"}, "fp8_block"),
+        ({"num_bits": 4, "type": "int", "strategy": "group"}, "int4"),
+        ({"num_bits": 4, "type": "float", "strategy": "tensor_group"}, "fp4"),
+    ],
+)
+def test_compressed_tensors_say_how_weights_are_stored(
+    weights: dict[str, object], kind: str
+) -> None:
+    given = {
+        "quant_method": "compressed-tensors",
+        "config_groups": {"group_0": {"weights": weights}},
+    }
+    entry = catalogue.entries()["llama-3.1-8b"]
+    decoder = read_decoder({**entry.config, "quantization_config": given})
+    assert decoder.weight_type == kind
+
+
+def test_cohere_2_is_a_decoder_whose_layers_slide() -> None:
+    """Command R7B: three layers with a window, one without; 8,028,033,024 weights."""
+    config = {
+        "model_type": "cohere2", "hidden_size": 4096, "intermediate_size": 14336,
+        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+        "head_dim": 128, "vocab_size": 256000, "sliding_window": 4096,
+        "sliding_window_pattern": 4, "layer_norm_eps": 1e-5,
+    }  # fmt: skip
+    decoder = read_decoder(config)
+    assert [layer.attention.window for layer in decoder.layers[:4]] == [4096] * 3 + [0]
+    assert serving_tree(config, phase="decode").root.params == 8_028_033_024
+
+
+def test_blocks_of_fp8_may_be_asked_for() -> None:
+    tree = serving_tree("llama-3.1-8b", phase="decode", quantization="fp8_block")
+    kinds = {node.dtype for node in tree.nodes("ml") if node.op == "linear"}
+    assert kinds == {"fp8_block"}

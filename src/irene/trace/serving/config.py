@@ -166,6 +166,8 @@ def _kv_heads(fields: _Fields, heads: int) -> int:
 
 
 def _qk_norm(config: Mapping[str, Any], family: Family) -> str:
+    if family.qk_norm == "plain":
+        return "plain" if config.get("use_qk_norm", True) else ""
     if config.get("use_qk_norm") or config.get("qk_layernorm"):
         return "full"
     return family.qk_norm
@@ -197,12 +199,16 @@ def _feeds(fields: _Fields, hidden: int, layers: int) -> list[FeedForward]:
         return [dense] * layers
     inter = int(config.get("moe_intermediate_size") or dense.inter)
     shared = int(config.get("shared_expert_intermediate_size") or 0)
+    # Llama 4 names the width of its dense layers; one expert more is for every token.
+    wide = int(config.get("intermediate_size_mlp") or 0)
+    common = int(config.get("n_shared_experts") or bool(wide))
+    dense = replace(dense, inter=wide or dense.inter)
     sparse = replace(
         dense,
         inter=inter,
         experts=experts,
         topk=int(config.get("num_experts_per_tok") or config.get("moe_topk") or 1),
-        shared_inter=shared or inter * int(config.get("n_shared_experts") or 0),
+        shared_inter=shared or inter * common,
         shared_gate=bool(shared),
         router_bias=config["model_type"] in ("gpt_oss", "deepseek_v3"),
     )
@@ -211,6 +217,10 @@ def _feeds(fields: _Fields, hidden: int, layers: int) -> list[FeedForward]:
 
 def _windows(config: Mapping[str, Any], layers: int, slides: str) -> list[int]:
     """The window of every layer, 0 for one that sees everything; `slides` by habit."""
+    if slides == "chunks":
+        # A token sees its chunk; layers without rotary positions see everything.
+        chunk = int(config.get("attention_chunk_size") or 0)
+        return [0 if off else chunk for off in _layers_without_rope(config, layers)]
     window = config.get("sliding_window") or 0
     if "use_sliding_window" in config:
         if not config["use_sliding_window"]:
@@ -240,10 +250,15 @@ def _listed_types(config: Mapping[str, Any]) -> list[str]:
 
 def _sparse_layers(config: Mapping[str, Any], layers: int) -> list[bool]:
     """Whether each layer of a model with experts has them."""
+    if config.get("moe_layers"):
+        return [i in config["moe_layers"] for i in range(layers)]
     dense = set(config.get("mlp_only_layers") or ())
     first = int(config.get("first_k_dense_replace") or 0)
-    step = int(config.get("decoder_sparse_step") or config.get("moe_layer_freq") or 1)
-    offset = 1 if "decoder_sparse_step" in config else 0
+    # These count from one: the last of every `step` layers has experts.
+    last = ("decoder_sparse_step", "interleave_moe_layer_step")
+    offset = int(any(name in config for name in last))
+    named = (config.get(name) for name in (*last, "moe_layer_freq"))
+    step = int(next((each for each in named if each), 1))
     return [
         i >= first and i not in dense and (i + offset) % step == 0
         for i in range(layers)
@@ -256,8 +271,13 @@ def _inter(fields: _Fields, hidden: int) -> int:
 
 
 def _layers_without_rope(config: Mapping[str, Any], layers: int) -> list[bool]:
-    """SmolLM3 and others: every n-th layer has no rotary positions."""
-    every = int(config.get("no_rope_layer_interval") or 0)
+    """SmolLM3, Llama 4 and others: every n-th layer has no rotary positions."""
+    listed = config.get("no_rope_layers")
+    if listed:
+        # 1 where there are rotary positions.
+        return [not has for has in listed[:layers]]
+    usual = 4 if config["model_type"] == "llama4_text" else 0
+    every = int(config.get("no_rope_layer_interval") or usual)
     return [bool(every) and (i + 1) % every == 0 for i in range(layers)]
 
 
@@ -293,8 +313,23 @@ def _published_type(config: Mapping[str, Any], family: Family, hidden: int) -> s
     algorithm = str(given.get("quant_algo", "")).lower()
     if method == "fp8":
         return "fp8_block" if given.get("weight_block_size") else "fp8"
+    if method == "compressed-tensors":
+        return _compressed_type(given)
     for word, kind in (("mxfp4", "mxfp4"), ("nvfp4", "fp4"), ("fp8", "fp8")):
         if word in (method, algorithm):
             return kind
     bits = given.get("bits") or given.get("w_bit")
     return "int4" if bits == 4 or method in ("awq", "gptq") else ""
+
+
+def _compressed_type(given: Mapping[str, Any]) -> str:
+    """How `compressed-tensors` stores weights: type and bits of its first group."""
+    groups = given.get("config_groups") or {}
+    found = (group.get("weights") or {} for group in groups.values())
+    weights = next(found, {})
+    is_float, bits = weights.get("type") == "float", weights.get("num_bits")
+    if bits == 8 and is_float:
+        return "fp8_block" if weights.get("strategy") == "block" else "fp8"
+    if bits == 4:
+        return "fp4" if is_float else "int4"
+    return ""

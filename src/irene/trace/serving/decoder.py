@@ -39,7 +39,7 @@ class Attention:
         out_bias: Whether the output has one.
         qk_norm: Norm of queries and keys: "" for none, `head` for one weight per
             channel of a head, `heads` for one per channel of all heads of a tensor,
-            `full` likewise over the whole width.
+            `full` likewise over the whole width, `plain` for none at all.
         rotary: Whether positions are rotated in.
         sinks: Learned numbers per head, as gpt-oss has.
         latent: Sizes of multi-head latent attention, None for the usual one.

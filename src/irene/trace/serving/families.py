@@ -55,7 +55,8 @@ class Family:
         head_bias: Whether the output has a bias.
         tied: Whether output and embedding share weights, where the config is silent.
         slides: Which layers have a window, where the config lists none: `all`, `even`
-            (the 1st, 3rd, …), `pattern` (all but every n-th), `none`.
+            (the 1st, 3rd, …), `pattern` (all but every n-th), `chunks` (those with
+            rotary positions), `none`.
         weight_type: How its linear weights are published.
         quantizes_all: Whether that is all linear layers, or only the experts.
         aliases: Names of config fields that are its own: usual name -> its name.
@@ -91,6 +92,10 @@ GPT2_FIELDS = {
 
 FAMILIES: Mapping[str, Family] = {
     "llama": Family("LlamaForCausalLM"),
+    "llama4_text": Family(
+        "Llama4ForCausalLM", Names(feed="feed_forward", router="router"),
+        qk_norm="plain", slides="chunks",
+    ),
     "mistral": Family("MistralForCausalLM", slides="all"),
     "ministral": Family("MinistralForCausalLM", slides="all"),
     "mixtral": Family(
@@ -134,6 +139,10 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "cohere": Family(
         "CohereForCausalLM", norms=Norms("layer_norm", 1, before_feed=""), tied=True
+    ),
+    "cohere2": Family(
+        "Cohere2ForCausalLM", norms=Norms("layer_norm", 1, before_feed=""), tied=True,
+        slides="pattern",
     ),
     "stablelm": Family("StableLmForCausalLM", norms=LAYER_NORM),
     "starcoder2": Family(

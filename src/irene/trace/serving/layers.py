@@ -92,7 +92,8 @@ class LayerWriter:
         self._linear(node, names.qkv, width, hidden, wide * hidden + a.qkv_bias * wide)
         rotated = (heads + kv_heads) * a.head_dim
         if a.qk_norm:
-            channels = a.head_dim * (2 if a.qk_norm == "head" else a.heads + a.kv_heads)
+            counted = {"head": 2, "plain": 0}
+            channels = a.head_dim * counted.get(a.qk_norm, a.heads + a.kv_heads)
             self.write.elementwise(
                 node, "qk_norm", self.decoder.norms.op, rotated, rotated,
                 params=channels, flops=NORM_FLOPS * rotated,
@@ -182,8 +183,9 @@ class LayerWriter:
         )  # fmt: skip
         matrices = 3 if feed.gated else 2
         bias = feed.bias * ((matrices - 1) * feed.inter + hidden)
+        shared_by = self.write.step.ranks // self.write.step.expert_ranks
         self.write.moe(
-            node, "experts", hidden, self._split(feed.inter), feed,
+            node, "experts", hidden, -(-feed.inter // shared_by), feed,
             params=experts * (matrices * feed.inter * hidden + bias),
             weight_type=self.types.experts,
         )  # fmt: skip

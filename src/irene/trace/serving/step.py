@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from irene.spec import RunSpec
 
@@ -34,6 +34,7 @@ class Step:
         runs: How often it is run.
         beside: Tokens of other sequences in the same step, which are counted elsewhere.
         ranks: GPUs that share every layer.
+        expert_ranks: GPUs over which whole experts are spread.
         alone: How many of the runs are steps of their own, not shared with others.
         chunks: Steps over which a prompt is spread.
     """
@@ -46,6 +47,7 @@ class Step:
     runs: float = 1.0
     beside: int = 0
     ranks: int = 1
+    expert_ranks: int = 1
     alone: float = 1.0
     chunks: int = 1
 
@@ -88,14 +90,19 @@ def steps_of(spec: RunSpec) -> list[Step]:
     Args:
         spec: A run of phase `prefill`, `decode` or `generate`.
     """
-    ranks, batch = spec.tensor_parallel, spec.batch_size
+    found = _steps(spec)
+    return [
+        replace(step, ranks=spec.gpus, expert_ranks=spec.expert_parallel)
+        for step in found
+    ]
+
+
+def _steps(spec: RunSpec) -> list[Step]:
+    batch, past = spec.batch_size, spec.context_len or 0
     if spec.phase == "decode":
-        past = spec.context_len or 0
-        return [Step("decode", batch, 1, past, past, ranks=ranks)]
+        return [Step("decode", batch, 1, past, past)]
     if spec.phase == "prefill":
-        return [
-            Step("prefill", batch, spec.seq_len, spec.context_len or 0, ranks=ranks)
-        ]
+        return [Step("prefill", batch, spec.seq_len, past)]
     prefill = _prefill_beside(spec)
     return [prefill, _decode(spec)] if _outputs(spec) > 1 else [prefill]
 
@@ -120,7 +127,6 @@ def _prefill_beside(spec: RunSpec) -> Step:
         (prompt - new) // 2,
         runs=batch * prompt / (sequences * new),
         beside=others,
-        ranks=spec.tensor_parallel,
         alone=1.0 / batch if others else batch * chunks / sequences,
         chunks=chunks,
     )
@@ -137,7 +143,6 @@ def _decode(spec: RunSpec) -> Step:
         past,
         2 * past - (spec.prompt_len or spec.seq_len),
         runs=steps,
-        ranks=spec.tensor_parallel,
         alone=steps,
     )
 

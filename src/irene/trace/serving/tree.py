@@ -135,15 +135,29 @@ def _check(decoder: Decoder, spec: RunSpec) -> None:
         raise SpecError(
             f"phase {spec.phase!r} is no serving: use prefill, decode or generate"
         )
-    ranks = spec.tensor_parallel
+    ranks = spec.gpus
+    if spec.expert_parallel > 1:
+        _check_experts(decoder, spec)
     if ranks > min(layer.attention.heads for layer in decoder.layers):
-        raise SpecError(f"tensor_parallel={ranks} is more than there are heads")
+        raise SpecError(f"{ranks} GPUs are more than there are heads")
     if decoder.positions:
         last = (spec.context_len or spec.seq_len) + (spec.output_len or 0)
         if last > decoder.positions:
             raise LimitError(
                 f"the model has {decoder.positions:,} positions, the run needs {last:,}"
             )
+
+
+def _check_experts(decoder: Decoder, spec: RunSpec) -> None:
+    spread = spec.expert_parallel
+    experts = [layer.feed.experts for layer in decoder.layers if layer.feed.experts]
+    if not experts:
+        raise SpecError(f"expert_parallel={spread}: the model has no experts")
+    if spread > min(experts) or spec.gpus % spread:
+        raise SpecError(
+            f"expert_parallel={spread} spreads {min(experts)} experts over "
+            f"{spec.gpus} GPUs: use a divisor of tensor_parallel, or leave that out"
+        )
 
 
 def _notes(decoder: Decoder, spec: RunSpec) -> tuple[str, ...]:
@@ -156,10 +170,8 @@ def _notes(decoder: Decoder, spec: RunSpec) -> tuple[str, ...]:
             f"one round of {spec.batch_size:,} streams: each reads its prompt beside "
             "the decoding of the others, then decodes; costs of all its steps"
         )
-    if spec.tensor_parallel > 1:
-        notes.append(
-            f"shapes are of one of {spec.tensor_parallel} ranks, costs of all of them"
-        )
+    if spec.gpus > 1:
+        notes.append(f"shapes are of one of {spec.gpus} ranks, costs of all of them")
     return tuple(notes)
 
 

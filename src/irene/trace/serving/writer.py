@@ -109,10 +109,12 @@ class StepWriter:
     ) -> None:
         """The routed experts, `inter` being their width on one rank."""
         tokens, experts, beside = self.step.tokens, feed.experts, self.step.beside
+        spread = self.step.expert_ranks
         matrices = 3 if feed.gated else 2
         touched = _experts_touched(tokens + beside, feed.topk, experts)
         touched -= _experts_touched(beside, feed.topk, experts)
-        sent = tokens * feed.topk
+        touched /= spread
+        sent = tokens * feed.topk / spread
         weights = touched * matrices * hidden * inter * WEIGHT_BYTES[weight_type]
         # Between the matrices what the first ones give is written, and read again.
         work = Work(
@@ -120,14 +122,18 @@ class StepWriter:
             weights + ACTIVATION_BYTES * (tokens * hidden + sent * inter),
             ACTIVATION_BYTES * sent * ((matrices - 1) * inter + hidden),
         )
+        here = -(-experts // spread)
         shapes = (
             (tokens, hidden),
-            (experts, (matrices - 1) * inter, hidden),
-            (experts, hidden, inter),
+            (here, (matrices - 1) * inter, hidden),
+            (here, hidden, inter),
             (tokens, feed.topk),
         )
         out = ((tokens, hidden),)
-        self._op(parent, name, "fused_moe", shapes, out, weight_type, work, params)
+        handle = self._op(
+            parent, name, "fused_moe", shapes, out, weight_type, work, params
+        )
+        self._keep(handle, "expert_ranks", spread, 1.0)
 
     def attention(
         self,
