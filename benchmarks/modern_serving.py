@@ -1,9 +1,11 @@
-"""Joules per token of whole servings, beside what people would use instead.
+"""Joules per token and time of steps of whole servings, regime by regime.
 
-Every serving of the chat workload (ML.ENERGY leaderboard v3) is predicted with a
-calibration that has not seen its model. Beside it, in the same run and at the same
-sizes: two baselines fitted in the same way, the package llm-flops and the regression of
-EcoLogits, which are fitted to nothing here. Then how long predictions take.
+Every serving (ML.ENERGY leaderboard v3: chat, long reasoning, filling in code; 1 to 8
+H100 or B200; bf16, fp8, mxfp4; dense and experts) that does not repeat its prompts is
+predicted with a calibration that has not seen its model family. Beside it, in the same
+run: the form that was shipped before, and for chat in bf16 on one GPU two baselines
+fitted in the same way, the package llm-flops and the regression of EcoLogits, which are
+fitted to nothing here. Then how long predictions take.
 
     IRENE_DATA_DIR=DATA python benchmarks/modern_serving.py [--json] [--write FILE]
 """
@@ -11,6 +13,7 @@ EcoLogits, which are fitted to nothing here. Then how long predictions take.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import math
 import os
@@ -24,15 +27,15 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 from serving_calibration import (
-    PROMPT,
+    FEW,
+    PROMPTS,
+    Exam,
     Serving,
     calibration_document,
-    coverage,
     examined,
-    fit_calibrations,
     read_servings,
-    served_ops,
-    steps_j,
+    served,
+    widths_of,
 )
 
 from irene.predict.api import predict
@@ -43,6 +46,8 @@ from irene.trace.serving import serving_tree
 GPUS = ("h100", "b200")
 BIG = "llama-3.1-70b"
 RUN = {"batch_size": 64, "prompt_len": 750, "output_len": 500}
+DIFFER = 0.1
+"""Relative difference from which on the sign of a pair counts."""
 
 
 def params_of(model: str) -> tuple[float, float]:
@@ -127,7 +132,7 @@ def llm_flops(each: Serving) -> float:
     )  # fmt: skip
     batch, output = max(1, round(each.batch_size)), round(each.output_len)
     told = llmflops.estimate(
-        model, batch_size=batch, sequence_length=PROMPT, gpu=gpu,
+        model, batch_size=batch, sequence_length=PROMPTS[each.task], gpu=gpu,
         num_generated_tokens=output, include_backward=False,
         allow_hf_fetch=False,
     )  # fmt: skip
@@ -149,6 +154,35 @@ def ecologits(each: Serving) -> float:
     return wh * 3600 * gpus
 
 
+# What was shipped before -----------------------------------------------------
+
+
+def before(servings: Sequence[Serving]) -> dict[Serving, tuple[float, float]]:
+    """J per token and time of a step by the form and the numbers shipped before.
+
+    A prompt of chat had 750 tokens, experts were shared like other layers, energy went
+    by bytes and FLOPs of the type, sequences took energy but no time. It is given the
+    times of kernels as they are now.
+    """
+    gaps = {"h100": (7.453e-4, 7.744e-15), "b200": (1.849e-3, 3.186e-5)}
+    found = {}
+    for task, prompt in {**PROMPTS, "lm-arena-chat": 750}.items():
+        mine = [each for each in servings if each.task == task]
+        for gpu, runs in served(mine, prompt=prompt, spread=False).items():
+            sheet, (gap_s, each_s) = runs.sheet, gaps[gpu]
+            span_w = sheet.tdp_w - sheet.idle_w
+            joules = 1.381e-10 * runs.work.bytes
+            joules += 0.75 * span_w * runs.work.flops / sheet.peak("bf16")
+            watts = sheet.idle_w + np.minimum(joules / runs.time_s, span_w)
+            step_j = runs.sums(runs.time_s * watts)
+            step_j += sheet.idle_w * 9.735e-4 + 0.012735 * runs.batch
+            token_j = step_j * runs.of("gpus") / runs.batch
+            step_s = runs.sums(runs.time_s) + gap_s + each_s * runs.batch
+            found |= dict(zip(runs.servings, zip(token_j, step_s, strict=True),
+                              strict=True))  # fmt: skip
+    return found
+
+
 # Reports --------------------------------------------------------------------
 
 
@@ -164,57 +198,121 @@ def summary(values: np.ndarray) -> dict[str, float]:
     return {"median": float(np.median(values)), "p90": float(np.quantile(values, 0.9))}
 
 
-def accuracy(servings: Sequence[Serving]) -> dict[str, Any]:
-    """Errors of all methods on both GPUs, each model left out where one is fitted."""
-    exam = examined(servings)
-    methods = {
-        "irene": exam.j_per_token,
-        "irene, step time known": exam.j_per_token_known,
-        "a·total/B + b·active + c": fitted(three_numbers, servings),
-        "a·active/B + b": fitted(bytes_alone, servings),
-        "llm-flops 0.0.1": np.array([llm_flops(each) for each in servings]),
-        "EcoLogits 0.11": np.array([ecologits(each) for each in servings]),
+def signed(logs: np.ndarray) -> dict[str, float]:
+    """Median, 90th percentile and bias of errors, in percent."""
+    found = summary(100 * np.abs(np.expm1(logs)))
+    return {**found, "bias": float(100 * np.expm1(np.median(logs)))}
+
+
+def group_of(each: Serving, regime: str) -> str:
+    """Layers, precision, one or several GPUs, workload."""
+    layers, stored, _, where = regime.split()
+    return f"{layers} {stored} {where} {each.task}"
+
+
+def regimes(exam: Exam) -> dict[str, dict[str, Any]]:
+    """Errors of energy and time by group, now and before, and what intervals hold."""
+    former = before(exam.servings)
+    measured = np.array([(s.j_per_token, s.step_s) for s in exam.servings])
+    now = np.log(np.column_stack([exam.j_per_token, exam.step_s]) / measured)
+    then = np.log(np.array([former[each] for each in exam.servings]) / measured)
+    is_inside = inside(exam)
+    groups = np.array(list(map(group_of, exam.servings, exam.regimes)))
+    chat = [g.startswith("dense bf16") and g.endswith("chat") for g in groups]
+    chosen = {
+        "all": np.ones(len(groups), dtype=bool),
+        "dense bf16 chat": np.array(chat),
+        **{name: groups == name for name in sorted(set(groups))},
     }
-    leaf = {gpu: leaf_widths(servings, gpu) for gpu in GPUS}
     return {
-        "errors_percent": {
-            name: {gpu: summary(errors(found, servings, gpu)) for gpu in GPUS}
+        name: {
+            "rows": int(some.sum()),
+            "energy": signed(now[some, 0]),
+            "energy_before": signed(then[some, 0]),
+            "step": signed(now[some, 1]),
+            "step_before": signed(then[some, 1]),
+            "inside": float(is_inside[0][some].mean()),
+            "inside_family_left_out": float(is_inside[1][some].mean()),
+        }
+        for name, some in chosen.items()
+    }
+
+
+def inside(exam: Exam) -> tuple[np.ndarray, np.ndarray]:
+    """Whether energies are in their intervals: as shipped; of other families' errors.
+
+    Of a regime that only one family has, the latter are those of the widest.
+    """
+    from irene.predict.machines.gpu.serving_calibration import Calibration
+
+    families = {each.family for each in exam.servings}
+    told = {}
+    for but in ("", *families):
+        widths, widest = widths_of(exam, but=but)
+        told[but] = Calibration(energy_widths=widths, energy_width=widest)
+    found = [
+        (told[""].width(regime), told[each.family].width(regime))
+        for each, regime in zip(exam.servings, exam.regimes, strict=True)
+    ]
+    shipped, others = np.array(found).T
+    size = np.abs(exam.log_errors())
+    return size <= shipped, size <= others
+
+
+def pairs(exam: Exam) -> dict[str, dict[str, float]]:
+    """Pairs that differ in one thing: how many have the right sign, by which thing."""
+    found: dict[str, list[bool]] = {}
+    rows = list(zip(exam.servings, exam.j_per_token.tolist(), strict=True))
+    for i, (one, a) in enumerate(rows):
+        for other, b in rows[i + 1 :]:
+            what = difference(one, other)
+            ratio = math.log(one.j_per_token / other.j_per_token)
+            if what and abs(ratio) > DIFFER:
+                found.setdefault(what, []).append((ratio > 0) == (a > b))
+    return {
+        what: {"pairs": len(right), "right": sum(right) / len(right)}
+        for what, right in sorted(found.items())
+    }
+
+
+def difference(one: Serving, other: Serving) -> str:
+    """The one thing in which two servings of a model differ, or nothing."""
+    of = [(s.model.removesuffix("-FP8"), s.task, s.gpu) for s in (one, other)]
+    if of[0] != of[1]:
+        return ""
+    fields = {"precision": "precision", "gpus": "GPUs", "max_seqs": "batch"}
+    differing = [
+        word for name, word in fields.items()
+        if getattr(one, name) != getattr(other, name)
+    ]  # fmt: skip
+    return differing[0] if len(differing) == 1 else ""
+
+
+def accuracy(servings: Sequence[Serving]) -> dict[str, Any]:
+    """Errors of all methods, each family left out where one is fitted."""
+    exam = examined(served(servings))
+    plain = [
+        (each, ours)
+        for each, ours in zip(exam.servings, exam.j_per_token, strict=True)
+        if (each.task, each.gpus, each.precision) == ("lm-arena-chat", 1, "bfloat16")
+    ]
+    chat, ours = [each for each, _ in plain], np.array([ours for _, ours in plain])
+    methods = {
+        "irene": ours,
+        "a·total/B + b·active + c": fitted(three_numbers, chat),
+        "a·active/B + b": fitted(bytes_alone, chat),
+        "EcoLogits 0.11": np.array([ecologits(each) for each in chat]),
+    }
+    if importlib.util.find_spec("llmflops"):
+        methods["llm-flops 0.0.1"] = np.array([llm_flops(each) for each in chat])
+    return {
+        "regimes": regimes(exam),
+        "pairs": pairs(exam),
+        "chat_bf16_one_gpu_percent": {
+            name: {gpu: summary(errors(found, chat, gpu)) for gpu in GPUS}
             for name, found in methods.items()
         },
-        "coverage": coverage(exam, leaf),
-        "other_gpu_percent": other_gpu(servings),
     }
-
-
-def leaf_widths(servings: Sequence[Serving], gpu: str) -> np.ndarray:
-    """What the leaf models add to the interval of each run, in log units."""
-    machine = find_gpu(gpu)
-    found = []
-    for each in servings:
-        if each.gpu == gpu:
-            energy = machine.predict(each.tree()).energy_of(0)
-            assert energy is not None
-            whole = math.log(energy.high / energy.joules)
-            shared = machine.calibration.energy_width
-            found.append(math.sqrt(max(whole**2 - shared**2, 0.0)))
-    return np.array(found)
-
-
-def other_gpu(servings: Sequence[Serving]) -> dict[str, dict[str, float]]:
-    """Servings of one GPU from a calibration on the other alone, models left out."""
-    found = {}
-    for gpu in GPUS:
-        mine = [each for each in servings if each.gpu == gpu]
-        predicted = np.zeros(len(mine))
-        for model in {each.model for each in mine}:
-            others = [s for s in servings if s.gpu != gpu and s.model != model]
-            (told,) = fit_calibrations(others).values()
-            held = [i for i, each in enumerate(mine) if each.model == model]
-            runs = served_ops([mine[i] for i in held])
-            batch = np.array([run.batch for run in runs])
-            predicted[held] = steps_j(runs, told)[1] / batch
-        found[gpu] = summary(errors(predicted, mine, gpu))
-    return found
 
 
 def speed() -> dict[str, float]:
@@ -251,34 +349,33 @@ def best_of(call: Callable[[], object], times: int = 5) -> float:
 
 
 def show(document: dict[str, Any]) -> None:
-    """Print both tables."""
-    found = document["errors_percent"]
+    """Print the tables, the worst regime first."""
     print(
-        f"{'J per output token, median (90th percentile)':46} {'H100':>16} {'B200':>16}"
+        f"{'median / p90 / bias, %':40} {'rows':>4} {'energy':>17} {'before':>17} "
+        f"{'step':>17} {'before':>17} inside (family left out)"
     )
-    for name, by_gpu in found.items():
+    rows = document["regimes"]
+    worst = sorted(rows, key=lambda name: -rows[name]["energy"]["median"])
+    for name in worst:
+        row = rows[name]
+        cells = (
+            "{median:5.1f} /{p90:4.0f} /{bias:+4.0f}".format(**row[what])
+            for what in ("energy", "energy_before", "step", "step_before")
+        )
+        few = "" if row["rows"] >= FEW else " (few)"
+        print(
+            f"{name + few:40} {row['rows']:4}", *(f"{cell:>17}" for cell in cells),
+            f"{row['inside']:.0%} ({row['inside_family_left_out']:.0%})",
+        )  # fmt: skip
+    for what, row in document["pairs"].items():
+        print(f"pairs that differ in {what}: {row['right']:.1%} of {row['pairs']}")
+    print("chat in bf16 on one GPU, median (90th percentile): H100, B200")
+    for name, by_gpu in document["chat_bf16_one_gpu_percent"].items():
         cells = (
             f"{by_gpu[gpu]['median']:5.1f} % ({by_gpu[gpu]['p90']:4.0f} %)"
             for gpu in GPUS
         )
-        print(f"{name:46}", *(f"{cell:>16}" for cell in cells))
-    for name in list(found)[2:]:
-        theirs, ours = found[name], found["irene"]
-        ratios = ", ".join(
-            f"{gpu.upper()} {theirs[gpu]['median'] / ours[gpu]['median']:.1f} × "
-            f"(p90 {theirs[gpu]['p90'] / ours[gpu]['p90']:.1f} ×)"
-            for gpu in GPUS
-        )
-        print(f"  error of {name} by ours: {ratios}")
-    print("share of runs of each left-out model inside the 90 % interval:")
-    for gpu, models in document["coverage"].items():
-        cells = ", ".join(f"{m.split('/')[1]} {c:.0%}" for m, c in models.items())
-        print(f"  {gpu.upper()}: {cells}")
-    cells = ", ".join(
-        f"{gpu.upper()} {e['median']:.1f} % ({e['p90']:.0f} %)"
-        for gpu, e in document["other_gpu_percent"].items()
-    )
-    print(f"calibrated on the other GPU only, model left out: {cells}")
+        print(f"{name:40}", *(f"{cell:>16}" for cell in cells))
     times = document["speed"]
     print(
         f"{BIG}: {times['cold_s']:.2f} s in a new process, {times['warm_s'] * 1e3:.1f} "
@@ -295,15 +392,16 @@ def main() -> int:
     )
     options = parser.parse_args()
     home = os.environ.get("IRENE_DATA_DIR")
-    data = Path(home or "") / "serving" / "mlenergy-v3-chat.csv"
+    data = Path(home or "") / "serving" / "mlenergy-v3-text.csv"
     if not home or not data.is_file():
-        print("needs IRENE_DATA_DIR with serving/mlenergy-v3-chat.csv", file=sys.stderr)
+        print("needs IRENE_DATA_DIR with serving/mlenergy-v3-text.csv", file=sys.stderr)
         return 0
     if options.write:
         text = json.dumps(calibration_document(data), indent=1) + "\n"
         Path(options.write).write_text(text, encoding="utf-8")
         return 0
-    document = {**accuracy(read_servings(data)), "speed": speed()}
+    clean = [each for each in read_servings(data) if each.is_clean]
+    document = {**accuracy(clean), "speed": speed()}
     if options.json:
         print(json.dumps(document, indent=2))
     else:

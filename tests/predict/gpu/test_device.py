@@ -74,11 +74,11 @@ def test_ops_with_tables_are_not_rough_and_others_say_why(device: GpuDevice) -> 
     known = device.costs([Gemm(64, 6144, 4096), Moe(64, 2048, 768, 8, 128)])
     assert not known.is_rough.any()
     assert known.reasons == ("", "")
-    rough = device.costs([Memory(1e6, 0.0), Collective(1e6, 2), Gemm(10**6, 64, 64)])
+    rough = device.costs([Memory(1e6, 0.0), Gemm(10**6, 64, 64)])
     assert rough.is_rough.all()
     assert "counted work" in rough.reasons[0]
-    assert "link" in rough.reasons[1]
-    assert "beyond" in rough.reasons[2]
+    assert "beyond" in rough.reasons[1]
+    assert not device.costs([Collective(1e6, 2)]).is_rough.any()
 
 
 def test_far_outside_the_tables_the_roofline_carries(device: GpuDevice) -> None:
@@ -109,6 +109,10 @@ def test_more_context_takes_longer(device: GpuDevice) -> None:
 def test_small_block_scaled_products_do_not_wait_in_graphs(device: GpuDevice) -> None:
     op = Gemm(16, 4096, 4096, "fp8_block")
     inside, alone = device.costs([op])[0], device.costs([op], eager=True)[0]
+    if device.sheet.architecture == "hopper":
+        # Steps of measured servings take what the table says.
+        assert inside == alone
+        return
     assert "waiting" in inside.reason
     assert inside.time_s < 0.5 * alone.time_s
     assert alone.power_w < inside.power_w  # it idles while it waits
@@ -156,7 +160,8 @@ def test_a_gpu_with_a_datasheet_only_names_its_stand_in() -> None:
     gb200, b200 = find_gpu("gb200").device, find_gpu("b200").device
     assert gb200.kernels.stands_in == "b200"
     theirs, ours = b200.costs(OPS), gb200.costs(OPS)
-    assert ours.is_rough.all()
+    talks = [isinstance(op, Collective) for op in OPS]
+    assert (ours.is_rough | talks).all()  # all-reduces were measured on it
     assert "that of b200" in ours.reasons[0]
     assert "b200" in gb200.provenance["caveats"][0]
     wider = np.log(ours.energy_high / ours.energy_low)

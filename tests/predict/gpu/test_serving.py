@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from irene.errors import UsageError
+from irene.errors import SpecError, UsageError
 from irene.predict.api import predict
 from irene.predict.machines.finding import (
     find_gpu,
@@ -26,7 +29,7 @@ from irene.predict.machines.gpu.kernel_ops import (
     Moe,
 )
 from irene.predict.machines.gpu.node_ops import serving_ops
-from irene.predict.machines.gpu.serving_calibration import Calibration
+from irene.predict.machines.gpu.serving_calibration import Calibration, uneven
 from irene.trace.serving import serving_tree
 from irene.trace.tracer import trace
 from irene.tree import ModelTree
@@ -159,16 +162,36 @@ def test_a_step_that_kernels_alone_would_fill_is_doubted() -> None:
         predict("bert-l2-h128", on="h100", step_ms=10)
 
 
-def test_power_stays_between_idle_and_limit() -> None:
-    sheet = find_gpu("b200").device.sheet
-    told = Calibration()
-    time_s = np.array([1e-3, 1e-3, 1e-3])
-    watts = told.power_w(
-        time_s, np.array([0.0, 1e9, 1e13]), np.array([0.0, 1e-4, 1e-3]), sheet
-    )
-    assert watts[0] == sheet.idle_w
-    assert sheet.idle_w < watts[1] < sheet.tdp_w
-    assert watts[2] == sheet.tdp_w
+SIZES = st.fixed_dictionaries(
+    {
+        "batch_size": st.integers(1, 2000),
+        "prompt_len": st.integers(1, 40_000),
+        "output_len": st.integers(1, 4000),
+    }
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    run=SIZES,
+    model=st.sampled_from(["llama-3.2-1b", "llama-3.1-70b", "qwen3-30b-a3b"]),
+    on=st.sampled_from(["h100", "h200", "b200", "l40s"]),
+    gpus=st.sampled_from([1, 4]),
+    stored=st.sampled_from([None, "fp8", "fp8_block", "int4"]),
+)
+def test_power_stays_between_idle_and_limit(
+    run: dict[str, int], model: str, on: str, gpus: int, stored: Any
+) -> None:
+    """Of a whole serving of any size, and of every decode step."""
+    sheet = find_gpu(on).device.sheet
+    tree = predict(model, on=on, tensor_parallel=gpus, quantization=stored, **run)
+    for path in ("", "decode"):
+        if path and run["output_len"] == 1:
+            continue
+        node = tree.find(path)
+        assert node.energy is not None
+        watts = node.energy.joules / node.features["time_s"] / gpus
+        assert sheet.idle_w * 0.999 <= watts <= sheet.tdp_w
 
 
 def test_what_does_not_fit_into_memory_is_said() -> None:
@@ -178,12 +201,31 @@ def test_what_does_not_fit_into_memory_is_said() -> None:
     assert not any("do not fit" in note for note in shared.notes)
 
 
-def test_ranks_talk_and_are_flagged_as_rough() -> None:
+def test_ranks_talk_as_measured() -> None:
     tree = predict("llama-3.1-70b", on="h200", tensor_parallel=8, **CHAT)
     reduced = [node for node in tree.nodes("ml") if node.op == "all_reduce"]
     assert len(reduced) == 2 * (2 * 80 + 1)  # attention, mlp; embedding; two phases
     assert all(node.energy and node.energy.joules > 0 for node in reduced)
-    assert any("link" in note for note in tree.notes)
+    assert not any("link" in note for note in tree.notes)
+
+
+def test_whole_experts_on_gpus_wait_for_the_busiest() -> None:
+    shared = generation("qwen3-30b-a3b", tensor_parallel=4)
+    spread = generation("qwen3-30b-a3b", expert_parallel=4)
+    assert shared.tbt_s.value != spread.tbt_s.value
+    few = Moe(4, 2048, 768, 8, 128, expert_parallel=4)
+    assert uneven(few) > 1.3
+    assert uneven(replace(few, tokens=4096)) == pytest.approx(1.0, abs=0.01)
+    assert uneven(replace(few, expert_parallel=1)) == 1.0
+    # However few the tokens, no GPU has more experts than it has.
+    assert uneven(Moe(1, 2048, 768, 8, 16, expert_parallel=8)) <= 2.0
+    tree = serving_tree("qwen3-30b-a3b", expert_parallel=4, phase="decode")
+    (moe,) = {op for op in serving_ops(tree).ops if isinstance(op, Moe)}
+    assert (moe.experts, moe.inter) == (128, 768)
+    assert (moe.expert_parallel, moe.tensor_parallel) == (4, 1)
+    for model, spread_over in (("llama-3.1-8b", 2), ("qwen3-30b-a3b", 256)):
+        with pytest.raises(SpecError, match="expert_parallel"):
+            serving_tree(model, expert_parallel=spread_over, phase="decode")
 
 
 def test_a_gpu_nobody_measured_has_wider_intervals() -> None:
@@ -248,14 +290,14 @@ def test_a_serving_needs_no_torch() -> None:
 
 GOLDEN = {
     ("llama-3.1-8b", "b200"): {
-        "": (861.0507130574832, 670.1091983062919, 1106.3992739253806),
-        "prefill": (119.62895508125268, 93.04837101284018, 153.80265917667185),
-        "decode": (741.4217579762305, 576.6442219101712, 953.2848892157921),
+        "": (987.731614629117, 863.2732645917769, 1130.1331600940855),
+        "prefill": (144.57546087375167, 126.10013619515868, 165.75766305683166),
+        "decode": (843.1561537553653, 736.2913276470581, 965.5312685637356),
     },
     ("llama-3.1-8b", "h100"): {
-        "": (924.1212605274377, 818.1657599249124, 1043.7983914618924),
-        "prefill": (154.49197602287498, 136.66276947312693, 174.64720455665787),
-        "decode": (769.6292845045627, 680.3472662664211, 870.6277880964565),
+        "": (1000.3438678570624, 873.7113288408771, 1145.3300660377224),
+        "prefill": (170.62862690876506, 148.88696977166475, 195.5451733984539),
+        "decode": (829.7152409482973, 723.7311010510649, 951.219838503689),
     },
 }
 """Energy of whole servings and both ends of its interval, J, by node."""
@@ -294,7 +336,8 @@ def test_what_runs_beside_decode_costs_less_than_by_itself() -> None:
 
 def test_errors_of_kernels_are_their_own() -> None:
     """Those of many average out, so that sums are narrower than their parts."""
-    sure = replace(find_gpu("h100").calibration, energy_width=0.0)
+    known = find_gpu("h100").calibration
+    sure = replace(known, energy_width=0.0, energy_widths={})
     machine = GpuMachine(find_gpu("h100").device, sure)
     tree = machine.predict(serving_tree("llama-3.1-8b", phase="decode", batch_size=8))
     energy = tree.energy

@@ -4,6 +4,7 @@
   `kernel_work`: their FLOPs, bytes and least time, and what the residual sees.
 - `datasheet`: what the maker says; `time_model`: small trees for what it does not say;
   `kernel_models`: all models of a GPU, and watts from utilisation.
+- `collectives`: all-reduces between GPUs, three numbers for each number of them.
 - `gpu_device`: a GPU that answers for ops, and its file.
 - `kernel_tables`: measured kernels, and which of their powers can be trusted;
   `kernel_fitting`: models of them; `kernel_exam`: errors with whole groups of shapes

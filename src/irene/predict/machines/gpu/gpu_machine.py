@@ -14,18 +14,24 @@ from irene.hardware import Hardware
 from irene.predict.learned_file import Floats, digest_of
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.gpu_device import GpuDevice, OpCosts
+from irene.predict.machines.gpu.kernel_work import Work
 from irene.predict.machines.gpu.node_ops import GAP, NodeOps, serving_ops, traced_ops
-from irene.predict.machines.gpu.serving_calibration import Calibration
+from irene.predict.machines.gpu.serving_calibration import (
+    Calibration,
+    OpKinds,
+    regime_of,
+)
 from irene.spec import Attention, DType
 from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree, Node
 
-__all__ = ["GpuMachine", "least_compute_s", "memory_note", "roughness_notes"]
+__all__ = ["GpuMachine", "memory_note", "roughness_notes"]
 
 FP32_FACTOR = 2.0
 """fp32 moves twice the bytes of bf16, and multiplies at most half as fast (TF32)."""
-UNMEASURED_WIDTH = 0.3
-"""Added, in log units, to what is no serving: nobody measured such a run as a whole."""
+UNMEASURED_WIDTH = 0.5
+"""Half the interval, in log units, of what is no serving: nobody measured such a run as
+a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,11 @@ class GpuMachine:
                 "what bf16 takes"
             )
         notes.append(f"servings calibrated on {self.calibration.source}")
-        return self._composed(tree, own, notes, is_serving)
+        regime = ""
+        if is_serving and tree.spec is not None:
+            run = tree.spec
+            regime = regime_of(nodes.ops, run.gpus, run.output_len or 1)
+        return self._composed(tree, own, notes, regime)
 
     def _own(self, tree: ModelTree, nodes: NodeOps, costs: OpCosts) -> _Costs:
         """What every row takes by itself, without gaps."""
@@ -135,12 +145,16 @@ class GpuMachine:
             return np.bincount(nodes.rows, values, size).astype(np.float64)
 
         sheet = self.device.sheet
-        energy_j = costs.time_s * self.calibration.power_w(
-            costs.time_s, costs.bytes, least_compute_s(nodes, costs, sheet), sheet
-        )
+        told, kinds = self.calibration, OpKinds.of(nodes.ops, sheet)
+        worked, waited = np.ones((2, len(nodes.ops)))
+        if is_serving_tree(tree):
+            worked, waited = told.factors(kinds)
+        taken_s, work = costs.time_s * waited, Work(costs.flops, costs.bytes)
+        energy_j = told.work_j(kinds, costs.time_s * worked, work, sheet)
+        energy_j += sheet.idle_w * taken_s
         log_width = np.log(costs.energy_high / costs.energy_low) / 2
         joules = beyond(energy_j) * runs * nodes.ranks
-        time_s = beyond(costs.time_s) * runs
+        time_s = beyond(taken_s) * runs
         total = spread(joules)
         mean = spread(joules * log_width[nodes.place]) / np.where(total > 0, total, 1.0)
         static_j = spread(time_s * nodes.ranks) * sheet.idle_w
@@ -157,9 +171,8 @@ class GpuMachine:
         runs = np.nan_to_num(_feature(tree, "runs", rows), nan=1.0)
         places = columns.signature[rows].tolist()
         sequences = np.array([tree.signatures[i].inputs[0][0] for i in places], float)
-        told, idle_w = self.calibration, self.device.sheet.idle_w
-        time_s = told.time_gap(sequences) * runs
-        joules = told.gap_j(sequences, idle_w) * runs
+        told, sheet = self.calibration, self.device.sheet
+        time_s, joules = (each * runs for each in told.gap(sequences, sheet))
         notes = []
         if step_s is not None:
             steps = spec.output_len or 1
@@ -169,16 +182,17 @@ class GpuMachine:
                 notes.append(
                     f"warning: kernels alone would take {busy_s / steps * 1e3:.3g} ms"
                 )
-            time_s = max(step_s * steps - busy_s, 0.0) * runs / runs.sum()
-            joules = idle_w * time_s + told.work_j * sequences * runs
+            each_s = np.full(len(rows), max(step_s * steps - busy_s, 0.0) / runs.sum())
+            time_s, joules = each_s * runs, told.gap_j(sequences, each_s, sheet) * runs
         own.time_s[rows] = time_s
-        own.joules[rows] = own.static_j[rows] = joules * spec.tensor_parallel
+        own.joules[rows] = joules * spec.gpus
+        own.static_j[rows] = sheet.idle_w * time_s * spec.gpus
         return notes
 
     def _composed(
-        self, tree: ModelTree, own: _Costs, notes: list[str], is_serving: bool
+        self, tree: ModelTree, own: _Costs, notes: list[str], regime: str
     ) -> ModelTree:
-        """Sums up the tree, with intervals."""
+        """Sums up the tree, with intervals; of a serving, those of its regime."""
         columns = tree.columns
         parents = tree.parents
         sums = columns.inclusive(
@@ -188,11 +202,10 @@ class GpuMachine:
         # Errors of kernels are their own; what a serving adds is shared by all.
         spread = np.sqrt(columns.inclusive((own.joules * own.width) ** 2, parents))
         width = spread / np.where(joules > 0, joules, 1.0)
-        shared = self.calibration.energy_width
-        shared += 0.0 if is_serving else UNMEASURED_WIDTH
+        shared = self.calibration.width(regime) if regime else UNMEASURED_WIDTH
         width = np.hypot(width, shared)
         told = np.full(len(tree), np.nan)
-        told[0] = np.exp(self.calibration.time_width)
+        told[0] = np.exp(self.calibration.width(regime, of_time=True))
         features = {
             **tree.features,
             "time_s": sums[:, 1],
@@ -207,15 +220,6 @@ def _feature(tree: ModelTree, name: str, rows: npt.NDArray[np.intp]) -> Floats:
     if name not in tree.features:
         return np.full(len(rows), np.nan)
     return tree.features[name][rows]
-
-
-def least_compute_s(nodes: NodeOps, costs: OpCosts, sheet: Datasheet) -> Floats:
-    """Least time of the arithmetic of every op, s."""
-    # Attention multiplies in bf16 whatever the cache is stored in.
-    types = [getattr(op, "dtype", "bf16") for op in nodes.ops]
-    peaks = {kind: sheet.peak(kind) for kind in set(types)}
-    compute_s: Floats = costs.flops / np.array([peaks[kind] for kind in types])
-    return compute_s
 
 
 WORTH_SAYING = 0.01
@@ -255,7 +259,7 @@ def memory_note(tree: ModelTree, sheet: Datasheet) -> list[str]:
     if spec is None:
         return []
     weights, cache = _weight_bytes(tree), _cache_bytes(tree)
-    ranks = spec.tensor_parallel
+    ranks = spec.gpus
     room = sheet.memory_bytes * USABLE * ranks
     if weights + cache <= room:
         return []

@@ -79,7 +79,8 @@ class GenerationAttention:
 class Moe:
     """The fused experts of a layer: gate, up and down of `topk` of `experts`.
 
-    `gated` experts have three matrices, others two.
+    `gated` experts have three matrices, others two. Over several GPUs an expert is cut
+    into `tensor_parallel` parts, or whole experts lie on `expert_parallel` GPUs.
     """
 
     tokens: int
@@ -91,6 +92,7 @@ class Moe:
     gated: bool = True
     distribution: str = "balanced"
     tensor_parallel: int = 1
+    expert_parallel: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +131,10 @@ _NUMBERS: Mapping[type, tuple[str, ...]] = {
     for type_ in KINDS
 }
 COLUMNS: Mapping[str, tuple[str, ...]] = {
-    KINDS[type_]: names + (("expert_parallel", "skew") if type_ is Moe else ())
+    KINDS[type_]: names + (("skew",) if type_ is Moe else ())
     for type_, names in _NUMBERS.items()
 }
-"""Numbers of each kind of op, by name. Experts are spread over GPUs in measured tables
-only."""
+"""Numbers of each kind of op, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,6 @@ def _columns(
     if type_ is Moe:
         words = [op.distribution for op in ops if isinstance(op, Moe)]
         skews = {word: skew_of(word) for word in set(words)}
-        columns["expert_parallel"] = np.ones(len(ops))
         columns["skew"] = np.array([skews[word] for word in words])
     return OpColumns(KINDS[type_], dtype, columns, np.array(places, dtype=np.intp))
 

@@ -87,6 +87,7 @@ class _Node(NamedTuple):
     runs: float
     ranks: float
     beside: float
+    expert_ranks: float
 
 
 def serving_ops(tree: ModelTree) -> NodeOps:
@@ -104,6 +105,7 @@ def serving_ops(tree: ModelTree) -> NodeOps:
         runs.tolist(),
         ranks.tolist(),
         _feature(tree, "beside", 0.0)[rows].tolist(),
+        _feature(tree, "expert_ranks", 1.0)[rows].tolist(),
         strict=True,
     )
     found, reasons = OpList(), dict[int, str]()
@@ -198,17 +200,19 @@ def _latent(signature: Signature, node: _Node) -> Op:
 
 def _moe(signature: Signature, node: _Node) -> Op:
     (tokens, hidden), (experts, first, _), (_, _, inter), (_, topk) = signature.inputs
-    ranks = round(node.ranks)
+    spread = round(node.expert_ranks)
+    shared_by = round(node.ranks) // spread
     return Moe(
         tokens,
         hidden,
-        inter * ranks,
+        inter * shared_by,
         topk,
-        experts,
+        experts * spread,
         _type(signature),
         first > inter,
         ROUTING,
-        ranks,
+        shared_by,
+        spread,
     )
 
 

@@ -1,0 +1,81 @@
+"""All-reduces between GPUs: a law of three numbers, fitted to measured ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from irene.predict.learned_file import Floats, Saved, check_schema
+
+__all__ = ["SCHEMA", "AllReduce", "Exchange", "all_reduces"]
+
+SCHEMA = "irene.collectives/1"
+FILE = "collectives.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange(Saved):
+    """Time between so many GPUs: (latency^p + (bytes / rate)^p)^(1/p).
+
+    Attributes:
+        latency_s: Time of a message of nothing, s.
+        bytes_s: Bytes that leave a GPU per second in long messages.
+        sharpness: p.
+        width: 90 % quantile of |log(measured / law)|.
+    """
+
+    latency_s: float
+    bytes_s: float
+    sharpness: float
+    width: float
+
+    def seconds(self, sent: Floats) -> Floats:
+        """Time of messages, s.
+
+        Args:
+            sent: Bytes that leave each GPU.
+        """
+        p = self.sharpness
+        joined = self.latency_s**p + (sent / self.bytes_s) ** p
+        seconds: Floats = joined ** (1.0 / p)
+        return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduce:
+    """All-reduces of one kind of GPU, by how many take part."""
+
+    by_ranks: Mapping[int, Exchange]
+
+    def seconds(self, ranks: Floats, sent: Floats) -> tuple[Floats, float]:
+        """Time of all-reduces, s, and half the width of their interval in log units.
+
+        Args:
+            ranks: GPUs that take part in each.
+            sent: Bytes that leave each GPU.
+        """
+        known = np.array(sorted(self.by_ranks))
+        time_s, width = np.zeros(len(sent)), 0.0
+        nearest = known[np.abs(np.log(known[:, None] / ranks)).argmin(axis=0)]
+        for count in np.unique(nearest).tolist():
+            law, here = self.by_ranks[count], nearest == count
+            time_s[here] = law.seconds(sent[here])
+            width = max(width, law.width)
+        return time_s, width
+
+
+@cache
+def all_reduces() -> Mapping[str, AllReduce]:
+    """Those that were measured, by name of the GPU."""
+    text = resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
+    document = json.loads(text)
+    check_schema(document.get("schema"), SCHEMA)
+    return {
+        gpu: AllReduce({int(n): Exchange.from_dict(law) for n, law in laws.items()})
+        for gpu, laws in document["all_reduces"].items()
+    }
