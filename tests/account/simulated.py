@@ -93,3 +93,96 @@ class Machine:
             )
         count = 1 + max(op.step for op in self.ops)
         return builder.build(steps or [f"#{number}" for number in range(count)])
+
+
+@dataclass
+class Program:
+    """A loop over ops of different power, what a meter saw of it, and the truth.
+
+    Attributes:
+        what: Its properties, in words.
+        events: The calls, in one stream or two.
+        power: A counter's series, or one of samples.
+        truth_j: Energy of every op, J.
+        window_j: Energy of the whole window, J.
+    """
+
+    what: str
+    events: Events
+    power: PowerSeries
+    truth_j: dict[str, float]
+    window_j: float
+
+
+def program(seed: int, *, sensor: str, steady: bool = False) -> Program:
+    """A program drawn at random: two to six ops, runs of 0.3 to 30 samples.
+
+    Args:
+        seed: Of all that is drawn.
+        sensor: `counter` or `samples`.
+        steady: Whether all calls of an op draw the same, and a sensor has no noise;
+            else calls differ by 3 % and samples by 1 %.
+    """
+    rng = np.random.default_rng(seed)
+    period_ms = float(10 ** rng.uniform(0, 2))
+    gap_ms = float(rng.choice([0.0, 0.001, 0.1, rng.uniform(0, 10)]))
+    streams = 1 + int(rng.random() < 0.3)
+    ops = [
+        op
+        for lane in range(streams)
+        for op in _loop(rng, str(lane), period_ms, gap_ms, 0.0 if steady else 0.03)
+    ]
+    idle_w = float(rng.uniform(20, 80))
+    at_ns, power_w = _steps(ops, idle_w)
+    total_j = np.concatenate(([0.0], np.cumsum(power_w * np.diff(at_ns) * 1e-9)))
+    reads = np.arange(-2.0, at_ns[-1] / MS / period_ms + 2) + rng.random()
+    reads = np.unique(
+        np.rint((reads + rng.uniform(-0.05, 0.05, len(reads))) * period_ms * MS)
+    ).astype(np.int64)
+    facts = {"device": "cuda:0"}
+    if sensor == "counter":
+        values = np.interp(reads, at_ns, total_j) + idle_w * 1e-9 * (
+            np.minimum(reads, 0) + np.maximum(reads - at_ns[-1], 0)
+        )
+        power = PowerSeries.from_counter("counter", BEGIN_NS + reads, values, **facts)
+    else:
+        around_w = np.concatenate(([idle_w], power_w, [idle_w]))
+        values = around_w[np.searchsorted(at_ns, reads, "right")]
+        values *= 1.0 if steady else rng.normal(1, 0.01, len(reads))
+        power = PowerSeries.from_power("sensor", BEGIN_NS + reads, values, **facts)
+    truth_j: dict[str, float] = {}
+    for op in ops:
+        truth_j[op.name] = truth_j.get(op.name, 0.0) + op.energy_j()
+    what = f"{sensor}, {period_ms:.3g} ms, gaps {gap_ms:.3g} ms, {streams} streams"
+    return Program(what, Machine(ops).events(), power, truth_j, float(total_j[-1]))
+
+
+def _loop(
+    rng: np.random.Generator, lane: str, period_ms: float, gap_ms: float, spread: float
+) -> list[Op]:
+    """Calls of two to six ops in turn."""
+    count = int(rng.integers(2, 7))
+    watts = rng.uniform(60, 400, count)
+    lengths_ms = period_ms * 10 ** rng.uniform(np.log10(0.3), np.log10(30), count)
+    ops, now_ms = [], 0.0
+    for _ in range(int(rng.integers(5, 40))):
+        for i in range(count):
+            length_ms = max(lengths_ms[i] * rng.uniform(0.9, 1.1), 0.002)
+            end_ms = now_ms + round(length_ms, 6)
+            drawn_w = watts[i] * (1 + spread * rng.standard_normal())
+            ops.append(Op(f"{lane}.op{i}", now_ms, end_ms, drawn_w, lane=lane))
+            now_ms = round(end_ms + gap_ms, 6)
+    return ops
+
+
+def _steps(ops: list[Op], idle_w: float) -> tuple[np.ndarray, np.ndarray]:
+    """When power changes, ns, and the power between, W: idle while nothing runs."""
+    edges = np.array([(round(o.begin_ms * MS), round(o.end_ms * MS)) for o in ops])
+    at_ns = np.unique(np.append(edges, 0))
+    drawn, busy = np.zeros(len(at_ns)), np.zeros(len(at_ns))
+    for sign, column in ((1, edges[:, 0]), (-1, edges[:, 1])):
+        place = np.searchsorted(at_ns, column)
+        np.add.at(drawn, place, [sign * op.first_w for op in ops])
+        np.add.at(busy, place, sign)
+    running = np.cumsum(busy)[:-1] > 0.5
+    return at_ns, np.where(running, np.cumsum(drawn)[:-1], idle_w)

@@ -5,12 +5,6 @@ neighbours the same ops run and power is one straight line, so the energy of suc
 elementary interval is exact. It is split among the ops that run in it; an op's energy
 is the difference of a running sum between its end and its begin. An op is never charged
 for a nanosecond in which it does not run.
-
-A counter's sample in which one op ends and the next begins holds energy of both. Spread
-evenly, the cheap op would pay for the dear one. If both go on for a whole sample beside
-it, their powers are known from there, and the sample's energy is divided in proportion.
-Its sum stays what was measured. Samples of instantaneous power are left alone: what is
-between them is a straight line already.
 """
 
 from __future__ import annotations
@@ -20,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from irene.account.align.doubts import NO_DOUBTS, Bins, Charge, Doubts, found_doubts
 from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
 from irene.account.arrays import Bools, Floats, Ints
@@ -44,6 +39,7 @@ class Aligned:
         other_j: Of other processes.
         no_op_s: Seconds with power and without an op.
         unknown_window_s: Seconds of the window for which no power is known.
+        doubts: Of which bins it is not known who took how much.
     """
 
     energy_j: Floats
@@ -54,6 +50,7 @@ class Aligned:
     other_j: float
     no_op_s: float
     unknown_window_s: float
+    doubts: Doubts
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +70,7 @@ def align(
     events: int,
     window_ns: tuple[int, int],
     weights: Ints | None = None,
+    bins: Bins | None = None,
 ) -> Aligned:
     """Split the energy of a window among the events that ran in it.
 
@@ -84,13 +82,15 @@ def align(
         window_ns: Begin and end of what is accounted for.
         weights: Of every event, at least 1; concurrent ops share in proportion. None
             for equal shares.
+        bins: Stretches of the power as it was sampled; None for no doubts.
     """
     groups = [clipped(group, window_ns) for group in groups]
     edges = _edges(power, groups, window_ns)
     all_places = [_places(edges, group) for group in groups]
-    cells = _intervals(power, edges, all_places)
+    cells = _intervals(power, edges)
     energy_j, unknown_s = np.zeros(events), np.zeros(events)
     free = np.ones(len(cells.seconds), dtype=np.bool_)
+    charges: list[Charge] = []
     for group, places in zip(groups, all_places, strict=True):
         running = _running_count(places, len(free))
         charged = free & (running > 0)
@@ -100,6 +100,9 @@ def align(
         else:
             segment_j = _weighted(joules, places, weights[group.owner])
         energy_j += np.bincount(group.owner, segment_j, events)
+        if bins is not None:
+            own = None if weights is None else weights[group.owner]
+            charges.append(_charge(joules, running, group, places, own))
         if not cells.known.all():
             dark = np.where(cells.known, 0.0, cells.seconds)
             dark_s = _difference(_running_sum(dark), places)
@@ -117,6 +120,7 @@ def align(
         float(cells.other_j.sum()),
         float(cells.seconds[free & cells.known].sum()),
         float(cells.seconds[~cells.known].sum()),
+        NO_DOUBTS if bins is None else found_doubts(bins, edges, cells.own_j, charges),
     )
 
 
@@ -144,9 +148,7 @@ def _edges(
     return np.append(edges, edges) if len(edges) == 1 else edges
 
 
-def _intervals(
-    power: PowerSeries, edges: Ints, places: Sequence[tuple[Ints, Ints]]
-) -> _Intervals:
+def _intervals(power: PowerSeries, edges: Ints) -> _Intervals:
     times = power.time_ns
     width = np.diff(edges)
     seconds = width * 1e-9
@@ -159,7 +161,6 @@ def _intervals(
     watts = _middle_w(power, edges, width, place)
     known = inside & np.isfinite(watts)
     joules = np.where(known, watts, 0.0) * seconds
-    _sharpen(power, joules, width, np.where(known, place, -1), places)
     if power.share is None:
         return _Intervals(edges, seconds, joules, np.zeros(1), known)
     own_j = joules * power.share[place]
@@ -230,6 +231,25 @@ def _equal(joules: Floats, running: Ints, places: tuple[Ints, Ints]) -> Floats:
     return _difference(_running_sum(joules / np.maximum(running, 1)), places)
 
 
+def _charge(
+    joules: Floats,
+    running: Ints,
+    group: Segments,
+    places: tuple[Ints, Ints],
+    weights: Ints | None,
+) -> Charge:
+    """What the segments of a group were charged, as running sums."""
+    if weights is None:
+        total = np.maximum(running, 1).astype(np.float64)
+    else:
+        begin, end = (np.bincount(p, weights, len(joules) + 1) for p in places)
+        total = np.maximum(np.cumsum(begin - end)[: len(joules)], 1.0)
+    several = (running > 1) & (joules > 0)
+    return Charge(
+        group.owner, places, weights, _running_sum(joules / total), joules, several
+    )
+
+
 def _weighted(joules: Floats, places: tuple[Ints, Ints], weights: Ints) -> Floats:
     """Energy of every segment when those that run share by weight.
 
@@ -273,65 +293,3 @@ def _without_op(
         idle_j *= power.share[np.clip(place, 0, len(power.share) - 1)]
     idle = float(np.minimum(joules, idle_j).sum())
     return idle, total_j - idle
-
-
-def _sharpen(
-    power: PowerSeries,
-    joules: Floats,
-    width: Ints,
-    place: Ints,
-    places: Sequence[tuple[Ints, Ints]],
-) -> None:
-    """Divide samples with one change inside by the powers before and after, in place.
-
-    `place` is the stretch between samples that each interval is in, -1 where power is
-    unknown; `places` are the first interval and the one after the last of all ops.
-    """
-    stretch_ns = np.diff(power.time_ns)
-    pieces = np.bincount(place[place >= 0], minlength=len(stretch_ns))
-    if not np.any(pieces == 2):
-        return
-    first = np.flatnonzero(np.diff(place, prepend=-2) != 0)
-    first = first[place[first] >= 0]
-    head = np.full(len(stretch_ns), -1, dtype=np.int64)
-    head[place[first]] = first
-    changes = _changes(places, len(width))
-    one = _is_whole(head, pieces, 1, width, stretch_ns)
-    two = np.flatnonzero(_is_whole(head, pieces, 2, width, stretch_ns)[1:-1]) + 1
-    begin = head[two]
-    # The same must run on both sides of the samples at its begin and at its end.
-    steady = one[two - 1] & one[two + 1] & ~changes[begin] & ~changes[begin + 2]
-    steady &= power.begin_w[two] == power.end_w[two]
-    # A sensor with nothing new in every sample shows steps that are no powers.
-    steady &= power.resolution_s <= stretch_ns[two] * 1e-9
-    two, begin = two[steady], begin[steady]
-    before = power.end_w[two - 1] * width[begin]
-    after = power.begin_w[two + 1] * width[begin + 1]
-    total = before + after
-    use = total > 0
-    begin, share = begin[use], before[use] / total[use]
-    both_j = joules[begin] + joules[begin + 1]
-    joules[begin] = both_j * share
-    joules[begin + 1] = both_j - joules[begin]
-
-
-def _is_whole(
-    head: Ints, pieces: Ints, count: int, width: Ints, stretch_ns: Ints
-) -> Bools:
-    """Stretches of so many pieces that lie wholly inside the window."""
-    found: Bools = (pieces == count) & (head >= 0)
-    rows = np.flatnonzero(found)
-    length = width[head[rows]].copy()
-    if count == 2:
-        length += width[head[rows] + 1]
-    found[rows] = length == stretch_ns[rows]
-    return found
-
-
-def _changes(places: Sequence[tuple[Ints, Ints]], intervals: int) -> Bools:
-    """Whether an op begins or ends at the begin of each interval."""
-    changes = np.zeros(intervals + 1, dtype=np.bool_)
-    for begin, end in places:
-        changes[begin] = True
-        changes[end] = True
-    return changes

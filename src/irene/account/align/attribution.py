@@ -9,10 +9,13 @@ from typing import Literal, get_args
 import numpy as np
 
 from irene.account.align.alignment import Aligned, align, clipped
+from irene.account.align.doubts import Bins, Doubts
 from irene.account.align.nesting import Segments, own_segments
 from irene.account.align.power import PowerSeries
+from irene.account.align.sharpening import sharpen
 from irene.account.arrays import Bools, Ints
 from irene.account.events import CPU, Events
+from irene.account.ledger.grouping import distinct_ops
 from irene.account.ledger.ledger import Ledger
 from irene.account.ledger.rows import ChannelAccount
 from irene.errors import UsageError
@@ -70,10 +73,16 @@ def attribute(
     own = own_segments(events.start_ns, events.end_ns, events.parent)
     segments = clipped(own, window)
     totals = _Totals(events)
+    kinds = distinct_ops(events, events.scope.codes)[1]
     for series in power:
+        rows = _charged(events, series.device)
+        sharp = sharpen(series, segments.of(rows), kinds, window)
         groups = _groups(events, segments, series.device)
-        aligned = align(series, groups, len(events), window, weights)
-        totals.add(series, aligned, _charged(events, series.device), window)
+        bins = Bins.of(sharp, series.resolution_s)
+        aligned = align(sharp.power, groups, len(events), window, weights, bins)
+        totals.add(sharp.power, aligned, rows, window)
+        spacing_s = series.spacing_s(events.start_ns[rows])
+        totals.resolution_s[rows] = np.maximum(totals.resolution_s[rows], spacing_s)
     return Ledger(
         events,
         segments,
@@ -87,6 +96,7 @@ def attribute(
         totals.resolution_s,
         totals.is_charged,
         totals.is_estimated,
+        tuple(totals.doubts),
         (*events.notes, *_notes(events, totals, power, window)),
     )
 
@@ -96,12 +106,12 @@ class _Totals:
 
     def __init__(self, events: Events) -> None:
         count = len(events)
-        self.events = events
         self.energy_j, self.half_width_j = np.zeros(count), np.zeros(count)
         self.unknown_s, self.resolution_s = np.zeros(count), np.zeros(count)
         self.is_charged = np.zeros(count, dtype=np.bool_)
         self.is_estimated = np.zeros(count, dtype=np.bool_)
         self.accounts: list[ChannelAccount] = []
+        self.doubts: list[Doubts] = []
 
     def add(
         self,
@@ -114,8 +124,7 @@ class _Totals:
         self.energy_j += aligned.energy_j
         self.half_width_j += aligned.energy_j * series.relative_error
         np.maximum(self.unknown_s, aligned.unknown_s, out=self.unknown_s)
-        spacing_s = series.spacing_s(self.events.start_ns[rows])
-        self.resolution_s[rows] = np.maximum(self.resolution_s[rows], spacing_s)
+        self.doubts.append(aligned.doubts)
         self.is_charged |= rows
         if series.source != "measured":
             self.is_estimated |= rows

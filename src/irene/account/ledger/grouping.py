@@ -131,17 +131,14 @@ def grouped(ledger: Ledger, codes: Ints, names: Sequence[str]) -> Groups:
     count = np.bincount(group, minlength=size)
     energy_j, time_s = total(ledger.energy_j), covered_s(ledger.segments, codes, size)
     own_s, unknown_s = total(ledger.own_s), total(ledger.unknown_s)
+    runs = _runs(ledger, codes, size)
     with np.errstate(invalid="ignore", divide="ignore"):
         resolution_s = np.where(count > 0, total(ledger.resolution_s) / count, 0.0)
-        known_s = time_s * np.where(own_s > 0, 1 - unknown_s / own_s, 1.0)
-        power_w = np.where(known_s > 0, energy_j / known_s, 0.0)
-    runs = _runs(ledger, codes, size)
-    # A begin and an end may each miss by what the sensor resolves; over many runs such
-    # errors partly cancel. A run that is shorter is seen with its neighbours only: all
-    # its energy is in doubt, and always in the same direction.
-    with np.errstate(invalid="ignore", divide="ignore"):
         is_long = np.where(runs > 0, own_s / runs, 0.0) >= resolution_s
-    edges_j = np.where(is_long, power_w * resolution_s * np.sqrt(runs), energy_j)
+    edges_j = sum((d.of_groups(codes, size) for d in ledger.doubts), np.zeros(size))
+    # What runs for less than the sensor resolves is seen with its neighbours only: all
+    # its energy is in doubt.
+    edges_j = np.where(is_long, edges_j, np.maximum(edges_j, energy_j))
     return Groups(
         names,
         energy_j,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from irene.account.align.doubts import Doubts
 from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
 from irene.account.arrays import Bools, Floats, Ints
@@ -50,6 +51,7 @@ class Ledger:
         resolution_s: What the sensor resolves at every event, s.
         is_charged: Whether there is power for the event's device.
         is_estimated: Whether that power is estimated.
+        doubts: What of each channel may be another's, by what was sampled together.
         notes: What a reader should know, in words.
     """
 
@@ -65,6 +67,7 @@ class Ledger:
     resolution_s: Floats
     is_charged: Bools
     is_estimated: Bools
+    doubts: tuple[Doubts, ...] = ()
     notes: tuple[str, ...] = ()
 
     # The whole ----------------------------------------------------------------
