@@ -110,6 +110,10 @@ class Hooks:
         return stack
 
     def _enter(self, module: nn.Module, inputs: Any) -> None:
+        # What is compiled runs as one, for the module around it: a hook in its graph
+        # would break it into pieces.
+        if torch.compiler.is_dynamo_compiling():
+            return
         stack = self._stack()
         path = self._names.path(module, stack[-1][1] if stack else None)
         if not stack and path == "":
@@ -118,6 +122,8 @@ class Hooks:
         self._collector.enter(path, module, inputs)
 
     def _leave(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
+        if torch.compiler.is_dynamo_compiling():
+            return
         stack = self._stack()
         # A forward that raised may have left calls behind that never ended.
         while stack:
@@ -167,7 +173,7 @@ class ModuleNames:
     The model that is accounted for is "", and its modules have the paths they have in
     its tree. A second model of a program is named by its class. A module that a forward
     makes for itself (a loss, say) is named by its class below the module that calls it.
-    A wrapper for several processes has the path of what it wraps.
+    A wrapper for several processes, or a compiled model, has the path of what it wraps.
     """
 
     def __init__(self, models: Mapping[str, nn.Module] | None = None) -> None:
@@ -219,11 +225,14 @@ class ModuleNames:
 
 
 def _unwrapped(module: nn.Module) -> nn.Module:
-    """What is inside a wrapper for several processes or devices; else the same."""
-    if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
-        inner: nn.Module = module.module
-        return inner
-    return module
+    """What is inside wrappers for processes, devices and compilation; else the same."""
+    while True:
+        if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
+            module = module.module
+        elif isinstance(inner := vars(module)["_modules"].get("_orig_mod"), nn.Module):
+            module = inner  # of `torch.compile`, whose class is known to Dynamo alone
+        else:
+            return module
 
 
 def is_loss(module: nn.Module) -> bool:

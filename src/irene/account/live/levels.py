@@ -28,11 +28,16 @@ from torch._C._profiler import _RecordFunctionFast
 from irene.account.events import Events, EventsBuilder
 from irene.account.live.hooks import is_loss, tensors_in
 from irene.account.readers.kineto import read_kineto
+from irene.errors import FormatError, UsageError
 
 __all__ = ["ModuleLevel", "OpLevel"]
 
 MADE_IN = "irene.made_in"
-"""Key of a graph node's metadata."""
+"""Begin of a key of a graph node's metadata; blocks in blocks have each their own."""
+OTHER_PROFILER = (
+    "PyTorch has one profiler at a time, and another one {}: leave that out, or use "
+    "level='module', which needs none"
+)
 
 
 class ModuleLevel:
@@ -105,9 +110,10 @@ class ModuleLevel:
         if node is None:
             return
         facts: Any = node.metadata
-        if MADE_IN in facts:
+        key = f"{MADE_IN}.{id(self)}"
+        if key in facts:
             return
-        facts[MADE_IN] = path
+        facts[key] = path
         node.register_prehook(self._reached(path, op))
 
     def _reached(self, path: str, op: str) -> Callable[[Any], None]:
@@ -160,28 +166,50 @@ class OpLevel:
         self._events: Events | None = None
 
     def begin_recording(self) -> None:
-        """Start the profiler."""
+        """Start the profiler.
+
+        Raises:
+            UsageError: Another one runs.
+        """
+        if torch.autograd.profiler._is_profiler_enabled:
+            raise UsageError(OTHER_PROFILER.format("runs already"))
         activities = [torch.profiler.ProfilerActivity.CPU]
         # Counting devices does not start CUDA: the program may yet choose or fork.
         if torch.cuda.device_count():
             activities.append(torch.profiler.ProfilerActivity.CUDA)
-        self._profile = torch.profiler.profile(activities=activities)
+        # Ops of threads that the program starts, or has started, count as well.
+        config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+        self._profile = torch.profiler.profile(
+            activities=activities, experimental_config=config
+        )
         self._profile.start()
 
     def end_recording(self) -> None:
-        """Stop the profiler and read what it wrote."""
+        """Stop the profiler and read what it wrote.
+
+        Raises:
+            UsageError: Another profiler has taken what was recorded, or no op ran.
+        """
         self._marks.clear()
         if self._profile is None:
             return
         profile, self._profile = self._profile, None
+        taken = not torch.autograd.profiler._is_profiler_enabled
         profile.stop()
+        if taken:
+            raise UsageError(OTHER_PROFILER.format("ran inside the block"))
         with tempfile.TemporaryDirectory(prefix="irene-") as folder:
             path = self.trace or Path(folder, "trace.json")
             path.unlink(missing_ok=True)
             # The profiler's own results: its Python events, which nobody needs here,
             # would take ten times as long to make as the file.
             profile.profiler.kineto_results.save(str(path))  # type: ignore[union-attr]
-            self._events = read_kineto(path).events
+            try:
+                self._events = read_kineto(path).events
+            except FormatError as error:
+                raise UsageError(
+                    "nothing was recorded: no op of PyTorch ran while it was"
+                ) from error
 
     def enter(self, path: str, module: nn.Module, inputs: Any) -> None:
         """A module's forward begins."""

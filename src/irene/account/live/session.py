@@ -17,7 +17,7 @@ from irene.account.live.ranks import KeptEvents, Rank, this_rank, write_events
 from irene.account.live.sampling import Sampling
 from irene.account.live.steps import Schedule, StepKind, Steps
 from irene.account.readers.recorded_power import SampledPower
-from irene.errors import UsageError
+from irene.errors import IreneError, UsageError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -120,12 +120,15 @@ class LiveLedger:
     def __init__(self, model: Model, wanted: Wanted) -> None:
         self.ledger: Ledger | None = None
         self._wanted = wanted
-        self._models = (
-            model if isinstance(model, Mapping) else {"": model} if model else {}
-        )
+        # A model may have no length, or one of 0: only None is none.
+        if model is None or isinstance(model, Mapping):
+            self._models = model or {}
+        else:
+            self._models = {"": model}
         self._sampling = Sampling(wanted.meters, wanted.period_s, wanted.idle_s)
         self._steps = Steps()
         self._state = "before"
+        self._process = os.getpid()
         self._due: tuple[str, int] | None = None
         self._window_ns = (0, 0)
         self.rank = Rank()
@@ -232,7 +235,7 @@ class LiveLedger:
         if folder is not None:
             # What a run before has left must not be taken for this one's.
             self.rank.file(folder, EVENTS).unlink(missing_ok=True)
-        self._state = "started"
+        self._state, self._process = "started", os.getpid()
         self._sampling.start(self.rank, folder)
 
     def watch(self) -> None:
@@ -257,8 +260,17 @@ class LiveLedger:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop watching, whatever happened, and make the ledger."""
-        self.finish(failed=kind is not None)
+        """Stop watching, whatever happened, and make the ledger.
+
+        An error of the block stays what it is: one of ours after it is a note on it.
+        """
+        if error is None:
+            self.finish()
+            return
+        try:
+            self.finish(failed=True)
+        except (IreneError, ArithmeticError, OSError, RuntimeError) as ours:
+            error.add_note(f"irene: there is no ledger: {ours}")
 
     def finish(self, failed: bool = False) -> None:
         """Stop watching and make the ledger.
@@ -270,6 +282,11 @@ class LiveLedger:
             UsageError: Nothing was recorded.
         """
         self._unhook()
+        if os.getpid() != self._process:
+            # A child that was forked in the block: profiler and meters are its
+            # parent's, and waiting for them would never end.
+            self._state = "over"
+            return
         try:
             self._settle()
             self._follow("over")
@@ -306,10 +323,19 @@ class LiveLedger:
             raise UsageError(f"{name}: {self.why_none()}")
         return getattr(self.ledger, name)
 
+    def __repr__(self) -> str:
+        """The ledger, or why there is none."""
+        return repr(self.ledger) if self.ledger else f"<{self.why_none()}>"
+
+    def _repr_html_(self) -> str:
+        return self.ledger._repr_html_() if self.ledger else f"<p>{self.why_none()}</p>"
+
     def why_none(self) -> str:
         """Why there is no ledger, in words."""
         if self._state != "over":
             return "there is no ledger before its block has ended"
+        if os.getpid() != self._process:
+            return "there is no ledger in a forked process: its parent has it"
         if self.rank.is_alone:
             return "there is no ledger: nothing was recorded"
         folder = self.rank.home(self._wanted.folder or Path())

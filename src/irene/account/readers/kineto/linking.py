@@ -175,6 +175,7 @@ BACKWARD = "autograd::engine::evaluate_function"
 OPTIMIZER = "Optimizer."
 DATA = "enumerate(DataLoader)"
 ACCUMULATE = re.compile(r"AccumulateGrad$")
+CHECKPOINT = re.compile(r"\bCheckpointFunctionBackward\b")
 LOSS = re.compile(r"^aten::.*(loss|cross_entropy)")
 COLLECTIVES = ("nccl:", "gloo:", "mpi:", "ucc:", "rccl:")
 FORWARD_P, BACKWARD_P, OPTIMIZER_P, LOSS_P, DATA_P, OTHER_P = range(len(PHASES))
@@ -208,8 +209,10 @@ def place(columns: Columns, host: Ints, start_ns: Ints, parent: Ints) -> Places:
     """
     name = columns.name[host]
     starts = _Starts(columns.names, name)
-    in_backward = nearest(starts.with_prefix(BACKWARD), parent) >= 0
-    forward = _forward_ops(columns, host, start_ns, parent, in_backward)
+    engine = nearest(starts.with_prefix(BACKWARD), parent)
+    in_backward = engine >= 0
+    gradient = in_backward & ~_computed_again(starts, parent, engine)
+    forward = _forward_ops(columns, host, start_ns, parent, gradient)
     paths, has_modules = _marked_paths(columns, host, start_ns, parent, starts)
     scopes = {"": 0}
     own = np.full(len(host), -1, dtype=np.int64)
@@ -238,6 +241,20 @@ class _Starts:
     def _per_event(self, flags: list[bool]) -> Bools:
         found: Bools = np.array(flags, dtype=np.bool_)[self.name]
         return found
+
+
+def _computed_again(starts: _Starts, parent: Ints, engine: Ints) -> Bools:
+    """Forward ops that reentrant checkpointing runs inside its gradient function.
+
+    Args:
+        starts: Names of events.
+        parent: Event around each, -1 for none.
+        engine: Nearest event of the engine around each or itself, -1 for none.
+    """
+    checkpoint = starts.like(CHECKPOINT)
+    inside = (parent >= 0) & checkpoint[np.maximum(engine, 0)] & (engine >= 0)
+    # The function itself is a gradient's: the engine's event, and the one in it.
+    return inside & ~checkpoint
 
 
 def _forward_ops(
