@@ -28,7 +28,16 @@ __all__ = [
 ]
 
 
-PHASES = ("forward", "backward", "optimizer", "loss", "data", "other")
+PHASES = (
+    "forward",
+    "backward",
+    "optimizer",
+    "loss",
+    "data",
+    "communication",
+    "compile",
+    "other",
+)
 CPU = "cpu"
 PYTHON = "(python)"
 """Op of a mark: what a stretch of a program does while no op runs."""

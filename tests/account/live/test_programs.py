@@ -109,6 +109,8 @@ def test_a_compiled_model_has_the_paths_of_what_was_compiled() -> None:
         compiled(INPUT)
     assert calls(ledger.ledger, "aten::addmm") >= 1
     assert {row.path for row in ledger.by_module()} == {""}
+    seconds = {row.name: row.time_s for row in ledger.by_phase()}
+    assert seconds["compile"] > seconds["forward"]
     compiled = torch.compile(model, backend="eager")
     with watched(compiled, level="module") as ledger:
         model(INPUT)

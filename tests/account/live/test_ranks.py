@@ -109,6 +109,7 @@ def test_two_processes_become_one_ledger(run_of_two: tuple[Path, list[str]]) -> 
         rows = np.array(mine)[ledger.events.lane.codes]
         assert ledger.energy_j[rows].sum() > 0
         assert set(np.unique(ledger.events.step[rows])) >= {0, 1, 2}
+    assert "communication" in {row.name for row in ledger.by_phase()}
     # The model of both is one, and the power of their machine is theirs to the joule.
     assert set(ledger.events.scope.names) == {"", "0", "1", "2"}
     rest_j = sum(row.energy.joules for row in ledger.rest() if row.energy)

@@ -85,6 +85,17 @@ def test_phases_of_the_host(tmp_path: Path) -> None:
     assert events.is_mark[rows(events, "mod:fc")[0]]
 
 
+def test_a_collective_is_communication_wherever_it_runs(tmp_path: Path) -> None:
+    document = today()
+    backward = event("cpu_op", "autograd::engine::evaluate_function: Reduce", 900, 90)
+    reduce = event("cpu_op", "c10d::allreduce_", 910, 50)
+    document["traceEvents"] += [backward, reduce, event("cpu_op", "aten::div", 920, 10)]
+    events = read(tmp_path, document).events
+    assert facts(events, "c10d::allreduce_")[2] == "communication"
+    assert facts(events, "aten::div")[2] == "communication"
+    assert facts(events, backward["name"])[2] == "backward"
+
+
 def test_a_gradient_is_accumulated_for_the_module_that_made_it(tmp_path: Path) -> None:
     trace = read(tmp_path, today())
     name = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
@@ -181,7 +192,9 @@ def test_annotations_give_paths_if_there_is_nothing_better(tmp_path: Path) -> No
     }
     trace = read(tmp_path, document)
     assert facts(trace.events, "aten::mm")[1] == "## forward ##.tower v1_2"
-    assert facts(trace.events, "nccl:all_reduce")[1:3] == ("## forward ##", "other")
+    assert facts(trace.events, "nccl:all_reduce")[1:3] == (
+        "## forward ##", "communication",
+    )  # fmt: skip
 
 
 def test_identifiers_as_text_and_events_without_time(tmp_path: Path) -> None:

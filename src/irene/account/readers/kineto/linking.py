@@ -25,6 +25,8 @@ from irene.account.readers.kineto.trace_columns import (
 )
 
 __all__ = [
+    "COMMUNICATION",
+    "COMMUNICATION_P",
     "MARK",
     "STEP",
     "KernelLinks",
@@ -178,7 +180,19 @@ ACCUMULATE = re.compile(r"AccumulateGrad$")
 CHECKPOINT = re.compile(r"\bCheckpointFunctionBackward\b")
 LOSS = re.compile(r"^aten::.*(loss|cross_entropy)")
 COLLECTIVES = ("nccl:", "gloo:", "mpi:", "ucc:", "rccl:")
-FORWARD_P, BACKWARD_P, OPTIMIZER_P, LOSS_P, DATA_P, OTHER_P = range(len(PHASES))
+COMMUNICATION = (*COLLECTIVES, "c10d::", "record_param_comms", "nccl", "rccl")
+"""Begins of names: annotations, ops of the process group, and kernels of libraries."""
+COMPILE = re.compile(r"\(dynamo_timed\)$")
+(
+    FORWARD_P,
+    BACKWARD_P,
+    OPTIMIZER_P,
+    LOSS_P,
+    DATA_P,
+    COMMUNICATION_P,
+    COMPILE_P,
+    OTHER_P,
+) = range(len(PHASES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +340,8 @@ def _marked_paths(
     if modules.any():
         return _joined(columns, modules, starts, start_ns, parent), True
     other = columns.kind[host] == ANNOTATION
-    other &= ~starts.with_prefix(OPTIMIZER, DATA, STEP, *COLLECTIVES)
+    other &= ~starts.with_prefix(OPTIMIZER, DATA, STEP, *COMMUNICATION)
+    other &= ~starts.like(COMPILE)
     if other.any():
         return _joined(columns, other, starts, start_ns, parent), False
     return {}, False
@@ -361,9 +376,10 @@ def _phases(
     """Phase of every host event; later lines win."""
     default = np.where(inside, FORWARD_P, OTHER_P) if has_modules else FORWARD_P
     phase = np.zeros(len(parent), dtype=np.int64) + default
-    phase[starts.with_prefix(*COLLECTIVES)] = OTHER_P
     phase[nearest(starts.like(LOSS), parent) >= 0] = LOSS_P
     phase[in_backward] = BACKWARD_P
     phase[nearest(starts.with_prefix(DATA), parent) >= 0] = DATA_P
     phase[nearest(starts.with_prefix(OPTIMIZER), parent) >= 0] = OPTIMIZER_P
+    phase[nearest(starts.with_prefix(*COMMUNICATION), parent) >= 0] = COMMUNICATION_P
+    phase[nearest(starts.like(COMPILE), parent) >= 0] = COMPILE_P
     return phase

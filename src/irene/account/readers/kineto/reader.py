@@ -14,6 +14,8 @@ from irene.account.arrays import Bools, Floats, Ints
 from irene.account.events import CPU, PHASES, PYTHON, Coded, Events, RecordedTrace
 from irene.account.readers.kineto.linking import (
     BACKWARD,
+    COMMUNICATION,
+    COMMUNICATION_P,
     MARK,
     STEP,
     KernelLinks,
@@ -94,6 +96,8 @@ class LinkedTrace:
         launcher = np.where(links.host >= 0, where[links.host], -1)
         scope = _behind(self.places.scope, launcher, 0)
         phase = _behind(self.places.phase, launcher, PHASES.index("other"))
+        talks = [name.startswith(COMMUNICATION) for name in columns.names]
+        phase[np.array(talks, np.bool_)[columns.name[rows]]] = COMMUNICATION_P
         labels, step = self._steps()
         own_step = np.where(
             launcher >= 0, step[np.maximum(links.host, 0)], step[links.rows]
