@@ -12,8 +12,11 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from irene.account import Ledger
+from irene.account.live.ranks import Rank
+from irene.account.live.sampling import Sampling
 from irene.account.live.session import Level
 from irene.errors import UsageError
+from irene.meters.channel import Channel
 from tests.account.live.test_live import watched
 
 INPUT = torch.randn(8, 16)
@@ -196,3 +199,32 @@ def test_what_checkpointing_computes_again_stays_in_its_modules(
             assert ("AddmmBackward0", path, "backward") in placed
     homeless = {op for op, scope, phase in placed if phase == "backward" and not scope}
     assert not homeless & {"aten::addmm", "aten::mm", "AddmmBackward0", "aten::relu"}
+
+
+class Told:
+    """A counter that says what it is told."""
+
+    name = "told"
+    channels = (Channel("wall:energy", "energy_j", "wall"),)
+    joules = 0.0
+
+    def read(self) -> list[float]:
+        return [self.joules]
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_we_use_ourselves_is_not_logged_as_the_programs() -> None:
+    meter = Told()
+    sampling = Sampling([meter], period_s=10.0, idle_s=0.0)
+    sampling.start(Rank(), None)
+    try:
+        begin_j = sampling.used_j()
+        meter.joules += 5.0
+        with sampling.left_out():
+            meter.joules += 100.0
+        meter.joules += 2.0
+        assert sampling.used_j() - begin_j == pytest.approx(7.0)
+    finally:
+        sampling.abandon()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,7 @@ class Sampling:
         self._idle_ns = (0, 0)
         self._sampler: Sampler | SamplerProcess | None = None
         self._first: Snapshot | None = None
+        self._own_j = 0.0
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     def start(self, rank: Rank, folder: Path | None) -> None:
@@ -92,15 +94,29 @@ class Sampling:
                 raise
         self._idle_ns = (begin_ns, time.monotonic_ns())
 
+    @contextmanager
+    def left_out(self) -> Iterator[None]:
+        """What is used meanwhile is our own, and not in `used_j`."""
+        if self._first is None:
+            yield
+            return
+        before_j = self.used_j()
+        try:
+            yield
+        finally:
+            own_j = self.used_j() - before_j
+            self._own_j += own_j if math.isfinite(own_j) else 0.0
+
     def used_j(self) -> float:
-        """Energy of the whole machine since the first call, J; NaN if not known."""
+        """Energy of the machine since the first call, J, less our own; NaN unknown."""
         if self._sampler is None:
             return math.nan
         now = self._sampler.sample_now()
         self._first = self._first or now
         windows = self._sampler.between(self._first, now)
         counted = [w for w in windows if w.channel.is_energy and w.channel.counted]
-        return sum(w.integral for w in counted) if counted else math.nan
+        used_j = sum(w.integral for w in counted) if counted else math.nan
+        return used_j - self._own_j
 
     def stop(self) -> SampledPower | None:
         """End; None if another process samples."""

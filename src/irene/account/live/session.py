@@ -187,11 +187,11 @@ class LiveLedger:
         """
         if state == self._state or self._collector is None:
             return
-        if self._state == "warmup":
-            self._collector.end_recording()
         if self._state == "record":
             self._window_ns = (self._window_ns[0], since_ns or time.time_ns())
-            self._collector.end_recording()
+        if self._state in ("warmup", "record"):
+            with self._sampling.left_out():  # reading a trace is no work of a step
+                self._collector.end_recording()
         self._state = state
         if state in ("warmup", "record"):
             self._collector.begin_recording()
