@@ -150,6 +150,17 @@ def _phase(module: nn.Module) -> str:
     return "loss" if is_loss(module) else "forward"
 
 
+def _all_threads() -> Any:
+    """Ops of threads that the program starts, or has started, count as well.
+
+    A torch that cannot do that records the thread of the block, as it always did.
+    """
+    try:
+        return torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+    except TypeError:
+        return None
+
+
 class OpLevel:
     """Collects modules and has ops profiled; `events` gives what ran.
 
@@ -177,10 +188,8 @@ class OpLevel:
         # Counting devices does not start CUDA: the program may yet choose or fork.
         if torch.cuda.device_count():
             activities.append(torch.profiler.ProfilerActivity.CUDA)
-        # Ops of threads that the program starts, or has started, count as well.
-        config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
         self._profile = torch.profiler.profile(
-            activities=activities, experimental_config=config
+            activities=activities, experimental_config=_all_threads()
         )
         self._profile.start()
 
