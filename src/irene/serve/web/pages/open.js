@@ -160,9 +160,9 @@ function useOffers() {
 }
 
 /**
- * Sizes as numbers, as a job wants them.
+ * What was given, sizes as numbers, as a job wants them.
  * @param {Record<string, string>} run
  */
 function numbers(run) {
-  return Object.fromEntries(Object.entries(run).map(([name, value]) => [name, /^\d+$/.test(value) ? Number(value) : value]));
+  return Object.fromEntries(Object.entries(run).filter(([, value]) => value !== "").map(([name, value]) => [name, /^\d+$/.test(value) ? Number(value) : value]));
 }
