@@ -168,7 +168,7 @@ def test_cancelling_is_final(client: Client, small_program: Choose) -> None:
         ({"batch_size": 10**12}, 400),
         ({"batch_size": [1]}, 400),
         ({"dtype": "fp8?"}, 400),
-        ({"hardware": "/etc/passwd"}, 400),
+        ({"hardware": "/etc/passwd"}, 404),
         ({"nonsense": 1}, 400),
         ({"model_class": "os.system"}, 400),
         ({"kind": "measure", "hardware": "pc1"}, 400),

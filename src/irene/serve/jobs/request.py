@@ -46,8 +46,7 @@ def read_request(body: object, settings: Settings, uploads: Uploads) -> dict[str
         raise UsageError(f"kind must be one of {', '.join(KINDS)}")
     question = AskEnergy.asked(_of_the_question(body))
     DEFAULT_LIMITS.check_spec(question.run)
-    values = question.values()
-    run = {k: v for k, v in values.items() if k not in ("model", "on")}
+    run = {k: v for k, v in question.values().items() if k not in ("model", "on")}
     request = {
         "kind": kind,
         "model": _checked_model(question.run.model, settings, uploads),
@@ -59,7 +58,7 @@ def read_request(body: object, settings: Settings, uploads: Uploads) -> dict[str
             raise UsageError("a prediction has no protocol; a measurement has one")
         check_hardware(question.on)
         return request | {"hardware": question.on}
-    return request | _measurement(body, values.get("on"), settings)
+    return request | _measurement(body, settings)
 
 
 def _of_the_question(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,12 +88,10 @@ def _checked_model(model: str, settings: Settings, uploads: Uploads) -> str:
     return model
 
 
-def _measurement(
-    body: Mapping[str, Any], on: str | None, settings: Settings
-) -> dict[str, Any]:
+def _measurement(body: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     if not settings.measuring:
         raise UsageError("this server measures nothing: ask for a prediction")
-    if on not in (None, "this-machine"):
+    if {body.get("on"), body.get("hardware")} - {None, "this-machine"}:
         raise UsageError("a measurement is of the server's machine: leave hardware out")
     if body.get("phase") == "train":
         raise UsageError("training cannot be measured node by node: use another phase")
