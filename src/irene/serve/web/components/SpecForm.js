@@ -8,7 +8,7 @@ import { DEFAULTS, settingChoices } from "../lib/spec.js";
 import { ModelCombobox, useModels } from "./ModelCombobox.js";
 import { Sizes } from "./Sizes.js";
 
-const OWN_CONTROLS = ["model", ...Object.keys(DEFAULTS), "fold", "format"];
+const OWN_CONTROLS = ["model", ...Object.keys(DEFAULTS), "on", "fold", "format"];
 
 /** @typedef {(changes: Record<string, any>, options?: {replace?: boolean}) => void} OnChange */
 
