@@ -21,6 +21,7 @@ from irene.questions import (
     AskTradeOff,
     AskWhatIf,
 )
+from irene.questions.of_several import Per
 from irene.questions.question import Question
 from irene.spec import RunOptions, RunSpec, shows_run_options
 from irene.tables import csv_of_records
@@ -130,7 +131,7 @@ class Asker(ABC):
         self,
         base: Asked,
         other: Asked,
-        per: str = "run",
+        per: Per = "run",
         on: str = "pc1",
         **run: Unpack[RunOptions],
     ) -> Comparison:
@@ -152,7 +153,7 @@ class Asker(ABC):
             )
         else:
             given = {"subject": tuple(map(str, sides))}
-        asked = AskComparison(on=on, per=_per(per), run=RunSpec.asked("", run), **given)
+        asked = AskComparison(on=on, per=per, run=RunSpec.asked("", run), **given)
         return self.ask(asked).comparisons[0]
 
     @shows_run_options
@@ -303,10 +304,3 @@ def _of(model: Asked, run: Mapping[str, Any]) -> dict[str, Any]:
             f"{type(model).__name__}: predict it first, and give the tree"
         )
     return {"run": RunSpec.asked(str(model), run)}
-
-
-def _per(per: str) -> Any:
-    for each in AskComparison.parameters():
-        if each.name == "per":
-            return each.check(per)
-    raise AssertionError("a comparison has a unit")

@@ -86,7 +86,7 @@ def _canonical(value: Any) -> str:
 
 def _identity(machine: str) -> str:
     """What names a machine together with the content of its file."""
-    return find_machine(machine).hardware.predictor or machine
+    return f"{machine} {find_machine(machine).digest}"
 
 
 def check_hardware(name: str) -> None:
