@@ -61,6 +61,16 @@ def test_names_aliases_and_hub_ids_lead_to_the_same_entry():
     assert catalogue.find("no-such-model") is None
 
 
+def test_a_model_published_in_fp8_is_found_by_that_name():
+    blocks = catalogue.find("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8")
+    assert blocks.params == catalogue.find("qwen3-235b-a22b").params
+    assert blocks.config["quantization_config"]["weight_block_size"] == [128, 128]
+    plain = catalogue.find("meta-llama/Llama-3.1-405B-Instruct-FP8")
+    assert "weight_block_size" not in plain.config["quantization_config"]
+    assert catalogue.find("deepseek-ai/DeepSeek-R1-0528").name == "deepseek-v3"
+    assert catalogue.find("bert-base-uncased-FP8") is None
+
+
 def test_no_two_models_answer_to_one_hub_id():
     ids = [entry.hub_id.lower() for entry in catalogue.entries().values()]
     aliases = [a.lower() for e in catalogue.entries().values() for a in e.aliases]

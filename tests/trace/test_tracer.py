@@ -319,3 +319,13 @@ def test_numbers_are_finite_so_that_fp16_needs_no_real_run():
     assert (tree.provenance["device"], tree.notes) == ("meta", ())
     real = irene.trace(config, seq_len=4, dtype="fp16", device="cpu")
     assert tree.total().flops == real.total().flops
+
+
+def test_experts_after_cached_tokens_need_no_data() -> None:
+    config = MixtralConfig(
+        hidden_size=32, intermediate_size=16, num_hidden_layers=1, vocab_size=50,
+        num_attention_heads=2, num_key_value_heads=1, num_local_experts=4,
+    )  # fmt: skip
+    run = {"phase": "decode", "context_len": 6, "model_class": "AutoModelForCausalLM"}
+    tree = irene.trace(config, **run)  # type: ignore[arg-type]
+    assert tree.total().flops > 0

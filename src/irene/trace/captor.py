@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import CellType, FrameType, FunctionType
 from typing import Any
 
+from irene.trace.values import run_with_values
 from irene.tree import TreeBuilder
 
 __all__ = ["Captor", "composite_call"]
@@ -27,6 +28,10 @@ class Captor:
         kwargs: Mapping[str, Any],
     ) -> None:
         """A node begins: what is called, and with what."""
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run an aten op; whoever wants to watch that, runs it another way."""
+        return run_with_values(func, args, kwargs)
 
     def math(
         self, handle: int, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]

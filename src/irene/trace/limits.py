@@ -13,13 +13,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from irene.errors import LimitError
+from irene.errors import LimitError, SpecError
 from irene.spec import RunSpec
 
 __all__ = [
     "DEFAULT_LIMITS",
     "NO_LIMITS",
     "Limits",
+    "checked_run",
     "limits_from_environment",
     "limits_lifted",
 ]
@@ -137,3 +138,24 @@ def limits_from_environment() -> Limits:
     """The default limits; none within `limits_lifted` or with IRENE_NO_LIMITS set."""
     lifted = os.environ.get("IRENE_NO_LIMITS", "") not in ("", "0")
     return NO_LIMITS if lifted or _LIFTED.get() else DEFAULT_LIMITS
+
+
+def checked_run(spec: RunSpec, limits: Limits | None = None) -> Limits:
+    """The limits, after a look at whether the run is one that could be traced.
+
+    Args:
+        spec: The run.
+        limits: What is refused; by default those of the environment.
+
+    Raises:
+        UsageError: It is a serving, or of absurd size.
+    """
+    if spec.phase == "generate":
+        raise SpecError(
+            f"phase {spec.phase!r} is not one run of a model that could be traced: "
+            "`irene.trace.serving` has the ops of a serving engine"
+        )
+    spec.refuse_serving("a trace")
+    limits = limits or limits_from_environment()
+    limits.check_spec(spec)
+    return limits

@@ -23,8 +23,10 @@ from irene.trace.limits import Limits
 from irene.trace.sources import locate, quiet, short
 from irene.trace.values import carrying_values
 
-__all__ = ["TORCH_DTYPES", "Resolved", "build", "resolve"]
+__all__ = ["TORCH_DTYPES", "Resolved", "build", "config_of", "resolve"]
 
+CODE = "auto_map"
+"""The field of a config that names code to be run, which irene never does."""
 TORCH_DTYPES = {
     "fp32": torch.float32,
     "fp16": torch.float16,
@@ -78,6 +80,7 @@ def resolve(
     """
     if isinstance(model, PretrainedConfig):
         model = deepcopy(model)  # building writes dtype and attention into it
+        _forget_code(model)
         limits.check_config(model.to_dict())
         name = getattr(model, "_name_or_path", "") or model.model_type
         return Resolved(name, model, _class_of(model, model_class), "a config object")
@@ -99,16 +102,59 @@ def _make_config(
     if model_type not in CONFIG_MAPPING:
         raise ConfigError(_unknown_type(model_type, fields, origin))
     try:
-        with quiet():
-            return AutoConfig.for_model(model_type, **fields)
+        return config_of(model_type, fields)
     except Exception as error:
         raise ConfigError(f"{origin}: {short(error)}") from error
+
+
+def config_of(model_type: str, fields: Mapping[str, Any]) -> PretrainedConfig:
+    """A config of transformers that names no code to be run.
+
+    Args:
+        model_type: One that transformers has built in.
+        fields: All other fields, of a stranger perhaps.
+
+    Raises:
+        ConfigError: A field is not what every config has there.
+        Exception: Whatever transformers raises when it refuses them.
+    """
+    fields = _without_code(fields)
+    named = fields.get("architectures")
+    if not (named is None or isinstance(named, list)) or not all(
+        isinstance(name, str) for name in named or ()
+    ):
+        raise ConfigError(f"architectures is a list of names, not {str(named)[:50]!r}")
+    with quiet():
+        return AutoConfig.for_model(model_type, **fields)
+
+
+def _without_code(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a config and its inner ones, without what would be run of them."""
+    kept = {}
+    for name, value in fields.items():
+        if name == CODE:
+            continue
+        # transformers takes whatever attribute of torch it names.
+        if name in ("dtype", "torch_dtype") and isinstance(value, str):
+            found = getattr(torch, value.removeprefix("torch."), None)
+            if value != "auto" and not isinstance(found, torch.dtype):
+                raise ConfigError(f"torch has no dtype {value[:50]!r}")
+        kept[name] = _without_code(value) if isinstance(value, Mapping) else value
+    return kept
+
+
+def _forget_code(config: PretrainedConfig) -> None:
+    """Take from a config, and from those inside it, the code that they name."""
+    vars(config).pop(CODE, None)
+    for inner in vars(config).values():
+        if isinstance(inner, PretrainedConfig):
+            _forget_code(inner)
 
 
 def _unknown_type(model_type: str, fields: Mapping[str, Any], origin: str) -> str:
     version = transformers.__version__
     message = f"{origin}: transformers {version} knows no model_type {model_type!r}"
-    if "auto_map" in fields:
+    if CODE in fields:
         return (
             f"{message}, and the config asks to run code of its own (auto_map), which "
             "irene never does; use a model type that transformers has built in"
@@ -169,9 +215,12 @@ def _factory(name: str) -> Any:
 def _instantiate(
     factory: Any, resolved: Resolved, options: dict[str, Any]
 ) -> nn.Module:
-    from_config = getattr(factory, "from_config", None)
-    build_from = from_config or factory._from_config
-    model: nn.Module = build_from(resolved.config, **options)
+    if hasattr(factory, "from_config"):
+        # Never a prompt: code that a config names is not run, whatever anybody answers.
+        options = {**options, "trust_remote_code": False}
+        model: nn.Module = factory.from_config(resolved.config, **options)
+    else:
+        model = factory._from_config(resolved.config, **options)
     return model
 
 

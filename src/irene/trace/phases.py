@@ -15,7 +15,7 @@ from irene.errors import SpecError, TraceError
 from irene.spec import RunSpec
 from irene.trace.costs.call import tensors_in
 from irene.trace.recorder import Recorder
-from irene.trace.values import give_value
+from irene.trace.values import carrying_values, give_value
 
 __all__ = ["PHASES", "Run", "meta_weights"]
 
@@ -158,7 +158,8 @@ def _continued(run: Run, length: int) -> dict[str, Any]:
     key = run.token_input(before)
     ids = before[key]
     before[key] = ids.repeat(1, -(-length // ids.shape[1]))[:, :length]
-    out = run.call(before)
+    with carrying_values():  # ops whose shapes on meta need a rule have one there
+        out = run.call(before)
     name = "past_key_values" if run.accepts("past_key_values") else "cache_params"
     inputs = {name: run.cache_of(out)}
     if key == "decoder_input_ids":

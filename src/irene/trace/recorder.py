@@ -334,7 +334,7 @@ class Recorder:
             self._stack.pop()
             self._name(scope, func._opname)
         self.gradients.claim(scope.handle)
-        out = run_with_values(func, args, kwargs)
+        out = self._captor.run(func, args, kwargs)
         if not scope.is_atomic:
             leaf = self._leaf(func, args, kwargs, out)
             leaf.add_to(self.builder, scope.handle)

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-from irene.errors import ConfigError, UnknownModelError
+from irene.errors import ConfigError, IreneError, UnknownModelError
 from irene.trace import catalogue
 from irene.trace.limits import Limits
+from irene.trace.model_files import is_model_file, read_model_file
 
 __all__ = ["Source", "files_count", "locate", "only_known", "quiet", "short"]
 
@@ -55,6 +56,8 @@ class Source:
             return self.fields
         if self.entry is not None:
             return self.entry.config
+        if self.path is not None and is_model_file(self.path):
+            return read_model_file(self.path)
         if self.path is not None:
             return _read_file(self.path, limits)
         return _read_file(_download(self.name), limits)
@@ -105,6 +108,7 @@ def locate(model: str | Path) -> Source:
     known, name = _KNOWN.get(), str(model)
     path = _config_path(model) if known is None else None
     if path is not None:
+        _check_readable(path)
         return Source(name, str(path), path=path)
     if known is not None and name in known.configs:
         return Source(name, "a config that was given", fields=known.configs[name])
@@ -123,13 +127,22 @@ def locate(model: str | Path) -> Source:
 def _config_path(model: str | Path) -> Path | None:
     """Path of the config file that is meant, None if a name is meant."""
     path = Path(model)
-    looks_like_path = isinstance(model, Path) or str(model).endswith(".json")
+    is_named_so = str(model).endswith(".json") or is_model_file(path)
+    looks_like_path = isinstance(model, Path) or is_named_so
     try:
         if path.is_dir() and (path / "config.json").is_file():
             return path / "config.json"
         return path if looks_like_path or path.is_file() else None
     except (OSError, ValueError):  # too long for a path, or a NUL in it
         return None
+
+
+def _check_readable(path: Path) -> None:
+    """Notice a file that cannot be read, before anything heavy is loaded."""
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _read_file(path: Path, limits: Limits) -> Mapping[str, Any]:
@@ -197,9 +210,10 @@ def _advice(name: str) -> str:
 
 
 def short(error: BaseException) -> str:
-    """An error in one line of readable length."""
+    """An error in one line of readable length, with its kind if it is not ours."""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"[:300]
+    kind = "" if isinstance(error, IreneError) else f"{type(error).__name__}: "
+    return f"{kind}{text}"[:300]
 
 
 @contextmanager

@@ -24,10 +24,10 @@ from irene.spec import Attention, DType, RunOptions, RunSpec, shows_run_options
 from irene.trace.captor import Captor
 from irene.trace.costs.call import dtype_name, tensors_in
 from irene.trace.inputs import make_inputs
-from irene.trace.limits import Limits, limits_from_environment
+from irene.trace.limits import Limits, checked_run
 from irene.trace.models import Resolved, build, resolve
 from irene.trace.phases import PHASES, Run, meta_weights
-from irene.trace.positions import fit_positions, reads_tokens
+from irene.trace.positions import reach_of
 from irene.trace.recorder import Recorder
 from irene.trace.sources import short
 from irene.trace.values import DataDependentError, give_value
@@ -118,7 +118,7 @@ def trace_spec(
         source: The config, where the spec's model is only its name.
         device: Where to run.
     """
-    limits = _checked(spec, limits)
+    limits = checked_run(spec, limits)
     resolved = resolve(
         source if source is not None else spec.model, limits, spec.model_class
     )
@@ -135,19 +135,6 @@ def trace_spec(
             ) from error
         note = f"run for real on the CPU, as it looks at its data: {error}"
         return _build_and_trace(resolved, spec, "cpu", (note,))
-
-
-def _checked(spec: RunSpec, limits: Limits | None) -> Limits:
-    """The limits, after a look at whether the run is one that could be traced."""
-    if spec.phase not in PHASES:
-        raise SpecError(
-            f"phase {spec.phase!r} is not one run of a model that could be traced: "
-            "`irene.trace.serving` has the ops of a serving engine"
-        )
-    spec.refuse_serving("a trace")
-    limits = limits or limits_from_environment()
-    limits.check_spec(spec)
-    return limits
 
 
 class _NeedsDataError(Exception):
@@ -169,9 +156,9 @@ def _build_and_trace(
             raise
         spec = spec.chosen_as(attention="eager")
         model = build(resolved, spec, device)
-    spec = fit_positions(model, spec)
-    if spec.given("seq_len") and not reads_tokens(model):
-        notes += ("its inputs have a size of their own: seq_len means nothing here",)
+    reach = reach_of(model)
+    spec = reach.fit(spec)
+    notes += reach.notes(spec)
     provenance = {"config": resolved.origin, "device": device}
     inputs = make_inputs(model, spec, device)
     return run_recorded(model, inputs, spec, provenance, notes + inputs.notes, device)
@@ -195,7 +182,7 @@ def trace_module(
         limits: As for `trace`.
     """
     spec = spec_of_module(model, inputs, run)
-    _checked(spec, limits)
+    checked_run(spec, limits)
     notes: tuple[str, ...] = ()
     home = next((p.device.type for p in model.parameters()), "cpu")
     if inputs is None:

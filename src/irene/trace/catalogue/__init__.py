@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -77,27 +78,56 @@ def _by_any_name() -> Mapping[str, Entry]:
     return names | {name.lower(): entry for name, entry in entries().items()}
 
 
+FP8 = "-fp8"
+BLOCKS: Mapping[str, tuple[int, int]] = {"qwen": (128, 128)}
+"""Families that publish fp8 weights with a scale for each block; others do with one for
+each channel or matrix."""
+
+
 def find(name: str) -> Entry | None:
-    """The entry of that name, hub id or alias, whatever the case."""
-    return _by_any_name().get(name.lower())
+    """The entry of that name, hub id or alias, whatever the case.
+
+    A name that ends in `-FP8` is that of the same model, published in fp8.
+    """
+    known, wanted = _by_any_name(), name.lower()
+    entry = known.get(wanted)
+    if entry is not None or not wanted.endswith(FP8):
+        return entry
+    other = known.get(wanted.removesuffix(FP8))
+    if other is None or other.kind != "decoder":
+        return None
+    stored: dict[str, Any] = {"quant_method": "fp8"}
+    if other.family in BLOCKS:
+        stored["weight_block_size"] = list(BLOCKS[other.family])
+    config = {**other.config, "quantization_config": stored}
+    return replace(other, name=f"{other.name}{FP8}", hub_id=name, config=config)
 
 
 def nearest(name: str, count: int = 5) -> list[str]:
     """Names in the catalogue that look like this one, the nearest first."""
     wanted = name.rpartition("/")[2].lower()
     names = _by_any_name()
-    close = difflib.get_close_matches(wanted, names, n=4 * count, cutoff=0.5)
+    begun = [each for each in names if _begins(each, wanted)]
+    close = begun + difflib.get_close_matches(wanted, names, n=4 * count, cutoff=0.5)
     return list(dict.fromkeys(names[match].name for match in close))[:count]
 
 
 def search(words: str = "") -> list[Entry]:
-    """Entries in whose names, family or kind every word occurs.
+    """Entries in whose names, family or kind every word occurs, by family and size.
 
     Args:
         words: Words separated by blanks; none for all entries.
     """
     wanted = words.lower().split()
-    return [entry for entry in entries().values() if _matches(entry, wanted)]
+    found = [entry for entry in entries().values() if _matches(entry, wanted)]
+    return sorted(found, key=lambda entry: (entry.family, entry.params, entry.name))
+
+
+def _begins(name: str, wanted: str) -> bool:
+    """Whether whole words of a name begin it so: `llama3` begins `llama-3-8b`."""
+    words = re.split(r"[-_.\s]", name)
+    bare = re.sub(r"[-_.\s]", "", wanted)
+    return any("".join(words[:count]) == bare for count in range(1, len(words)))
 
 
 def _matches(entry: Entry, words: list[str]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from irene.trace.costs.call import Call, Formula, OpCost
+from irene.trace.templates.template import groups_hit
 
 __all__ = ["MATRIX"]
 
@@ -56,17 +57,14 @@ def _solve_triangular(call: Call) -> OpCost:
 def _grouped_mm(call: Call) -> OpCost:
     """Rows sorted by group against one matrix per group.
 
-    Only the matrices of groups that have rows are read. Which those are depends on the
-    data; with `rows` rows spread evenly over `groups`, the expected number of groups
-    hit is groups·(1 - (1 - 1/groups)^rows).
+    Only the matrices of groups that have rows are read: see `groups_hit`.
     """
     left, right = call.inputs[:2]
     flops = 2 * prod(left.shape[-2:]) * right.shape[-1]
     if len(left.shape) == 3 or len(right.shape) == 2:
         return call.streamed(flops)
     rows, groups = left.shape[0], right.shape[0]
-    hit = min(groups, round(groups * (1 - (1 - 1 / groups) ** rows)) or 1)
-    skipped = right.bytes * (groups - hit) // groups
+    skipped = right.bytes * (groups - groups_hit(rows, groups)) // groups
     return OpCost(flops, call.bytes_in - skipped, call.bytes_out)
 
 

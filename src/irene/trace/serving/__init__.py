@@ -4,7 +4,8 @@
 - `config`: from the fields of a config to a `decoder`; `families` knows what the fields
   do not say.
 - `step`: which tokens a step carries, and how a generation is made of steps.
-- `layers`: the ops of a layer; `writer`: ops as nodes with their FLOPs and bytes.
+- `layers`: the ops of a layer; `writer`: ops as nodes with their FLOPs and bytes;
+  `gguf`: which blocks store which weights in GGUF files.
 """
 
 from irene.trace.serving.config import read_decoder

@@ -14,6 +14,7 @@ from irene.trace.serving.decoder import (
     Latent,
     Layer,
     Norms,
+    StateSpace,
 )
 from irene.trace.serving.families import FAMILIES, Family
 
@@ -24,6 +25,9 @@ NOT_ATTENTION = ("mamba", "ssm", "linear_", "rwkv", "conv_", "recurrent", "xlstm
 """Words in names of fields of models that are not, or not only, attention."""
 PUBLISHED_IN_FP8 = 7168
 """Width of DeepSeek V3, R1 and Kimi K2, whose weights are published in fp8 blocks."""
+PATTERN = "hybrid_override_pattern"
+"""Field of hybrids: M state space, * attention, - feed-forward, E experts."""
+STATE_TYPE = "mamba_ssm_cache_dtype"
 USUAL_PATTERN = 6
 """Gemma 3: every sixth layer sees everything."""
 
@@ -51,14 +55,18 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
     if len(seen) != layers:
         raise ConfigError(f"layer_types lists {len(seen)} of {layers} layers")
     no_rope = _layers_without_rope(config, layers)
-    made = (
+    made = [
         Layer(
             replace(attention, window=seen[i], rotary=attention.rotary and not off),
             feeds[i],
         )
         for i, off in enumerate(no_rope)
-    )
+    ]
+    if config.get(PATTERN):
+        kinds = zip(_kinds(config, layers), made, strict=True)
+        made = [_one_kind(fields, kind, both) for kind, both in kinds]
     width = int(config.get("word_embed_proj_dim") or hidden)
+    published = _published_type(config, family, hidden)
     return Decoder(
         family=str(config["model_type"]),
         class_name=family.class_name,
@@ -71,9 +79,38 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
         embedding_width=width if width != hidden else 0,
         positions=_positions(fields),
         head_bias=family.head_bias,
-        weight_type=_published_type(config, family, hidden),
+        weight_type=published,
         quantizes_all=family.quantizes_all,
-        notes=notes,
+        notes=notes + _stored(config, published),
+    )
+
+
+def _kinds(config: Mapping[str, Any], layers: int) -> str:
+    """A letter for every layer of a hybrid."""
+    kinds = str(config[PATTERN])
+    if len(kinds) != layers or set(kinds) - set("M*-E"):
+        raise ConfigError(
+            f"{PATTERN} is {kinds!r}: a letter of M, *, - and E for each of {layers} "
+            "layers is expected"
+        )
+    return kinds
+
+
+def _one_kind(fields: _Fields, kind: str, both: Layer) -> Layer:
+    """The layer of a hybrid: state space, attention, dense or experts."""
+    if kind == "*":
+        return Layer(attention=both.attention)
+    if kind in "-E":
+        return Layer(feed=both.feed)
+    return Layer(
+        space=StateSpace(
+            heads=fields.size("mamba_num_heads"),
+            head_dim=fields.size("mamba_head_dim"),
+            state=fields.size("ssm_state_size"),
+            groups=fields.size("n_groups"),
+            kernel=int(fields.get("conv_kernel", 4)),
+            number_bytes=4 if "32" in fields.get(STATE_TYPE, "float32") else 2,
+        )
     )
 
 
@@ -311,6 +348,8 @@ def _published_type(config: Mapping[str, Any], family: Family, hidden: int) -> s
         return "" if is_fp8 else family.weight_type
     method = str(given.get("quant_method", "")).lower()
     algorithm = str(given.get("quant_algo", "")).lower()
+    if method == "gguf":
+        return _nearest_type(str(given.get("quant_type", "")))
     if method == "fp8":
         return "fp8_block" if given.get("weight_block_size") else "fp8"
     if method == "compressed-tensors":
@@ -320,6 +359,23 @@ def _published_type(config: Mapping[str, Any], family: Family, hidden: int) -> s
             return kind
     bits = given.get("bits") or given.get("w_bit")
     return "int4" if bits == 4 or method in ("awq", "gptq") else ""
+
+
+def _nearest_type(stored: str) -> str:
+    """What a type of GGUF weighs as: 4 bits and fewer, 8 bits, or more."""
+    if stored in ("MXFP4", "NVFP4"):
+        return "mxfp4" if stored == "MXFP4" else "fp4"
+    bits = next((int(each) for each in stored if each.isdigit()), 16)
+    return "int4" if bits <= 5 else "fp8" if bits <= 8 else ""
+
+
+def _stored(config: Mapping[str, Any], kind: str) -> tuple[str, ...]:
+    """A note where weights are stored in a way that only something near stands for."""
+    given = config.get("quantization_config")
+    if not isinstance(given, Mapping) or given.get("quant_method") != "gguf":
+        return ()
+    told = f"its weights are stored as {given.get('quant_type')}, of which the nearest "
+    return (f"extrapolation: {told}known is {kind or 'the type of the run'}",)
 
 
 def _compressed_type(given: Mapping[str, Any]) -> str:

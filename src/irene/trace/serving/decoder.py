@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Attention", "Decoder", "FeedForward", "Latent", "Layer", "Names", "Norms"]
+__all__ = [
+    "Attention",
+    "Decoder",
+    "FeedForward",
+    "Latent",
+    "Layer",
+    "Names",
+    "Norms",
+    "StateSpace",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +94,33 @@ class FeedForward:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer."""
+class StateSpace:
+    """A Mamba-2 mixer: a state per head instead of a cache that grows.
 
-    attention: Attention
-    feed: FeedForward
+    Attributes:
+        heads: Heads.
+        head_dim: Width of a head.
+        state: Numbers of the state for each channel of a head.
+        groups: Groups of heads that share what is written to and read from the state.
+        kernel: Tokens that the convolution before it sees.
+        number_bytes: Bytes of a number of the state, which engines keep in fp32.
+    """
+
+    heads: int
+    head_dim: int
+    state: int
+    groups: int
+    kernel: int
+    number_bytes: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer: attention and feed-forward, or in hybrids one of three kinds."""
+
+    attention: Attention | None = None
+    feed: FeedForward | None = None
+    space: StateSpace | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,6 +159,14 @@ FAMILIES: Mapping[str, Family] = {
         "DeepseekV3ForCausalLM", Names(shared="shared_experts"),
         weight_type="fp8_block",
     ),
+    "nemotron_h": Family(
+        "NemotronHForCausalLM",
+        Names(layers="backbone.layers", attention="mixer", feed="mixer", up="up_proj",
+              embedding="backbone.embeddings"),
+        Norms(before_attention="norm", before_feed="norm", final="backbone.norm_f"),
+        gated=False, activation="relu2", rotary=False,
+        aliases={"hidden_act": "mlp_hidden_act"},
+    ),
     "falcon": Family(
         "FalconForCausalLM", BLOOM_NAMES,
         Norms("layer_norm", 2, before_feed="", final="transformer.ln_f"),

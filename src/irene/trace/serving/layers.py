@@ -5,8 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from irene.trace.serving.decoder import Attention, Decoder, FeedForward, Latent, Layer
-from irene.trace.serving.writer import WEIGHT_BYTES, StepWriter
+from irene.trace.serving.decoder import (
+    Attention,
+    Decoder,
+    FeedForward,
+    Latent,
+    Layer,
+    StateSpace,
+)
+from irene.trace.serving.gguf import stored_as
+from irene.trace.serving.writer import ACTIVATION_BYTES, WEIGHT_BYTES, StepWriter
 
 __all__ = ["LayerWriter", "WeightTypes"]
 
@@ -53,16 +61,29 @@ class LayerWriter:
 
     def layer(self, node: int, layer: Layer) -> None:
         """Everything below the node of a layer."""
-        norms, names = self.decoder.norms, self.decoder.names
+        names = self.decoder.names
+        if layer.space is not None:
+            self.norm(node, self.decoder.norms.before_attention, True)
+            mixer = self.write.module(node, names.attention, "Mamba2")
+            self._state_space(mixer, layer.space)
+        if layer.attention is not None:
+            self._mixer(node, layer.attention)
+        if layer.feed is not None:
+            self._feed(node, layer.feed)
+
+    def _mixer(self, node: int, a: Attention) -> None:
+        norms = self.decoder.norms
         self.norm(node, norms.before_attention, True)
-        attention = self.write.module(node, names.attention, "Attention")
-        if layer.attention.latent is not None:
-            self._latent(attention, layer.attention, layer.attention.latent)
+        attention = self.write.module(node, self.decoder.names.attention, "Attention")
+        if a.latent is not None:
+            self._latent(attention, a, a.latent)
         else:
-            self._attention(attention, layer.attention)
+            self._attention(attention, a)
         self.norm(node, norms.after_attention, not norms.before_feed)
+
+    def _feed(self, node: int, feed: FeedForward) -> None:
+        norms, names = self.decoder.norms, self.decoder.names
         self.norm(node, norms.before_feed, True)
-        feed = layer.feed
         below = node
         if names.feed:
             kind = "SparseMoe" if feed.experts else "MLP"
@@ -154,6 +175,36 @@ class LayerWriter:
         linear(node, "o_proj", hidden, heads * value, params)
         self.write.all_reduce(node, hidden)
 
+    def _state_space(self, node: int, m: StateSpace) -> None:
+        """Mamba-2: while decoding, every sequence's state is read and written."""
+        hidden, element, step = self.decoder.hidden, self.write.elementwise, self.write
+        heads, groups = self._split(m.heads), self._split(m.groups)
+        inner, shared = heads * m.head_dim, groups * m.state
+        whole = m.heads * m.head_dim
+        wide = 2 * whole + 2 * m.groups * m.state + m.heads
+        self._linear(
+            node, "in_proj", 2 * (inner + shared) + heads, hidden, wide * hidden
+        )
+        channels, all_channels = inner + 2 * shared, whole + 2 * m.groups * m.state
+        is_decode = step.step.phase == "decode"
+        seen = m.kernel if is_decode else 1
+        element(
+            node, "conv1d", "causal_conv", seen * channels, seen * channels,
+            params=all_channels * (m.kernel + 1), flops=2 * m.kernel * channels,
+        )  # fmt: skip
+        state = inner * m.state
+        kept = state * m.number_bytes // ACTIVATION_BYTES if is_decode else 0
+        element(
+            node, "ssm", "state_update", kept + channels + heads, kept + inner,
+            params=3 * m.heads, flops=6 * state,
+        )  # fmt: skip
+        element(
+            node, "norm", "gated_norm", 2 * inner, inner, params=whole,
+            flops=(NORM_FLOPS + 4) * inner,
+        )  # fmt: skip
+        self._linear(node, "out_proj", hidden, inner, hidden * whole)
+        self.write.all_reduce(node, hidden)
+
     def _dense(self, node: int, feed: FeedForward) -> None:
         names = self.decoder.names
         self._pair(node, names.up, names.down, feed, feed.inter)
@@ -187,7 +238,7 @@ class LayerWriter:
         self.write.moe(
             node, "experts", hidden, -(-feed.inter // shared_by), feed,
             params=experts * (matrices * feed.inter * hidden + bias),
-            weight_type=self.types.experts,
+            weight_type=stored_as(self.types.experts, "experts"),
         )  # fmt: skip
         if feed.shared_inter:
             shared = self.write.module(node, names.shared, "MLP")
@@ -200,6 +251,7 @@ class LayerWriter:
         self.write.all_reduce(node, hidden)
 
     def _linear(self, node: int, name: str, n: int, k: int, params: int) -> None:
-        self.write.linear(
-            node, name, n, k, params=params, weight_type=self.types.linear
-        )
+        names = self.decoder.names
+        roles = {names.qkv: "qkv", names.out: "out", names.down: "down"}
+        kind = stored_as(self.types.linear, roles.get(name, ""))
+        self.write.linear(node, name, n, k, params=params, weight_type=kind)

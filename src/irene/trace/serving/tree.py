@@ -16,6 +16,7 @@ from irene.spec import RunOptions, RunSpec
 from irene.trace.limits import Limits, limits_from_environment
 from irene.trace.serving.config import read_decoder
 from irene.trace.serving.decoder import Decoder, Layer
+from irene.trace.serving.gguf import MIXES, stored_as
 from irene.trace.serving.layers import LayerWriter, WeightTypes
 from irene.trace.serving.step import Step, steps_of
 from irene.trace.serving.writer import StepWriter
@@ -138,7 +139,8 @@ def _check(decoder: Decoder, spec: RunSpec) -> None:
     ranks = spec.gpus
     if spec.expert_parallel > 1:
         _check_experts(decoder, spec)
-    if ranks > min(layer.attention.heads for layer in decoder.layers):
+    heads = (each.attention.heads for each in decoder.layers if each.attention)
+    if ranks > min(heads, default=ranks):
         raise SpecError(f"{ranks} GPUs are more than there are heads")
     if decoder.positions:
         last = (spec.context_len or spec.seq_len) + (spec.output_len or 0)
@@ -150,7 +152,8 @@ def _check(decoder: Decoder, spec: RunSpec) -> None:
 
 def _check_experts(decoder: Decoder, spec: RunSpec) -> None:
     spread = spec.expert_parallel
-    experts = [layer.feed.experts for layer in decoder.layers if layer.feed.experts]
+    feeds = [layer.feed for layer in decoder.layers if layer.feed]
+    experts = [feed.experts for feed in feeds if feed.experts]
     if not experts:
         raise SpecError(f"expert_parallel={spread}: the model has no experts")
     if spread > min(experts) or spec.gpus % spread:
@@ -207,9 +210,11 @@ def _write_step(
     width = decoder.embedding_width or hidden
     params = 0 if decoder.tied else decoder.vocab * width
     params += decoder.head_bias * decoder.vocab
+    kind = layers.types.linear
     write.linear(
-        node, names.head, vocab, width, params=params, tokens=rows, op="lm_head"
-    )
+        node, names.head, vocab, width, params=params, tokens=rows, op="lm_head",
+        weight_type=stored_as(kind, "head") if kind in MIXES else "",
+    )  # fmt: skip
     write.elementwise(
         node, "sample", "sample", LOGIT_READS * decoder.vocab,
         LOGIT_WRITES * decoder.vocab, tokens=rows, flops=5 * decoder.vocab,

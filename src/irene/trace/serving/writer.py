@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from irene.trace.serving.decoder import FeedForward
+from irene.trace.serving.gguf import GGUF_BYTES
 from irene.trace.serving.step import Step
 from irene.tree import Signature, TreeBuilder
 
-__all__ = ["WEIGHT_BYTES", "StepWriter", "Work", "attended_pairs"]
+__all__ = ["ACTIVATION_BYTES", "WEIGHT_BYTES", "StepWriter", "Work", "attended_pairs"]
 
 ACTIVATION_BYTES = 2
 WEIGHT_BYTES: Mapping[str, float] = {
@@ -28,6 +29,7 @@ WEIGHT_BYTES: Mapping[str, float] = {
     "fp4": 0.5 + 1 / 16,
     "mxfp4": 0.5 + 1 / 32,
     "int4": 0.5 + 2 / 128,
+    **GGUF_BYTES,
 }
 """Bytes of a stored number with its share of the scales."""
 

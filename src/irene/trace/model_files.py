@@ -1,0 +1,368 @@
+"""The config that a file of weights implies: GGUF and safetensors, by their headers.
+
+No weight is read, whatever the size. A GGUF file says all that a config says; beside
+safetensors lies a config.json. How weights are stored is in `quantization_config`.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from irene.errors import ConfigError
+
+__all__ = ["SUFFIXES", "is_model_file", "read_model_file"]
+
+GGUF, SAFETENSORS, INDEX = ".gguf", ".safetensors", ".safetensors.index.json"
+SUFFIXES = (GGUF, SAFETENSORS, INDEX)
+"""How the names of files end whose headers are read."""
+LONGEST_HEADER = 100_000_000
+MOST_KEPT = 4096
+"""Numbers of an array of a GGUF header that are kept; vocabularies are longer."""
+TYPES = {
+    0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0",
+    9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K",
+    16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S",
+    22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64",
+    29: "IQ1_M", 30: "BF16", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4", 40: "NVFP4",
+}  # fmt: skip
+"""Numbers of the types of tensors in a GGUF file."""
+SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q",
+           11: "q", 12: "d"}  # fmt: skip
+TEXT, ARRAY = 8, 9
+FIELDS = {
+    "embedding_length": "hidden_size", "block_count": "num_hidden_layers",
+    "feed_forward_length": "intermediate_size", "context_length":
+    "max_position_embeddings", "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads", "attention.key_length":
+    "head_dim", "attention.sliding_window": "sliding_window",
+    "attention.layer_norm_rms_epsilon": "rms_norm_eps",
+    "attention.layer_norm_epsilon": "layer_norm_eps",
+    "expert_count": "num_experts", "expert_used_count": "num_experts_per_tok",
+    "expert_feed_forward_length": "moe_intermediate_size",
+    "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
+}  # fmt: skip
+"""Keys of a GGUF header, after the architecture, and what configs call them."""
+LOCAL = {"expert_count": "num_local_experts"}
+DEEPSEEK = {
+    "expert_count": "n_routed_experts", "expert_shared_count": "n_shared_experts",
+    "leading_dense_block_count": "first_k_dense_replace",
+    "attention.q_lora_rank": "q_lora_rank", "attention.kv_lora_rank": "kv_lora_rank",
+    "rope.dimension_count": "qk_rope_head_dim",
+}  # fmt: skip
+ARCHITECTURES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "llama": ("llama", {}), "mistral3": ("mistral", {}), "qwen2": ("qwen2", {}),
+    "qwen2moe": ("qwen2_moe", {}), "qwen3": ("qwen3", {}),
+    "qwen3moe": ("qwen3_moe", {}), "gemma": ("gemma", {}), "gemma2": ("gemma2", {}),
+    "gemma3": ("gemma3_text", {}), "phi3": ("phi3", {}), "phi2": ("phi", {}),
+    "olmo": ("olmo", {}), "olmo2": ("olmo2", {}), "olmoe": ("olmoe", {}),
+    "granite": ("granite", {}), "smollm3": ("smollm3", {}),
+    "command-r": ("cohere", {}), "cohere2": ("cohere2", {}),
+    "stablelm": ("stablelm", {}), "starcoder2": ("starcoder2", {}),
+    "gpt-oss": ("gpt_oss", {**LOCAL, "expert_feed_forward_length":
+                            "intermediate_size"}),
+    "deepseek2": ("deepseek_v2", DEEPSEEK), "falcon": ("falcon", {}),
+    "bloom": ("bloom", {}), "mpt": ("mpt", {}), "gpt2": ("gpt2", {}),
+    "starcoder": ("gpt_bigcode", {}), "gptj": ("gptj", {}),
+    "gptneox": ("gpt_neox", {}), "bert": ("bert", {}),
+}  # fmt: skip
+"""Architectures of GGUF files: the type of the config, and fields of its own."""
+SIGMOID = 2
+"""How DeepSeek V3 chooses experts, and V2 does not."""
+PACKED = ("I32", "U8", "I8")
+"""Types of safetensors that hold several weights of a few bits, or one of eight."""
+
+
+def is_model_file(path: Path) -> bool:
+    """Whether a name is that of a file of weights."""
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def read_model_file(path: Path) -> dict[str, Any]:
+    """The fields of a config, from the header of a file of weights.
+
+    Raises:
+        ConfigError: It cannot be read, is cut short, or is of an unknown architecture.
+    """
+    try:
+        if path.name.lower().endswith(GGUF):
+            return _config_of(_read_gguf(path), path)
+        return _config_beside(path)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+
+
+# GGUF -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What stands before the weights.
+
+    Attributes:
+        values: By key; of a long array or one of texts its length.
+        tensors: Shape, the innermost size first, and type, by name.
+    """
+
+    values: Mapping[str, Any]
+    tensors: Mapping[str, tuple[tuple[int, ...], str]]
+
+
+def _read_gguf(path: Path) -> _Header:
+    with path.open("rb") as file:
+        if file.read(4) != b"GGUF":
+            raise ConfigError(f"{path} is not a GGUF file")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            reader = _Reader(data, 4)
+            try:
+                version = reader.number("I")
+                if version not in (2, 3):
+                    raise ConfigError(
+                        f"{path} is a GGUF file of version {version}, or of a machine "
+                        "with another byte order: versions 2 and 3 are read"
+                    )
+                count, keys = reader.number("Q"), reader.number("Q")
+                values = {reader.text(): reader.value() for _ in range(keys)}
+                return _Header(values, dict(reader.tensor() for _ in range(count)))
+            except (struct.error, IndexError, UnicodeDecodeError, KeyError) as error:
+                raise ConfigError(
+                    f"{path} is cut short or damaged within its header: {error}"
+                ) from error
+
+
+class _Reader:
+    """Reads a GGUF header from front to back."""
+
+    def __init__(self, data: mmap.mmap, at: int) -> None:
+        self._data, self._at = data, at
+
+    def number(self, kind: str) -> Any:
+        """One number."""
+        (value,) = struct.unpack_from(f"<{kind}", self._data, self._at)
+        self._at += struct.calcsize(kind)
+        return value
+
+    def text(self) -> str:
+        """A text after its length."""
+        begin = self._skip_text()
+        return self._data[begin : self._at].decode()
+
+    def _skip_text(self) -> int:
+        length = self.number("Q")
+        begin = self._at
+        self._at += length
+        if self._at > len(self._data):
+            raise IndexError(f"a text of {length} bytes does not fit")
+        return begin
+
+    def value(self) -> Any:
+        """A value after its type."""
+        kind = self.number("I")
+        if kind == TEXT:
+            return self.text()
+        return self._array() if kind == ARRAY else self.number(SCALARS[kind])
+
+    def _array(self) -> Any:
+        kind, count = self.number("I"), self.number("Q")
+        if kind == TEXT:
+            for _ in range(count):
+                self._skip_text()
+            return count
+        if kind == ARRAY:
+            raise KeyError("an array of arrays")
+        if count <= MOST_KEPT:
+            return [self.number(SCALARS[kind]) for _ in range(count)]
+        self._at += count * struct.calcsize(SCALARS[kind])
+        return count
+
+    def tensor(self) -> tuple[str, tuple[tuple[int, ...], str]]:
+        """Name, shape and type of a tensor; where it lies is passed over."""
+        name = self.text()
+        shape = tuple(self.number("Q") for _ in range(self.number("I")))
+        kind = TYPES.get(number := self.number("I"), f"type {number}")
+        self.number("Q")
+        return name, (shape, kind)
+
+
+def _config_of(header: _Header, path: Path) -> dict[str, Any]:
+    from irene.trace.serving.families import FAMILIES  # which reads configs itself
+
+    arch = str(header.values.get("general.architecture", ""))
+    if arch not in ARCHITECTURES:
+        raise ConfigError(
+            f"{path}: no GGUF architecture {arch!r} is known here, only "
+            f"{', '.join(ARCHITECTURES)}; give the model's config.json instead"
+        )
+    kind, own = ARCHITECTURES[arch]
+    prefix = f"{arch}."
+    given = {
+        key.removeprefix(prefix): _one(key, value, path)
+        for key, value in header.values.items()
+        if key.startswith(prefix)
+    }
+    fields = {
+        name: given[key] for key, name in (FIELDS | dict(own)).items() if key in given
+    }
+    kind = _kind(kind, given)
+    fields |= _from_tensors(header, kind, path) | _of_family(kind, given)
+    aliases = FAMILIES[kind].aliases if kind in FAMILIES else {}
+    fields = {
+        aliases.get(n, n): value for n, value in fields.items() if value is not None
+    }
+    named = FAMILIES[kind].class_name if kind in FAMILIES else "BertModel"
+    return {"model_type": kind, "architectures": [named], **fields}
+
+
+def _one(key: str, value: Any, path: Path) -> Any:
+    """A value; the one of all layers, where they are listed."""
+    if not isinstance(value, list) or not any(
+        word in key for word in ("head_count", "feed_forward_length")
+    ):
+        return value
+    if len(set(value)) != 1:
+        raise ConfigError(
+            f"{path}: layers differ in {key}, which is not read from a header; give "
+            "the model's config.json instead"
+        )
+    return value[0]
+
+
+def _kind(kind: str, given: Mapping[str, Any]) -> str:
+    """The type of the config where one architecture stands for several."""
+    if kind == "llama" and given.get("expert_count"):
+        return "mixtral"
+    is_v3 = kind == "deepseek_v2" and given.get("expert_gating_func") == SIGMOID
+    return "deepseek_v3" if is_v3 else kind
+
+
+def _of_family(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that follow from several keys, or from none."""
+    if kind == "mixtral":
+        return {"num_local_experts": given["expert_count"], "num_experts": None}
+    if not kind.startswith("deepseek"):
+        return {}
+    rope = int(given["rope.dimension_count"])
+    key = given.get("attention.key_length_mla", given.get("attention.key_length"))
+    value = given.get("attention.value_length_mla", given.get("attention.value_length"))
+    if key is None or value is None:
+        raise ConfigError("a deepseek2 GGUF file says nothing of the size of its heads")
+    heads = given["attention.head_count"]
+    return {
+        "qk_nope_head_dim": int(key) - rope, "v_head_dim": int(value),
+        "head_dim": rope, "num_key_value_heads": heads,
+    }  # fmt: skip
+
+
+def _from_tensors(header: _Header, kind: str, path: Path) -> dict[str, Any]:
+    """What the list of tensors says: vocabulary, ties, biases, how they are stored."""
+    tensors = header.tensors
+    if "token_embd.weight" not in tensors:
+        raise ConfigError(
+            f"{path} has no tensor token_embd.weight: is it the first part of a model?"
+        )
+    shape, _ = tensors["token_embd.weight"]
+    fields: dict[str, Any] = {"vocab_size": shape[-1]}
+    if kind != "bert":
+        fields["tie_word_embeddings"] = "output.weight" not in tensors
+    if kind in ("llama", "mixtral", "granite", "qwen3", "olmo"):
+        fields["attention_bias"] = "blk.0.attn_q.bias" in tensors
+    if kind == "llama":
+        fields["mlp_bias"] = "blk.0.ffn_up.bias" in tensors
+    stored: Counter[str] = Counter()
+    for name, (sizes, of) in tensors.items():
+        if name.startswith("blk.") and len(sizes) > 1:
+            count = 1
+            for size in sizes:
+                count *= size
+            stored[of] += count
+    usual, _ = stored.most_common(1)[0] if stored else ("F16", 0)
+    if usual not in ("F32", "F16", "BF16"):
+        fields["quantization_config"] = {
+            "quant_method": "gguf", "quant_type": usual, "weights": dict(stored),
+        }  # fmt: skip
+    return fields
+
+
+# safetensors ------------------------------------------------------------------
+
+
+def _config_beside(path: Path) -> dict[str, Any]:
+    """The config.json of the folder, with what the headers say of the weights."""
+    config = path.parent / "config.json"
+    if not path.is_file():
+        raise ConfigError(f"cannot read {path}: no such file")
+    tensors = dict(_tensors(path))
+    if not config.is_file():
+        raise ConfigError(
+            f"no config.json beside {path}: safetensors hold weights alone, put the "
+            "model's config.json into their folder"
+        )
+    try:
+        fields = json.loads(config.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{config} is not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise ConfigError(f"{config} is not a config: it holds no object")
+    _check_belongs(fields, tensors, path)
+    if not fields.get("quantization_config"):
+        kinds = {kind for shape, kind in tensors.values() if len(shape) > 1}
+        if any(kind.startswith("F8_") for kind in kinds):
+            fields["quantization_config"] = {"quant_method": "fp8"}
+        elif kinds & set(PACKED):
+            raise ConfigError(
+                f"{path} holds packed weights ({', '.join(sorted(kinds))}), and "
+                f"{config} has no quantization_config that says what they are"
+            )
+    return fields
+
+
+def _tensors(path: Path) -> Iterator[tuple[str, tuple[list[int], str]]]:
+    """Shape and type of every tensor, by name."""
+    if path.name.lower().endswith(INDEX):
+        try:
+            parts = set(
+                json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(f"{path} is no index of safetensors: {error}") from error
+        there = [path.parent / name for name in sorted(parts)]
+        for part in there:
+            if part.is_file():  # an index says enough without its parts
+                yield from _tensors(part)
+        return
+    with path.open("rb") as file:
+        start = file.read(8)
+        length = int.from_bytes(start, "little")
+        text = file.read(length) if length <= LONGEST_HEADER else b""
+    try:
+        if len(start) < 8 or len(text) != length:
+            raise ValueError("it ends too early")
+        header = json.loads(text)
+        for name, each in header.items():
+            if name != "__metadata__":
+                yield name, (each["shape"], each["dtype"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"the safetensors header of {path} is damaged: {error}"
+        ) from (error)
+
+
+def _check_belongs(
+    fields: Mapping[str, Any], tensors: Mapping[str, Any], path: Path
+) -> None:
+    """Refuse a config whose vocabulary or width is not that of the weights."""
+    sizes = [fields.get(name) for name in ("vocab_size", "hidden_size")]
+    for name, (shape, kind) in tensors.items():
+        is_table = name.endswith(("embed_tokens.weight", "word_embeddings.weight"))
+        if is_table and None not in sizes and kind not in PACKED and shape != sizes:
+            raise ConfigError(
+                f"{path.parent / 'config.json'} is not the config of {path.name}: "
+                f"{name} is {shape[0]} × {shape[-1]}, the config says "
+                f"{sizes[0]} × {sizes[1]}"
+            )

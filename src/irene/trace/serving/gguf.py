@@ -1,0 +1,75 @@
+"""Quantisations of GGUF files: which blocks store which weights.
+
+A file such as q4_K_M mixes blocks: the output layer and, in half of the layers, values
+and the last feed-forward matrix have more bits. Bits of a weight are those of the
+published layouts with their scales, as means over layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["GGUF_BYTES", "MIXES", "stored_as"]
+
+BLOCKS = {
+    "q2_K": 2.625, "q3_K": 3.4375, "q4_0": 4.5, "q4_1": 5.0, "q4_K": 4.5, "q5_0": 5.5,
+    "q5_1": 6.0, "q5_K": 5.5, "q6_K": 6.5625, "q8_0": 8.5,
+}  # fmt: skip
+"""Bits of a weight by kind of block (256 weights in those with K, else 32)."""
+VALUE_SHARE = 1 / 6
+"""Values by queries, keys and values together, where four heads share a key."""
+
+
+def _mix(
+    usual: str, value: float = 0, down: float = 0, out: float = 0, head: str = "q6_K"
+) -> Mapping[str, float]:
+    """Bits by role; what is not said is as usual."""
+    bits = BLOCKS[usual]
+    down = down or bits
+    return {
+        "": bits,
+        "qkv": bits + VALUE_SHARE * ((value or bits) - bits),
+        "out": out or bits,
+        "down": down,
+        "experts": (2 * bits + down) / 3,
+        "head": BLOCKS[head],
+    }
+
+
+def _mean(few: str, many: str, share: float) -> float:
+    return BLOCKS[few] + share * (BLOCKS[many] - BLOCKS[few])
+
+
+_Q4, _Q5 = _mean("q4_K", "q6_K", 1 / 2), _mean("q5_K", "q6_K", 1 / 2)
+_MORE = _mean("q4_K", "q5_K", 1 / 8)
+MIXES: Mapping[str, Mapping[str, float]] = {
+    "q2_K": _mix("q2_K", 4.5, BLOCKS["q3_K"], BLOCKS["q3_K"]),
+    "q3_K_S": _mix("q3_K"),
+    "q3_K_M": _mix("q3_K", 4.5, _mean("q3_K", "q4_K", 0.58), 4.5),
+    "q3_K_L": _mix("q3_K", 5.5, 5.5, 5.5),
+    "q4_0": _mix("q4_0"),
+    "q4_1": _mix("q4_1"),
+    "q4_K_S": _mix("q4_K", _MORE, _MORE),
+    "q4_K_M": _mix("q4_K", _Q4, _Q4),
+    "q5_0": _mix("q5_0"),
+    "q5_1": _mix("q5_1"),
+    "q5_K_S": _mix("q5_K"),
+    "q5_K_M": _mix("q5_K", _Q5, _Q5),
+    "q6_K": _mix("q6_K"),
+    "q8_0": _mix("q8_0", head="q8_0"),
+}
+"""Bits of a weight by name of the file's quantisation and role of the matrix."""
+
+
+def stored_as(mix: str, role: str) -> str:
+    """The type of a matrix: that of the mix, with its role where that differs."""
+    bits = MIXES.get(mix, {})
+    return f"{mix}.{role}" if bits and bits.get(role) != bits[""] else mix
+
+
+GGUF_BYTES: Mapping[str, float] = {
+    stored_as(mix, role): bits / 8
+    for mix, roles in MIXES.items()
+    for role, bits in roles.items()
+}
+"""Bytes of a stored weight by type."""

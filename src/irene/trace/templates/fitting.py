@@ -1,0 +1,232 @@
+"""Polynomials through traced trees: exact, in whole numbers, or none at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from irene.errors import IreneError
+from irene.trace.templates.fewer_layers import FewerLayers
+from irene.trace.templates.template import DEGREE, Basis, Piece, Sizes
+from irene.tree import ModelTree, Signature
+from irene.tree.columns import Ints
+
+__all__ = ["Box", "Fit", "NoTemplateError", "Seen", "look", "points_in"]
+
+GROUPED = ("aten._grouped_mm", "transformers.grouped_mm_fallback")
+FIRST = (5, 11, 23)
+"""Lengths above the shortest of a range at which polynomials are fitted."""
+
+Box = dict[str, tuple[int, int]]
+
+
+class NoTemplateError(IreneError):
+    """The tree of a model is not a function of its sizes that we could find."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A traced tree: what must be equal at all sizes, and the numbers that may vary."""
+
+    structure: tuple[Any, ...]
+    numbers: Ints
+    tree: ModelTree
+
+
+class Fit:
+    """Polynomials through traced points."""
+
+    def __init__(
+        self, where: Box, basis: Basis, points: list[dict[str, int]], seen: list[Seen]
+    ) -> None:
+        self.where, self.basis, self.points, self.seen = where, basis, points, seen
+        if any(each.structure != seen[0].structure for each in seen):
+            raise NoTemplateError("its structure changes from size to size")
+        fixed = [where[axis][0] == where[axis][1] for axis in basis.axes]
+        self.kept = [
+            not any(
+                power and is_fixed
+                for power, is_fixed in zip(powers, fixed, strict=True)
+            )
+            for powers in basis.monomials
+        ] + [True] * len(basis.hits)
+
+    def values(self, sizes: Sizes) -> list[int]:
+        """The basis at a size, as far as it can be told apart."""
+        values = self.basis.at(sizes)
+        return [v for v, keep in zip(values, self.kept, strict=True) if keep]
+
+    def _columns(self) -> tuple[Ints, Ints]:
+        """Distinct numbers over all points, and which of them stands where."""
+        numbers = np.stack([each.numbers for each in self.seen])
+        distinct, places = np.unique(numbers, axis=1, return_inverse=True)
+        return distinct, places.reshape(-1)
+
+    def solve(self) -> None:
+        """Find the polynomials.
+
+        Raises:
+            NoTemplateError: There are none with whole coefficients.
+        """
+        distinct, self.places = self._columns()
+        matrix = [self.values(point) for point in self.points]
+        inverse, scale = _inverse(matrix)
+        scaled = inverse @ distinct.astype(object)
+        if (scaled % scale != 0).any():
+            raise NoTemplateError("its costs are no polynomials of its sizes")
+        exact = (scaled // scale).T
+        kept = np.flatnonzero(self.kept)
+        self.polynomials = np.zeros((len(exact), len(self.kept)), dtype=np.int64)
+        self.polynomials[:, kept] = exact.astype(np.int64)
+
+    def agrees(self, seen: Seen, sizes: Sizes) -> bool:
+        """Whether a traced tree is what the polynomials say."""
+        if seen.structure != self.seen[0].structure:
+            return False
+        at = np.array(self.basis.at(sizes), dtype=object)
+        found = self.polynomials.astype(object) @ at
+        return bool((found[self.places] == seen.numbers).all())
+
+    def hits(self) -> tuple[tuple[tuple[int, ...], int], ...]:
+        """Rows and experts of every grouped product."""
+        tree = self.seen[0].tree
+        names = [tree.strings[op] for op in tree.columns.op.tolist()]
+        rows = [row for row, name in enumerate(names) if name in GROUPED]
+        if not rows:
+            return ()
+        shapes = [
+            [
+                s.tree.signatures[int(s.tree.columns.signature[row])].inputs
+                for s in self.seen
+            ]
+            for row in rows
+        ]
+        counts = {
+            (tuple(s[0][0] for s in each), each[0][1][0])
+            for each in shapes
+            if len(each[0][1]) == 3 and len(each[0][0]) == 2
+        }
+        inverse, scale = _inverse([self.values(point) for point in self.points])
+        hits = []
+        kept = np.flatnonzero(self.kept)
+        for values, groups in sorted(counts):
+            exact = inverse @ np.array(values, dtype=object)
+            if (exact % scale != 0).any():
+                raise NoTemplateError("rows of experts are no polynomial")
+            rows_of = [0] * len(self.kept)
+            for place, value in zip(kept, exact // scale, strict=True):
+                rows_of[place] = int(value)
+            hits.append((tuple(rows_of), int(groups)))
+        return tuple(dict.fromkeys(hits))
+
+    def piece(self, fewer: FewerLayers | None) -> Piece:
+        """The finished piece, of all layers."""
+        seen = self.seen[0].tree
+        places = iter(self.places.tolist())
+        rows: list[Signature] = []
+        costs: list[tuple[int, ...]] = []
+        for number in seen.columns.signature.tolist():
+            inputs, outputs, dtype = seen.signatures[number]
+            rows.append(
+                Signature(
+                    tuple(tuple(next(places) for _ in shape) for shape in inputs),
+                    tuple(tuple(next(places) for _ in shape) for shape in outputs),
+                    dtype,
+                )
+            )
+            costs.append(tuple(next(places) for _ in range(3)))
+        table: dict[Signature, int] = {}
+        numbers = [table.setdefault(row, len(table)) for row in rows]
+        flops, read, written = np.array(costs, dtype=np.int64).T
+        columns = replace(
+            seen.columns,
+            signature=np.array(numbers, dtype=np.int64),
+            flops=flops,
+            bytes_read=read,
+            bytes_written=written,
+        )
+        tree = seen._derive(columns, signatures=tuple(table), spec=None, provenance={})
+        whole = fewer.whole(tree) if fewer else tree
+        return Piece(self.where, self.basis, self.polynomials, whole.fold())
+
+
+def _inverse(matrix: list[list[int]]) -> tuple[Any, int]:
+    """The inverse as whole numbers over a common denominator."""
+    size = len(matrix)
+    if any(len(row) != size for row in matrix):
+        raise NoTemplateError("as many sizes as functions are needed")
+    rows = [
+        [Fraction(n) for n in row] + [Fraction(int(i == j)) for j in range(size)]
+        for i, row in enumerate(matrix)
+    ]
+    for i in range(size):
+        pivot = next((j for j in range(i, size) if rows[j][i]), None)
+        if pivot is None:
+            raise NoTemplateError("the sizes cannot tell its costs apart")
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        rows[i] = [value / rows[i][i] for value in rows[i]]
+        for j in range(size):
+            if j != i and rows[j][i]:
+                factor = rows[j][i]
+                rows[j] = [
+                    a - factor * b for a, b in zip(rows[j], rows[i], strict=True)
+                ]
+    values = [row[size:] for row in rows]
+    scale = int(
+        np.lcm.reduce([v.denominator for row in values for v in row], dtype=object)
+    )
+    whole = [[int(value * scale) for value in row] for row in values]
+    return np.array(whole, dtype=object), scale
+
+
+def points_in(box: Box, axes: str) -> Iterator[dict[str, int]]:
+    """Sizes that tell all monomials apart, inside a box."""
+    lengths = {}
+    for axis in axes[1:]:
+        low, high = box[axis]
+        room = high - low
+        near = FIRST if room >= FIRST[-1] else (0, room // 2, room)
+        lengths[axis] = [low + step for step in near] if room else [low]
+    batches = (1,) if box["b"] == (1, 1) else (box["b"][0], box["b"][0] + 1)
+    ranges = [range(len(values)) for values in lengths.values()]
+    for batch in batches:
+        for places in product(*ranges):
+            if sum(places) <= DEGREE:
+                chosen = zip(lengths.items(), places, strict=True)
+                yield {"b": batch, **{a: values[i] for (a, values), i in chosen}}
+
+
+def look(tree: ModelTree) -> Seen:
+    """Apart: what must be the same at every size, and numbers that may change."""
+    columns = tree.columns
+    own = [
+        getattr(columns, name) - columns.children_sum(getattr(columns, name))
+        for name in ("flops", "bytes_read", "bytes_written")
+    ]
+    numbers: list[int] = []
+    ranks = []
+    signatures = [
+        (
+            [n for shapes in (s.inputs, s.outputs) for shape in shapes for n in shape],
+            (tuple(map(len, s.inputs)), tuple(map(len, s.outputs)), s.dtype),
+        )
+        for s in tree.signatures
+    ]
+    costs = zip(*(column.tolist() for column in own), strict=True)
+    for number, cost in zip(columns.signature.tolist(), costs, strict=True):
+        dims, rank = signatures[number]
+        numbers += dims
+        numbers += cost
+        ranks.append(rank)
+    names = [tree.strings[i] for i in columns.name.tolist()]
+    ops = [tree.strings[i] for i in columns.op.tolist()]
+    structure = (
+        columns.depth.tobytes(), columns.kind.tobytes(), columns.params.tobytes(),
+        names, ops, ranks, tree.notes, tree.unsupported,
+    )  # fmt: skip
+    return Seen(structure, np.array(numbers, dtype=np.int64), tree)

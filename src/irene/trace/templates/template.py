@@ -1,0 +1,328 @@
+"""Template: the tree of a model as a function of its sizes; needs no torch.
+
+For one config, attention, dtype and phase the structure of a tree is fixed, its shapes
+and costs are polynomials of batch size and lengths with whole coefficients. Where the
+structure changes with the size there are several pieces, each with its range.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from irene.errors import FormatError
+from irene.spec import RunSpec
+from irene.trace.positions import Reach
+from irene.tree import Columns, ModelTree, Signature
+from irene.tree.columns import Ints
+
+__all__ = [
+    "AXES",
+    "MOST_TOKENS",
+    "Basis",
+    "Piece",
+    "Template",
+    "groups_hit",
+    "sizes_of",
+]
+
+AXES = {"b": "batch_size", "s": "seq_len", "d": "decoder_len", "c": "context_len"}
+"""Sizes of a run by their letters."""
+MOST_TOKENS = 1 << 19
+"""Tokens up to which all inputs are known by content while they are traced."""
+DEGREE = 2
+LARGEST = 2.0**62
+COSTS = ("flops", "bytes_read", "bytes_written")
+
+Sizes = Mapping[str, int]
+
+
+def groups_hit(rows: int, groups: int) -> int:
+    """Groups, of so many, that get at least one of the rows spread evenly over them.
+
+    Which those are depends on the data; expected are groups·(1 - (1 - 1/groups)^rows).
+    """
+    return min(groups, round(groups * (1 - (1 - 1 / groups) ** rows)) or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """Functions of the sizes of which shapes and costs are sums.
+
+    Attributes:
+        axes: Letters of the sizes that count, of `AXES`.
+        hits: For experts: the polynomial of rows as coefficients of the monomials, and
+            among how many experts the rows are spread.
+    """
+
+    axes: str
+    hits: tuple[tuple[tuple[int, ...], int], ...] = ()
+
+    @property
+    def monomials(self) -> list[tuple[int, ...]]:
+        """Exponents: batch at most once, lengths at most twice in all."""
+        ranges = [range(2 if axis == "b" else DEGREE + 1) for axis in self.axes]
+        lengths = [i for i, axis in enumerate(self.axes) if axis != "b"]
+        return [
+            powers
+            for powers in product(*ranges)
+            if sum(powers[i] for i in lengths) <= DEGREE
+        ]
+
+    def at(self, sizes: Sizes) -> list[int]:
+        """The values of all functions at a size."""
+        numbers = [sizes[axis] for axis in self.axes]
+        values = [
+            prod(n**p for n, p in zip(numbers, powers, strict=True))
+            for powers in self.monomials
+        ]
+        hits = []
+        for rows, groups in self.hits:
+            count = sum(c * v for c, v in zip(rows, values, strict=True))
+            hits.append(groups_hit(count, groups))
+        return values + hits
+
+
+class Piece:
+    """One structure, and the sizes at which it was found to hold.
+
+    Args:
+        where: Least and most of every size, by letter.
+        basis: What its polynomials are sums of.
+        polynomials: Distinct ones, one row of coefficients each.
+        skeleton: The folded tree. In its signatures and its columns of FLOPs and bytes
+            (of the node alone, without its children) are rows of `polynomials`.
+    """
+
+    def __init__(
+        self,
+        where: Mapping[str, tuple[int, int]],
+        basis: Basis,
+        polynomials: Ints,
+        skeleton: ModelTree,
+    ) -> None:
+        self.where = dict(where)
+        self.basis = basis
+        self.polynomials = polynomials
+        self.skeleton = skeleton
+
+    def holds(self, sizes: Sizes) -> bool:
+        """Whether a size is one of its own."""
+        return all(
+            low <= sizes[axis] <= high for axis, (low, high) in self.where.items()
+        )
+
+    @cached_property
+    def _unfolded(self) -> tuple[ModelTree, Ints]:
+        """The whole tree, and the row of the folded one behind each of its rows."""
+        columns = self.skeleton.columns
+        rows = np.arange(len(columns), dtype=np.int64)
+        tree = self.skeleton._derive(replace(columns, flops=rows)).unfold()
+        return tree, tree.columns.flops
+
+    def at(self, sizes: Sizes, **attributes: Any) -> ModelTree | None:
+        """The tree at a size, unfolded, as a trace would have it.
+
+        Args:
+            sizes: By letter.
+            **attributes: Of the tree: `spec`, `provenance`.
+
+        Returns:
+            None where a cost does not fit into 62 bits.
+        """
+        values = self.polynomials @ np.array(self.basis.at(sizes), dtype=np.int64)
+        folded = self.skeleton.columns
+        own = values[
+            np.stack([folded.flops, folded.bytes_read, folded.bytes_written], 1)
+        ]
+        largest = (own.astype(float) * folded.multiplicity()[:, None]).sum(axis=0)
+        if not (largest < LARGEST).all():
+            return None
+        whole, rows = self._unfolded
+        costs = folded.inclusive(own)[rows]
+        signatures, places = self._signatures(values.tolist())
+        columns = replace(
+            whole.columns,
+            signature=places[whole.columns.signature],
+            flops=costs[:, 0],
+            bytes_read=costs[:, 1],
+            bytes_written=costs[:, 2],
+        )
+        return whole._derive(columns, signatures=signatures, **attributes)
+
+    def _signatures(self, values: Sequence[int]) -> tuple[tuple[Signature, ...], Ints]:
+        """Signatures at a size, equal ones once, and where each went."""
+        places: dict[Signature, int] = {}
+        went = [
+            places.setdefault(
+                Signature(
+                    tuple(tuple(values[d] for d in shape) for shape in each.inputs),
+                    tuple(tuple(values[d] for d in shape) for shape in each.outputs),
+                    each.dtype,
+                ),
+                len(places),
+            )
+            for each in self.skeleton.signatures
+        ]
+        return tuple(places), np.array(went, dtype=np.int64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values; tables in the order in which they are used."""
+        tree, strings, rows = self.skeleton, _Order(), _Order()
+        lists = {n: getattr(tree.columns, n).tolist() for n in Columns.__slots__}
+        signatures = [
+            [[[*map(rows, s)] for s in i], [[*map(rows, s)] for s in o], dtype]
+            for i, o, dtype in tree.signatures
+        ]
+        lists |= {name: [*map(strings, lists[name])] for name in ("name", "op")}
+        lists |= {name: [*map(rows, lists[name])] for name in COSTS}
+        matrix = self.polynomials[[*rows]]
+        return {
+            "strings": [tree.strings[i] for i in strings],
+            "columns": [lists[name] for name in Columns.__slots__ if name != "params"],
+            "signatures": signatures,
+            "members": [[row, _packed(m)] for row, m in tree.members.items()],
+            "notes": list(tree.notes),
+            "unsupported": tree.unsupported,
+            "powers": [np.flatnonzero(row).tolist() for row in matrix],
+            "where": {axis: list(ends) for axis, ends in self.where.items()},
+            "hits": [[list(rows), groups] for rows, groups in self.basis.hits],
+            "coefficients": [row[np.flatnonzero(row)].tolist() for row in matrix],
+            "params": lists["params"],
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any], axes: str) -> Piece:
+        """Read what `to_dict` wrote."""
+        basis = Basis(axes, tuple((tuple(r), g) for r, g in fields["hits"]))
+        width = len(basis.monomials) + len(basis.hits)
+        names = [name for name in Columns.__slots__ if name != "params"]
+        lists = dict(zip(names, fields["columns"], strict=True))
+        lists["params"] = fields["params"]
+        skeleton = ModelTree(
+            Columns.from_lists(lists),
+            fields["strings"],
+            [
+                Signature(tuple(map(tuple, i)), tuple(map(tuple, o)), dtype)
+                for i, o, dtype in fields["signatures"]
+            ],
+            members={row: _unpacked(m) for row, m in fields["members"]},
+            notes=fields["notes"],
+            unsupported=fields["unsupported"],
+        )
+        where = {axis: (low, high) for axis, (low, high) in fields["where"].items()}
+        return cls(where, basis, _dense(fields, width), skeleton)
+
+
+class _Order(dict[int, int]):
+    """Numbers things anew, in the order in which they are asked for."""
+
+    def __call__(self, number: int) -> int:
+        return self.setdefault(number, len(self))
+
+
+def _dense(fields: Mapping[str, Any], width: int) -> Ints:
+    """Coefficients at their places."""
+    matrix = np.zeros((len(fields["powers"]), width), dtype=np.int64)
+    pairs = zip(fields["powers"], fields["coefficients"], strict=True)
+    for number, (places, values) in enumerate(pairs):
+        matrix[number, places] = values
+    return matrix
+
+
+Members = tuple[tuple[str, int], ...]
+
+
+def _packed(members: Members) -> list[Any]:
+    """Names with a running number, in places side by side, as one line."""
+    text, place = members[0]
+    for found in re.finditer(r"\d+", text):
+        head, tail = text[: found.start()], text[found.end() :]
+        line = [head, tail, int(found.group()), place, len(members)]
+        if _unpacked(line) == members:
+            return line
+    return [list(pair) for pair in members]
+
+
+def _unpacked(packed: Sequence[Any]) -> Members:
+    if isinstance(packed[0], str):
+        head, tail, first, place, count = packed
+        return tuple((f"{head}{first + i}{tail}", place + i) for i in range(count))
+    return tuple((name, place) for name, place in packed)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The trees of one model, attention, dtype and phase, at every size.
+
+    Attributes:
+        config_digest: Of the config that was traced, as runs carry it.
+        model_class: Class that was built.
+        attention: That of the trees: another than asked for where there is none such.
+        reach: How long an input may be.
+        axes: Letters of the sizes that count.
+        pieces: One per structure; no two share a size.
+    """
+
+    config_digest: str
+    model_class: str
+    attention: str
+    reach: Reach
+    axes: str
+    pieces: tuple[Piece, ...]
+
+    def piece(self, sizes: Sizes) -> Piece | None:
+        """The piece of a size; None where only a trace can tell."""
+        lengths = sum(n for axis, n in sizes.items() if axis != "b")
+        if sizes["b"] * max(lengths, 1) > MOST_TOKENS:
+            return None
+        return next((piece for piece in self.pieces if piece.holds(sizes)), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values."""
+        return {
+            "config_digest": self.config_digest,
+            "class": self.model_class,
+            "attention": self.attention,
+            "reach": list(self.reach),
+            "axes": self.axes,
+            "pieces": [piece.to_dict() for piece in self.pieces],
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Template:
+        """Read what `to_dict` wrote.
+
+        Raises:
+            FormatError: It is not a template, or damaged.
+        """
+        try:
+            axes = fields["axes"]
+            return cls(
+                fields["config_digest"],
+                fields["class"],
+                fields["attention"],
+                Reach(*fields["reach"]),
+                axes,
+                tuple(Piece.from_dict(piece, axes) for piece in fields["pieces"]),
+            )
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            raise FormatError(f"not a template: {error!r}") from error
+
+
+def sizes_of(spec: RunSpec, axes: str) -> dict[str, int]:
+    """The sizes of a run that count, by letter."""
+    values = {
+        "b": spec.batch_size,
+        "s": spec.seq_len,
+        "d": spec.decoder_len or spec.seq_len,
+        "c": spec.context_len or 0,
+    }
+    return {axis: values[axis] for axis in axes}

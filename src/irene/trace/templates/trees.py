@@ -1,0 +1,182 @@
+"""The one place where the tree of a run is got: from a template, or by a trace."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from irene.errors import FormatError
+from irene.spec import RunSpec
+from irene.trace.limits import Limits, checked_run, limits_from_environment
+from irene.trace.sources import Source, locate
+from irene.trace.templates.keeping import LOADED, Kept, shipped, versions
+from irene.trace.templates.template import Template, sizes_of
+from irene.tree import ModelTree
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+__all__ = ["config_key", "tree_from_template", "tree_of_run", "variant_of"]
+
+log = logging.getLogger(__name__)
+
+
+def tree_of_run(
+    spec: RunSpec,
+    *,
+    limits: Limits | None = None,
+    source: str | Path | PretrainedConfig | None = None,
+    device: str = "meta",
+) -> ModelTree:
+    """The tree of a run: at once where its template is known, else traced.
+
+    Both are equal. The template of a config that is asked for again is made and kept.
+
+    Args:
+        spec: The run.
+        limits: What is refused; by default `DEFAULT_LIMITS`.
+        source: The config, where the spec's model is only its name.
+        device: Where to run; `meta` for shapes alone.
+
+    Raises:
+        UsageError: The model is unknown, or a size or setting is impossible.
+    """
+    if device == "meta":
+        tree = tree_from_template(spec, limits=limits, source=source)
+        if tree is not None:
+            return tree
+        log.info("%s: no template for this size, it is traced", spec.model)
+    from irene.trace.tracer import trace_spec
+
+    return trace_spec(spec, limits=limits, source=source, device=device)
+
+
+def tree_from_template(
+    spec: RunSpec,
+    *,
+    limits: Limits | None = None,
+    source: str | Path | PretrainedConfig | None = None,
+    make: bool = False,
+) -> ModelTree | None:
+    """The tree of a run as its template has it; None where only a trace can tell.
+
+    Args:
+        spec: The run.
+        limits: What is refused.
+        source: The config, where the spec's model is only its name.
+        make: Make the template if there is none, however often it was asked for.
+    """
+    limits = checked_run(spec, limits)
+    if _costs_are_changed():
+        return None
+    found = _source(spec, source, limits)
+    limits.check_config(found.read(limits))
+    template = _template(found, spec, spec.model if source is None else source, make)
+    if template is None or not _is_that_attention(template, spec):
+        return None
+    if template.attention != spec.attention:
+        spec = spec.chosen_as(attention=template.attention)
+    named = replace(spec, model=found.name, config_digest=template.config_digest)
+    named = template.reach.fit(named)
+    sizes = sizes_of(named, template.axes)
+    piece = template.piece(sizes)
+    if piece is None:
+        return None
+    provenance = {"config": found.origin, "device": "meta"}
+    provenance |= {"class": template.model_class, **versions()}
+    notes = (*template.reach.notes(named), *piece.skeleton.notes)
+    return piece.at(sizes, spec=named, provenance=provenance, notes=notes)
+
+
+def _is_that_attention(template: Template, spec: RunSpec) -> bool:
+    return template.attention == spec.attention or not spec.given("attention")
+
+
+def _costs_are_changed() -> bool:
+    """Whether somebody put formulas of their own into the table of costs."""
+    table = sys.modules.get("irene.trace.costs.table")
+    return table is not None and bool(table.is_changed())
+
+
+def _source(spec: RunSpec, source: Any, limits: Limits) -> Source:
+    if source is None or isinstance(source, str | Path):
+        found = locate(spec.model if source is None else source)
+        if found.entry is not None or found.fields is not None:
+            return found
+        return replace(found, fields=found.read(limits))
+    name = getattr(source, "_name_or_path", "") or source.model_type
+    return Source(name, "a config object", fields=source.to_dict())
+
+
+def config_key(source: Source, model_class: str | None = None) -> str:
+    """Digest of a config and of the class that is built from it."""
+    fields = source.entry.config if source.entry else source.fields
+    assert fields is not None
+    usual = source.entry.auto_class if source.entry else None
+    plain = {k: v for k, v in fields.items() if k not in VOLATILE}
+    text = json.dumps([model_class or usual, plain], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+VOLATILE = ("transformers_version", "_name_or_path")
+
+
+def variant_of(spec: RunSpec) -> str:
+    """Phase, attention and dtype; a prompt after a context is a phase of its own."""
+    after = "+context" if spec.phase == "prefill" and spec.context_len else ""
+    return f"{spec.phase}{after}/{spec.attention}/{spec.dtype}"
+
+
+def _template(source: Source, spec: RunSpec, model: Any, make: bool) -> Template | None:
+    """The template of a config and a run; one that was asked for before is made."""
+    key, variant = config_key(source, spec.model_class), variant_of(spec)
+    if source.entry is not None:
+        found = shipped(source.entry.name, key, variant)
+        if found is not None:
+            return found
+    name = hashlib.sha256(f"{key}/{variant}".encode()).hexdigest()[:32]
+    if name not in _MADE:
+        kept = Kept(name)
+        known = kept.read()
+        if known is None and name not in _ASKED and not make:
+            _ASKED.add(name)
+            kept.write({"asked": True})
+            return None
+        if known is None or "asked" in known:
+            known = _make(model, spec)
+            kept.write(known)
+        _MADE[name] = _read(known)
+        if len(_MADE) > LOADED:
+            _MADE.pop(next(iter(_MADE)))
+    return _MADE[name]
+
+
+_ASKED: set[str] = set()
+"""What this process was asked for once: a template is made for who asks again."""
+_MADE: dict[str, Template | None] = {}
+
+
+def _read(known: Mapping[str, Any]) -> Template | None:
+    try:
+        return None if "none" in known else Template.from_dict(known)
+    except FormatError:
+        return None
+
+
+def _make(model: Any, spec: RunSpec) -> dict[str, Any]:
+    from irene.trace.models import resolve
+    from irene.trace.templates.fitting import NoTemplateError
+    from irene.trace.templates.making import make_template
+
+    try:
+        resolved = resolve(model, limits_from_environment(), spec.model_class)
+        return make_template(resolved, spec).to_dict()
+    except NoTemplateError as error:
+        log.info("%s: no template: %s", spec.model, error)
+        return {"none": str(error)}

@@ -1,0 +1,169 @@
+"""Trees from templates are those of traces, at every size, to the last number."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from transformers import BertConfig, LlamaConfig, MixtralConfig, T5Config
+from transformers import PretrainedConfig as Config
+
+import irene
+from irene.errors import SpecError
+from irene.spec import RunSpec
+from irene.trace.costs import COSTS, OpCost
+from irene.trace.limits import DEFAULT_LIMITS
+from irene.trace.models import resolve
+from irene.trace.templates import keeping, trees
+from irene.trace.templates.fitting import NoTemplateError
+from irene.trace.templates.making import make_template
+from irene.trace.templates.template import Template, sizes_of
+from irene.trace.tracer import trace_spec
+
+WIDTHS = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 4,
+    "vocab_size": 100,
+}
+BERT = BertConfig(**WIDTHS, max_position_embeddings=40)
+LLAMA = LlamaConfig(**WIDTHS, num_key_value_heads=2, architectures=["LlamaForCausalLM"])
+EXPERTS = MixtralConfig(
+    **WIDTHS, num_local_experts=8, num_key_value_heads=2, sliding_window=None,
+    architectures=["MixtralForCausalLM"],
+)  # fmt: skip
+T5 = T5Config(d_model=32, d_ff=64, num_layers=4, num_heads=4, d_kv=8, vocab_size=100)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(trees, "_ASKED", set())
+    monkeypatch.setattr(trees, "_MADE", {})
+
+
+def made(config: Config, **run: str) -> Template:
+    template = make_template(resolve(config, DEFAULT_LIMITS), RunSpec.asked("", run))
+    return Template.from_dict(json.loads(json.dumps(template.to_dict())))
+
+
+@pytest.mark.parametrize(
+    ("config", "run", "sizes"),
+    [
+        (BERT, {}, [(1, 9), (7, 33), (3, 40), (1, 40), (64, 2)]),
+        (BERT, {"phase": "train", "attention": "sdpa"}, [(1, 17), (3, 31)]),
+        (LLAMA, {"phase": "prefill", "dtype": "bf16"}, [(1, 300), (4, 1999)]),
+        (LLAMA, {"phase": "decode", "attention": "sdpa"}, [(1, 7), (5, 1200)]),
+        (EXPERTS, {}, [(1, 2), (1, 3), (2, 3), (9, 50)]),
+        (T5, {"phase": "forward"}, [(1, 12), (3, 50)]),
+    ],
+    ids=["bert", "bert-train", "llama-prefill", "llama-decode", "experts", "t5"],
+)
+def test_a_template_is_the_trace_at_every_size(config, run, sizes):
+    template = made(config, **run)
+    for batch, length in sizes:
+        spec = RunSpec.asked("", {**run, "batch_size": batch, "seq_len": length})
+        traced = trace_spec(spec, source=config)
+        own = sizes_of(spec, template.axes)
+        piece = template.piece(own)
+        assert piece is not None
+        tree = piece.at(own, spec=traced.spec, provenance=traced.provenance)
+        assert tree == traced
+        assert template.config_digest == traced.spec.config_digest
+
+
+def test_a_batch_of_one_token_is_left_to_a_trace():
+    assert made(BERT).piece({"b": 2, "s": 1}) is None
+
+
+def test_lengths_that_change_the_structure_have_a_piece_of_their_own():
+    ends = {piece.where["s"] for piece in made(BERT).pieces}
+    assert ends == {(2, 39), (40, 40)}  # at 40 all positions are taken, none cut off
+
+
+def test_what_cannot_run_has_no_template():
+    with pytest.raises(NoTemplateError, match="no KV cache"):
+        made(BERT, phase="decode")
+
+
+@pytest.mark.parametrize(
+    "name", ["bert-l2-h128", "t5-small", "gpt2", "vit-tiny-patch16-224"]
+)
+def test_templates_that_ship_are_the_traces(name):
+    spec = RunSpec(name, batch_size=3, seq_len=50)
+    tree = trees.tree_from_template(spec)
+    assert tree is not None
+    assert tree == trace_spec(spec)
+
+
+def test_predictions_are_equal_with_their_notes(monkeypatch):
+    run = {"batch_size": 1, "on": "pc1", "seq_len": 20_000}
+    quick = irene.predict("t5-small", **run)
+    monkeypatch.setattr(trees, "tree_from_template", lambda *_, **__: None)
+    assert irene.predict("t5-small", **run) == quick
+    assert any("extrapolation" in note for note in quick.notes)
+
+
+def test_a_length_is_cut_or_refused_as_by_a_trace():
+    tree = trees.tree_from_template(RunSpec("clip-vit-base-patch16"))
+    assert tree is None or tree.spec.seq_len == 77
+    with pytest.raises(SpecError, match="at most 512 positions"):
+        trees.tree_from_template(RunSpec("bert-base-uncased", seq_len=513))
+
+
+def test_own_formulas_are_honoured(monkeypatch):
+    monkeypatch.setitem(COSTS, "aten.tanh", lambda _: OpCost(10**9, 0, 0))
+    assert trees.tree_from_template(RunSpec("bert-l2-h128")) is None
+    assert irene.predict("bert-l2-h128", batch_size=2).total().flops > 10**9
+
+
+def kept_files() -> list[Path]:
+    return sorted(keeping.folder().glob("*.z"))
+
+
+def test_who_asks_again_gets_a_template_that_is_kept(monkeypatch):
+    spec = RunSpec("", batch_size=2, seq_len=9)
+    assert trees.tree_from_template(spec, source=BERT) is None
+    first = trees.tree_from_template(spec, source=BERT)
+    assert first == trace_spec(spec, source=BERT)
+    monkeypatch.setattr(trees, "_MADE", {})  # as in a new process
+    monkeypatch.setattr(trees, "_make", None)
+    assert trees.tree_from_template(spec, source=BERT) == first
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a template", b"\0" * 40])
+def test_what_is_damaged_is_thrown_away_and_made_anew(damage, monkeypatch):
+    spec = RunSpec("", batch_size=2, seq_len=9)
+    first = trees.tree_from_template(spec, source=BERT, make=True)
+    [file] = kept_files()
+    whole = file.read_bytes()
+    file.write_bytes(damage or whole[:-9])
+    monkeypatch.setattr(trees, "_MADE", {})
+    assert trees.tree_from_template(spec, source=BERT, make=True) == first
+    assert file.read_bytes() == whole
+
+
+def test_a_folder_that_cannot_be_written_costs_time_alone(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    spec = RunSpec("", batch_size=2, seq_len=9)
+    assert trees.tree_from_template(spec, source=BERT, make=True) is not None
+
+
+def test_of_other_versions_nothing_is_read(monkeypatch):
+    keeping.Kept("a").write({"asked": True})
+    assert keeping.Kept("a").read() == {"asked": True}
+    monkeypatch.setattr(
+        keeping, "versions", lambda: {"torch": "1", "transformers": "1"}
+    )
+    assert keeping.Kept("a").read() is None
+    assert not kept_files()
+
+
+def test_the_folder_is_bounded(monkeypatch):
+    monkeypatch.setattr(keeping, "MOST_BYTES", 500)
+    for number in range(9):
+        keeping.Kept(str(number)).write({"asked": True})
+    assert 0 < sum(file.stat().st_size for file in kept_files()) <= 500

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoModelForImageClassification, BertConfig
+
+import irene
+from irene.errors import ConfigError
+
+BERT = {
+    "model_type": "bert", "num_hidden_layers": 1, "hidden_size": 24,
+    "num_attention_heads": 2, "intermediate_size": 48,
+}  # fmt: skip
+NAME = AutoModelForImageClassification.__name__
+CODE = dict.fromkeys((NAME, "AutoModel"), ".--modeling_mine.Mine")
+"""In the folder that the user stands in."""
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder with code, a user who says yes to everything, and what the code does."""
+    done = tmp_path / "done"
+    (tmp_path / "modeling_mine.py").write_text(f"open({str(done)!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    modules = "transformers.dynamic_module_utils.HF_MODULES_CACHE"
+    monkeypatch.setattr(modules, str(tmp_path / "modules"))
+    monkeypatch.setattr("sys.path", [*sys.path])
+    monkeypatch.setattr("builtins.input", lambda prompt="": "y")
+    return done
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {**BERT, "architectures": [NAME], "auto_map": CODE},
+        {**BERT, "auto_map": CODE},
+        {
+            "model_type": "llava",
+            "text_config": {**BERT, "auto_map": CODE},
+            "vision_config": {**BERT, "auto_map": CODE},
+        },
+    ],
+)
+def test_code_that_a_config_names_is_never_run(
+    eager: Path, config: dict[str, Any]
+) -> None:
+    path = eager.with_name("config.json")
+    path.write_text(json.dumps(config))
+    with suppress(ConfigError):  # transformers may have no such model
+        irene.trace(path, batch_size=1, seq_len=8)
+    assert not eager.exists()
+
+
+def test_code_that_a_config_object_names_is_never_run(eager: Path) -> None:
+    config = BertConfig(**{k: v for k, v in BERT.items() if k != "model_type"})
+    config.auto_map = CODE
+    config._name_or_path = str(eager.parent)
+    irene.trace(config, batch_size=1, seq_len=8)
+    assert not eager.exists()
+    assert config.auto_map == CODE  # the user's own is as it was
