@@ -7,7 +7,7 @@ run: the form that was shipped before, and for chat in bf16 on one GPU two basel
 fitted in the same way, the package llm-flops and the regression of EcoLogits, which are
 fitted to nothing here. Then how long predictions take.
 
-    IRENE_DATA_DIR=DATA python benchmarks/modern_serving.py [--json] [--write FILE]
+    IRENE_DATA_DIR=DATA python -m benchmarks.modern_serving [--json] [--write FILE]
 """
 
 from __future__ import annotations
@@ -25,18 +25,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares
-from serving_calibration import (
+from benchmarks.serving_calibration import (
     FEW,
-    PROMPTS,
     Exam,
-    Serving,
     calibration_document,
     examined,
-    read_servings,
-    served,
     widths_of,
 )
+from benchmarks.servings import PROMPTS, Serving, read_servings, served
+from scipy.optimize import least_squares
 
 from irene.predict.api import predict
 from irene.predict.machines.finding import find_gpu

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irene.energy import Energy
+from irene.energy import Difference, Energy, SharedError, difference
 from irene.errors import FormatError, SpecError
 from irene.hardware import Hardware
 from irene.spec import RunSpec
@@ -120,3 +121,55 @@ def test_a_generation_fills_in_its_lengths_and_has_a_hash_of_its_own() -> None:
     ):
         with pytest.raises(SpecError):
             RunSpec("m", **wrong)
+
+
+def told(joules: float, width: float, *errors: SharedError) -> Energy:
+    low, high = joules * math.exp(-width), joules * math.exp(width)
+    return Energy(joules, low, high, "predicted", "a predictor", errors)
+
+
+def test_what_two_energies_share_cancels():
+    """Half-widths by hand: 0.1 shared, 0.1 at a distance, the rest of 0.2 alone."""
+    near, far = {"batch": 3.0}, {"batch": 4.0, "model x": 0.5}
+    one = told(10.0, 0.2, SharedError("rates", 0.1), SharedError("sizes", 0.1, near))
+    two = told(5.0, 0.2, SharedError("rates", 0.1), SharedError("sizes", 0.1, far))
+    found = difference(one, two)
+    alike = math.exp(-1.25)
+    half = math.sqrt(2 * 0.1**2 * (1 - alike) + 2 * (0.2**2 - 2 * 0.1**2))
+    assert found.joules == -5.0
+    assert found.ratio == 0.5
+    assert found.ratio_high == pytest.approx(0.5 * math.exp(half))
+    assert found.ratio_low == pytest.approx(0.5 * math.exp(-half))
+    assert found.is_real
+
+
+def test_energies_without_shared_errors_have_their_own():
+    found = difference(told(10.0, 0.1), told(10.5, 0.1))
+    assert found.half_j == pytest.approx(math.hypot(10, 10.5) * math.sinh(0.1))
+    assert not found.is_real
+    assert difference(Energy(0, 0, 0, "measured", ""), told(1, 0.1)).ratio is None
+
+
+WIDTH = st.floats(0.001, 1.0)
+
+
+@given(WIDTH, WIDTH, WIDTH, st.floats(0.1, 10.0), st.floats(0.0, 5.0))
+def test_differences_keep_their_promises(shared, own, other, factor, far):
+    one = told(1.0, math.hypot(shared, own), SharedError("a", shared, {"x": 0.0}))
+    two = told(factor, math.hypot(shared, other), SharedError("a", shared, {"x": far}))
+    assert difference(one, one) == Difference(0.0, 0.0, 1.0, 1.0, 1.0)
+    there, back = difference(one, two), difference(two, one)
+    assert there.half_j == pytest.approx(back.half_j)
+    assert there.ratio_low == pytest.approx(1 / back.ratio_high)
+    # never wider than two that share nothing, never narrower for being farther apart
+    square_sum = math.hypot(shared, own, shared, other)
+    half = math.log(there.ratio_high / there.ratio)
+    assert half <= square_sum + 1e-9
+    near = replace(two, errors=(SharedError("a", shared, {"x": far / 2}),))
+    closer = difference(one, near)
+    assert closer.ratio_high <= there.ratio_high * (1 + 1e-9)
+
+
+def test_energies_survive_a_round_trip():
+    energy = told(2.0, 0.1, SharedError("sizes", 0.05, {"batch": 3.0}))
+    assert Energy.from_dict(json.loads(json.dumps(asdict(energy)))) == energy

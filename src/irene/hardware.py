@@ -10,6 +10,12 @@ from irene.errors import FormatError
 
 __all__ = ["Hardware"]
 
+RELEASED: Mapping[str, int] = {
+    "GTX 1080 Ti": 2017, "A100": 2020, "H100": 2022, "H200": 2023, "L40S": 2023,
+    "GB200": 2024, "B200": 2024,
+}  # fmt: skip
+"""The year in which its maker announced a GPU."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
@@ -26,6 +32,15 @@ class Hardware:
     covers: str
     description: str = ""
     predictor: str | None = None
+
+    @property
+    def words(self) -> str:
+        """Its name, what it is and of which year: `h100 (NVIDIA H100 …, 2022)`."""
+        years = [str(RELEASED[gpu]) for gpu in RELEASED if gpu in self.description]
+        about = ", ".join(
+            filter(None, [self.description.partition(";")[0], *years[:1]])
+        )
+        return f"{self.name} ({about})" if about else self.name
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-ready values."""

@@ -20,6 +20,7 @@ __all__ = [
     "Attention",
     "CacheDType",
     "DType",
+    "Engine",
     "Phase",
     "Quantization",
     "RunOptions",
@@ -31,8 +32,16 @@ __all__ = [
 DType = Literal["fp32", "fp16", "bf16"]
 Attention = Literal["eager", "sdpa"]
 Phase = Literal["forward", "prefill", "decode", "train", "generate"]
-Quantization = Literal["bf16", "fp8", "fp8_block", "fp4", "mxfp4", "int4"]
+Quantization = Literal[
+    "bf16", "fp8", "fp8_block", "fp4", "mxfp4", "int4", "q2_K", "q3_K_S", "q3_K_M",
+    "q3_K_L", "q4_0", "q4_1", "q4_K_S", "q4_K_M", "q5_0", "q5_1", "q5_K_S", "q5_K_M",
+    "q6_K", "q8_0",
+]  # fmt: skip
+"""Types of serving engines, then quantisations of GGUF files."""
 CacheDType = Literal["bf16", "fp8"]
+Workload = Literal["chat", "reasoning", "completion"]
+At = Literal["board", "wall"]
+Engine = Literal["vllm", "vllm-2024", "llama.cpp", "unknown"]
 SERVING_PHASES = ("prefill", "decode", "generate")
 """Phases of a language model that a serving engine knows."""
 USUAL_OUTPUT = 128
@@ -105,6 +114,16 @@ class RunSpec:
         tensor_parallel: GPUs that share every layer.
         expert_parallel: GPUs over which whole experts are spread, where they are not
             shared like other layers; all other layers are shared by as many at least.
+        engine: Serving engine: vLLM of today, vLLM of 2024, llama.cpp (as Ollama runs
+            it), or unknown, whose interval holds them all; by default the one that the
+            machine's servings were measured with, which its notes name.
+        cached_prompt: Share of a prompt that a prefix cache answers, 0 to 1.
+        workload: How answers differ in length: in chat running streams have generated
+            0.97 of the mean answer so far, in reasoning 0.73, in completion 1.64; by
+            default 0.95. A `context_len` says it directly.
+        power_limit_w: Power limit of each board, W; by default its datasheet's.
+        at: What energy is meant: of GPU boards, or at the wall with host, fans and
+            supply. By default the wall on desktops, boards on other GPUs.
         model_class: Class of transformers to build instead of the usual one.
         chosen: Names of the fields that nobody gave and that have a value all the same.
     """
@@ -124,6 +143,16 @@ class RunSpec:
     cache_dtype: Annotated[CacheDType | None, Asked(group=SERVING)] = None
     tensor_parallel: Annotated[int, _size(usual=1, group=SERVING)] = OPEN
     expert_parallel: Annotated[int, _size(usual=1, group=SERVING)] = OPEN
+    engine: Annotated[Engine | None, Asked(group=SERVING)] = None
+    cached_prompt: Annotated[
+        float | None, Asked(least=0, most=1, metavar="SHARE", group=SERVING)
+    ] = None
+    workload: Annotated[Workload | None, Asked(group=SERVING)] = None
+    power_limit_w: Annotated[
+        float | None,
+        Asked(("--power-limit",), least=1, most=1e5, metavar="W", group=SERVING),
+    ] = None
+    at: Annotated[At | None, Asked(group=SERVING)] = None
     model_class: Annotated[
         str | None,
         Asked(
@@ -169,9 +198,12 @@ class RunSpec:
     def _fill_in_lengths(self, chosen: set[str]) -> None:
         """The lengths of a generation; elsewhere there are none."""
         if self.phase != "generate":
-            if self.prompt_len is not None or self.output_len is not None:
-                raise SpecError("prompt_len and output_len are for phase 'generate'")
+            for name in ("prompt_len", "output_len", "cached_prompt", "workload"):
+                if getattr(self, name) is not None:
+                    raise SpecError(f"{name} is for phase 'generate'")
             return
+        if self.cached_prompt is not None and self.cached_prompt >= 1:
+            raise SpecError("cached_prompt is a share below 1: an answer needs a token")
         if self.prompt_len is None:
             self._choose(chosen, "prompt_len", self.seq_len)
         object.__setattr__(self, "seq_len", self.prompt_len)
@@ -222,9 +254,20 @@ class RunSpec:
             UsageError: The machine serves no language models, and a serving is asked.
         """
         if not machine.serves:
+            self._check_place(machine.hardware)
             self.refuse_serving(machine.hardware.name)
         usual = {"dtype": machine.usual_dtype, "attention": machine.usual_attention}
         return self.chosen_as(**{k: v for k, v in usual.items() if k in self.chosen})
+
+    def _check_place(self, hardware: Hardware) -> None:
+        """Refuse boards and limits where there is no GPU that is known as such."""
+        if self.power_limit_w is not None:
+            raise UsageError(f"power_limit_w is for GPUs, not for {hardware.name}")
+        if self.at not in (None, hardware.covers):
+            raise UsageError(
+                f"at={self.at} is for GPUs: {hardware.name} was measured at its "
+                f"{hardware.covers}"
+            )
 
     def refuse_serving(self, name: str) -> None:
         """Refuse what only servings of language models have.
@@ -291,12 +334,12 @@ class RunSpec:
 
 SERVING_FIELDS = (
     "prompt_len", "output_len", "quantization", "cache_dtype", "tensor_parallel",
-    "expert_parallel",
+    "expert_parallel", "engine", "cached_prompt", "workload",
 )  # fmt: skip
 """Fields that only servings of language models have."""
 LATER_FIELDS: Mapping[str, Any] = {
     **dict.fromkeys(SERVING_FIELDS), "tensor_parallel": 1, "expert_parallel": 1,
-    "model_class": None, "chosen": (),
+    "power_limit_w": None, "at": None, "model_class": None, "chosen": (),
 }  # fmt: skip
 """Fields that joined later, which are left out at these values: hashes stay."""
 
@@ -339,4 +382,9 @@ class RunOptions(TypedDict, total=False):
     cache_dtype: CacheDType | None
     tensor_parallel: int | None
     expert_parallel: int | None
+    engine: Engine | None
+    cached_prompt: float | None
+    workload: Workload | None
+    power_limit_w: float | None
+    at: At | None
     model_class: str | None

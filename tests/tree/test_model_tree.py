@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import given
 from irene.errors import LimitError, UsageError
 from irene.tree import OWN, EnergyColumns, ModelTree, TreeBuilder
 
+from ..made_up import tree_of_own
 from .conftest import trees
 
 
@@ -212,3 +215,29 @@ def test_walking_visits_every_node_once(tree):
     assert rows == list(range(len(tree)))
     for node in tree.nodes():
         assert all(child.parent == node for child in node.children)
+
+
+def test_a_table_shows_energy_where_there_is_some():
+    lines = tree_of_own().table().splitlines()
+    assert lines[0].split() == [
+        "op",
+        "energy",
+        "share",
+        "interval",
+        "FLOPs",
+        "bytes",
+        "params",
+    ]
+    assert re.search(r"layer.0…1 ×2 +Layer +8\.00 J +80\.0% +±10%", "\n".join(lines))
+    assert len({len(line.rstrip()) for line in lines[:2]}) == 1
+
+
+def test_a_table_for_papers_compiles_and_can_be_cited():
+    text = tree_of_own().to_latex(depth=1)
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert len({row.count(" & ") for row in rows}) == 1
+    assert r"layer.0\dots{}1 $\times$2 & Layer & 8.00 J & 80.0\% & $\pm$10\%" in text
+    assert (
+        "% Model · predicted for pc1 (a desk) · covers wall · by made-up rates 1"
+        in text
+    )

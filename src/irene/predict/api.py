@@ -1,4 +1,4 @@
-"""`irene.predict(model, on="pc1")`: a model in, a tree with predicted energy out."""
+"""`irene.predict(model)`: a model in, a tree with predicted energy out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from irene.errors import ConfigError, UsageError
+from irene.predict.machines.chosen import chosen_note
 from irene.predict.machines.finding import Machine, find_machine
 from irene.spec import (
     SERVING_FIELDS,
@@ -15,6 +16,7 @@ from irene.spec import (
     RunSpec,
     shows_run_options,
 )
+from irene.trace.templates.trees import tree_of_run
 from irene.tree import ModelTree
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def predict(
     model: str | Path | PretrainedConfig | nn.Module | ModelTree,
     inputs: Mapping[str, Any] | tuple[Any, ...] | torch.Tensor | None = None,
     *,
-    on: str = "pc1",
+    on: str = "default",
     step_ms: float | None = None,
     device: str = "meta",
     limits: Limits | None = None,
@@ -45,7 +47,8 @@ def predict(
     Args:
         model: What `irene.trace` takes, or a traced tree.
         inputs: Of an nn.Module, as `irene.trace` takes them.
-        on: Name of a machine, or the file of a saved predictor.
+        on: Name of a machine, or the file of a saved predictor; `default` for the one
+            that `irene learn` has learned here, else pc1.
         step_ms: Measured time between two tokens of a stream, ms, of a serving.
         device: Where the model is traced; `meta` for shapes alone.
         limits: What is refused; by default `DEFAULT_LIMITS`.
@@ -66,17 +69,17 @@ def predict(
     if isinstance(model, ModelTree):
         if run or inputs is not None:
             raise UsageError("a tree has its run already: give it alone")
-        return _on(machine, model, step_s)
+        return _on(machine, model, step_s).with_notes(*chosen_note(on))
     if isinstance(model, str | Path) or hasattr(model, "to_dict"):
         source: Any = model
         spec = RunSpec.asked(str(getattr(source, "model_type", source)), run)
         return predict_run(
             spec, machine, source=source, step_s=step_s, device=device, limits=limits
-        )
+        ).with_notes(*chosen_note(on))
     from irene.trace.tracer import trace_module
 
     tree = trace_module(_module(model), inputs, run, device=device, limits=limits)
-    return _on(machine, tree, step_s)
+    return _on(machine, tree, step_s).with_notes(*chosen_note(on))
 
 
 def _module(model: object) -> nn.Module:
@@ -111,12 +114,12 @@ def predict_run(
     Raises:
         UsageError: The model is unknown, or a size or setting is impossible.
     """
-    from irene.trace.serving.tree import served
-
     spec = spec.resolved(machine)
     model: Any = spec.model if source is None else source
     why = None
     if _can_be_served(spec, machine, device):
+        from irene.trace.serving.tree import served
+
         try:
             if not isinstance(model, str | Path):
                 name = getattr(model, "_name_or_path", "") or model.model_type
@@ -126,10 +129,8 @@ def predict_run(
             why = str(error)
             model = spec.model if source is None else source
     _refuse_untraced(spec, machine, step_s, why)
-    from irene.trace.tracer import trace_spec
-
     tree = _on(
-        machine, trace_spec(spec, limits=limits, source=model, device=device), None
+        machine, tree_of_run(spec, limits=limits, source=model, device=device), None
     )
     if why is None:
         return tree

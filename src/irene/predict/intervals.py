@@ -1,33 +1,39 @@
 """Intervals from held-out errors: grouped conformal prediction.
 
 Models are the unit that is exchangeable, not nodes: a node of an unseen model is like
-the nodes of other models when those were left out. So the width at a level is the
-largest of the held-out models' quantiles. Outside what was measured the width is that
-of harder exams: a whole family left out, small runs from large ones and the reverse.
+the nodes of other models when those were left out. So the width at a level is that of
+the held-out models, wider the fewer there are (`group_width`). What lies beyond the
+measured adds to it, cause by cause, with how far and how much of the energy does.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 from irene.predict.learned_file import Floats, Saved
-from irene.tree import KINDS
+from irene.tree import KINDS, ModelTree
 
 __all__ = [
+    "BEYOND",
     "COVERAGE",
     "LEVELS",
+    "Beyond",
     "HeldOut",
-    "Verdict",
     "Widths",
     "covering_error",
+    "group_width",
     "log_errors",
     "mean_percent",
+    "own_width",
     "widths_of",
+    "with_beyond",
+    "worth_saying",
 ]
 
 LEVELS = ("ml", "module", "model")
@@ -35,26 +41,97 @@ LEVELS = ("ml", "module", "model")
 COVERAGE = 0.9
 """Part of the nodes that an interval is to cover."""
 
+PAIRS = 0.86
+"""Part of the pairs of held-out runs that the interval of a ratio is to cover: at the
+lower end of what is promised, since two measurements differ by the noise of both, which
+predictions do not have."""
+WORTH_SAYING = 0.25
+"""Part of an interval from which on a cause is worth a word: 3 % are added to it."""
+BEYOND: Mapping[str, float] = MappingProxyType(
+    {
+        "width": 0.06,
+        "tokens": 0.06,
+        "length": 0.08,
+        "dtype": 0.7,
+        "phase": 0.5,
+        "group": 0.9,
+    }
+)
+"""Half the interval, in log units, of what was never measured, by cause.
+
+Of sizes for each octave. From exams on PC1 that leave the cause out: weights wider than
+768, runs of at most 1,024 tokens and of more than 2,048, lengths above 128 and below
+96, each group of kernels in turn; of types from kernels of GPUs whose table was left
+out (`benchmarks/coverage.py`). No exam can ask for a phase: an assumption.
+"""
+
 HeldOut = list[dict[str, Floats]]
 """log(predicted / measured) by level, for each group of trees that was held out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a run is within what was measured.
+class Beyond:
+    """Something that was never measured, and how much it makes energies uncertain.
 
     Attributes:
-        reasons: In words, what goes beyond it.
-        factor: How much wider than for other sizes the intervals are.
+        cause: Names the error: it is one error wherever it occurs on a machine.
+        words: What is beyond, as it goes on from "so much of the energy is".
+        widths: Half the interval that it gives every node, in log units.
+        share: Part of the whole energy that it concerns, 0 to 1.
     """
 
-    reasons: tuple[str, ...]
-    factor: float
+    cause: str
+    words: str
+    widths: Floats
+    share: float
+
+    @classmethod
+    def of(
+        cls, cause: str, words: str, tree: ModelTree, own_j: Floats, doubt: Floats
+    ) -> Beyond:
+        """A cause by the rows it touches; what they have in common adds up.
+
+        Args:
+            cause: Names the error.
+            words: What is beyond.
+            tree: Folded or not.
+            own_j: Energy of every row without its children, J.
+            doubt: Half the interval of every row that it would have alone, log units.
+        """
+        each = np.column_stack([own_j * doubt, own_j * (doubt > 0), own_j])
+        doubtful, touched, joules = tree.columns.inclusive(each, tree.parents).T
+        whole = np.where(joules > 0, joules, 1.0)
+        return cls(cause, words, doubtful / whole, float(touched[0] / whole[0]))
 
     @property
-    def is_outside(self) -> bool:
-        """True if anything goes beyond what was measured."""
-        return bool(self.reasons)
+    def width(self) -> float:
+        """Half the interval that it gives the whole, in log units."""
+        return float(self.widths[0])
+
+    def note(self) -> str:
+        """What a reader should know of it."""
+        share = "all" if self.share > 0.995 else f"{self.share:.0%}"
+        return (
+            f"extrapolation: {share} of the energy is {self.words}; that alone "
+            f"makes it ± {100 * math.expm1(self.width):.0f} %"
+        )
+
+
+def with_beyond(widths: Floats, causes: Sequence[Beyond]) -> Floats:
+    """Intervals with what lies beyond what was measured, half of each in log units."""
+    squares = sum((each.widths**2 for each in causes), widths**2)
+    return np.asarray(np.sqrt(squares), dtype=np.float64)
+
+
+def worth_saying(widths: Floats, causes: Iterable[Beyond]) -> list[Beyond]:
+    """Causes that make the interval of the whole wider, the largest first.
+
+    Args:
+        widths: Half the intervals without them, in log units.
+        causes: All of them.
+    """
+    least = WORTH_SAYING * float(widths[0])
+    return sorted((c for c in causes if c.width > least), key=lambda c: -c.width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,35 +140,43 @@ class Widths(Saved):
 
     Attributes:
         inside: Within what was measured.
-        outside: Beyond it: other sizes, widths, architectures.
+        outside: In exams beyond it: other sizes, architectures.
         streams: Of primitives that nobody measured alone, elementwise ones above all:
             how much their rates differ between exams.
+        own: Of a whole run, the part that it does not share with other runs of the
+            machine; None where nothing was held out: half of it.
+        beyond: By cause, of what was never measured: `BEYOND` where an exam could not
+            tell. Of sizes per octave.
     """
 
     inside: Mapping[str, float]
     outside: Mapping[str, float]
     streams: float = 0.0
+    own: float | None = None
+    beyond: Mapping[str, float] = field(default_factory=dict)
 
     def of(
-        self,
-        kinds: npt.NDArray[np.int64],
-        is_indirect: npt.NDArray[np.bool_],
-        verdict: Verdict,
+        self, kinds: npt.NDArray[np.int64], is_indirect: npt.NDArray[np.bool_]
     ) -> Floats:
-        """Half-width of every node.
+        """Half-width of every node within what was measured.
 
         Args:
             kinds: Index into `KINDS` of every node.
             is_indirect: Whether a primitive was never measured by itself.
-            verdict: Whether the run is beyond what was measured.
         """
-        chosen = self.outside if verdict.is_outside else self.inside
-        by_kind = [chosen["ml" if kind == "math" else kind] for kind in KINDS]
+        by_kind = [self.inside["ml" if kind == "math" else kind] for kind in KINDS]
         widths = np.array(by_kind)[kinds]
-        widened: Floats = np.where(
-            is_indirect, np.maximum(widths, self.streams), widths
-        )
-        return verdict.factor * widened
+        return np.where(is_indirect, np.maximum(widths, self.streams), widths)
+
+    def rate(self, cause: str) -> float:
+        """Half-width by cause."""
+        return self.beyond.get(cause, BEYOND[cause])
+
+    def shared(self) -> float:
+        """The part of a whole run's interval that other runs share, in log units."""
+        whole = self.inside["model"]
+        own = whole * math.sqrt(0.5) if self.own is None else min(self.own, whole)
+        return math.sqrt(whole**2 - own**2)
 
 
 def log_errors(predicted_j: Floats, measured_j: Floats) -> Floats:
@@ -109,9 +194,45 @@ def widths_of(groups: Iterable[Mapping[str, Floats]]) -> dict[str, float]:
     """
     several = list(groups)
     return {
-        level: max(float(np.nan_to_num(covering_error(g[level]))) for g in several)
+        level: group_width([covering_error(g[level]) for g in several])
         for level in LEVELS
     }
+
+
+def group_width(errors: Sequence[float]) -> float:
+    """Width for a group like others: their largest error but one, widened for how few.
+
+    One odd group does not decide; how much groups differ, few cannot tell.
+
+    Args:
+        errors: What covers the nodes of each group; NaN of one without any.
+    """
+    from scipy.stats import norm, t
+
+    known = sorted(error for error in errors if not math.isnan(error))
+    if not known:
+        return 0.0
+    tail = 0.5 + COVERAGE / 2
+    widening = t.ppf(tail, max(len(known), 2) - 1) / norm.ppf(tail)
+    return float(known[max(len(known) - 2, 0)] * widening)
+
+
+def own_width(groups: Iterable[Mapping[str, Floats]]) -> float | None:
+    """What of a whole run's interval other runs do not share, in log units.
+
+    Args:
+        groups: For every held-out group, the errors of its nodes by level.
+
+    Returns:
+        By how much errors of two runs differ, over √2; None of fewer than two runs.
+    """
+    errors = np.concatenate([g["model"] for g in groups] or [np.zeros(0)])
+    errors = errors[np.isfinite(errors)]
+    if len(errors) < 2:
+        return None
+    first, second = np.triu_indices(len(errors), 1)
+    apart = np.abs(errors[first] - errors[second])
+    return float(np.quantile(apart, PAIRS) / math.sqrt(2.0))
 
 
 def covering_error(errors: Sequence[float] | Floats) -> float:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from irene.energy import Source
+from irene.energy import SharedError, Source
 
 __all__ = ["KINDS", "SOURCES", "Columns", "Cost", "EnergyColumns", "Signature"]
 
@@ -49,6 +49,7 @@ class EnergyColumns:
         high: Upper ends, J.
         source: Index into `SOURCES` of the energy words.
         produced_by: What produced these numbers.
+        errors: What of the root's interval other trees may share.
     """
 
     joules: Floats
@@ -56,10 +57,15 @@ class EnergyColumns:
     high: Floats
     source: npt.NDArray[np.uint8]
     produced_by: str
+    errors: tuple[SharedError, ...] = ()
 
     @classmethod
     def predicted(
-        cls, joules: Floats, widths: Floats, produced_by: str
+        cls,
+        joules: Floats,
+        widths: Floats,
+        produced_by: str,
+        errors: tuple[SharedError, ...] = (),
     ) -> EnergyColumns:
         """Predicted energies with intervals.
 
@@ -67,10 +73,11 @@ class EnergyColumns:
             joules: Best values, J.
             widths: Half the intervals, on the logarithm of energy.
             produced_by: What predicted them.
+            errors: What of the root's interval other trees may share.
         """
         low, high = joules * np.exp(-widths), joules * np.exp(widths)
         source = np.full(len(joules), SOURCES.index("predicted"), dtype=np.uint8)
-        return cls(joules, low, high, source, produced_by)
+        return cls(joules, low, high, source, produced_by, errors)
 
     def select(self, rows: Any) -> EnergyColumns:
         """The energies of some rows, in the order given."""
@@ -80,6 +87,7 @@ class EnergyColumns:
             self.high[rows],
             self.source[rows],
             self.produced_by,
+            self.errors,
         )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from irene.energy import SharedError
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from irene.spec import RunSpec
@@ -38,6 +40,7 @@ def to_dict(tree: ModelTree) -> dict[str, Any]:
         "high_j": energy and energy.high,
         "source": energy and energy.source,
         "produced_by": tree.energy and tree.energy.produced_by,
+        "errors": [asdict(each) for each in tree.energy.errors] if tree.energy else [],
         "provenance": dict(tree.provenance),
         "notes": list(tree.notes),
         "unsupported": dict(tree.unsupported),
@@ -194,7 +197,12 @@ def _read(document: Mapping[str, Any]) -> ModelTree:
     )
     return tree.with_energy(
         EnergyColumns(
-            joules, low, high, source.astype(np.uint8), document["produced_by"]
+            joules,
+            low,
+            high,
+            source.astype(np.uint8),
+            document["produced_by"],
+            tuple(map(SharedError.from_dict, document.get("errors", ()))),
         ),
         tree.hardware,
     )

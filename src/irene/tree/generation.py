@@ -32,10 +32,12 @@ class Generation:
     Attributes:
         j_per_request: J, of all GPUs that take part.
         j_per_output_token: J.
+        j_per_total_token: J, tokens of prompts and answers counted alike.
         j_per_second: W, of all GPUs together.
         ttft_s: Time to first token: of the steps that carry the prompt, without a
             queue before them, s.
-        tbt_s: Time between two tokens of a stream on average, s.
+        tbt_s: Time between two tokens of a stream on average, s; of one stream alone
+            without the time to the first, which nothing hides.
         output_tokens_per_s: Of all streams.
         prefill_j_per_request: What reading the prompt adds, J.
         decode_j_per_request: The rest, J.
@@ -46,6 +48,7 @@ class Generation:
 
     j_per_request: Span
     j_per_output_token: Span
+    j_per_total_token: Span
     j_per_second: Span
     ttft_s: Span
     tbt_s: Span
@@ -83,15 +86,17 @@ def generation_of(tree: ModelTree) -> Generation | None:
     if "prefill" not in parts or "time_s" not in root:
         return None
     requests, outputs = spec.batch_size, spec.output_len or 1
+    prompt = spec.prompt_len or spec.seq_len
     total = Span(energy.joules, energy.low, energy.high)
     time_s = root["time_s"]
     spread = root.get("time_spread", 1.0)
-    between = _spread(time_s / outputs, spread)
+    between = _spread(_between(spec.batch_size, outputs, time_s, parts), spread)
     gaps = sum(_total(tree, node) for node in _gaps(tree))
     static_j = root["static_j"]
     return Generation(
         j_per_request=total.scaled(1 / requests),
         j_per_output_token=total.scaled(1 / (requests * outputs)),
+        j_per_total_token=total.scaled(1 / (requests * (prompt + outputs))),
         j_per_second=total.scaled(1 / time_s),
         ttft_s=_spread(_first_token(parts), spread),
         tbt_s=between,
@@ -117,6 +122,15 @@ def _gaps(tree: ModelTree) -> list[Node]:
 def _total(tree: ModelTree, node: Node) -> float:
     energy = node.energy
     return energy.joules * int(tree.multiplicity[node.row]) if energy else 0.0
+
+
+def _between(
+    streams: int, outputs: int, time_s: float, parts: dict[str, Node]
+) -> float:
+    """Time between tokens: prompts of other streams are read in between."""
+    if streams == 1 and "decode" in parts:
+        return parts["decode"].features["time_s"] / (outputs - 1)
+    return time_s / outputs
 
 
 def _first_token(parts: dict[str, Node]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,10 +15,15 @@ __all__ = [
     "is_warning",
     "model_name",
     "run_sizes",
+    "run_time",
     "run_words",
+    "runs_out_of_memory",
+    "unit_words",
 ]
 
 WARNINGS = ("extrapolation:", "warning:")
+NO_ROOM = "do not fit into"
+"""What a warning says of a model that is larger than the memory."""
 
 
 def model_name(tree: ModelTree) -> str:
@@ -58,6 +63,13 @@ def _run_words(spec: RunSpec) -> Iterator[tuple[str, str]]:
     yield "cache_dtype", f"cache {spec.cache_dtype}" if spec.cache_dtype else ""
     spread = "expert_parallel" if spec.given("expert_parallel") else "tensor_parallel"
     yield spread, f"{spec.gpus} GPUs" if spec.gpus > 1 else ""
+    yield "engine", f"engine {spec.engine}" if spec.engine else ""
+    yield "workload", spec.workload or ""
+    cached = spec.cached_prompt
+    yield "cached_prompt", f"{cached:.0%} of prompts cached" if cached else ""
+    limit_w = spec.power_limit_w
+    yield "power_limit_w", f"boards held to {limit_w:g} W" if limit_w else ""
+    yield "at", f"at the {spec.at}" if spec.at else ""
     yield "attention", f"{spec.attention} attention"
     yield "phase", spec.phase
 
@@ -80,6 +92,20 @@ def energy_per_unit(tree: ModelTree) -> list[tuple[str, float]]:
     return [("sequence", each_j), ("token", energy.joules / spec.tokens)]
 
 
+def run_time(tree: ModelTree) -> tuple[float, float, float] | None:
+    """How long a run takes, and the ends of its interval, s; None where nobody knows.
+
+    Args:
+        tree: Any tree; machines that were learned, and GPUs, predict times.
+    """
+    root = tree.root.features
+    seconds = root.get("time_s")
+    if not seconds:
+        return None
+    spread = root.get("time_spread", 1.0)
+    return seconds, seconds / spread, seconds * spread
+
+
 def energy_source(tree: ModelTree) -> str:
     """How the energy came about, on which hardware, and what of it is covered."""
     energy, hardware = tree.energy_of(0), tree.hardware
@@ -87,7 +113,7 @@ def energy_source(tree: ModelTree) -> str:
         return ""
     words: str = energy.source
     if hardware is not None:
-        words += f" {'on' if energy.source == 'measured' else 'for'} {hardware.name}"
+        words += f" {'on' if energy.source == 'measured' else 'for'} {hardware.words}"
         words += f" · covers {hardware.covers}"
     return f"{words} · by {energy.produced_by}"
 
@@ -95,3 +121,13 @@ def energy_source(tree: ModelTree) -> str:
 def is_warning(note: str) -> bool:
     """True for a note that says that the numbers are to be doubted."""
     return note.startswith(WARNINGS)
+
+
+def runs_out_of_memory(notes: Iterable[str]) -> bool:
+    """Whether notes of a prediction say that the machine has too little memory."""
+    return any(is_warning(note) and NO_ROOM in note for note in notes)
+
+
+def unit_words(phase: str) -> tuple[str, str]:
+    """What a sequence and a token are called in a phase."""
+    return ("request", "output token") if phase == "generate" else ("sequence", "token")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from irene.energy import Energy
+from irene.energy import Energy, SharedError
 from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.presented import Drawing, presenter
@@ -222,9 +222,12 @@ class ModelTree:
         """
         return presenter().tree_text(self, depth, level)
 
+    def to_latex(self, depth: int | None = None, level: str = "ml") -> str:
+        """The same as a LaTeX table with a line to cite, for papers."""
+        return presenter().tree_latex(self, depth, level)
+
     def _sum(self, rows: Ints) -> Cost:
-        times, columns = self.multiplicity[rows], self.columns
-        energy = self.energy
+        times, columns, energy = self.multiplicity[rows], self.columns, self.energy
         return Cost(
             int(times.sum()),
             int((columns.flops[rows] * times).sum()),
@@ -245,6 +248,7 @@ class ModelTree:
             float(self.energy.high[row]),
             SOURCES[self.energy.source[row]],
             self.energy.produced_by,
+            () if row else self.energy.errors,
         )
 
     @cached_property
@@ -252,9 +256,8 @@ class ModelTree:
         """Energy of every row that none of its children carries, J."""
         if self.energy is None:
             return None
-        joules = self.energy.joules
-        own: Floats = joules - self.columns.children_sum(joules)
-        return own
+        below: Floats = self.columns.children_sum(self.energy.joules)
+        return self.energy.joules - below
 
     def with_energy(
         self, energy: EnergyColumns, hardware: Hardware | None = None
@@ -265,14 +268,18 @@ class ModelTree:
             energy: One value per row.
             hardware: The machine they hold for.
         """
-        if len(energy.joules) != len(self):
-            raise UsageError(
-                f"{len(energy.joules)} energies for a tree of {len(self)} nodes"
-            )
+        given = len(energy.joules)
+        if given != len(self):
+            raise UsageError(f"{given} energies for a tree of {len(self)} nodes")
         return self._derive(self.columns, energy=energy, hardware=hardware)
 
     def with_predicted(
-        self, joules: Floats, widths: Floats, hardware: Hardware, method: str
+        self,
+        joules: Floats,
+        widths: Floats,
+        hardware: Hardware,
+        method: str,
+        errors: Sequence[SharedError] = (),
     ) -> ModelTree:
         """The same tree carrying predicted energies and their intervals.
 
@@ -281,9 +288,10 @@ class ModelTree:
             widths: Half the interval of every row, on the logarithm of energy.
             hardware: The machine they hold for.
             method: What predicted them, in words.
+            errors: What of the root's interval other trees may share.
         """
-        told = f"{method}, {hardware.predictor}"
-        energy = EnergyColumns.predicted(joules, widths, told)
+        by = f"{method}, {hardware.predictor}"
+        energy = EnergyColumns.predicted(joules, widths, by, tuple(errors))
         return self.with_energy(energy, hardware)
 
     def with_features(self, features: Mapping[str, Floats]) -> ModelTree:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from irene.errors import FormatError, UsageError
 from irene.predict.machines.gpu.datasheet import Datasheet, distance, read_datasheet
 from irene.predict.machines.gpu.gpu_device import known_sheets
+from irene.predict.machines.gpu.kernel_ops import Gemm
+from irene.predict.machines.gpu.kernel_work import Work
+from irene.predict.machines.gpu.serving_calibration import Calibration, OpKinds
 
 
 def test_units_of_the_file_become_base_units(sheet: Datasheet) -> None:
@@ -66,3 +71,25 @@ def test_the_same_chip_is_the_most_alike() -> None:
     assert distance(sheets["h100"], sheets["h200"]) < distance(
         sheets["h100"], sheets["b200"]
     )
+
+
+def test_a_datasheet_says_which_memory_it_has(tmp_path: Path) -> None:
+    sheets = known_sheets()
+    kinds = {name: sheets[name].memory for name in ("h100", "l40s", "rtx-pro-6000")}
+    assert kinds == {"h100": "hbm", "l40s": "gddr", "rtx-pro-6000": "gddr"}
+    path = tmp_path / "mine.toml"
+    path.write_text('memory = "ddr5"\nhbm_tb_s = 1\ntdp_w = 300\nidle_w = 30\n'
+                    "[tflops]\nbf16 = 100\n")  # fmt: skip
+    with pytest.raises(FormatError, match="memory is 'ddr5': it must be hbm or gddr"):
+        read_datasheet(path)
+
+
+def test_a_byte_of_gddr_takes_more_energy() -> None:
+    told, sheet = Calibration(), known_sheets()["h100"]
+    kinds = OpKinds.of([Gemm(1, 8192, 8192)], sheet)
+    work, time_s = Work(np.array([1e8]), np.array([1.3e8])), np.array([1e-3])
+    hbm, gddr = (
+        told.work_j(kinds, time_s, work, replace(sheet, memory=memory))[0]
+        for memory in ("hbm", "gddr")
+    )
+    assert 2 * hbm < gddr < 2.5 * hbm

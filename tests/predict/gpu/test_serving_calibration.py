@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 from benchmarks.serving_calibration import (
     Exam,
-    Serving,
     examined,
     fit_calibrations,
-    predicted,
-    read_servings,
-    served,
     widths_of,
 )
+from benchmarks.servings import Serving, predicted, read_servings, served
 
 from irene.errors import FormatError, UsageError
 from irene.predict.machines.gpu.collectives import all_reduces
@@ -43,17 +40,18 @@ def exam() -> Exam:
     path = Path(folder or "") / "serving" / "mlenergy-v3-text.csv"
     if not folder or not path.is_file():
         pytest.skip("IRENE_DATA_DIR is not set: it names the folder of serving")
-    return examined(served([each for each in read_servings(path) if each.is_clean]))
+    clean = [each for each in read_servings(path) if each.is_clean]
+    return examined(served(clean))
 
 
 def test_left_out_families_are_predicted_well(exam: Exam) -> None:
     errors = exam.log_errors()
-    assert np.median(np.abs(errors)) < 0.085
-    assert np.quantile(np.abs(errors), 0.9) < 0.26
+    assert np.median(np.abs(errors)) < 0.08
+    assert np.quantile(np.abs(errors), 0.9) < 0.23
     assert abs(np.median(errors)) < 0.04
     assert np.median(np.abs(exam.log_errors("step_s"))) < 0.09
     plain = ["dense bf16 short" in regime for regime in exam.regimes]
-    assert np.median(np.abs(errors[plain])) < 0.065
+    assert np.median(np.abs(errors[plain])) < 0.04
 
 
 def test_intervals_hold_most_of_every_regime(exam: Exam) -> None:
@@ -90,15 +88,16 @@ def made_up(told: Calibration) -> list[Serving]:
 
 def test_the_fit_finds_the_numbers_that_made_the_data() -> None:
     truth = Calibration(
-        2e-10, compute_share=1.0, sequence_s=8e-5, gap_s=2e-3, memory_time=1.2
+        1.6e-10, sequence_s=6e-5, gap_s=2e-3, memory_time=1.2, experts_share=0.2
     )
     runs = served(made_up(truth))
-    found = fit_calibrations(runs)["b200"]
+    all_found = fit_calibrations(runs)
+    found = all_found["b200"]
     assert found.joules_per_byte == pytest.approx(truth.joules_per_byte, rel=0.05)
-    assert found.sequence_s == pytest.approx(truth.sequence_s, rel=0.05)
+    assert found.sequence_s == pytest.approx(truth.sequence_s, rel=0.1)
     assert found.gap_s == pytest.approx(truth.gap_s, rel=0.1)
-    for here in runs.values():
-        energy, step_s = predicted(found, here)
+    for gpu, here in runs.items():
+        energy, step_s = predicted(all_found[gpu], here)
         np.testing.assert_allclose(energy, here.of("j_per_token"), rtol=0.05)
         np.testing.assert_allclose(step_s, here.of("step_s"), rtol=0.05)
 

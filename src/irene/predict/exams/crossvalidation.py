@@ -17,7 +17,7 @@ import numpy.typing as npt
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
 from irene.predict.exams.splits import Fold, Split
-from irene.predict.intervals import LEVELS, covering_error
+from irene.predict.intervals import LEVELS, covering_error, group_width
 from irene.predict.learned_file import Floats
 from irene.predict.learning.join import Progress
 from irene.predict.machines.specs.specs_method import SpecsMethod
@@ -324,11 +324,11 @@ class _Round:
         return Errors.by_level(lambda level: covering_error(self.of_level(level)))
 
     def covered(self, others: Sequence[Errors]) -> Errors:
-        """Part of the nodes of each level within the widest of others' widths, %."""
+        """Part of the nodes of each level within the width of others, %."""
 
         def part(level: str) -> float:
-            widest = max((getattr(other, level) for other in others), default=math.nan)
-            return 100.0 * mean_known((self.of_level(level) <= widest).ravel())
+            width = group_width([getattr(other, level) for other in others])
+            return 100.0 * mean_known((self.of_level(level) <= width).ravel())
 
         return Errors.by_level(part)
 

@@ -12,14 +12,14 @@ import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
 from irene.predict.exams.crossvalidation import Errors, mean_known, percent_errors
+from irene.predict.intervals import with_beyond, worth_saying
 from irene.predict.learned_file import Floats
-from irene.predict.learning.join import JoinedTree, Joiner, Progress
+from irene.predict.learning.join import Joiner, Progress
 from irene.predict.learning.training_runs import SavedMethod
 from irene.predict.machines.predictor import Predictor
 from irene.predict.machines.serial_machine import SerialModel
 from irene.predict.machines.specs.specs_method import rows_alone_j
 from irene.predict.machines.specs.specs_model import SpecsModel
-from irene.spec import RunSpec
 from irene.tree import KINDS
 
 __all__ = [
@@ -179,12 +179,9 @@ def evaluate(
     outside = np.zeros(len(table.keys), dtype=np.bool_)
     for index, rows, joined in joiner.trees(table, progress):
         predicted_j[rows] = rows_alone_j(predictor.model, joined)
-        model, batch_size, seq_len = table.keys[index]
-        spec = RunSpec(model, batch_size=batch_size, seq_len=seq_len)
-        verdict = predictor.domain.judge(spec, joined.work.kernels)
-        outside[index] = verdict.is_outside
-        is_indirect = _is_indirect(predictor.model, joined)
-        width[rows] = predictor.widths.of(table.kind[rows], is_indirect, verdict)
+        _, within, causes = predictor.intervals(joined.tree, joined.work)
+        outside[index] = bool(worth_saying(within, causes))
+        width[rows] = with_beyond(within, causes)[np.maximum(joined.nodes, 0)]
     off = np.abs(np.log(predicted_j / table.energy_j))
     inside = np.where(np.isnan(off), np.nan, off <= width)
     return _evaluation(
@@ -250,11 +247,3 @@ def unmatched_paths(
             paths = found.setdefault(table.keys[index].model, {})
             paths.update(dict.fromkeys(joined.unmatched))
     return {model: tuple(paths) for model, paths in found.items()}
-
-
-def _is_indirect(model: SpecsModel | SerialModel, joined: JoinedTree) -> Bools:
-    """Which measured rows are of work that a machine was not measured on alone."""
-    places = np.maximum(joined.nodes, 0)
-    if isinstance(model, SerialModel):
-        return model.tree_energies(joined.tree, joined.work)[1][places]
-    return np.asarray(joined.work.counts[places].sum(axis=1) == 0)

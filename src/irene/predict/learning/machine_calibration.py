@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import norm, t
 
 from irene.dataset.table import NodeTable, TreeKey
 from irene.errors import UsageError
@@ -39,7 +38,8 @@ from irene.predict.learning.scaling import (
     parts_of,
     scaled,
 )
-from irene.predict.machines.predictor import Domain, Predictor, domain_of
+from irene.predict.machines.domain import Domain, domain_of
+from irene.predict.machines.predictor import Predictor
 from irene.predict.machines.specs.specs_method import SHARED_JOINER, measurements
 from irene.predict.machines.specs.specs_model import SpecsModel, fit_specs
 
@@ -298,26 +298,18 @@ def _widths(
     old = source.widths
     if held_out is None:
         seen = widths_of([target.errors(model, target.trees)])
-        missed = _widening(2) * max(seen.values())
+        missed = max(seen.values())
         inside = {level: math.hypot(old.outside[level], missed) for level in LEVELS}
     else:
-        factor = _widening(len(held_out))
         missed_at = widths_of(held_out)
-        inside = {
-            level: max(old.inside[level], factor * missed_at[level]) for level in LEVELS
-        }
+        inside = {level: max(old.inside[level], missed_at[level]) for level in LEVELS}
     inside = {level: min(width, UNCALIBRATED) for level, width in inside.items()}
     outside = {
         level: min(math.hypot(inside[level], old.outside[level]), UNCALIBRATED)
         for level in LEVELS
     }
-    return Widths(inside, outside, max(old.streams, outside["ml"]))
-
-
-def _widening(groups: int) -> float:
-    """How much wider Student's interval is for so few groups than for many."""
-    tail = 0.5 + COVERAGE / 2
-    return float(t.ppf(tail, groups - 1) / norm.ppf(tail))
+    streams = max(old.streams, outside["ml"])
+    return Widths(inside, outside, streams, beyond=old.beyond)
 
 
 def _total(errors: Mapping[str, float | None]) -> float:

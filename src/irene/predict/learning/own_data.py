@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
+
+import numpy as np
 
 from irene.dataset import NodeTable, read_data
 from irene.dataset.formats.nodes_parquet import read_provenance
@@ -14,8 +16,10 @@ from irene.dataset.measured_data import configs_beside, data_path, format_of
 from irene.dataset.store import Entry, Store, is_store
 from irene.errors import UsageError
 from irene.hardware import Hardware
+from irene.measure.alone.rounds import FLAGS
 from irene.predict.learning.join import Joiner, OwnRun
 from irene.spec import Attention, DType
+from irene.tree import ModelTree
 
 __all__ = ["Choice", "DataRead", "read_for_training"]
 
@@ -54,6 +58,8 @@ class DataRead:
         hardware: The machine, if the data tells.
         unmatched: Paths of measured nodes that no trace has, by model, where traces
             were made.
+        disturbed: Part of the measured nodes that something disturbed.
+        caveats: What disturbed them, in words.
     """
 
     table: NodeTable
@@ -61,6 +67,8 @@ class DataRead:
     left_out: list[str]
     hardware: Hardware | None = None
     unmatched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    disturbed: float = 0.0
+    caveats: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """What did not match, as in a JSON document."""
@@ -68,7 +76,14 @@ class DataRead:
             "unknown_models": dict(self.joiner.unknown),
             "unmatched_paths": {m: list(paths) for m, paths in self.unmatched.items()},
             "left_out": self.left_out,
+            "disturbed": self.disturbed,
         }
+
+    def doubts(self) -> dict[str, Any]:
+        """What a predictor that learns from it keeps of what disturbed it."""
+        if not self.disturbed:
+            return {}
+        return {"disturbed": self.disturbed, "caveats": list(self.caveats)}
 
 
 def read_for_training(data: str | Path, choice: Choice | None = None) -> DataRead:
@@ -114,7 +129,29 @@ def _read_store(path: Path, choice: Choice) -> DataRead:
     device = tree.provenance.get("device", "cpu").partition(":")[0]
     own = OwnRun(spec.dtype, spec.attention, device)
     configs = configs_beside(path, table.models)
-    return DataRead(table, Joiner(configs=configs, own=own), [], entry.machine)
+    disturbed, caveats = _disturbed(store.trees(entry.hardware, choice.wants))
+    joiner = Joiner(configs=configs, own=own)
+    machine = entry.machine
+    return DataRead(table, joiner, [], machine, {}, disturbed, caveats)
+
+
+def _disturbed(trees: Iterable[ModelTree]) -> tuple[float, tuple[str, ...]]:
+    """Part of the measured nodes that have a flag, and each flag in words."""
+    nodes, flagged, counts = 0, 0, dict.fromkeys(FLAGS, 0)
+    for tree in trees:
+        any_flag = np.zeros(len(tree), dtype=np.bool_)
+        for flag in FLAGS:
+            rounds = tree.features.get(f"rounds_{flag}", np.zeros(len(tree)))
+            which = np.nan_to_num(rounds) > 0
+            counts[flag] += int(which.sum())
+            any_flag |= which
+        nodes, flagged = nodes + len(tree), flagged + int(any_flag.sum())
+    caveats = tuple(
+        f"warning: {FLAGS[flag]} in rounds of {count:,} of {nodes:,} measured nodes"
+        for flag, count in counts.items()
+        if count
+    )
+    return flagged / nodes if nodes else 0.0, caveats
 
 
 def _told_by_file(path: Path) -> tuple[OwnRun | None, Hardware | None]:

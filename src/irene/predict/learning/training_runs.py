@@ -32,6 +32,7 @@ from irene.predict.intervals import (
     Widths,
     log_errors,
     mean_percent,
+    own_width,
     widths_of,
 )
 from irene.predict.learned_file import (
@@ -43,7 +44,8 @@ from irene.predict.learned_file import (
     read_fields,
 )
 from irene.predict.learning.join import Joiner, OwnRun, Progress
-from irene.predict.machines.predictor import METHOD_SCHEMA, Predictor, domain_of
+from irene.predict.machines.domain import domain_of
+from irene.predict.machines.predictor import METHOD_SCHEMA, Predictor
 from irene.predict.machines.specs.specs_method import (
     SHARED_JOINER,
     SpecsMethod,
@@ -228,6 +230,8 @@ def with_joiner(method: Method, joiner: Joiner) -> Method:
 INSIDE = ("model",)
 SELDOM_MEASURED = 0.7
 """Half-width, log, for ops that no exam has asked about: a factor of two."""
+WIDER = 0.5
+"""How much wider intervals are where everything was disturbed."""
 EXAMS = (*INSIDE, "family", "small", "large")
 
 
@@ -244,7 +248,8 @@ def train(
     Args:
         table: Measured trees.
         hardware: The machine.
-        provenance: Where the data comes from; held-out errors are added.
+        provenance: Where the data comes from, and which part of it was disturbed;
+            held-out errors are added.
         joiner: Matches measured trees with traces.
         progress: Told of every round of every exam.
         predict_rounds: Predicts the rounds elsewhere; None for here, one after the
@@ -262,13 +267,16 @@ def train(
         name: [_held_out(table, each.fold, next(left)) for each in of_exam]
         for name, of_exam in rounds.items()
     }
-    inside = _widths([exams[name] for name in INSIDE])
-    outside = _widths(list(exams.values()))
+    wider = 1.0 + WIDER * float(provenance.get("disturbed", 0.0))
+    inside, outside = (
+        {level: wider * width for level, width in _widths(some).items()}
+        for some in ([exams[name] for name in INSIDE], list(exams.values()))
+    )
     streams = _spread([each.stream_j for each in answers], model)
     return Predictor(
         hardware,
         model,
-        Widths(inside, outside, streams),
+        Widths(inside, outside, streams, own_width(exams["model"])),
         domain_of(
             table.keys, measured.kernels, run.dtype, f"{run.attention} attention"
         ),

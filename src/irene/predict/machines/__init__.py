@@ -1,8 +1,11 @@
 """Machines behind one shape, `Machine`, by name or file.
 
 - `finding`: `find_machine`; keyed by content, so that a new file counts at once.
+- `domain`: what a machine was measured on, and how far beyond a run is.
+- `chosen`: the machine that is meant where nobody names one, and why.
 - `predictor`: fitted machines, with rates of kernels from `specs`.
 - `serial_machine`: machines that run one op after the other.
+- `learned`: machines that `irene learn` has learned.
 - `gpu`: data-centre GPUs.
 """
 

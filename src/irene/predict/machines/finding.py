@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,6 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.predict.learned_file import load_file
+from irene.predict.machines.learned.learned_machine import (
+    LEARNED_SCHEMA,
+    LearnedMachine,
+)
 from irene.predict.machines.predictor import Predictor
 from irene.spec import Attention, DType
 from irene.tree import ModelTree
@@ -22,9 +27,11 @@ if TYPE_CHECKING:
     from irene.predict.machines.gpu.gpu_machine import GpuMachine
 
 __all__ = [
+    "DEFAULT",
     "LEARNED",
     "PREDICTOR",
     "SHEET",
+    "THIS_MACHINE",
     "Machine",
     "add_machine",
     "find_gpu",
@@ -32,6 +39,7 @@ __all__ = [
     "find_trained",
     "hardware_folder",
     "is_gpu",
+    "keep_machine",
     "known_machines",
     "known_predictors",
     "machine_files",
@@ -39,6 +47,9 @@ __all__ = [
     "shipped_files",
 ]
 
+DEFAULT = "default"
+"""Name that means the machine of `default_machine`."""
+THIS_MACHINE = "this-machine"
 LEARNED = ".json.gz"
 PREDICTOR = ".json"
 SHEET = ".toml"
@@ -171,6 +182,10 @@ def find_machine(on: str) -> Machine:
         FormatError: The file is not that of a machine, or is damaged.
     """
     files = known_machines()
+    if on == DEFAULT:
+        from irene.predict.machines.chosen import default_machine
+
+        on = default_machine().name
     if on not in files and not on.endswith(SUFFIXES) and not Path(on).is_file():
         raise UsageError(
             f"unknown hardware {on!r}; there is {', '.join(files)}, or give the file "
@@ -190,7 +205,7 @@ def _read(path: Path, state: tuple[int, int, int]) -> Machine:
     del state  # only tells two contents of one file apart
     suffix = _suffix(path)
     if suffix not in (SHEET, LEARNED):
-        return load_file(path, Predictor.from_dict)
+        return load_file(path, _machine_of)
     from irene.predict.machines.gpu.datasheet import read_datasheet
     from irene.predict.machines.gpu.gpu_device import read_device, stand_in
     from irene.predict.machines.gpu.gpu_machine import GpuMachine
@@ -201,7 +216,28 @@ def _read(path: Path, state: tuple[int, int, int]) -> Machine:
         device = replace(read_device(path), name=name)
     else:
         device = stand_in(replace(read_datasheet(path), name=name))
-    return GpuMachine(device, calibration_of(name))
+    told = calibration_of(name)
+    return GpuMachine(device, told, told.engine)
+
+
+def _machine_of(fields: Mapping[str, Any]) -> Predictor | LearnedMachine:
+    """A machine of the fields of its file, whichever way it was learned."""
+    if fields.get("schema") != LEARNED_SCHEMA:
+        return Predictor.from_dict(fields)
+    return LearnedMachine.from_dict(fields)
+
+
+def keep_machine(machine: LearnedMachine) -> Path:
+    """Register a machine that was learned, under its own name.
+
+    Raises:
+        UsageError: The name cannot be that of a file, or it cannot be written.
+    """
+    name = _good_name(machine.hardware.name)
+    kept = hardware_folder() / f"{name}{PREDICTOR}"
+    with whole_file(kept) as file:
+        file.write(json.dumps(machine.to_dict()).encode())
+    return kept
 
 
 def find_gpu(on: str) -> GpuMachine:
@@ -228,8 +264,8 @@ def find_trained(on: str) -> Predictor:
     machine = find_machine(on)
     if not isinstance(machine, Predictor):
         raise UsageError(
-            f"{on} is predicted kernel by kernel, and was fitted to no measured trees: "
-            "this needs the file of a predictor, or pc1"
+            f"{on} is predicted op by op or kernel by kernel, and was fitted to no "
+            "measured trees: this needs the file of a predictor, or pc1"
         )
     return machine
 
@@ -253,18 +289,22 @@ def add_machine(
         FormatError: It is not a file of a machine.
     """
     suffix, own = _checked(path, is_sheet)
-    name = name or own
-    is_good = all(c.isalnum() or c in "-_." for c in name)
-    if not name or name.startswith(".") or not is_good:
-        raise UsageError(
-            f"{name!r} cannot name a machine: use letters, digits, - _ and ."
-        )
+    name = _good_name(name or own)
     content, kept = path.read_bytes(), hardware_folder() / f"{name}{suffix}"
     for other in SUFFIXES:
         _added(other).get(name, kept).unlink(missing_ok=True)
     with whole_file(kept) as file:
         file.write(content)
     return name, kept
+
+
+def _good_name(name: str) -> str:
+    is_good = all(c.isalnum() or c in "-_." for c in name) and name != DEFAULT
+    if not name or name.startswith(".") or not is_good:
+        raise UsageError(
+            f"{name!r} cannot name a machine: use letters, digits, - _ and ."
+        )
+    return name
 
 
 def _checked(path: Path, is_sheet: bool) -> tuple[str, str]:
@@ -276,7 +316,7 @@ def _checked(path: Path, is_sheet: bool) -> tuple[str, str]:
         return SHEET, read_datasheet(path).name
     if path.name.endswith(LEARNED):
         return LEARNED, read_device(path).name
-    return PREDICTOR, load_file(path, Predictor.from_dict).hardware.name
+    return PREDICTOR, load_file(path, _machine_of).hardware.name
 
 
 def remove_machine(name: str) -> Path:

@@ -3,117 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
+from irene.energy import SharedError
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
-from irene.predict.intervals import Verdict, Widths
-from irene.predict.learned_file import Saved, checked_content, digest_of, fields_of
+from irene.predict.intervals import Beyond, Widths, with_beyond, worth_saying
+from irene.predict.learned_file import (
+    Floats,
+    checked_content,
+    digest_of,
+    fields_of,
+)
+from irene.predict.machines.domain import Domain
 from irene.predict.machines.serial_machine import SerialModel
 from irene.predict.machines.specs.specs_model import SpecsModel
-from irene.predict.machines.specs.work import OTHER, Kernel, work_of
-from irene.spec import Attention, DType, RunSpec
+from irene.predict.machines.specs.work import TreeWork, work_of
+from irene.spec import Attention, DType
 from irene.tree import KINDS, ModelTree
 from irene.whole_file import whole_file
 
 __all__ = [
     "METHOD_SCHEMA",
     "SCHEMA",
-    "Domain",
     "Predictor",
-    "domain_of",
     "read_model",
 ]
-
-UNTESTED = 2.0
-"""Widening for a dtype or phase that was never measured at all."""
-SLACK = 1.05
-
-
-@dataclass(frozen=True, slots=True)
-class Domain(Saved):
-    """Ranges that were measured.
-
-    Attributes:
-        models: Names of the models.
-        tokens: Least and most tokens of a run.
-        lengths: Shortest and longest sequence.
-        widths: Narrowest and widest side of a weight.
-        groups: Groups of kernels that were run alone.
-        dtype: Floating-point type.
-        software: What ran them, in words.
-    """
-
-    models: tuple[str, ...]
-    tokens: tuple[int, int]
-    lengths: tuple[int, int]
-    widths: tuple[int, int]
-    groups: tuple[str, ...]
-    dtype: str
-    software: str
-
-    def judge(self, spec: RunSpec | None, kernels: Sequence[Kernel]) -> Verdict:
-        """Compare a run with what was measured."""
-        reasons: list[str] = []
-        factor = 1.0
-        if spec is not None:
-            reasons += _range("tokens", spec.tokens, self.tokens)
-            reasons += _range("sequence length", spec.seq_len, self.lengths)
-            for what, is_new in (
-                (f"dtype {spec.dtype}", spec.dtype != self.dtype),
-                (f"phase {spec.phase}", spec.phase not in ("forward", "prefill")),
-            ):
-                if is_new:
-                    reasons.append(f"{what} was never measured")
-                    factor = UNTESTED
-        sides = [size for k in kernels if k.group == "gemm" for size in k.sizes[2:]]
-        if sides:
-            reasons += _range("weight width", max(sides), self.widths)
-            reasons += _range("weight width", min(sides), self.widths)
-        unknown = sorted({k.group for k in kernels} - set(self.groups))
-        for group in unknown:
-            what = "fused or other kernels" if group == OTHER else f"{group} kernels"
-            reasons.append(f"{what} were never measured, a roofline stands in")
-        return Verdict(tuple(dict.fromkeys(reasons)), factor)
-
-
-def _range(what: str, value: int, limits: tuple[int, int]) -> list[str]:
-    low, high = limits
-    if low / SLACK <= value <= high * SLACK:
-        return []
-    return [f"{what} {value:,} is outside the measured {low:,} to {high:,}"]
-
-
-def domain_of(
-    sizes: Sequence[tuple[str, int, int]],
-    kernels: Sequence[Kernel],
-    dtype: str,
-    software: str,
-) -> Domain:
-    """The domain of measured runs.
-
-    Args:
-        sizes: Model, batch size and length of every tree.
-        kernels: Kernels that were run alone.
-        dtype: Floating-point type.
-        software: What ran them.
-    """
-    tokens = [batch * length for _, batch, length in sizes]
-    lengths = [length for _, _, length in sizes]
-    sides = [size for k in kernels if k.group == "gemm" for size in k.sizes[2:]] or [1]
-    return Domain(
-        tuple(dict.fromkeys(model for model, _, _ in sizes)),
-        (min(tokens), max(tokens)),
-        (min(lengths), max(lengths)),
-        (min(sides), max(sides)),
-        tuple(sorted({k.group for k in kernels})),
-        dtype,
-        software,
-    )
-
 
 SCHEMA = "irene.predictor/1"
 METHOD_SCHEMA = "irene.method/"
@@ -160,14 +81,54 @@ class Predictor:
         """
         if not (tree.columns.kind == MATH).any():
             raise UsageError("prediction needs a tree with its math ops: trace it anew")
-        work = work_of(tree)
-        verdict = self.domain.judge(tree.spec, work.kernels)
-        joules, is_indirect = self.model.tree_energies(tree, work)
-        width = self.widths.of(tree.columns.kind, is_indirect, verdict)
-        return tree.with_predicted(joules, width, self.hardware, "specs").with_notes(
-            *(f"extrapolation: {reason}" for reason in verdict.reasons),
+        joules, width, causes = self.intervals(tree, work_of(tree))
+        told = tree.with_predicted(
+            *(joules, with_beyond(width, causes), self.hardware, "specs"),
+            (
+                SharedError(f"rates of {self.hardware.name}", self.widths.shared()),
+                *(
+                    SharedError(f"{each.cause} on {self.hardware.name}", each.width)
+                    for each in causes
+                ),
+            ),
+        )
+        return self._fitted(told).with_notes(
+            *(each.note() for each in worth_saying(width, causes)),
             *self.provenance.get("caveats", ()),
         )
+
+    def _fitted(self, tree: ModelTree) -> ModelTree:
+        """The tree with what it needs of the machine's memory, where that is known."""
+        room_bytes = self.provenance.get("memory_bytes")
+        if not room_bytes:
+            return tree
+        need_bytes = _needed_bytes(tree)
+        share = np.append(need_bytes / room_bytes, np.full(len(tree) - 1, np.nan))
+        found = tree.with_features({**tree.features, "memory_share": share})
+        if need_bytes <= room_bytes:
+            return found
+        return found.with_notes(
+            f"warning: {need_bytes / 1e9:,.0f} GB of weights and activations do not "
+            f"fit into the {room_bytes / 1e9:.0f} GB of {self.hardware.name}: at least "
+            f"{math.ceil(need_bytes / room_bytes):,} of them would hold it"
+        )
+
+    def intervals(
+        self, tree: ModelTree, work: TreeWork
+    ) -> tuple[Floats, Floats, list[Beyond]]:
+        """Energy of every node, its interval, and what lies beyond the measured.
+
+        Args:
+            tree: A traced tree with math ops, folded or not.
+            work: Its work.
+
+        Returns:
+            J; half the interval within what was measured, in log units; causes that
+            make it wider.
+        """
+        joules, is_indirect = self.model.tree_energies(tree, work)
+        width = self.widths.of(tree.columns.kind, is_indirect)
+        return joules, width, self.domain.beyond(tree, work, joules, self.widths)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready values, with a digest of the content."""
@@ -207,10 +168,23 @@ class Predictor:
             return cls(
                 replace(hardware, predictor=named),
                 read_model(content["model"]),
-                Widths.from_dict(content["widths"]),
+                Widths.from_dict({"own": None, "beyond": {}, **content["widths"]}),
                 Domain.from_dict(content["domain"]),
                 dict(content["provenance"]),
             )
+
+
+TRAINED = 4
+"""Weights, gradients and two moments of Adam, by the weights."""
+
+
+def _needed_bytes(tree: ModelTree) -> float:
+    """Least memory of a run, bytes: its weights, and the largest op's operands."""
+    spec, columns = tree.spec, tree.columns
+    each = 2 if spec is not None and spec.dtype in ("fp16", "bf16") else 4
+    copies = TRAINED if spec is not None and spec.phase == "train" else 1
+    moved = (columns.bytes_read + columns.bytes_written)[columns.kind == MATH]
+    return float(tree.root.params * each * copies + moved.max(initial=0))
 
 
 def read_model(fields: Mapping[str, Any]) -> SpecsModel | SerialModel:

@@ -12,7 +12,7 @@ from typing import Any, get_args
 from irene.errors import FormatError, UsageError
 from irene.predict.machines.gpu.kernel_ops import WeightType
 
-__all__ = ["SCALES", "Datasheet", "distance", "read_datasheet"]
+__all__ = ["MEMORIES", "SCALES", "Datasheet", "distance", "read_datasheet"]
 
 SCALES: Mapping[str, tuple[str, float]] = {
     "hbm_tb_s": ("hbm_bytes_s", 1e12),
@@ -24,6 +24,11 @@ SCALES: Mapping[str, tuple[str, float]] = {
     "multiprocessors": ("multiprocessors", 1.0),
 }
 """Names of numbers in the file: the field, and how many of its unit it is."""
+
+MEMORIES = ("hbm", "gddr")
+"""Kinds of memory that energies per byte tell apart."""
+HOSTS = ("server", "desktop")
+"""Kinds of machines whose energy at the wall is known."""
 
 WIDER: Mapping[str, str] = {
     # Serving engines multiply mxfp4 and int4 weights with bf16 activations.
@@ -52,6 +57,8 @@ class Datasheet:
         multiprocessors: Number of them.
         l2_bytes: Size of the cache.
         architecture: `ampere`, `ada`, `hopper`, `blackwell`, ….
+        memory: `hbm` or `gddr`; a byte of the latter takes more energy.
+        host: Kind of machine it is in, `server` or `desktop`.
         sources: Where each figure is from.
     """
 
@@ -66,7 +73,22 @@ class Datasheet:
     multiprocessors: float
     l2_bytes: float
     architecture: str = ""
+    memory: str = "hbm"
+    host: str = "server"
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    def checked_limit_w(self, limit_w: float | None) -> float | None:
+        """A power limit of a board, W, as it was given.
+
+        Raises:
+            UsageError: No board can be held to it.
+        """
+        if limit_w is not None and not self.idle_w < limit_w <= self.tdp_w:
+            raise UsageError(
+                f"--power-limit {limit_w:g}: a board of {self.name} is held to more "
+                f"than its {self.idle_w:g} W when idle and at most {self.tdp_w:g} W"
+            )
+        return limit_w
 
     def multiplies_in(self, dtype: str) -> str:
         """The type in which weights of a type are multiplied here."""
@@ -188,5 +210,9 @@ def _check(sheet: Datasheet) -> None:
             f"idle power is {sheet.idle_w:g} W: it must be below the limit of "
             f"{sheet.tdp_w:g} W"
         )
+    for name, known in (("memory", MEMORIES), ("host", HOSTS)):
+        if getattr(sheet, name) not in known:
+            found, right = getattr(sheet, name), " or ".join(known)
+            raise FormatError(f"{name} is {found!r}: it must be {right}")
     if sheet.link_bytes_s < 0:
         raise FormatError(f"link_bytes_s is {sheet.link_bytes_s!r}: below 0")

@@ -50,7 +50,7 @@ __all__ = [
 
 NUMBERS = (
     "time_s", "time_low", "time_high", "power_w", "energy_j", "energy_low",
-    "energy_high", "static_j", "flops", "bytes",
+    "energy_high", "static_j", "flops", "bytes", "doubt",
 )  # fmt: skip
 """Fields of `OpCosts` that are numbers."""
 
@@ -69,6 +69,7 @@ class OpCost:
     static_j: float
     flops: float
     bytes: float
+    doubt: float
     is_rough: bool
     reason: str
 
@@ -88,6 +89,7 @@ class OpCosts:
         static_j: Time × idle power, J; part of `energy_j`.
         flops: Counted from the shapes.
         bytes: Counted from the shapes.
+        doubt: What being rough adds to half the intervals, in log units.
         is_rough: Whether no measurement of such an op is behind it.
         reasons: Why it is rough, "" where it is not.
     """
@@ -102,6 +104,7 @@ class OpCosts:
     static_j: Floats
     flops: Floats
     bytes: Floats
+    doubt: Floats
     is_rough: npt.NDArray[np.bool_]
     reasons: tuple[str, ...]
 
@@ -169,7 +172,7 @@ class GpuDevice:
                 time_s, shortest_s, longest_s, energy_j / time_s, energy_j,
                 np.maximum(energy_j * np.exp(low), sheet.idle_w * shortest_s),
                 np.minimum(energy_j * np.exp(high), sheet.tdp_w * longest_s),
-                time_s * sheet.idle_w, work.flops, work.bytes,
+                time_s * sheet.idle_w, work.flops, work.bytes, times.doubt,
             ]
         )  # fmt: skip
 

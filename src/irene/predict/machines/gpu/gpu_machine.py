@@ -2,33 +2,59 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from irene.energy import SharedError
 from irene.errors import UsageError
 from irene.hardware import Hardware
+from irene.predict.intervals import Beyond, with_beyond, worth_saying
 from irene.predict.learned_file import Floats, digest_of
-from irene.predict.machines.gpu.datasheet import Datasheet
+from irene.predict.machines.gpu.doubts import (
+    OpDoubts,
+    beyond_servings,
+    rough_notes,
+    serving_error,
+)
+from irene.predict.machines.gpu.engines import (
+    TODAY,
+    UNKNOWN,
+    Engine,
+    engines_of,
+    in_words,
+)
 from irene.predict.machines.gpu.gpu_device import GpuDevice, OpCosts
 from irene.predict.machines.gpu.kernel_work import Work
-from irene.predict.machines.gpu.node_ops import GAP, NodeOps, serving_ops, traced_ops
+from irene.predict.machines.gpu.memory_fit import memory_fit
+from irene.predict.machines.gpu.node_ops import (
+    GAP,
+    NodeOps,
+    decoder_layers,
+    serving_ops,
+    traced_ops,
+)
 from irene.predict.machines.gpu.serving_calibration import (
     Calibration,
     OpKinds,
     regime_of,
 )
+from irene.predict.machines.gpu.wall import Wall, held, walls
 from irene.spec import Attention, DType
 from irene.trace.serving.tree import is_serving_tree
-from irene.tree import ModelTree, Node
+from irene.tree import ModelTree
 
-__all__ = ["GpuMachine", "memory_note", "roughness_notes"]
+__all__ = ["GpuMachine"]
 
 FP32_FACTOR = 2.0
 """fp32 moves twice the bytes of bf16, and multiplies at most half as fast (TF32)."""
+AT_WALL = "at the wall"
+STATES = "state_update"
+"""Op of layers that are state spaces."""
 UNMEASURED_WIDTH = 0.5
 """Half the interval, in log units, of what is no serving: nobody measured such a run as
 a whole."""
@@ -36,10 +62,14 @@ a whole."""
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """Of every row by itself: J, ends of the interval in log units, s."""
+    """Of every row by itself: J, s; of every entry of its ops: J.
+
+    Until the power limit is held to, J are those above idle power.
+    """
 
     joules: Floats
-    width: Floats
+    each_j: Floats
+    each_s: Floats
     time_s: Floats
     static_j: Floats
 
@@ -51,11 +81,13 @@ class GpuMachine:
     Attributes:
         device: Time, power and energy of single kernels.
         calibration: How servings differ from the sum of their kernels.
+        engine: Serving engine that runs them unless somebody says otherwise.
         digest: SHA-256 of everything that decides its predictions.
     """
 
     device: GpuDevice
     calibration: Calibration = field(default_factory=Calibration)
+    engine: str = TODAY
     digest: str = field(init=False, default="")
 
     usual_dtype: ClassVar[DType] = "bf16"
@@ -68,6 +100,9 @@ class GpuMachine:
             "device": self.device.digest,
             "sheet": self.device.sheet.to_dict(),
             "calibration": self.calibration.to_dict(),
+            "engines": [each.to_dict() for each in engines_of(UNKNOWN)],
+            "engine": self.engine,
+            "wall": walls()[self.device.sheet.host].to_dict(),
         }
         object.__setattr__(self, "digest", digest_of(content))
 
@@ -76,7 +111,13 @@ class GpuMachine:
         """The machine, as trees carry it."""
         sheet = self.device.sheet
         name = f"{self.device.name} {self.digest[:8]}"
-        return Hardware(self.device.name, "gpu-board", sheet.description, name)
+        covers = "wall" if self.usual_place == "wall" else "gpu-board"
+        return Hardware(self.device.name, covers, sheet.description, name)
+
+    @property
+    def usual_place(self) -> str:
+        """What energy is meant unless somebody says: a desktop's was measured whole."""
+        return "wall" if self.device.sheet.host == "desktop" else "board"
 
     @property
     def provenance(self) -> Mapping[str, Any]:
@@ -112,23 +153,33 @@ class GpuMachine:
         nodes = serving_ops(tree) if is_serving else traced_ops(tree)
         costs = self.device.costs(nodes.ops, eager=not is_serving)
         own = self._own(tree, nodes, costs)
-        notes = roughness_notes(tree, nodes, costs)
+        doubts = OpDoubts.of(nodes, costs, is_serving)
+        at_root: dict[str, float] = {}
         if is_serving:
-            notes += self._fill_gaps(tree, own, step_s)
-            notes += memory_note(tree, self.device.sheet)
+            widths, notes = self._fill_gaps(tree, nodes, own, step_s)
+            fit = memory_fit(tree, self.device.sheet)
+            tree = tree.with_notes(*fit.notes())
+            at_root["memory_share"] = fit.share
         else:
-            notes.append("kernels alone: what the host makes a GPU wait is not counted")
-        if tree.spec is not None and tree.spec.dtype == "fp32":
-            notes.append(
-                f"extrapolation: fp32 was never measured on {self.device.name}: twice "
-                "what bf16 takes"
-            )
+            widths = (UNMEASURED_WIDTH, self.calibration.time_width)
+            notes = ["kernels alone: what the host makes a GPU wait is not counted"]
+        own = self._limited(tree, nodes, own, step_s is not None)
+        notes = rough_notes(doubts, tree, nodes, own.each_j) + notes
         notes.append(f"servings calibrated on {self.calibration.source}")
-        regime = ""
-        if is_serving and tree.spec is not None:
-            run = tree.spec
-            regime = regime_of(nodes.ops, run.gpus, run.output_len or 1)
-        return self._composed(tree, own, notes, regime)
+        at_root["time_spread"] = math.exp(widths[1])
+        engine = self.calibration.engine
+        width, causes = _uncertain(tree, nodes, doubts, own, widths[0], engine)
+        place = tree.spec.at if tree.spec and tree.spec.at else self.usual_place
+        if place == "wall":
+            wall = walls()[self.device.sheet.host]
+            own = _at_wall(own, wall, tree.spec.gpus if tree.spec else 1)
+            notes.append(wall.note())
+            far = np.full(len(tree), wall.width)
+            causes.append(Beyond.of(AT_WALL, AT_WALL, tree, own.joules, far))
+        tree = self._composed(tree, own, width, causes)
+        for name, value in at_root.items():
+            tree = tree.with_features({**tree.features, name: _root(tree, value)})
+        return tree.with_notes(*notes)
 
     def _own(self, tree: ModelTree, nodes: NodeOps, costs: OpCosts) -> _Costs:
         """What every row takes by itself, without gaps."""
@@ -150,159 +201,199 @@ class GpuMachine:
         if is_serving_tree(tree):
             worked, waited = told.factors(kinds)
         taken_s, work = costs.time_s * waited, Work(costs.flops, costs.bytes)
-        energy_j = told.work_j(kinds, costs.time_s * worked, work, sheet)
-        energy_j += sheet.idle_w * taken_s
-        log_width = np.log(costs.energy_high / costs.energy_low) / 2
-        joules = beyond(energy_j) * runs * nodes.ranks
+        above_j = told.work_j(kinds, costs.time_s * worked, work, sheet)
+        joules = beyond(above_j) * runs * nodes.ranks
         time_s = beyond(taken_s) * runs
-        total = spread(joules)
-        mean = spread(joules * log_width[nodes.place]) / np.where(total > 0, total, 1.0)
-        static_j = spread(time_s * nodes.ranks) * sheet.idle_w
-        return _Costs(total, mean, spread(time_s), static_j)
+        each_s = time_s * nodes.ranks
+        static_j = spread(each_s) * sheet.idle_w
+        return _Costs(spread(joules), joules, each_s, spread(time_s), static_j)
 
     def _fill_gaps(
-        self, tree: ModelTree, own: _Costs, step_s: float | None
-    ) -> list[str]:
-        """Give the nodes of gaps their time and energy; what to say about it."""
-        columns, spec = tree.columns, tree.spec
-        if GAP not in tree.strings or spec is None:
-            return []
-        rows = np.flatnonzero(columns.op == tree.strings.index(GAP))
+        self, tree: ModelTree, nodes: NodeOps, own: _Costs, step_s: float | None
+    ) -> tuple[tuple[float, float], list[str]]:
+        """Give the nodes of gaps their time and energy.
+
+        Returns:
+            Half the intervals of energy and time, in log units; and what to say.
+        """
+        spec = tree.spec
+        assert spec is not None, "a serving has a run"
+        known = engines_of(spec.engine or self.engine)
+        rows = np.flatnonzero(tree.columns.op == tree.strings.index(GAP))
         runs = np.nan_to_num(_feature(tree, "runs", rows), nan=1.0)
-        places = columns.signature[rows].tolist()
-        sequences = np.array([tree.signatures[i].inputs[0][0] for i in places], float)
-        told, sheet = self.calibration, self.device.sheet
-        time_s, joules = (each * runs for each in told.gap(sequences, sheet))
-        notes = []
+        kernels = np.array([(own.joules * tree.multiplicity).sum(),
+                            (own.time_s * tree.multiplicity).sum()])  # fmt: skip
+        notes, each_s = [f"engine: {in_words(known)}"], None
         if step_s is not None:
             steps = spec.output_len or 1
-            busy_s = float((own.time_s * tree.multiplicity).sum())
             notes.append(f"steps of {step_s * 1e3:g} ms, as measured")
-            if busy_s > step_s * steps:
-                notes.append(
-                    f"warning: kernels alone would take {busy_s / steps * 1e3:.3g} ms"
-                )
-            each_s = np.full(len(rows), max(step_s * steps - busy_s, 0.0) / runs.sum())
-            time_s, joules = each_s * runs, told.gap_j(sequences, each_s, sheet) * runs
-        own.time_s[rows] = time_s
-        own.joules[rows] = joules * spec.gpus
-        own.static_j[rows] = sheet.idle_w * time_s * spec.gpus
-        return notes
+            if kernels[1] > step_s * steps:
+                alone_ms = kernels[1] / steps * 1e3
+                notes.append(f"warning: kernels alone would take {alone_ms:.3g} ms")
+            each_s = max(step_s * steps - kernels[1], 0.0) / runs.sum()
+        is_hybrid = STATES in tree.strings
+        regime = regime_of(nodes.ops, spec.gpus, spec.output_len or 1, is_hybrid)
+        found = [self._gaps(tree, rows, each, each_s, regime) * runs for each in known]
+        totals = np.array([self._total(kernels, each, spec.gpus) for each in found])
+        least, most = totals[:, 0].argmin(), totals[:, 0].argmax()
+        (low, *_), (high, *_) = totals[least], totals[most]
+        part = (np.sqrt(low * high) - low) / (high - low) if high > low else 0.0
+        middle = found[least] + part * (found[most] - found[least])
+        own.joules[rows], own.time_s[rows] = middle
+        own.static_j[rows] = self.device.sheet.idle_w * middle[1] * spec.gpus
+        apart = np.log(totals / self._total(kernels, middle, spec.gpus))
+        energy, time = np.abs(apart).max(axis=0)
+        told = self.calibration
+        others = [each for each in known if each.name != told.engine]
+        energy += max([told.width(regime), *(e.energy_width for e in others)])
+        time += max([told.width(regime, True), *(e.time_width for e in others)])
+        return (float(energy), float(time)), notes
+
+    def _total(self, kernels: Floats, gaps: Floats, gpus: int) -> Floats:
+        """Joules and seconds of kernels and gaps, each J above idle and s."""
+        above_j, time_s = kernels + gaps.sum(axis=1)
+        all_s = np.array(time_s * gpus)
+        joules = self.calibration.limited_j(above_j, all_s, self.device.sheet)
+        return np.array([joules, time_s])
+
+    def _gaps(
+        self,
+        tree: ModelTree,
+        rows: npt.NDArray[np.intp],
+        engine: Engine,
+        given_s: float | None,
+        regime: str,
+    ) -> Floats:
+        """J above idle of all GPUs and seconds of gaps, each time they occur."""
+        assert tree.spec is not None
+        places = tree.columns.signature[rows].tolist()
+        sequences = np.array([tree.signatures[i].inputs[0][0] for i in places], float)
+        ranks, layers = np.array(tree.spec.gpus), np.array(decoder_layers(tree))
+        layers_of, _, answers, where = regime.split()
+        is_long = (answers, where) == ("long", "one")
+        told = self.calibration
+        own_s, own = told.gap(sequences, is_long, layers_of == "experts")
+        host_s, weighed = engine.waits(sequences, layers, ranks)
+        if engine.name == told.engine:
+            # Its waiting is in the calibration.
+            host_s, weighed = 0.0 * host_s, 0.0 * weighed
+        if given_s is not None:
+            own_s = np.minimum(own_s, given_s)
+            share = weighed / np.where(host_s > 0, host_s, 1.0)
+            host_s = given_s - own_s
+            weighed = share * host_s
+        above_j = told.span_w(self.device.sheet) * (own + weighed)
+        return np.stack([above_j * tree.spec.gpus, own_s + host_s])
+
+    def _within_limit(self, tree: ModelTree, own: _Costs) -> Floats:
+        """By which factor the power limit lowers what each row takes above idle.
+
+        The limit holds for the whole, and for prefill and decode by themselves.
+        """
+        sheet, times = self.device.sheet, tree.multiplicity
+        part = np.zeros(len(tree), dtype=np.intp)
+        if tree.spec is not None and tree.spec.phase == "generate":
+            for place, child in enumerate(tree.root.children):
+                part[child.row :] = place
+        above_j = np.bincount(part, own.joules * times)
+        all_s = np.bincount(part, own.static_j * times) / sheet.idle_w
+        most_j = self.calibration.span_w(sheet) * all_s
+        told = self.calibration.limited_j(above_j.sum(), all_s.sum(), sheet)
+        left_j = told - sheet.idle_w * all_s.sum()
+        factors, is_free = np.zeros(len(above_j)), above_j > 0
+        for _ in above_j:
+            factors[is_free] = left_j / max(above_j[is_free].sum(), 1e-300)
+            is_full = is_free & (factors * above_j > most_j)
+            factors[is_full] = most_j[is_full] / above_j[is_full]
+            left_j = left_j - most_j[is_full].sum()
+            is_free &= ~is_full
+        found: Floats = factors[part]
+        return found
+
+    def _limited(
+        self, tree: ModelTree, nodes: NodeOps, own: _Costs, is_timed: bool
+    ) -> _Costs:
+        """With idle power, and within the limit of the boards.
+
+        Args:
+            tree: The tree.
+            nodes: Its ops.
+            own: What its nodes take above idle power.
+            is_timed: Whether the time of steps was measured, which no limit changes.
+        """
+        factors = self._within_limit(tree, own)
+        sheet, spec = self.device.sheet, tree.spec
+        idle_w = sheet.idle_w
+        limit_w = sheet.checked_limit_w(spec.power_limit_w if spec else None)
+        joules = own.static_j + own.joules * factors
+        each_j = own.each_s * idle_w + own.each_j * factors[nodes.rows]
+        gpus = spec.gpus if spec else 1
+        time_s = (own.time_s * tree.multiplicity).sum() * gpus
+        whole = np.array([(joules * tree.multiplicity).sum(), time_s])
+        within = np.array(held(whole[0], whole[1], idle_w, limit_w))
+        held_j, held_s = within / np.maximum(whole, 1e-300)
+        if is_timed:
+            held_j, held_s = held_j / held_s, 1.0
+        return _Costs(
+            joules * held_j, each_j * held_j, own.each_s * held_s, own.time_s * held_s,
+            own.static_j * held_s,
+        )  # fmt: skip
 
     def _composed(
-        self, tree: ModelTree, own: _Costs, notes: list[str], regime: str
+        self, tree: ModelTree, own: _Costs, width: Floats, causes: list[Beyond]
     ) -> ModelTree:
-        """Sums up the tree, with intervals; of a serving, those of its regime."""
-        columns = tree.columns
-        parents = tree.parents
-        sums = columns.inclusive(
-            np.column_stack([own.joules, own.time_s, own.static_j]), parents
+        """Sums up the tree, with intervals of energy; what makes them wider is said."""
+        sums = tree.columns.inclusive(
+            np.column_stack([own.joules, own.time_s, own.static_j]), tree.parents
         )
-        joules = sums[:, 0]
-        # Errors of kernels are their own; what a serving adds is shared by all.
-        spread = np.sqrt(columns.inclusive((own.joules * own.width) ** 2, parents))
-        width = spread / np.where(joules > 0, joules, 1.0)
-        shared = self.calibration.width(regime) if regime else UNMEASURED_WIDTH
-        width = np.hypot(width, shared)
-        told = np.full(len(tree), np.nan)
-        told[0] = np.exp(self.calibration.width(regime, of_time=True))
-        features = {
-            **tree.features,
-            "time_s": sums[:, 1],
-            "static_j": sums[:, 2],
-            "time_spread": told,
-        }
-        carrying = tree.with_features(features).with_notes(*notes)
-        return carrying.with_predicted(joules, width, self.hardware, "kernels")
+        features = {**tree.features, "time_s": sums[:, 1], "static_j": sums[:, 2]}
+        name, hardware = self.device.name, self.hardware
+        if tree.spec is not None and tree.spec.at is not None:
+            covers = "wall" if tree.spec.at == "wall" else "gpu-board"
+            hardware = replace(hardware, covers=covers)
+        errors = [serving_error(tree, name, float(width[0]))]
+        errors += [SharedError(f"{c.cause} on {name}", c.width) for c in causes]
+        told = tree.with_features(features).with_predicted(
+            *(sums[:, 0], with_beyond(width, causes), hardware, "kernels"), errors
+        )
+        said = [c for c in worth_saying(width, causes) if c.cause != AT_WALL]
+        return told.with_notes(*(c.note() for c in said))
+
+
+def _uncertain(
+    tree: ModelTree,
+    nodes: NodeOps,
+    doubts: OpDoubts,
+    own: _Costs,
+    width: float,
+    engine: str,
+) -> tuple[Floats, list[Beyond]]:
+    """Half the interval of every row, in log units, and what makes it wider.
+
+    What whole servings show holds the errors of tables; parts show them more.
+    """
+    table = doubts.table_widths(tree, nodes, own.each_j, own.joules)
+    shared = math.sqrt(max(width**2 - table[0] ** 2, 0.0))
+    causes = doubts.beyond(tree, nodes, own.each_j, own.joules)
+    causes += beyond_servings(tree, own.joules, is_serving_tree(tree), engine)
+    return np.hypot(table, shared), causes
+
+
+def _at_wall(own: _Costs, wall: Wall, gpus: int) -> _Costs:
+    """What boards take with their hosts."""
+    return replace(
+        own,
+        joules=wall.joules(own.joules, own.time_s, gpus),
+        static_j=wall.joules(own.static_j, own.time_s, gpus),
+    )
+
+
+def _root(tree: ModelTree, value: float) -> Floats:
+    """A feature that the whole alone has."""
+    return np.append(value, np.full(len(tree) - 1, np.nan))
 
 
 def _feature(tree: ModelTree, name: str, rows: npt.NDArray[np.intp]) -> Floats:
     if name not in tree.features:
         return np.full(len(rows), np.nan)
     return tree.features[name][rows]
-
-
-WORTH_SAYING = 0.01
-WORTH_A_WARNING = 0.15
-USABLE = 0.92
-"""Share of a GPU's memory that engines give to weights and cache."""
-
-
-def roughness_notes(tree: ModelTree, nodes: NodeOps, costs: OpCosts) -> list[str]:
-    """How much of the energy is of ops that nobody measured, and why.
-
-    Args:
-        tree: Whose ops.
-        nodes: The ops of the tree.
-        costs: What they take.
-    """
-    shares: dict[str, float] = {}
-    beside = np.where(nodes.base >= 0, costs.energy_j[nodes.base], 0.0)
-    weight = np.maximum(costs.energy_j[nodes.place] - beside, 0.0)
-    weight = weight * nodes.runs * nodes.ranks * tree.multiplicity[nodes.rows]
-    total = float(weight.sum()) or 1.0
-    reasons = [nodes.reasons.get(i) or costs.reasons[i] for i in range(len(nodes.ops))]
-    for place, each in zip(nodes.place.tolist(), weight.tolist(), strict=True):
-        if reasons[place]:
-            shares[reasons[place]] = shares.get(reasons[place], 0.0) + each / total
-    return [
-        f"{'extrapolation: ' if share > WORTH_A_WARNING else ''}"
-        f"{share:.0%} of the energy is rough: {reason}"
-        for reason, share in sorted(shares.items(), key=lambda item: -item[1])
-        if share > WORTH_SAYING
-    ]
-
-
-def memory_note(tree: ModelTree, sheet: Datasheet) -> list[str]:
-    """A warning where weights and cache cannot lie in the memory of the GPUs."""
-    spec = tree.spec
-    if spec is None:
-        return []
-    weights, cache = _weight_bytes(tree), _cache_bytes(tree)
-    ranks = spec.gpus
-    room = sheet.memory_bytes * USABLE * ranks
-    if weights + cache <= room:
-        return []
-    what = f"{weights / 1e9:.0f} GB of weights and {cache / 1e9:.0f} GB of cache"
-    where = f"{ranks} × {sheet.memory_bytes / 1e9:.0f} GB"
-    return [f"warning: {what} do not fit into {where}: fewer streams or more GPUs"]
-
-
-WEIGHTED = ("linear", "lm_head", "fused_moe")
-
-
-def _weight_bytes(tree: ModelTree) -> float:
-    """Bytes of the weights, each matrix in its own type."""
-    from irene.trace.serving.writer import WEIGHT_BYTES
-
-    total = 0.0
-    for node in _one_step(tree):
-        if node.kind == "ml" and node.params:
-            kind = node.dtype if node.op in WEIGHTED else "bf16"
-            times = int(tree.multiplicity[node.row])
-            total += node.params * times * WEIGHT_BYTES.get(kind, 2.0)
-    return total
-
-
-def _one_step(tree: ModelTree) -> list[Node]:
-    """Nodes of one step: of a generation, those of its last kind of step."""
-    root = tree.root
-    is_generation = tree.spec is not None and tree.spec.phase == "generate"
-    top = root.children[-1] if is_generation else root
-    return list(top.walk())
-
-
-def _cache_bytes(tree: ModelTree) -> float:
-    """Bytes of the KV cache of all streams."""
-    from irene.trace.serving.writer import WEIGHT_BYTES
-
-    total = 0.0
-    for node in _one_step(tree):
-        if node.op.endswith("_attention"):
-            batch, kept, heads, dim = node.inputs[1]
-            both = 1 if node.op == "latent_attention" else 2
-            ranks = node.features.get("ranks", 1.0)
-            times = int(tree.multiplicity[node.row])
-            each = WEIGHT_BYTES.get(node.dtype, 2.0)
-            total += batch * kept * heads * dim * both * each * ranks * times
-    return total

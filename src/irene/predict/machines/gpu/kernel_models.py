@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import FormatError
+from irene.predict.intervals import BEYOND
 from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.gpu.collectives import all_reduces
 from irene.predict.machines.gpu.datasheet import Datasheet
@@ -31,9 +32,17 @@ from irene.predict.machines.gpu.kernel_work import (
     seconds_of,
     work_of,
 )
-from irene.predict.machines.gpu.time_model import TimeModel
+from irene.predict.machines.gpu.time_model import SmoothRoofline, TimeModel
+from irene.trace.serving.gguf import GGUF_BYTES
 
-__all__ = ["WAITED", "KernelModels", "PowerCurve", "Times", "rise", "within_one"]
+__all__ = [
+    "WAITED",
+    "KernelModels",
+    "PowerCurve",
+    "Times",
+    "rise",
+    "within_one",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +123,26 @@ WAITED_BY = 1.1
 
 ROUGH: Pair = (-0.7, 0.7)
 """Width of what was never measured, an assumption: a factor of 2 either way."""
-BEYOND = 2.0
-UNLIKE = 1.5
-"""How much wider intervals are outside the measured shapes, and with another table."""
+OCTAVE = 0.12
+"""Half the interval, in log units, that every octave beyond the measured sizes adds:
+median of the 90th percentile over tables whose largest sizes, up to three octaves, were
+left out (`benchmarks/coverage.py`)."""
+MOST = BEYOND["group"]
+"""The most that sizes add: far away the roofline carries, as of kernels that were never
+measured."""
+UNLIKE: Mapping[str, float] = {"gemm": 1.0, "moe": 1.0}
+UNLIKE_OTHERS = 0.5
+"""The same of a kind whose dtype has no table: 90th percentile where the table of the
+dtype was left out and the next of `LIKE` stood in."""
+BORROWED = 0.3
+"""The same of a table of another GPU, scaled."""
 COLLECTIVE_S = 5e-6
 LINK_SHARE = 0.8
 """Latency of an all-reduce and the share of the link it reaches; both assumed."""
+STREAM_SHARE = 0.92
+"""Share of the bandwidth at which llama.cpp reads weights: 929 of 1,008 GB/s on an RTX
+4090 with one stream."""
+STREAM_WIDTH: Pair = (-0.2, 0.2)
 STREAM_KEY = "gemm/bf16"
 """The products whose launch time and bandwidth hold for ops that only move bytes."""
 
@@ -134,6 +157,7 @@ class Times:
         low: log of the lower end of the 90 % interval over the time.
         high: log of the upper end over the time.
         reasons: Why a time is rough, "" where it is not.
+        doubt: What that adds to half the interval, in log units; part of both ends.
     """
 
     time_s: Floats
@@ -141,6 +165,7 @@ class Times:
     low: Floats
     high: Floats
     reasons: Words
+    doubt: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +205,9 @@ class KernelModels(Saved):
         """Times of ops of one kind and dtype on a GPU of this datasheet."""
         if not any(key.startswith(f"{ops.kind}/") for key in self.models):
             return self._counted(ops, sheet)
-        key, why = self._key(ops)
-        is_unlike = bool(why) and not self.stands_in
+        if ops.dtype in GGUF_BYTES:
+            return self._streamed(ops, sheet)
+        key, why, doubt = self._key(ops)
         model = self.models[key]
         time_s = model.seconds(ops, sheet)
         reasons: Words = np.full(len(ops), why, dtype=object)
@@ -194,24 +220,39 @@ class KernelModels(Saved):
             why = f"measured while waiting for the host: time of {other}"
             reasons[kernel_s < time_s] = why
             time_s = kernel_s
-        beyond = model.is_beyond(ops)
-        reasons[beyond & (reasons == "")] = "a size beyond the measured ones"
+        octaves = model.octaves_beyond(ops)
+        reasons[(octaves > 0) & (reasons == "")] = "a size beyond the measured ones"
         low, high = self._width(ops.kind, model)
-        wider = np.where(beyond, BEYOND, 1.0) * (UNLIKE if is_unlike else 1.0)
-        return Times(time_s, kernel_s, low * wider, high * wider, reasons)
+        doubts = np.hypot(doubt, np.minimum(OCTAVE * octaves, MOST))
+        ends = -np.hypot(low, doubts), np.hypot(high, doubts)
+        return Times(time_s, kernel_s, *ends, reasons, doubts)
 
-    def _key(self, ops: OpColumns) -> tuple[str, str]:
-        """Whose model answers, and why it is rough."""
+    def _streamed(self, ops: OpColumns, sheet: Datasheet) -> Times:
+        """Times of products with GGUF weights, which decode at the memory's rate."""
+        compute_s, memory_s = seconds_of(ops, work_of(ops), sheet)
+        base = self.models[STREAM_KEY].base
+        law = SmoothRoofline(0.0, base.compute_factor, 1 / STREAM_SHARE)
+        time_s = law.seconds(compute_s, memory_s)
+        low, high = (np.full(len(ops), end) for end in STREAM_WIDTH)
+        why = np.full(len(ops), "", dtype=object)
+        return Times(time_s, time_s, low, high, why, np.zeros(len(ops)))
+
+    def _key(self, ops: OpColumns) -> tuple[str, str, float]:
+        """Whose model answers, why it is rough, and how much."""
         for dtype in (ops.dtype, *LIKE.get(ops.dtype, ("bf16",)), "bf16"):
             key = f"{ops.kind}/{dtype}"
             if key not in self.models:
                 continue
             other = self.models[key].borrowed_from
-            if self.stands_in:
-                return key, f"no table of this GPU: that of {self.stands_in}, scaled"
             if dtype != ops.dtype:
-                return key, f"no table of {ops.kind} in {ops.dtype}: that of {dtype}"
-            return key, f"no table of {ops.key}: that of {other}" if other else ""
+                why = f"no table of {ops.kind} in {ops.dtype}: that of {dtype}"
+                return key, why, UNLIKE.get(ops.kind, UNLIKE_OTHERS)
+            if self.stands_in:
+                why = f"no table of this GPU: that of {self.stands_in}, scaled"
+                return key, why, 0.0
+            if other:
+                return key, f"no table of {ops.key}: that of {other}", BORROWED
+            return key, "", 0.0
         raise KeyError(ops.key)
 
     def _width(self, kind: str, model: TimeModel) -> Pair:
@@ -228,8 +269,7 @@ class KernelModels(Saved):
             return _exchanged(ops, sheet, memory_s)
         time_s = base.seconds(compute_s, memory_s)
         why = "no table: counted work at the rates that products reach"
-        low, high = (np.full(len(ops), end) for end in ROUGH)
-        return Times(time_s, time_s, low, high, np.full(len(ops), why, dtype=object))
+        return _rough(time_s, why, *ROUGH)
 
 
 def _exchanged(ops: OpColumns, sheet: Datasheet, link_s: Floats) -> Times:
@@ -241,5 +281,12 @@ def _exchanged(ops: OpColumns, sheet: Datasheet, link_s: Floats) -> Times:
     else:
         time_s, width = measured.seconds(ops.columns["ranks"], ring_bytes(ops.columns))
         why, (low, high) = "", (-width, width)
-    ends = np.full(len(ops), low), np.full(len(ops), high)
-    return Times(time_s, time_s, *ends, np.full(len(ops), why, dtype=object))
+    return _rough(time_s, why, low, high)
+
+
+def _rough(time_s: Floats, why: str, low: float, high: float) -> Times:
+    """Times that all are as rough."""
+    ends = np.full(len(time_s), low), np.full(len(time_s), high)
+    reasons: Words = np.full(len(time_s), why, dtype=object)
+    doubt = np.full(len(time_s), high if why else 0.0)
+    return Times(time_s, time_s, *ends, reasons, doubt)

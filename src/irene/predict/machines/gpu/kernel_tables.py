@@ -214,8 +214,11 @@ def _words(values: Any) -> list[str]:
 def _values(
     kind: str, layout: _Layout, columns: Mapping[str, Any]
 ) -> dict[str, Floats]:
+    # Older tables have no windows.
+    nothing = np.zeros(len(columns[layout.dtype]))
+    optional = {"window_size": nothing}
     values = {
-        ours: np.asarray(columns[theirs], dtype=np.float64)
+        ours: np.asarray({**optional, **columns}[theirs], dtype=np.float64)
         for ours, theirs in layout.columns.items()
     }
     if kind == "generation_attention":

@@ -36,8 +36,10 @@ from irene.predict.machines.gpu.kernel_tables import (
 )
 from irene.predict.machines.gpu.time_model import TimeModel
 
-__all__ = ["Trained", "train_devices", "train_table"]
+__all__ = ["Trained", "borrowed_curves", "train_devices", "train_table"]
 
+OTHER_CHIP = 1.5
+"""How much wider borrowed powers are on a chip of another make or memory, assumed."""
 UNKNOWN_WIDTH = (-0.5, 0.5)
 """Of a table with a single group of shapes, where nothing can be held out."""
 Progress = Callable[[str], None]
@@ -154,7 +156,7 @@ def _device(name: str, trained: Mapping[str, Trained], progress: Progress) -> Gp
     transfer = _transfer_errors(name, trained)
     kernels = KernelModels(
         _with_borrowed(mine, {other: trained[other] for other in lenders}),
-        trained[power_of].curves,
+        borrowed_curves(trained[power_of].curves, trained[power_of].sheet, mine.sheet),
         {kind: quantiles(errors) for kind, errors in transfer.items()},
     )
     told = _provenance(mine, trained[power_of])
@@ -163,6 +165,24 @@ def _device(name: str, trained: Mapping[str, Trained], progress: Progress) -> Gp
         kind: error_percent(errors) for kind, errors in transfer.items()
     }
     return GpuDevice(name, mine.sheet, kernels, told)
+
+
+def borrowed_curves(
+    curves: Mapping[str, PowerCurve], lender: Datasheet, sheet: Datasheet
+) -> dict[str, PowerCurve]:
+    """Power curves on a GPU that has none of its own: wider where chips differ.
+
+    Args:
+        curves: Of the lender, by kind.
+        lender: Its datasheet.
+        sheet: That of the GPU.
+    """
+    chips = {(each.architecture, each.memory) for each in (lender, sheet)}
+    factor = 1.0 if len(chips) == 1 else OTHER_CHIP
+    return {
+        kind: replace(curve, low=curve.low * factor, high=curve.high * factor)
+        for kind, curve in curves.items()
+    }
 
 
 def _with_borrowed(

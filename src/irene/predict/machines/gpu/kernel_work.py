@@ -19,6 +19,7 @@ import numpy as np
 from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
+from irene.trace.serving.gguf import GGUF_BYTES
 
 __all__ = [
     "BYTES",
@@ -44,6 +45,7 @@ BYTES: Mapping[str, float] = {
     "fp4": 0.5 + 1 / 16,
     "mxfp4": 0.5 + 1 / 32,
     "int4": 0.5 + 2 / 128,
+    **GGUF_BYTES,
 }
 """Bytes of a stored number with its share of the scales."""
 

@@ -28,7 +28,15 @@ from irene.predict.machines.gpu.kernel_ops import (
 )
 from irene.tree import KINDS, ModelTree, Signature
 
-__all__ = ["GAP", "ROUTING", "NodeOps", "OpList", "serving_ops", "traced_ops"]
+__all__ = [
+    "GAP",
+    "ROUTING",
+    "NodeOps",
+    "OpList",
+    "decoder_layers",
+    "serving_ops",
+    "traced_ops",
+]
 
 Places = npt.NDArray[np.intp]
 
@@ -328,3 +336,11 @@ TRACED_READERS: Mapping[str, Callable[[Signature], Op | None]] = {
     "aten.baddbmm": _batched,
     "scaled_dot_product_attention": _attention,
 }
+
+
+def decoder_layers(tree: ModelTree) -> int:
+    """Layers of a serving's decoder."""
+    is_generation = tree.spec is not None and tree.spec.phase == "generate"
+    step = tree.root.children[0] if is_generation else tree.root
+    rows = [node.row for node in step.walk() if node.op.endswith(".layer")]
+    return int(tree.multiplicity[rows].sum())

@@ -198,10 +198,11 @@ class TimeModel(Saved):
         )
         return seconds
 
-    def is_beyond(self, ops: OpColumns) -> npt.NDArray[np.bool_]:
-        """Whether a number of an op is outside what was measured."""
-        beyond = np.zeros(len(ops), dtype=bool)
+    def octaves_beyond(self, ops: OpColumns) -> Floats:
+        """How far the sizes of ops are outside the measured, 1 for twice or half."""
+        beyond = np.zeros(len(ops))
         for name, (least, most) in self.limits.items():
-            values = ops.columns[name]
-            beyond |= (values < least) | (values > most)
+            values = np.maximum(ops.columns[name], 1.0)
+            far = np.maximum(max(least, 1.0) / values, values / max(most, 1.0))
+            beyond = np.maximum(beyond, np.log2(np.maximum(far, 1.0)))
         return beyond

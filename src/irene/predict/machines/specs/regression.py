@@ -16,7 +16,6 @@ from itertools import product
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.optimize import nnls
 
 from irene.predict.learned_file import Floats, Saved
 
@@ -70,6 +69,8 @@ class FloorFit(NamedTuple):
 def relative_nnls(features: Floats, target: Floats) -> Floats:
     """Non-negative least squares with columns brought to one scale."""
     scale = np.maximum(np.abs(features).max(axis=0, initial=0.0), 1e-12)
+    from scipy.optimize import nnls  # to fit, not to predict
+
     solution: Floats = nnls(features / scale, target)[0] / scale
     return solution
 

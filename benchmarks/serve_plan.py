@@ -1,0 +1,151 @@
+"""Which serving is the cheapest under a latency limit: found among measured ones?
+
+For every model and workload of the ML.ENERGY leaderboard v3 that was measured in
+several configurations (GPU, how many, precision, streams), and for every limit of a
+ladder on the time between two tokens, the configuration that takes the fewest joules
+per token among those that are quick enough. The choice is made with energies and times
+predicted by calibrations that have not seen the model family; beside it two ways to
+choose that need no prediction.
+
+    IRENE_DATA_DIR=DATA python -m benchmarks.serve_plan [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.serving_calibration import examined
+from benchmarks.servings import Serving, read_servings, served
+
+LIMITS_MS = (10, 15, 20, 30, 50, 75, 100, 150)
+"""Limits that people set on the time between two tokens, ms."""
+NEAR = 1.05
+"""Energy by that of the best up to which a choice counts as good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A measured serving, and what was predicted for it.
+
+    Attributes:
+        serving: As measured.
+        j_per_token: Predicted, J.
+        step_s: Predicted time between two tokens, s.
+    """
+
+    serving: Serving
+    j_per_token: float
+    step_s: float
+
+
+Configurations = Sequence[Configuration]
+Choose = Callable[[Configurations, float], Configuration | None]
+
+
+def by_prediction(
+    some: Sequence[Configuration], limit_s: float
+) -> Configuration | None:
+    """The cheapest of those that are predicted to be quick enough."""
+    quick = [each for each in some if each.step_s <= limit_s]
+    return min(quick, key=lambda each: each.j_per_token, default=None)
+
+
+def most_streams(some: Configurations, limit_s: float) -> Configuration | None:
+    """Most streams on the fewest GPUs, whatever the limit: what many do."""
+    del limit_s
+    return max(some, key=lambda e: (e.serving.max_seqs, -e.serving.gpus), default=None)
+
+
+def fewest_gpus(some: Configurations, limit_s: float) -> Configuration | None:
+    """The fewest GPUs, with as many streams as are predicted to be quick enough."""
+    quick = [each for each in some if each.step_s <= limit_s]
+    return min(quick, key=lambda e: (e.serving.gpus, -e.serving.max_seqs), default=None)
+
+
+WAYS: dict[str, Choose] = {
+    "irene": by_prediction,
+    "most streams": most_streams,
+    "fewest GPUs": fewest_gpus,
+}
+
+
+def examine(configurations: Sequence[Configuration]) -> dict[str, dict[str, float]]:
+    """How often each way finds the cheapest, comes near, or is too slow."""
+    groups: dict[tuple[str, str], list[Configuration]] = {}
+    for each in configurations:
+        model = each.serving.model.removesuffix("-FP8")
+        groups.setdefault((model, each.serving.task), []).append(each)
+    found: dict[str, list[tuple[bool, bool, bool]]] = {name: [] for name in WAYS}
+    for some in groups.values():
+        for limit_ms in LIMITS_MS:
+            limit_s = limit_ms / 1e3
+            quick = [e.serving for e in some if e.serving.step_s <= limit_s]
+            if len(quick) < 2:
+                continue  # nothing to choose
+            best = min(quick, key=lambda each: each.j_per_token)
+            for name, choose in WAYS.items():
+                chosen = choose(some, limit_s)
+                found[name].append(_judged(chosen, best, limit_s))
+    return {
+        name: {
+            "questions": len(rows),
+            "best": sum(row[0] for row in rows) / len(rows),
+            "near": sum(row[1] for row in rows) / len(rows),
+            "too_slow": sum(row[2] for row in rows) / len(rows),
+        }
+        for name, rows in found.items()
+    }
+
+
+def _judged(
+    chosen: Configuration | None, best: Serving, limit_s: float
+) -> tuple[bool, bool, bool]:
+    """Whether a choice is the best, near it, or breaks the limit as measured."""
+    if chosen is None:
+        return False, False, False
+    one = chosen.serving
+    is_slow = one.step_s > limit_s
+    is_near = not is_slow and one.j_per_token <= NEAR * best.j_per_token
+    return one == best, is_near, is_slow
+
+
+def configurations(servings: Sequence[Serving]) -> list[Configuration]:
+    """Servings with predictions of calibrations that have not seen their family."""
+    exam = examined(served(servings))
+    rows = zip(exam.servings, exam.j_per_token, exam.step_s, strict=True)
+    return [Configuration(each, float(j), float(s)) for each, j, s in rows]
+
+
+def main() -> int:
+    """Run all, print or write."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    options = parser.parse_args()
+    home = os.environ.get("IRENE_DATA_DIR")
+    data = Path(home or "") / "serving" / "mlenergy-v3-text.csv"
+    if not home or not data.is_file():
+        print("needs IRENE_DATA_DIR with serving/mlenergy-v3-text.csv", file=sys.stderr)
+        return 0
+    clean = [each for each in read_servings(data) if each.is_clean]
+    found = examine(configurations(clean))
+    if options.json:
+        print(json.dumps(found, indent=2))
+        return 0
+    print("cheapest under a limit on the time between tokens, family left out")
+    print(f"{'':16}{'questions':>10}{'best':>8}{'within 5 %':>12}{'too slow':>10}")
+    for name, row in found.items():
+        print(
+            f"{name:16}{row['questions']:10}{row['best']:8.0%}{row['near']:12.0%}"
+            f"{row['too_slow']:10.0%}"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,285 @@
+"""Measured servings, and the ops that each of them runs in a mean step."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from irene.errors import FormatError, UsageError
+from irene.predict.learned_file import Floats
+from irene.predict.machines.finding import LEARNED, SHEET, shipped_files
+from irene.predict.machines.gpu.datasheet import Datasheet, read_datasheet
+from irene.predict.machines.gpu.gpu_device import GpuDevice, read_device, stand_in
+from irene.predict.machines.gpu.kernel_work import Work
+from irene.predict.machines.gpu.node_ops import serving_ops
+from irene.predict.machines.gpu.serving_calibration import (
+    Calibration,
+    OpKinds,
+    regime_of,
+)
+from irene.trace import catalogue
+from irene.trace.serving.tree import serving_tree
+from irene.tree import ModelTree
+
+__all__ = ["PROMPTS", "Runs", "Serving", "predicted", "read_servings", "served"]
+
+PROMPTS = {
+    "lm-arena-chat": 350, "gpqa": 250, "sourcegraph-fim": 2000, "sharegpt-v2": 100,
+}  # fmt: skip
+"""Tokens of a prompt by workload. Their publisher does not say; with these, what only
+moves bytes takes a time that is possible (with 750 in chat, none at all)."""
+REQUESTS = {"lm-arena-chat": 1024, "gpqa": 198, "sourcegraph-fim": 1024}
+"""Distinct requests of a workload: where more than half of them run at a time, prompts
+come again, and a cache answers them."""
+FAMILIES = (
+    "qwen3-235b", "qwen3-30b", "qwen3-coder-30b", "qwen3", "llama-3", "llama-4",
+    "gemma-3", "gpt-oss", "deepseek",
+)  # fmt: skip
+SCOUT = {
+    "model_type": "llama4_text", "hidden_size": 5120, "intermediate_size": 8192,
+    "intermediate_size_mlp": 16384, "num_hidden_layers": 48, "vocab_size": 202048,
+    "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128,
+    "num_local_experts": 16, "num_experts_per_tok": 1, "interleave_moe_layer_step": 1,
+    "attention_chunk_size": 8192, "rms_norm_eps": 1e-5, "tie_word_embeddings": False,
+}  # fmt: skip
+"""Text part of the config of Llama-4-Scout-17B-16E, from its hub page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """One measured serving.
+
+    Attributes:
+        task: Workload.
+        model: Hugging Face id.
+        gpu: Name of the GPU, as given to `--on`.
+        gpus: How many.
+        expert_parallel: GPUs over which experts are spread.
+        precision: How its weights are stored, in the words of the table.
+        max_seqs: Most streams at a time.
+        batch_size: Streams that run at a time, on average.
+        output_len: Tokens of an answer, on average.
+        generated: Tokens that a running stream has generated so far, on average.
+        j_per_token: Energy of all GPUs per output token, J.
+        step_s: Time between two tokens of a stream, on average, s.
+    """
+
+    task: str
+    model: str
+    gpu: str
+    gpus: int
+    expert_parallel: int
+    precision: str
+    max_seqs: int
+    batch_size: float
+    output_len: float
+    generated: float
+    j_per_token: float
+    step_s: float
+
+    @property
+    def family(self) -> str:
+        """Models of one kind and size, which are left out together."""
+        name = self.model.lower()
+        found = next((word for word in FAMILIES if word in name), name)
+        return found.replace("-coder", "")
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether its prompts are not repeated."""
+        return self.max_seqs <= REQUESTS[self.task] // 2
+
+    def tree(self, prompt: int | None = None, spread: bool = True) -> ModelTree:
+        """The tree of what it ran."""
+        prompt = PROMPTS[self.task] if prompt is None else prompt
+        return serving_tree(
+            _config(self.model),
+            name=self.model,
+            phase="generate",
+            batch_size=max(1, round(self.batch_size)),
+            prompt_len=prompt,
+            output_len=max(1, round(self.output_len)),
+            context_len=round(prompt + self.generated),
+            tensor_parallel=self.gpus,
+            expert_parallel=self.expert_parallel if spread else 1,
+        )
+
+
+@cache
+def _config(model: str) -> Mapping[str, Any]:
+    """Fields of a model's config."""
+    if "Llama-4-Scout" in model:
+        return SCOUT
+    entry = catalogue.find(model)
+    if entry is None:
+        raise UsageError(f"{model} is not in the catalogue")
+    return entry.config
+
+
+def read_servings(path: str | Path) -> list[Serving]:
+    """Servings in the columns of the ML.ENERGY leaderboard, but hybrids of Mamba.
+
+    Raises:
+        UsageError: The file cannot be opened.
+        FormatError: A column is missing or is not a number.
+    """
+    try:
+        with Path(path).open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        return [_serving(row) for row in rows if "Nemotron" not in row["model"]]
+    except (KeyError, ValueError) as error:
+        raise FormatError(f"{path}: not a table of servings: {error!r}") from error
+
+
+def _serving(row: Mapping[str, str]) -> Serving:
+    batch = float(row["avg_batch_size"])
+    return Serving(
+        row["task"],
+        row["model"],
+        row["gpu"].lower(),
+        int(row["num_gpus"]),
+        int(row["expert_parallel"]),
+        row["weight_precision"],
+        int(float(row["max_num_seqs"])),
+        batch,
+        float(row["avg_output_len"]),
+        float(row["mean_generated_so_far"]),
+        float(row["energy_per_token_joules"]),
+        batch / float(row["output_throughput_tokens_per_sec"]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What a fit needs of servings on one kind of GPU: their ops, one after the other.
+
+    Attributes:
+        servings: What was measured.
+        sheet: Datasheet of the GPU.
+        row: Serving of every op, as a place in `servings`.
+        weight: How often the op is run in a mean step; less than 0 where it is counted
+            elsewhere.
+        time_s: Time by its table, s.
+        work: FLOPs and bytes.
+        kinds: What kinds of ops they are.
+        batch: Streams of every serving.
+        regimes: Regime of every serving.
+    """
+
+    servings: tuple[Serving, ...]
+    sheet: Datasheet
+    row: np.ndarray
+    weight: Floats
+    time_s: Floats
+    work: Work
+    kinds: OpKinds
+    batch: Floats
+    regimes: tuple[str, ...]
+
+    def sums(self, values: Floats) -> Floats:
+        """Of every serving, per mean step."""
+        found: Floats = np.bincount(self.row, self.weight * values, len(self.servings))
+        return found
+
+    def of(self, name: str) -> Floats:
+        """A number of every serving."""
+        return np.array([getattr(each, name) for each in self.servings], dtype=float)
+
+    def at(self, wanted: Sequence[bool]) -> Runs:
+        """Some of the servings."""
+        keep = np.asarray(wanted, dtype=bool)
+        ops = keep[self.row]
+        kinds = [getattr(self.kinds, name)[ops] for name in OpKinds.__slots__]
+        places = np.cumsum(keep) - 1
+        return Runs(
+            tuple(s for s, k in zip(self.servings, keep, strict=True) if k),
+            self.sheet, places[self.row[ops]], self.weight[ops], self.time_s[ops],
+            Work(self.work.flops[ops], self.work.bytes[ops]), OpKinds(*kinds),
+            self.batch[keep],
+            tuple(r for r, k in zip(self.regimes, keep, strict=True) if k),
+        )  # fmt: skip
+
+
+def served(servings: Sequence[Serving], **tree: Any) -> dict[str, Runs]:
+    """The ops of servings by GPU, as their tables time them.
+
+    Args:
+        servings: What was measured.
+        **tree: As `Serving.tree` takes it.
+    """
+    gpus = dict.fromkeys(each.gpu for each in servings)
+    return {g: _served([s for s in servings if s.gpu == g], tree) for g in gpus}
+
+
+def _device(gpu: str) -> GpuDevice:
+    """A GPU that ships, whatever its calibration."""
+    learned = shipped_files(LEARNED)
+    if gpu in learned:
+        return read_device(learned[gpu])
+    return stand_in(read_datasheet(shipped_files(SHEET)[gpu]))
+
+
+def _served(servings: Sequence[Serving], options: Mapping[str, Any]) -> Runs:
+    device = _device(servings[0].gpu)
+    columns: list[tuple[Any, ...]] = []
+    batch, regimes = [], []
+    for place, each in enumerate(servings):
+        tree = each.tree(**options)
+        spec, nodes = tree.spec, serving_ops(tree)
+        assert spec is not None
+        costs, kinds = device.costs(nodes.ops), OpKinds.of(nodes.ops, device.sheet)
+        times = nodes.runs * tree.multiplicity[nodes.rows] / (spec.output_len or 1)
+        beside = nodes.base >= 0
+        at = np.concatenate([nodes.place, nodes.base[beside]])
+        flags = [getattr(kinds, name)[at] for name in OpKinds.__slots__]
+        columns.append(
+            (
+                np.full(len(at), place),
+                np.concatenate([times, -times[beside]]),
+                costs.time_s[at],
+                costs.flops[at],
+                costs.bytes[at],
+                *flags,
+            )
+        )
+        batch.append(spec.batch_size)
+        regimes.append(regime_of(nodes.ops, spec.gpus, spec.output_len or 1))
+    row, weight, time_s, flops, moved, *flags = map(
+        np.concatenate, zip(*columns, strict=True)
+    )
+    return Runs(
+        tuple(servings), device.sheet, row, weight, time_s, Work(flops, moved),
+        OpKinds(*flags), np.array(batch, dtype=float), tuple(regimes),
+    )  # fmt: skip
+
+
+def predicted(
+    told: Calibration, runs: Runs, step_s: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """J per output token and time of a step, s.
+
+    Args:
+        told: The calibration.
+        runs: What was run.
+        step_s: Time of steps, where it is known.
+    """
+    worked, waited = told.factors(runs.kinds)
+    work_j = told.work_j(runs.kinds, runs.time_s * worked, runs.work, runs.sheet)
+    busy_s, above_j = runs.sums(runs.time_s * waited), runs.sums(work_j)
+    is_long = np.array([r.endswith("long one") for r in runs.regimes])
+    has_experts = np.array([r.startswith("experts") for r in runs.regimes])
+    gap_s, weighed = told.gap(runs.batch, is_long, has_experts)
+    if step_s is not None:
+        gap_s = np.maximum(step_s - busy_s, 0.0)
+    above_j = above_j + told.span_w(runs.sheet) * weighed
+    joules = told.limited_j(above_j, busy_s + gap_s, runs.sheet)
+    return joules * runs.of("gpus") / runs.batch, busy_s + gap_s

@@ -1,0 +1,197 @@
+"""What a machine was measured on, and how far beyond it a run is, cause by cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.predict.intervals import Beyond, Widths
+from irene.predict.learned_file import Floats, Saved
+from irene.predict.machines.specs.work import Kernel, TreeWork
+from irene.tree import KINDS, ModelTree
+
+__all__ = ["Domain", "domain_of"]
+
+Rows = npt.NDArray[np.bool_]
+Range = tuple[int, int]
+
+MATH = KINDS.index("math")
+SLACK = 1.05
+"""How far outside a range is still inside."""
+LOOPED = 32
+"""Equal ops that one module calls from which on it is a loop over steps."""
+MOST = "group"
+"""The cause that is as far as sizes can be: far away a roofline is all there is."""
+MEASURED_PHASES = ("forward", "prefill")
+
+
+@dataclass(frozen=True, slots=True)
+class Domain(Saved):
+    """Ranges that were measured.
+
+    Attributes:
+        models: Names of the models.
+        tokens: Least and most tokens of a run.
+        lengths: Shortest and longest sequence.
+        widths: Narrowest and widest side of a weight.
+        groups: Groups of kernels that were run alone.
+        dtype: Floating-point type.
+        software: What ran them, in words.
+    """
+
+    models: tuple[str, ...]
+    tokens: Range
+    lengths: Range
+    widths: Range
+    groups: tuple[str, ...]
+    dtype: str
+    software: str
+
+    def beyond(
+        self, tree: ModelTree, work: TreeWork, joules: Floats, widths: Widths
+    ) -> list[Beyond]:
+        """What of a run was never measured; the energy that it concerns counts.
+
+        Args:
+            tree: A traced tree with math ops, folded or not.
+            work: Its work.
+            joules: Predicted energy of every row, J.
+            widths: Half-widths by cause.
+        """
+        own_j = np.maximum(joules - tree.columns.children_sum(joules), 0.0)
+        found = []
+        for cause, words, far in self._causes(tree, work, own_j):
+            if far.any():
+                doubt = np.minimum(far * widths.rate(cause), widths.rate(MOST))
+                found.append(Beyond.of(cause, words, tree, own_j, doubt))
+        return found
+
+    def _causes(
+        self, tree: ModelTree, work: TreeWork, own_j: Floats
+    ) -> Iterator[tuple[str, str, Floats]]:
+        """Name and words of every cause, and how far beyond each row is."""
+        rows = _kernel_rows(tree, work)
+        own = np.bincount(rows, own_j * tree.multiplicity, len(work.kernels) + 1)
+        kernel_j = own[:-1].astype(np.float64) + 1e-300
+        for cause, what, limits, sides in (
+            ("width", "in weights of a width never measured", self.widths, _widths),
+            ("tokens", "in products of a size never measured", self.tokens, _tokens),
+            ("length", "in attention of a length never measured", self.lengths, _steps),
+        ):
+            each = [sides(kernel) for kernel in work.kernels]
+            far = np.array([_octaves(values, limits) for values in each])
+            if cause == "tokens" and tree.spec is not None:
+                # A pooler or a head has few rows in runs of any size.
+                far = np.minimum(far, _octaves([tree.spec.tokens], limits))
+            if far.any():
+                weighty = each[int((far * kernel_j).argmax())]
+                value, (low, high) = _outermost(weighty, limits), limits
+                words = f"{what} ({value:,}, not {low:,} to {high:,})"
+                yield cause, words, np.append(far, 0.0)[rows]
+        yield "group", *self._unmeasured(tree, work, rows)
+        spec = tree.spec
+        if spec is not None:
+            everything = np.ones(len(tree))
+            if spec.dtype != self.dtype:
+                yield "dtype", f"in {spec.dtype}, which was never measured", everything
+            if spec.phase not in MEASURED_PHASES:
+                words = f"of phase {spec.phase}, which was never measured"
+                yield "phase", words, everything
+
+    def _unmeasured(
+        self, tree: ModelTree, work: TreeWork, rows: npt.NDArray[np.intp]
+    ) -> tuple[str, Floats]:
+        """Kernels of a group that nobody ran alone, and loops traced step by step."""
+        is_new = np.array([k.group not in self.groups for k in work.kernels] + [False])
+        new, looped = is_new[rows], _is_looped(tree)
+        ops = Counter(tree.columns.op[new | looped].tolist()).most_common(3)
+        common = ", ".join(tree.strings[op].removeprefix("aten.") for op, _ in ops)
+        words = f"in kernels that were never measured ({common})"
+        if looped.any() and not new.any():
+            words = (
+                f"in a loop over steps as it was traced ({common}), where a fused "
+                "kernel would take far less"
+            )
+        return words, (new | looped).astype(np.float64)
+
+
+def _kernel_rows(tree: ModelTree, work: TreeWork) -> npt.NDArray[np.intp]:
+    """Place of every row's kernel; the last place is that of none."""
+    rows = np.full(len(tree), len(work.kernels), dtype=np.intp)
+    if work.kernels:
+        one = (tree.columns.kind == MATH) & (work.counts.sum(axis=1) > 0)
+        rows[one] = work.counts[one].argmax(axis=1)
+    return rows
+
+
+def _is_looped(tree: ModelTree) -> Rows:
+    """Ops that a module calls over and over, each after the other."""
+    columns = tree.columns
+    rows = np.flatnonzero(columns.kind == MATH)
+    above = tree.parents[rows]
+    keys = np.column_stack(
+        [tree.parents[above], columns.op[rows], columns.signature[rows]]
+    )
+    if not len(rows):
+        return np.zeros(len(tree), dtype=np.bool_)
+    _, which = np.unique(keys, axis=0, return_inverse=True)
+    times = np.bincount(which.ravel(), columns.count[rows] * columns.count[above])
+    looped = np.zeros(len(tree), dtype=np.bool_)
+    # Equal layers side by side have weights of their own.
+    looped[rows] = (times >= LOOPED)[which.ravel()] & (columns.params[above] == 0)
+    return looped
+
+
+def _widths(kernel: Kernel) -> tuple[int, ...]:
+    return kernel.sizes[2:] if kernel.group == "gemm" else ()
+
+
+def _tokens(kernel: Kernel) -> tuple[int, ...]:
+    return kernel.sizes[1:2] if kernel.group == "gemm" else ()
+
+
+def _steps(kernel: Kernel) -> tuple[int, ...]:
+    return kernel.sizes[1:3] if kernel.group == "bmm" else ()
+
+
+def _octaves(values: Sequence[int], limits: Range) -> float:
+    """How many times a size would have to be halved or doubled to be inside."""
+    low, high = limits[0] / SLACK, limits[1] * SLACK
+    beyond = [max(low / max(v, 1), max(v, 1) / high, 1.0) for v in values]
+    return float(np.log2(max(beyond, default=1.0)))
+
+
+def _outermost(values: Sequence[int], limits: Range) -> int:
+    return max(values, key=lambda value: _octaves([value], limits))
+
+
+def domain_of(
+    sizes: Sequence[tuple[str, int, int]],
+    kernels: Sequence[Kernel],
+    dtype: str,
+    software: str,
+) -> Domain:
+    """The domain of measured runs.
+
+    Args:
+        sizes: Model, batch size and length of every tree.
+        kernels: Kernels that were run alone.
+        dtype: Floating-point type.
+        software: What ran them.
+    """
+    tokens = [batch * length for _, batch, length in sizes]
+    lengths = [length for _, _, length in sizes]
+    sides = [size for k in kernels if k.group == "gemm" for size in k.sizes[2:]] or [1]
+    return Domain(
+        tuple(dict.fromkeys(model for model, _, _ in sizes)),
+        (min(tokens), max(tokens)),
+        (min(lengths), max(lengths)),
+        (min(sides), max(sides)),
+        tuple(sorted({k.group for k in kernels})),
+        dtype,
+        software,
+    )

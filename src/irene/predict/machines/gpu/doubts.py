@@ -1,0 +1,239 @@
+"""Why energies on a GPU are uncertain, and what of it two runs share.
+
+Kernels of one kind come from one table: their errors are one error. What has no table,
+or lies beyond the servings that were measured, adds its own, by how much of the energy
+it concerns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from irene.energy import SharedError
+from irene.predict.intervals import Beyond
+from irene.predict.learned_file import Floats
+from irene.predict.machines.gpu.gpu_device import OpCosts
+from irene.predict.machines.gpu.kernel_models import ROUGH
+from irene.predict.machines.gpu.kernel_ops import Memory
+from irene.predict.machines.gpu.node_ops import NodeOps
+from irene.spec import RunSpec
+from irene.tree import ModelTree
+
+__all__ = ["OpDoubts", "beyond_servings", "rough_notes", "serving_error"]
+
+WORTH_SAYING = 0.01
+SERVED: Mapping[str, Mapping[str, tuple[float, float]]] = {
+    "vllm": {
+        "batch_size": (8, 512), "prompt_len": (250, 2000), "output_len": (230, 9500),
+        "gpus": (1, 8),
+    },
+    "llama.cpp": {
+        "batch_size": (1, 1), "prompt_len": (79, 434), "output_len": (360, 14451),
+        "gpus": (1, 1),
+    },
+}  # fmt: skip
+"""Least and most of the servings that calibrations are from, by their engine."""
+SERVED_OCTAVE = 0.07
+"""Half the interval, in log units, for each octave beyond: what the errors of two
+batches that are so far apart differ by (`benchmarks/coverage.py`)."""
+FP32 = 0.6
+"""Half the interval of fp32 as twice bf16: true fp32 of large products takes up to
+twice that, and nothing takes less than its bytes."""
+APART: Mapping[str, float] = {
+    "model": 1.2,
+    "gpu": 3.0,
+    "precision": 0.1,
+    "gpus": 0.36,
+    "batch": 0.15,
+    "output": 0.01,
+}
+"""Square of the distance between errors of two servings that differ in one thing, or by
+an octave of it: by the errors of pairs of measured servings, families left out
+(`benchmarks/coverage.py`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpDoubts:
+    """How uncertain distinct ops are, an array each in their order.
+
+    Attributes:
+        kinds: Kind of each, as a place in the list of kinds.
+        table: Half the interval of its table, in log units.
+        reasons: Why it is rough, "" where it is not.
+        doubt: What that adds, in log units.
+    """
+
+    kinds: Floats
+    table: Floats
+    reasons: tuple[str, ...]
+    doubt: Floats
+
+    @classmethod
+    def of(cls, nodes: NodeOps, costs: OpCosts, is_serving: bool) -> OpDoubts:
+        """Those of the ops of a tree.
+
+        Args:
+            nodes: The ops.
+            costs: What they take.
+            is_serving: Whether whole servings have shown what moving bytes takes.
+        """
+        names = [type(op).__name__ for op in nodes.ops]
+        places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        doubt = costs.doubt.copy()
+        for place in nodes.reasons:
+            doubt[place] = max(doubt[place], ROUGH[1])
+        if is_serving:
+            doubt[[isinstance(op, Memory) for op in nodes.ops]] = 0.0
+        half = np.log(costs.time_high / costs.time_low) / 2
+        return cls(
+            np.array([places[name] for name in names], dtype=np.float64),
+            np.sqrt(np.maximum(half**2 - costs.doubt**2, 0.0)),
+            tuple(nodes.reasons.get(i) or why for i, why in enumerate(costs.reasons)),
+            doubt,
+        )
+
+    def table_widths(
+        self, tree: ModelTree, nodes: NodeOps, each_j: Floats, own_j: Floats
+    ) -> Floats:
+        """Half the interval of every row by its kernels' tables alone, in log units.
+
+        Args:
+            tree: Whose rows.
+            nodes: The ops of the tree.
+            each_j: Energy of every entry of `nodes`, J.
+            own_j: Energy of every row without its children, J.
+        """
+        kinds = self.kinds[nodes.place].astype(np.int64)
+        own = np.zeros((len(tree), int(kinds.max(initial=0)) + 2))
+        np.add.at(own, (nodes.rows, kinds), each_j * self.table[nodes.place])
+        own[:, -1] = own_j
+        sums = tree.columns.inclusive(own, tree.parents)
+        whole = np.where(sums[:, -1] > 0, sums[:, -1], 1.0)
+        widths: Floats = np.sqrt((sums[:, :-1] ** 2).sum(axis=1)) / whole
+        return widths
+
+    def beyond(
+        self, tree: ModelTree, nodes: NodeOps, each_j: Floats, own_j: Floats
+    ) -> list[Beyond]:
+        """Ops that no table has, by why.
+
+        Args:
+            tree: Whose rows.
+            nodes: The ops of the tree.
+            each_j: Energy of every entry of `nodes`, J.
+            own_j: Energy of every row without its children, J.
+        """
+        found = []
+        whole = np.where(own_j > 0, own_j, 1.0)
+        for why in dict.fromkeys(filter(None, self.reasons)):
+            mine = np.array([each == why for each in self.reasons]) & (self.doubt > 0)
+            if mine.any():
+                doubtful = each_j * (self.doubt * mine)[nodes.place]
+                doubt = np.bincount(nodes.rows, doubtful, len(tree)) / whole
+                words = f"in kernels without a measurement ({why})"
+                found.append(Beyond.of(why, words, tree, own_j, doubt))
+        return found
+
+
+def rough_notes(
+    doubts: OpDoubts, tree: ModelTree, nodes: NodeOps, each_j: Floats
+) -> list[str]:
+    """What is rough of kernels, and yet no reason to doubt the whole."""
+    shares: dict[str, float] = {}
+    times = each_j * tree.multiplicity[nodes.rows]
+    total = float(times.sum()) or 1.0
+    for place, joules in zip(nodes.place.tolist(), times.tolist(), strict=True):
+        why = doubts.reasons[place]
+        if why and not doubts.doubt[place]:
+            shares[why] = shares.get(why, 0.0) + joules / total
+    return [
+        f"{share:.0%} of the energy is rough: {why}"
+        for why, share in sorted(shares.items(), key=lambda item: -item[1])
+        if share > WORTH_SAYING
+    ]
+
+
+def beyond_servings(
+    tree: ModelTree, own_j: Floats, is_serving: bool, engine: str
+) -> list[Beyond]:
+    """What of a run no measured serving had.
+
+    Args:
+        tree: Of a serving, or traced.
+        own_j: Energy of every row without its children, J.
+        is_serving: Which of both.
+        engine: Whose servings calibrate the machine.
+    """
+    spec = tree.spec
+    if spec is None:
+        return []
+    found = [
+        Beyond.of(cause, words, tree, own_j, SERVED_OCTAVE * octaves * rows)
+        for cause, words, octaves, rows in (
+            _sizes(tree, spec, engine) if is_serving else ()
+        )
+        if octaves > 0
+    ]
+    if spec.dtype == "fp32":
+        words = (
+            "in fp32, which was never measured: taken as twice bf16, as with TF32; "
+            "true fp32, PyTorch's default, takes more in large products"
+        )
+        everywhere = np.full(len(tree), FP32)
+        found.append(Beyond.of("fp32", words, tree, own_j, everywhere))
+    return found
+
+
+def _sizes(
+    tree: ModelTree, spec: RunSpec, engine: str
+) -> Iterator[tuple[str, str, float, Floats]]:
+    """Sizes of a serving: cause, words, octaves beyond, and rows it concerns."""
+    everywhere = np.ones(len(tree))
+    prompt = spec.prompt_len if spec.phase == "generate" else spec.seq_len
+    in_prefill = everywhere
+    if spec.phase == "generate":
+        in_prefill = np.array([float(p.startswith("prefill")) for p in tree.paths])
+    for name, what, value, rows in (
+        ("batch_size", "in steps of {} streams at a time", spec.batch_size, everywhere),
+        ("prompt_len", "in prompts of {} tokens", prompt, in_prefill),
+        ("output_len", "in answers of {} tokens", spec.output_len, everywhere),
+        ("gpus", "on {} GPUs", spec.gpus, everywhere),
+    ):
+        if value is None or (name == "prompt_len" and spec.phase == "decode"):
+            continue
+        low, high = SERVED[engine][name]
+        octaves = math.log2(max(low / max(value, 1), value / high, 1.0))
+        words = f"{what.format(f'{value:,}')}, measured {low:,.0f} to {high:,.0f}"
+        yield name, words, octaves, rows
+
+
+def serving_error(tree: ModelTree, gpu: str, width: float) -> SharedError:
+    """What calibrations are wrong by, alike in servings that are alike.
+
+    Args:
+        tree: Of a run.
+        gpu: Where it runs.
+        width: Half the interval of the whole, in log units.
+    """
+    spec = tree.spec
+    if spec is None:
+        return SharedError(f"servings on {gpu}", width)
+    stored = spec.quantization or spec.dtype
+    words = {"model": spec.model, "gpu": gpu, "precision": stored}
+    sizes = {
+        "gpus": spec.gpus,
+        "batch": spec.batch_size,
+        "output": spec.output_len or 1,
+    }
+    # Two words that differ are on two axes, each of half the squared distance.
+    place = {
+        f"{name} {word}": math.sqrt(APART[name] / 2) for name, word in words.items()
+    }
+    place |= {
+        name: math.sqrt(APART[name]) * math.log2(size) for name, size in sizes.items()
+    }
+    return SharedError("servings", width, place)

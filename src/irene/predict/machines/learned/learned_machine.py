@@ -1,0 +1,203 @@
+"""A machine that learned itself: time and energy of nodes, with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.errors import UsageError
+from irene.hardware import Hardware
+from irene.predict.learned_file import Floats, checked_content, digest_of, fields_of
+from irene.predict.machines.learned.time_fit import TimeModel, is_product
+from irene.predict.machines.learned.timed_op import (
+    TimedOp,
+    TimedWork,
+    coldness,
+    timed_work,
+)
+from irene.spec import Attention, DType
+from irene.tree import KINDS, ModelTree
+
+__all__ = ["LEARNED_SCHEMA", "LearnedMachine"]
+
+LEARNED_SCHEMA = "irene.learned-machine/1"
+MATH = KINDS.index("math")
+WORTH_SAYING = 0.02
+FAR = 0.7
+"""Sizes further outside than this factor's logarithm count as never measured."""
+UNKNOWN_WIDTH = math.log(3.0)
+"""Half the interval of time that nobody measured, in log units."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedMachine:
+    """Time and energy of every node of a tree on a machine that learned itself.
+
+    Attributes:
+        hardware: The machine.
+        model: Time of its ops, and its power.
+        widths: By level, times, s, and half-widths there of 90 % intervals of time,
+            in log units: what takes long is known better.
+        power_width: The same of its power: what the meter is uncertain of.
+        provenance: Meter, date, software, surroundings, exam, held-out errors.
+        digest: SHA-256 of all of it.
+    """
+
+    hardware: Hardware
+    model: TimeModel
+    widths: Mapping[str, Floats]
+    power_width: float
+    provenance: Mapping[str, Any]
+    digest: str = field(init=False, default="")
+
+    usual_dtype: ClassVar[DType] = "fp32"
+    usual_attention: ClassVar[Attention] = "eager"
+    serves: ClassVar = False
+
+    def __post_init__(self) -> None:
+        """Name the content."""
+        object.__setattr__(self, "digest", _digest(self._content()))
+        named = f"{self.hardware.name} {self.digest[:8]}"
+        object.__setattr__(self, "hardware", replace(self.hardware, predictor=named))
+
+    def predict(self, tree: ModelTree, step_s: float | None = None) -> ModelTree:
+        """The same tree carrying predicted energies, and times as features.
+
+        Parts add up: a node's energy is what it takes inside this run.
+
+        Args:
+            tree: A traced tree with math ops, folded or not.
+            step_s: Of a serving, which this machine knows nothing of.
+        """
+        if not (tree.columns.kind == MATH).any():
+            raise UsageError("prediction needs a tree with its math ops: trace it anew")
+        work = timed_work(tree)
+        each_s = self._each_s(work)
+        calls_s = work.calls @ self.model.calls_s
+        calls_s[0] += self.model.run_s
+        product = np.array([is_product(op) for op in work.ops], bool)
+        times = np.column_stack(
+            [
+                work.counts @ (each_s * product),
+                work.counts @ (each_s * ~product),
+                calls_s,
+            ]
+        )
+        seconds = times.sum(axis=1)
+        unknown, notes = self._doubts(work, each_s, float(seconds[0]))
+        rough = (work.counts @ (each_s * unknown)) / np.maximum(seconds, 1e-12)
+        width = np.hypot(self._widths(tree, seconds), rough * UNKNOWN_WIDTH)
+        spread = np.full(len(tree), np.nan)
+        spread[0] = math.exp(width[0])
+        features = {**tree.features, "time_s": seconds, "time_spread": spread}
+        carrying = tree.with_features(features).with_notes(
+            *notes, *self._training(tree), *self.provenance.get("caveats", ())
+        )
+        both = np.hypot(width, self.power_width)
+        joules = times @ self.model.watts
+        return carrying.with_predicted(joules, both, self.hardware, "timed ops")
+
+    def _widths(self, tree: ModelTree, seconds: Floats) -> Floats:
+        width = np.zeros(len(tree))
+        for place, kind in enumerate(KINDS):
+            rows = tree.columns.kind == place
+            level = "ml" if kind == "math" else kind
+            width[rows] = self.width(level, seconds[rows])
+        return width
+
+    def width(self, level: str, seconds: npt.ArrayLike) -> Floats:
+        """Half-width of the interval of something that takes so long, in log units.
+
+        Args:
+            level: `ml`, `module` or `model`.
+            seconds: How long it takes, s.
+        """
+        at, widths = self.widths[level]
+        found: Floats = np.interp(np.log(np.maximum(seconds, 1e-9)), np.log(at), widths)
+        return found
+
+    def _each_s(self, work: TimedWork) -> Floats:
+        cold = np.full(len(work.ops), float(coldness(work.footprint_mib)))
+        return self.model.unwatched_s(work.ops, cold)
+
+    def _training(self, tree: ModelTree) -> list[str]:
+        if tree.spec is None or tree.spec.phase != "train":
+            return []
+        return ["extrapolation: training was never measured on this machine"]
+
+    def _doubts(
+        self, work: TimedWork, each_s: Floats, total_s: float
+    ) -> tuple[Floats, list[str]]:
+        """Which ops nobody measured, and what to say about them."""
+        taken_s = work.counts[0] * each_s / max(total_s, 1e-12)
+        unmeasured = np.array([not self.model.is_measured(op) for op in work.ops], bool)
+        far = self._far(work.ops) & ~unmeasured
+        notes = []
+        for which, words in ((unmeasured, "kinds of ops"), (far, "sizes")):
+            share = float(taken_s[which].sum())
+            if share > WORTH_SAYING:
+                slowest = sorted(np.flatnonzero(which), key=lambda i: -taken_s[i])
+                kinds = dict.fromkeys(work.ops[int(i)].kind for i in slowest)
+                notes.append(
+                    f"extrapolation: {share:.0%} of the time is of {words} that were "
+                    f"never measured here: {', '.join([*kinds][:3])}"
+                )
+        return (unmeasured | far).astype(float), notes
+
+    def _far(self, ops: Sequence[TimedOp]) -> Any:
+        far = np.zeros(len(ops), bool)
+        for place, op in enumerate(ops):
+            known = self.model.ops.get(op.kind)
+            if known is not None:
+                far[place] = bool(known.is_beyond([op])[0] > FAR)
+        return far
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values, with a digest of the content."""
+        return {**self._content(), "digest": self.digest}
+
+    def _content(self) -> dict[str, Any]:
+        hardware = {
+            k: v for k, v in self.hardware.to_dict().items() if k != "predictor"
+        }
+        return {
+            "schema": LEARNED_SCHEMA,
+            "hardware": hardware,
+            "model": self.model.to_dict(),
+            "widths": {level: each.tolist() for level, each in self.widths.items()},
+            "power_width": self.power_width,
+            "provenance": dict(self.provenance),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> LearnedMachine:
+        """Read what `to_dict` wrote.
+
+        Raises:
+            FormatError: It is not such a machine, is damaged, or of a newer version.
+        """
+        content = checked_content(fields, LEARNED_SCHEMA, _digest, "machine")
+        with fields_of("not a learned machine"):
+            return cls(
+                Hardware.from_dict(content["hardware"]),
+                TimeModel.from_dict(content["model"]),
+                {str(k): _knots(v) for k, v in content["widths"].items()},
+                float(content["power_width"]),
+                dict(content["provenance"]),
+            )
+
+
+def _knots(values: Any) -> Floats:
+    found = np.array(values, dtype=np.float64)
+    if found.ndim != 2 or len(found) != 2 or not (found > 0).all():
+        raise ValueError("times and widths are expected")
+    return found
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return digest_of(content)

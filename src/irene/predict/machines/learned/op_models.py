@@ -1,0 +1,135 @@
+"""Time of the ops of one kind: non-negative rates, and a smooth correction by shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from irene.predict.learned_file import Floats, Saved
+from irene.predict.machines.learned.timed_op import TimedOp
+from irene.predict.machines.specs.regression import Residual, relative_nnls
+
+__all__ = ["OpTimes", "fit_op_times"]
+
+SOFT = 0.1
+ROUNDS = 8
+MOST_POINTS = 700
+LENGTHS = (0.5, 0.8, 1.3, 2.0, 3.5)
+AMPLITUDES = (0.1, 0.2, 0.4, 0.8)
+NOISES = (0.03, 0.06, 0.12, 0.25)
+LEAST_SPREAD = 0.7
+LAYOUT_SPREAD = 0.7
+COLD_SPREAD = 0.35
+FEWEST = 6
+"""Measurements that a correction by shape needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpTimes(Saved):
+    """Time of the ops of one kind.
+
+    Attributes:
+        rates: s per call, per GFLOP, per MiB moved, per MiB of a cold weight.
+        residual: Correction by shape.
+        low: Smallest logarithms of sizes that were measured.
+        high: Largest.
+    """
+
+    rates: Floats
+    residual: Residual | None
+    low: Floats
+    high: Floats
+
+    def seconds(self, ops: Sequence[TimedOp], cold: Floats) -> Floats:
+        """Time of ops inside a model, s.
+
+        Args:
+            ops: Of this kind.
+            cold: How cold the weights of each are.
+        """
+        base: Floats = _work(ops, cold) @ self.rates
+        if self.residual is None:
+            return base
+        places = _coordinates(ops, cold)
+        within = places.copy()
+        sizes = slice(0, len(self.low))
+        within[:, sizes] = np.clip(places[:, sizes], self.low - 0.7, self.high + 0.7)
+        corrected: Floats = base * np.exp(self.residual.predict(within))
+        return corrected
+
+    def is_beyond(self, ops: Sequence[TimedOp]) -> Floats:
+        """How far sizes are outside of what was measured, on their logarithm."""
+        sizes = np.log(np.array([op.sizes for op in ops], dtype=float))
+        out: Floats = np.maximum(self.low - sizes, sizes - self.high).max(axis=1)
+        return np.maximum(out, 0.0)
+
+
+def _work(ops: Sequence[TimedOp], cold: Floats) -> Floats:
+    rows = [[1.0, op.gflop, op.mib, op.weight_mib] for op in ops]
+    work = np.array(rows, dtype=float)
+    work[:, 3] *= cold
+    return work
+
+
+def _coordinates(ops: Sequence[TimedOp], cold: Floats) -> Floats:
+    sizes = np.log(np.array([op.sizes for op in ops], dtype=float))
+    layout = np.array([[op.layout] for op in ops])
+    return np.hstack([sizes, layout, cold[:, None]])
+
+
+def fit_op_times(
+    ops: Sequence[TimedOp], cold: Floats, seconds: Floats, noise: Floats
+) -> OpTimes:
+    """Learn the ops of one kind.
+
+    Args:
+        ops: Every measurement.
+        cold: How cold the weights were.
+        seconds: What each took, s.
+        noise: How much noisier than others each is, 1 for those that nothing disturbed.
+    """
+    work, weight = _work(ops, cold), 1.0 / noise
+    rates = np.zeros(work.shape[1])
+    for _ in range(ROUNDS):
+        rates = relative_nnls(work * (weight / seconds)[:, None], weight)
+        error = np.abs(work @ rates / seconds - 1.0)
+        weight = 1.0 / noise / np.sqrt(np.maximum(error, SOFT))
+    base = np.maximum(work @ rates, 1e-9)
+    places = _coordinates(ops, cold)
+    sizes = places[:, :-2]
+    low, high = sizes.min(axis=0), sizes.max(axis=0)
+    residual = None
+    if len(ops) >= FEWEST:
+        residual = _correction(places, np.log(seconds / base), noise)
+    return OpTimes(rates, residual, low, high)
+
+
+def _correction(places: Floats, logs: Floats, noise: Floats) -> Residual | None:
+    """The Gaussian process of highest marginal likelihood on a small grid."""
+    if len(logs) > MOST_POINTS:
+        chosen = np.random.default_rng(0).permutation(len(logs))[:MOST_POINTS]
+        places, logs, noise = places[chosen], logs[chosen], noise[chosen]
+    centre = places.mean(axis=0)
+    spread = np.maximum(places.std(axis=0), LEAST_SPREAD)
+    spread[-2:] = LAYOUT_SPREAD, COLD_SPREAD
+    points = np.round((places - centre) / spread, 5)
+    limit = 4.0 * np.median(np.abs(logs - np.median(logs))) + 0.3
+    logs = np.clip(logs, np.median(logs) - limit, np.median(logs) + limit)
+    best: tuple[float, Residual] | None = None
+    squared = ((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2)
+    for length in LENGTHS:
+        alike = np.exp(-0.5 * squared / length**2)
+        # Noise differs from point to point: in scaled units it is the same for all.
+        values, vectors = np.linalg.eigh(alike / np.outer(noise, noise))
+        turned = vectors.T @ (logs / noise)
+        for amplitude, sigma in product(AMPLITUDES, NOISES):
+            scale = np.maximum(values, 0.0) * amplitude**2 + sigma**2
+            evidence = -0.5 * float((turned**2 / scale + np.log(scale)).sum())
+            if best is None or evidence > best[0]:
+                weights = (vectors @ (turned / scale)) / noise
+                found = Residual(centre, spread, points, weights, length, amplitude)
+                best = (evidence, found)
+    return best[1] if best else None

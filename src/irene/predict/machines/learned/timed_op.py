@@ -1,0 +1,201 @@
+"""Ops by their sizes, and how long ago their weights were last used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from irene.predict.learned_file import Floats
+from irene.predict.machines.specs.work import (
+    PRODUCT_OF,
+    ROWS,
+    distinct_ops,
+    product_sizes,
+)
+from irene.tree import KINDS, ModelTree, Signature
+
+__all__ = [
+    "CACHE_MIB",
+    "FRESH_MIB",
+    "TimedOp",
+    "TimedWork",
+    "coldness",
+    "footprint_mib",
+    "timed_op",
+    "timed_work",
+]
+
+MIB = float(1 << 20)
+CACHE_MIB = 16.0
+"""A model that touches this much finds half of a weight in the caches, roughly: where
+the correction by shape looks, not what it finds."""
+FRESH_MIB = 32.0
+"""Results larger than this are fetched from the system anew, page by page (glibc)."""
+WRITTEN = 0.25
+"""Part of what is written that is memory not used a moment before."""
+WEIGHTED = frozenset({"Linear", "linear", "Conv1D", "LMHead"})
+CONVOLUTION = "aten.convolution"
+ATTENTION = "scaled_dot_product_attention"
+GROUPED = ("aten._grouped_mm", "transformers.grouped_mm_fallback")
+ITEM_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp64": 8}
+
+
+class TimedOp(NamedTuple):
+    """An op by its sizes.
+
+    Attributes:
+        kind: `gemm`, `bmm`, `conv`, `attention`, … or the name of the op; with a `*`
+            where operands differ in shape, and with its type unless that is fp32.
+        sizes: What its time depends on most, all at least 1.
+        gflop: Its FLOPs, 10⁹.
+        mib: What it reads and writes beside weights, MiB.
+        weight_mib: Its weight, MiB.
+        layout: How its weight is stored, or what else tells two of a size apart.
+        fresh_mib: Of its results, what is fetched from the system anew, MiB.
+    """
+
+    kind: str
+    sizes: tuple[int, ...]
+    gflop: float
+    mib: float
+    weight_mib: float = 0.0
+    layout: float = 0.0
+    fresh_mib: float = 0.0
+
+
+def timed_op(
+    op: str, primitive: str, shapes: Signature, moved: int, flops: int
+) -> TimedOp:
+    """An op of a tree by its sizes.
+
+    Args:
+        op: As the tree names it.
+        primitive: The primitive that it is part of.
+        shapes: What goes in and comes out.
+        moved: Bytes that it reads and writes.
+        flops: Its FLOPs.
+    """
+    item = ITEM_BYTES.get(shapes.dtype, 4)
+    out = shapes.outputs[0] if shapes.outputs else ()
+    kind, sizes, weight, layout = _sized(op, primitive, shapes, out)
+    weight_mib = weight * item / MIB
+    written = sum(max(prod(shape), 1) for shape in shapes.outputs) * item / MIB
+    if shapes.dtype != "fp32":
+        kind = f"{kind} {shapes.dtype}"
+    return TimedOp(
+        kind,
+        tuple(max(1, size) for size in sizes),
+        flops / 1e9,
+        max(moved / MIB - weight_mib, 0.0),
+        weight_mib,
+        layout,
+        written if written > FRESH_MIB else 0.0,
+    )
+
+
+def _sized(
+    op: str, primitive: str, shapes: Signature, out: tuple[int, ...]
+) -> tuple[str, tuple[int, ...], int, float]:
+    """Kind, sizes, elements of the weight, layout."""
+    inputs = shapes.inputs
+    if op in PRODUCT_OF:
+        batch, m, n, k = product_sizes(op, shapes)
+        if PRODUCT_OF[op] == "bmm":
+            return "bmm", (batch, m, n, k), 0, 0.0
+        has_weight = primitive in WEIGHTED
+        return "gemm", (m, n, k), n * k * has_weight, float(primitive == "Conv1D")
+    if op == CONVOLUTION and len(inputs) > 1 and len(out) > 2:
+        weight = inputs[1]
+        area, grouped = prod(weight[2:]), weight[1] != inputs[0][1]
+        m = out[0] * prod(out[2:])
+        kind = "depthwise" if grouped else "conv"
+        return kind, (m, out[1], prod(weight[1:])), prod(weight), float(np.log(area))
+    if op == ATTENTION and len(inputs) > 2:
+        query, key = inputs[:2]
+        sizes = (prod(query[:-2]), query[-2], key[-2], query[-1])
+        return "attention", sizes, 0, float(len(inputs) > 3)
+    if op in GROUPED and len(inputs) > 1 and len(inputs[1]) == 3:
+        groups, k, n = inputs[1]
+        rows = inputs[0][0]
+        return "experts", (rows, groups, n, k), min(groups, rows) * n * k, 0.0
+    table = (prod(out[:-1]), out[-1] if out else 1)
+    kind = ROWS.get(op, op)
+    if kind == op and any(shape not in (out, ()) for shape in inputs):
+        kind = f"{op}*"
+    return kind, table, 0, 0.0
+
+
+class TimedWork(NamedTuple):
+    """The work of every node of a tree, children included.
+
+    Attributes:
+        ops: Distinct ops that move something.
+        counts: Nodes × ops: how often each runs in one instance of a node.
+        calls: Nodes × (math ops, modules and primitives).
+        footprint_mib: What the whole run touches, MiB.
+    """
+
+    ops: tuple[TimedOp, ...]
+    counts: Floats
+    calls: Floats
+    footprint_mib: float
+
+
+def timed_work(tree: ModelTree) -> TimedWork:
+    """Count the work of a tree.
+
+    Args:
+        tree: A traced tree with math ops, folded or not.
+    """
+    columns, math = tree.columns, distinct_ops(tree)
+    numbers: dict[TimedOp, int] = {}
+    place = np.full(len(math.keys), -1, dtype=np.int64)
+    for i, (op, signature, primitive, size, flops) in enumerate(math.keys):
+        if size:
+            shapes = tree.signatures[signature]
+            names = tree.strings[op], tree.strings[primitive]
+            found = timed_op(*names, shapes, size, flops)
+            place[i] = numbers.setdefault(found, len(numbers))
+    ops = tuple(numbers)
+    own = np.zeros((len(tree), len(ops) + 2))
+    where = place[math.which]
+    moving = where >= 0
+    own[math.rows[moving], where[moving]] = 1
+    own[:, -2] = columns.kind == KINDS.index("math")
+    named = (columns.kind == KINDS.index("module")) | (
+        columns.kind == KINDS.index("ml")
+    )
+    own[:, -1] = named
+    total = columns.inclusive(own, tree.parents)
+    first = np.array([call == 1 for call in tree.calls])[tree.parents[math.rows]]
+    once = np.zeros(len(ops))
+    rows = math.rows[moving & first]
+    np.add.at(once, where[moving & first], tree.multiplicity[rows])
+    touched = footprint_mib(ops, once, total[0, : len(ops)])
+    return TimedWork(ops, total[:, :-2], total[:, -2:], touched)
+
+
+def footprint_mib(
+    ops: Sequence[TimedOp], once: Iterable[float], counts: Iterable[float]
+) -> float:
+    """What a run touches before it comes to the same weight again, MiB.
+
+    Args:
+        ops: Distinct ops.
+        once: How often each runs with a weight of its own.
+        counts: How often each runs.
+    """
+    weights = sum(op.weight_mib * n for op, n in zip(ops, once, strict=True))
+    moved = sum(op.mib * n for op, n in zip(ops, counts, strict=True))
+    return weights + WRITTEN * moved / 3
+
+
+def coldness(touched_mib: npt.ArrayLike) -> Floats:
+    """From 0, all of it is in the caches, to 1, nothing is."""
+    mib = np.asarray(touched_mib, dtype=float)
+    cold: Floats = mib / (mib + CACHE_MIB)
+    return cold

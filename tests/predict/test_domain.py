@@ -1,0 +1,109 @@
+"""Beyond what was measured: how far, how much of the energy, and in which words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import irene
+from irene.predict.machines.finding import find_trained
+from irene.tree import ModelTree
+
+BASE = find_trained("pc1").widths.inside["model"]
+
+
+def width(tree: ModelTree) -> float:
+    energy = tree.energy_of(0)
+    assert energy is not None
+    return math.log(energy.high / energy.joules)
+
+
+def notes(tree: ModelTree) -> list[str]:
+    return [note for note in tree.notes if note.startswith("extrapolation")]
+
+
+def test_inside_nothing_is_added() -> None:
+    tree = irene.predict("bert-l2-h768", on="pc1", batch_size=8, seq_len=128)
+    assert width(tree) == pytest.approx(BASE, rel=1e-3)
+    assert notes(tree) == []
+
+
+def test_farther_is_wider_smoothly() -> None:
+    widths = [
+        width(irene.predict("bert-l2-h768", on="pc1", batch_size=b, seq_len=128))
+        for b in (48, 52, 64, 512, 4096)
+    ]
+    assert widths == sorted(widths)
+    assert widths[1] < 1.05 * widths[0]  # no step at the edge
+    assert widths[-1] > 3 * widths[0]
+
+
+def test_more_energy_beyond_is_wider() -> None:
+    """A head of two columns changes nothing, a head of many does, and is said."""
+
+    class Headed(nn.Module):
+        def __init__(self, outputs: int) -> None:
+            super().__init__()
+            self.body = nn.Sequential(*(nn.Linear(768, 768) for _ in range(32)))
+            self.head = nn.Linear(768, outputs)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.body(x))
+
+    found = [
+        irene.predict(Headed(outputs), on="pc1", inputs=torch.zeros(1024, 768))
+        for outputs in (768, 2, 30_000, 120_000)
+    ]
+    widths = [width(tree) for tree in found]
+    assert widths[1] == pytest.approx(widths[0], rel=0.06)
+    assert widths[0] < widths[2] < widths[3]
+    assert notes(found[1]) == []
+    assert "(120,000, not 768 to 3,072)" in notes(found[3])[0]
+
+
+def test_kernels_that_nobody_measured_are_named_with_their_share() -> None:
+    made = nn.Sequential(nn.Conv2d(3, 64, 3), nn.ReLU())
+    tree = irene.predict(made, on="pc1", inputs=torch.zeros(8, 3, 64, 64))
+    assert width(tree) > 0.3
+    assert (
+        "% of the energy is in kernels that were never measured (convolution)"
+        in (notes(tree)[0])
+    )
+
+
+def test_a_loop_over_steps_is_named() -> None:
+    class Scan(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            state = x[0]
+            for step in range(64):
+                state = state * 0.9 + x[step]
+            return state
+
+    tree = irene.predict(Scan(), on="pc1", inputs=torch.zeros(64, 256, 768))
+    assert any("a loop over steps as it was traced" in note for note in notes(tree))
+
+
+@pytest.mark.parametrize("cause", ["width", "tokens", "length", "group"])
+def test_a_wider_exam_makes_wider_intervals(cause: str) -> None:
+    machine = find_trained("pc1")
+    tree = irene.trace("bert-l2-h128", batch_size=1, seq_len=16, attention="sdpa")
+    rates = {"beyond": {cause: 2 * machine.widths.rate(cause)}}
+    wider = replace(machine, widths=replace(machine.widths, **rates))
+    assert width(wider.predict(tree)) >= width(machine.predict(tree))
+    folded = machine.predict(tree.fold())
+    assert width(folded) == pytest.approx(width(machine.predict(tree)), rel=1e-9)
+
+
+def test_what_does_not_fit_is_said_first() -> None:
+    tree = irene.predict("bert-l2-h128", on="pc1", batch_size=4096, seq_len=512)
+    need = tree.root.features["memory_share"] * 11 * 2**30
+    assert need > 2 * 4 * 4096 * 2 * 512 * 512  # scores of two heads, in and out
+    assert tree.notes[0].startswith("warning: ")
+    assert "do not fit into the 12 GB of pc1: at least" in tree.notes[0]
+    small = irene.predict("bert-l2-h128", on="pc1", batch_size=8, seq_len=128)
+    assert small.root.features["memory_share"] < 0.1
+    assert not any("fit into" in note for note in small.notes)
