@@ -1,4 +1,4 @@
 """The whole chain on the machine at hand: collect, train, validate, tell.
 
-`make chain` runs it and writes docs/explanation/this-machine.md.
+`make chain` runs it and writes docs/explanation/the-whole-chain.md.
 """

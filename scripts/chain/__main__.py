@@ -17,7 +17,7 @@ from irene.dataset.store import Store
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PAGE = ROOT / "docs" / "explanation" / "this-machine.md"
+PAGE = ROOT / "docs" / "explanation" / "the-whole-chain.md"
 NEW_SIZES = ((1, 64), (4, 64))
 
 

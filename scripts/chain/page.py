@@ -1,4 +1,4 @@
-"""docs/explanation/this-machine.md: what the chain gave on the machine at hand."""
+"""docs/explanation/the-whole-chain.md: what the chain gave on the machine at hand."""
 
 from __future__ import annotations
 

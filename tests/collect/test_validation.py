@@ -17,8 +17,8 @@ from irene.hardware import Hardware
 from irene.predict.learning.join import OwnRun
 from irene.predict.learning.own_data import Choice, read_for_training
 from irene.predict.learning.training_runs import train
+from irene.predict.machines.domain import Domain
 from irene.predict.machines.finding import find_trained
-from irene.predict.machines.predictor import Domain
 from irene.trace import catalogue
 from irene.trace.tracer import trace
 from irene.tree import EnergyColumns, ModelTree

@@ -139,7 +139,7 @@ def test_a_full_disk_is_told_and_leaves_what_was_written(tmp_path):
     assert done.returncode == 0, done.stderr
     message, is_as_before = done.stdout.splitlines()
     assert "cannot write" in message
-    assert "the 1 nodes in it are kept" in message
+    assert "the 1 measurements in it are kept" in message
     assert is_as_before == "True"
     with Journal(path, {"spec": {}}) as journal:
         assert list(journal.results) == ["a"]

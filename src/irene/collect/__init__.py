@@ -4,6 +4,8 @@
 - `collection_plan`: what of it is there, how long the rest takes, what became of it.
 - `measuring`: the work, one measured run; nodes that runs have in common.
 - `collector`: has it done, beside other collectors.
+- `learning`: the machine that this runs on, in minutes; `drift`: whether it still
+  behaves as it was learned.
 - `folds`: rounds of a cross-validation on an engine; `validation`: a predictor against
   runs measured here.
 """

@@ -35,7 +35,11 @@ __all__ = [
 SCHEMA = "irene.sweep/1"
 MOST_POINTS = 100_000
 KINDS = {"quick": QUICK, "full": DEFAULT, "paper": PAPER}
-USUAL = {each.name: each.asked.usual for each in parameters_of(RunSpec)}
+WHERE = "engine"
+"""In a sweep this is where its runs take place, and not what serves them."""
+USUAL = {
+    each.name: each.asked.usual for each in parameters_of(RunSpec) if each.name != WHERE
+}
 """What a run has where nobody says otherwise."""
 AXES = tuple(USUAL)
 """What a sweep can vary: everything that can be asked of a run."""

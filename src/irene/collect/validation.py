@@ -15,7 +15,8 @@ from irene.dataset.store import Store
 from irene.errors import UsageError
 from irene.predict.exams.evaluation import Evaluation, evaluate
 from irene.predict.learning.own_data import read_for_training
-from irene.predict.machines.predictor import Domain, Predictor
+from irene.predict.machines.domain import Domain
+from irene.predict.machines.predictor import Predictor
 from irene.spec import RunSpec
 from irene.whole_file import whole_file
 
@@ -230,7 +231,7 @@ def compare_with_store(
     measured_on = "" if read.hardware is None else read.hardware.description
     return Examined(
         evaluation, tuple(outcomes), predictor, measured_on,
-        tuple(_notes(predictor, measured_on, Store.open(store))),
+        (*read.caveats, *_notes(predictor, measured_on, Store.open(store))),
     )  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from irene.dataset.formats.jsonl2021 import read_jsonl, write_jsonl
 from irene.dataset.formats.nodes_parquet import Provenance, read_parquet, write_parquet
 from irene.dataset.table import NodeTable
 from irene.errors import FormatError, UsageError
+from irene.whole_file import cache_folder
 
 __all__ = [
     "Format",
@@ -136,7 +136,7 @@ def format_of(path: Path) -> Format:
 def data_folders() -> list[Path]:
     """Folders that hold data: that of the variable, then the cache of this program."""
     chosen = os.environ.get(VARIABLE)
-    return [*([Path(chosen)] if chosen else []), _cache() / "irene" / "data"]
+    return [*([Path(chosen)] if chosen else []), cache_folder() / "irene" / "data"]
 
 
 def home_of(name: str) -> Path:
@@ -167,16 +167,6 @@ def _not_found(name: str, plain: bool) -> str:
         f"folder that holds it ({now}), or fetch the public data of 2021 "
         "with `irene data fetch irene-2021` and ask for irene-pc1"
     )
-
-
-def _cache() -> Path:
-    chosen = os.environ.get("XDG_CACHE_HOME")
-    if chosen:
-        return Path(chosen)
-    home = Path("~").expanduser()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
 
 
 def configs_beside(data: Path, models: Iterable[str]) -> dict[str, str]:

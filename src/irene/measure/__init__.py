@@ -11,6 +11,7 @@ The package is also the function: `irene.measure("bert-base-uncased", batch_size
   what disturbed them, and the figures from them; `node_by_node`: the plan, and all
   nodes one after the other; `journal` keeps those that are finished; `result`: the
   measured tree.
+- `inside`: ops as they run inside a model, for `irene learn`.
 - `windows`: what any stretch of a program of yours uses (`window`, `window_session`),
   and a whole program (`monitoring` runs it, `monitored` is what it used).
 """

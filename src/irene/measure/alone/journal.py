@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,6 +39,7 @@ class Journal:
         path: The file; made with its folder if need be.
         header: What is measured, where and how.
         fresh: Whether to forget what is in the file.
+        read: Reads a line again, where others than nodes are kept.
 
     Attributes:
         path: The file.
@@ -50,10 +51,15 @@ class Journal:
     """
 
     def __init__(
-        self, path: Path, header: Mapping[str, Any], fresh: bool = False
+        self,
+        path: Path,
+        header: Mapping[str, Any],
+        fresh: bool = False,
+        read: Callable[[dict[str, Any]], Any] = NodeResult.from_dict,
     ) -> None:
         self.path = path
-        self.results: dict[str, NodeResult] = {}
+        self.results: dict[str, Any] = {}
+        self._read_line = read
         self._header = {"schema": SCHEMA, **header}
         self._fresh = fresh
         self._handle = -1
@@ -121,16 +127,16 @@ class Journal:
                 "choose another file, or start over (--fresh)"
             )
 
-    def _take(self, fields: Mapping[str, Any]) -> None:
+    def _take(self, fields: dict[str, Any]) -> None:
         try:
-            result = NodeResult.from_dict(fields)
+            result = self._read_line(fields)
         except (KeyError, TypeError, ValueError):  # damaged: it is measured again
             return
         if result.energy_known or result.problem:
             self.results[result.key] = result
 
-    def append(self, result: NodeResult) -> None:
-        """Put a finished node on disk.
+    def append(self, result: Any) -> None:
+        """Put a finished node, or whatever `read` reads, on disk.
 
         Raises:
             IreneError: It cannot be written; what is in the file stays valid.
@@ -149,7 +155,7 @@ class Journal:
             self._take_back(end)
             raise IreneError(
                 f"cannot write {self.path}: {error.strerror}; the {len(self.results)} "
-                "nodes in it are kept: make room and give the same command again"
+                "measurements in it are kept: make room and give the same command again"
             ) from error
 
     def _take_back(self, end: int) -> None:

@@ -17,7 +17,13 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -33,6 +39,7 @@ from irene.meters.sampling.totals import Snapshot
 __all__ = ["PERIOD_S", "CommandError", "HeldProgram", "monitor"]
 
 PERIOD_S = 0.1
+Beside = Callable[[SamplerProcess], AbstractContextManager[object]]
 NOT_FOUND, NOT_RUNNABLE, INTERRUPTED = 127, 126, 130
 PASSED_ON = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP")
 """Signals that are for the program."""
@@ -155,6 +162,7 @@ def monitor(
     period_s: float = PERIOD_S,
     path: Path | None = None,
     output_to_errors: bool = False,
+    beside: Beside = nullcontext,
 ) -> Monitored:
     """Run a program under meters, or watch the machine for some time.
 
@@ -165,6 +173,7 @@ def monitor(
         period_s: Time between two samples, s.
         path: File to stream the samples to; it stays. None for none.
         output_to_errors: Send the program's standard output to standard error.
+        beside: What runs meanwhile, and may ask the sampler: see `exported`.
 
     Raises:
         CommandError: The program cannot be started.
@@ -181,12 +190,17 @@ def monitor(
             program = HeldProgram(command, output_to_errors)
             stack.callback(program.drop)
             sampler = SamplerProcess(meters, period_s, path, program.pid)
-            return _run(program, sampler)
-        return _watch(float(seconds or 0.0), SamplerProcess(meters, period_s, path))
+            return _run(program, sampler, beside)
+        sampler = SamplerProcess(meters, period_s, path)
+        return _watch(float(seconds or 0.0), sampler, beside)
 
 
-def _run(program: HeldProgram, sampler: SamplerProcess) -> Monitored:
-    with _passing_on(program.send, program_hears_keyboard=True), sampler:
+def _run(program: HeldProgram, sampler: SamplerProcess, beside: Beside) -> Monitored:
+    with (
+        _passing_on(program.send, program_hears_keyboard=True),
+        sampler,
+        beside(sampler),
+    ):
         begin = _edge(sampler)
         program.release()
         code = program.wait()
@@ -194,11 +208,11 @@ def _run(program: HeldProgram, sampler: SamplerProcess) -> Monitored:
     return _result(sampler, begin, end, program.command, code, program.cpu_s)
 
 
-def _watch(seconds: float, sampler: SamplerProcess) -> Monitored:
+def _watch(seconds: float, sampler: SamplerProcess, beside: Beside) -> Monitored:
     enough = threading.Event()
-    with _passing_on(lambda number: enough.set()), sampler:
+    with _passing_on(lambda number: enough.set()), sampler, beside(sampler):
         begin = _edge(sampler)
-        enough.wait(seconds)
+        enough.wait(seconds if math.isfinite(seconds) else None)
         end = _edge(sampler)
     return _result(sampler, begin, end)
 

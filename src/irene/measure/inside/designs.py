@@ -1,0 +1,383 @@
+"""What is run to learn a machine, in an order that can end anywhere.
+
+Two kinds of items. *Products*: two dozen matrix products each, spread over sizes,
+layouts, types, and over how long ago their weights were last used. *Blocks*: a layer or
+two of some architecture at sizes that nobody publishes, so that every op is seen among
+its neighbours. Sizes are spread evenly on a logarithm by a sequence that fills space,
+whatever its length. Always the kind that is furthest behind its share of the time comes
+next: any beginning of the design is a design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["EXAM", "SHARES", "Block", "Item", "Product", "block_of", "design"]
+
+SHARES = {"products": 0.4, "blocks": 0.6}
+"""Part of the time that each kind of item gets."""
+PER_ITEM = 24
+"""Products of one item."""
+MOST_WEIGHT_MIB = 200.0
+POOLS_MIB = (0.0, 0.0, 12.0, 48.0, 256.0, 256.0, 256.0, 256.0)
+"""How much is read between two uses of a weight; 0: it stays in the caches."""
+SEED = 16
+BF16 = 0.2
+"""Part of the items in bf16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A matrix product with a weight.
+
+    Attributes:
+        m: Rows of the input.
+        n: Outputs.
+        k: Inputs.
+        inputs_first: Whether the weight is stored inputs first (`Conv1D`).
+        bias: Whether a bias is added.
+        pool_mib: How much is read between two uses of the weight, MiB.
+        dtype: `fp32` or `bf16`.
+    """
+
+    m: int
+    n: int
+    k: int
+    inputs_first: bool
+    bias: bool
+    pool_mib: float
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A small model that is run.
+
+    Attributes:
+        family: Type of the model, as transformers names it.
+        fields: Of its config; with a `name` only, one of the catalogue.
+        run: How it is run, by the fields of `RunSpec`.
+    """
+
+    family: str
+    fields: Mapping[str, Any]
+    run: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One part of a design.
+
+    Attributes:
+        key: Names it.
+        kind: Of `SHARES`, or `exam`.
+        products: What is multiplied.
+        block: What is run.
+    """
+
+    key: str
+    kind: str
+    products: tuple[Product, ...] = ()
+    block: Block | None = None
+
+
+def _point(index: int, dimensions: int) -> list[float]:
+    """Numbers between 0 and 1 that fill space, one after the other (Roberts)."""
+    root = 2.0
+    for _ in range(40):
+        root = (1.0 + root) ** (1.0 / (dimensions + 1))
+    steps = (1.0 / root) ** np.arange(1, dimensions + 1)
+    found: list[float] = ((0.5 + index * steps) % 1).tolist()
+    return found
+
+
+def _log(u: float, low: float, high: float) -> float:
+    return float(low * (high / low) ** u)
+
+
+def _rounded(value: float, step: int) -> int:
+    return max(step, round(value / step) * step)
+
+
+def _products(index: int, gflop_s: float) -> tuple[Product, ...]:
+    found: list[Product] = []
+    place = index * 4 * PER_ITEM
+    most = 0.02 * gflop_s
+    while len(found) < PER_ITEM:
+        a, b, c, d, e, f, g, h = _point(place, 8)
+        place += 1
+        m = 1 if a < 0.125 else round(_log((a - 0.125) / 0.875, 1, 2048))
+        step = 64 if d < 0.7 else 8
+        n = _rounded(_log(b, 48, 40_000 if d > 0.93 else 8192), step)
+        k = _rounded(_log(c, 48, 8192), step)
+        dtype = "bf16" if f < BF16 else "fp32"
+        weight_mib = n * k * (2 if dtype == "bf16" else 4) / 2**20
+        if 2e-9 * m * n * k > most or weight_mib > MOST_WEIGHT_MIB:
+            continue
+        pool = POOLS_MIB[int(e * len(POOLS_MIB))]
+        found.append(Product(m, n, k, g < 0.25, h < 0.6, pool, dtype))
+    return tuple(found)
+
+
+Sizes = Mapping[str, Any]
+Maker = Callable[[Sizes], tuple[dict[str, Any], dict[str, Any]]]
+
+
+def _heads(s: Sizes) -> tuple[int, int]:
+    """Heads, and a width that they divide."""
+    dim = (16, 32, 48, 64, 64, 64, 80, 96, 128)[int(s["u"][0] * 9)]
+    heads = max(1, round(s["width"] / dim))
+    return heads, heads * dim
+
+
+def _encoder(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
+    heads, width = _heads(s)
+    fields = {
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "num_hidden_layers": s["layers"],
+        "intermediate_size": _rounded(s["widen"] * width, 16),
+        "vocab_size": 1000,
+        "max_position_embeddings": 1024,
+    }
+    return fields, {}
+
+
+def _decoder(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
+    heads, width = _heads(s)
+    groups = max(g for g in (1, 2, 4, 8) if heads % g == 0 and g <= 1 + 8 * s["u"][1])
+    fields = {
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "num_hidden_layers": s["layers"],
+        "num_key_value_heads": heads // groups,
+        "head_dim": width // heads,
+        "intermediate_size": _rounded(s["widen"] * width, 16),
+        "vocab_size": s["vocab"],
+        "max_position_embeddings": 4096,
+    }
+    return fields, {"phase": s["phase"], "model_class": "AutoModelForCausalLM"}
+
+
+def _gpt2(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
+    heads, width = _heads(s)
+    fields = {
+        "n_embd": width,
+        "n_head": heads,
+        "n_layer": s["layers"],
+        "vocab_size": s["vocab"],
+        "n_inner": _rounded(s["widen"] * width, 16),
+        "n_positions": 2048,
+    }
+    return fields, {"phase": s["phase"], "model_class": "AutoModelForCausalLM"}
+
+
+def _bloom(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
+    heads, width = _heads(s)
+    fields = {
+        "hidden_size": width,
+        "n_head": heads,
+        "n_layer": s["layers"],
+        "vocab_size": 1000,
+    }
+    return fields, {"phase": s["phase"], "model_class": "AutoModelForCausalLM"}
+
+
+def _t5(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
+    heads, width = _heads(s)
+    fields = {
+        "d_model": width,
+        "num_heads": heads,
+        "d_kv": width // heads,
+        "vocab_size": 1000,
+        "num_layers": 1,
+        "num_decoder_layers": 1,
+        "d_ff": _rounded(s["widen"] * width, 16),
+        "feed_forward_proj": "relu" if s["u"][1] < 0.5 else "gated-gelu",
+    }
+    return fields, {"model_class": "AutoModel"}
+
+
+def _whisper(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
+    heads, width = _heads(s)
+    inner = _rounded(s["widen"] * width, 16)
+    fields = {
+        "d_model": width,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "vocab_size": 1000,
+        "encoder_attention_heads": heads,
+        "decoder_attention_heads": heads,
+        "encoder_ffn_dim": inner,
+        "decoder_ffn_dim": inner,
+        "max_source_positions": _rounded(_log(s["u"][1], 64, 768), 4),
+        "max_target_positions": 448,
+    }
+    special = dict.fromkeys(
+        ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"), 1
+    )
+    return {**fields, **special}, {"batch_size": min(s["batch"], 4), "seq_len": 32}
+
+
+def _vit(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
+    heads, width = _heads(s)
+    patch = (8, 14, 16, 16, 32)[int(s["u"][1] * 5)]
+    side = max(2, min(20, round(min(s["length"], 400) ** 0.5)))
+    fields = {
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "num_hidden_layers": s["layers"],
+        "intermediate_size": _rounded(s["widen"] * width, 16),
+        "image_size": patch * side,
+        "patch_size": patch,
+    }
+    return fields, {"batch_size": s["batch"]}
+
+
+def _stages(s: Sizes, step: int) -> list[int]:
+    first = _rounded(_log(s["u"][0], 16, 128), step)
+    return [_rounded(first * 2**i * (1 + s["u"][1] / 2), step) for i in range(4)]
+
+
+def _resnet(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
+    bottleneck = s["u"][2] < 0.5
+    sizes = [(4 if bottleneck else 1) * size for size in _stages(s, 8)]
+    fields = {
+        "embedding_size": _rounded(_log(s["u"][1], 16, 96), 8),
+        "hidden_sizes": sizes,
+        "depths": [1, 1, 1, 1],
+        "layer_type": "bottleneck" if bottleneck else "basic",
+    }
+    return fields, {"batch_size": 1 + int(3.99 * s["u"][3])}
+
+
+def _convnext(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
+    fields = {"hidden_sizes": _stages(s, 8), "depths": [1, 1, 1, 1], "image_size": 224}
+    return fields, {"batch_size": 1 + int(2.99 * s["u"][3])}
+
+
+def _mamba(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
+    fields = {
+        "hidden_size": _rounded(s["width"], 16),
+        "num_hidden_layers": 1,
+        "vocab_size": 1000,
+        "state_size": (8, 16, 16, 32)[int(s["u"][0] * 4)],
+        "expand": 2,
+    }
+    return fields, {"seq_len": min(s["length"], 96), "batch_size": min(s["batch"], 8)}
+
+
+def _experts(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
+    fields, run = _decoder(s)
+    experts = (4, 8, 8, 16)[int(s["u"][2] * 4)]
+    fields |= {
+        "num_local_experts": experts,
+        "num_experts_per_tok": 2 if s["u"][3] < 0.7 else 4,
+        "intermediate_size": _rounded(s["width"] * (0.5 + 1.5 * s["u"][1]), 16),
+        "vocab_size": 1000,
+    }
+    return fields, run
+
+
+FAMILIES: dict[str, tuple[float, Maker]] = {
+    "bert": (3.0, _encoder),
+    "llama": (4.0, _decoder),
+    "gpt2": (3.0, _gpt2),
+    "t5": (1.5, _t5),
+    "vit": (1.5, _vit),
+    "resnet": (1.5, _resnet),
+    "whisper": (1.0, _whisper),
+    "mixtral": (1.5, _experts),
+    "mamba": (1.0, _mamba),
+    "bloom": (1.0, _bloom),
+    "convnext": (0.7, _convnext),
+    "deberta-v2": (0.5, _encoder),
+}
+"""Architectures by type: how often each comes, and how its config is made."""
+
+EXAM = (
+    Block(
+        "distilbert",
+        {"name": "distilbert-base-uncased"},
+        {"batch_size": 2, "seq_len": 96},
+    ),
+    Block(
+        "opt",
+        {"name": "opt-125m"},
+        {"batch_size": 1, "seq_len": 1, "context_len": 160, "phase": "decode"},
+    ),
+)
+"""Whole models of families that are in no design: the exam of a machine."""
+
+
+def _block_at(index: int, gflop_s: float) -> Block:
+    """A block that takes 2 to 40 ms on a machine of that speed."""
+    u = np.random.default_rng([SEED, index]).random(12).tolist()
+    weights = [weight for weight, _ in FAMILIES.values()]
+    edges = np.cumsum(weights) / sum(weights)
+    turn = (0.5 + index * 0.61803398875) % 1.0
+    family = [*FAMILIES][int(np.searchsorted(edges, turn))]
+    length = round(_log(u[0], 8, 512))
+    width = _log(u[1], 64, 1600)
+    most = max(1.0, 0.04e9 * gflop_s / (24 * width**2 + 4 * width * length))
+    tokens = _log(u[2], 12, max(16.0, min(4096.0, most)))
+    length = max(1, min(length, round(tokens)))
+    phase = ("forward", "prefill", "decode", "decode")[int(u[3] * 4)]
+    sizes = {
+        "width": width,
+        "length": length,
+        "batch": max(1, min(32, round(tokens / length))),
+        "layers": 1 + (u[4] < 0.3),
+        "widen": 1.5 + 3.0 * u[5],
+        "phase": phase,
+        "vocab": round(_log(u[6], 500, 50_000)),
+        "u": u[8:],
+    }
+    if u[7] > 0.94:  # outputs that memory is fetched for anew, every time
+        sizes |= {"width": 64.0, "length": 512, "batch": 8, "phase": "prefill"}
+    fields, run = FAMILIES[family][1](sizes)
+    run = {"batch_size": sizes["batch"], "seq_len": sizes["length"], **run}
+    if run.get("phase") == "decode":
+        run |= {"seq_len": 1, "context_len": max(8, length)}
+        run["batch_size"] = max(1, min(32, run["batch_size"]))
+    run["dtype"] = "bf16" if u[3] * 7 % 1 < BF16 and family != "deberta-v2" else "fp32"
+    run["attention"] = "sdpa" if u[6] * 5 % 1 < 0.5 else "eager"
+    if family in ("deberta-v2", "mamba", "resnet", "convnext", "bloom"):
+        run["attention"] = "eager"
+    return Block(family, fields, run)
+
+
+def block_of(key: str, gflop_s: float) -> Block:
+    """The block of an item by its key.
+
+    Args:
+        key: Of the item.
+        gflop_s: As for `design`.
+    """
+    return _block_at(int(key.rpartition(" ")[2]), gflop_s)
+
+
+def design(gflop_s: float) -> Iterator[Callable[[Mapping[str, float]], Item]]:
+    """Items without end; each is chosen when it is known what was spent on each kind.
+
+    Args:
+        gflop_s: Speed of the machine: how large things are.
+    """
+    counts = dict.fromkeys(SHARES, 0)
+
+    def chosen(spent_s: Mapping[str, float]) -> Item:
+        total = sum(spent_s.values()) or 1.0
+        kind = max(SHARES, key=lambda k: SHARES[k] - spent_s.get(k, 0.0) / total)
+        index = counts[kind]
+        counts[kind] += 1
+        key = f"{kind} {index}"
+        if kind == "products":
+            return Item(key, kind, products=_products(index, gflop_s))
+        return Item(key, kind, block=_block_at(index, gflop_s))
+
+    while True:
+        yield chosen

@@ -1,0 +1,359 @@
+"""Learning a machine: what is measured is kept, what disturbs is told, what is learned
+is the default from then on. Times are those of a machine that is made up."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import irene
+from irene.cli import main
+from irene.collect import drift, learning
+from irene.errors import IreneError, UsageError
+from irene.measure.alone.journal import Journal
+from irene.measure.inside.designs import Block, Item, design
+from irene.measure.inside.seen import Measured, OpTime, Part, Whole
+from irene.predict.machines import chosen
+from irene.predict.machines.finding import find_machine, keep_machine
+from irene.predict.machines.learned.learned_machine import LearnedMachine
+from irene.predict.machines.learned.time_fit import (
+    errors_left_out,
+    fit_times,
+    samples_of,
+)
+
+WATTS = 20.0
+
+
+def _op(m: int, n: int, k: int, pool_mib: float = 0.0) -> OpTime:
+    moved = 4 * (m * k + k * n + m * n)
+    cold = pool_mib / (pool_mib + 16.0)
+    seconds = 4e-6 + 2e-11 * m * n * k + 1e-10 * 4 * k * n * cold
+    shapes = ((m, k), (k, n)), ((m, n),)
+    flops = 2 * m * n * k
+    names = "aten.mm", "Linear"
+    times = seconds, 0.0, pool_mib
+    return OpTime(*names, *shapes, "fp32", flops, moved, 1, *times)
+
+
+def _add(rows: int, width: int) -> OpTime:
+    shape, moved = (rows, width), 12 * rows * width
+    seconds = 3e-6 + 2e-10 * moved
+    shapes = (shape, shape), (shape,)
+    times = seconds, seconds, 0.0
+    return OpTime("aten.add", "add", *shapes, "fp32", rows * width, moved, 2, *times)
+
+
+def _random_product(rng: random.Random) -> OpTime:
+    sizes = [2 ** rng.randint(3, 9) for _ in "mnk"]
+    return _op(*sizes, rng.choice((0.0, 256.0)))
+
+
+def _made_up(item: Item, rng: random.Random, flags: tuple[str, ...] = ()) -> Measured:
+    """What a machine of 100 GFLOP/s and 5 GB/s would have shown."""
+    sizes = [2 ** rng.randint(3, 9) for _ in range(3)]
+    if item.kind == "products":
+        ops = tuple(_random_product(rng) for _ in range(6))
+        found = Measured(item.key, "products", ops=ops, flags=flags)
+        return replace(found, reference_s=1e-3, seconds=1.0)
+    ops = (_op(*sizes), _add(sizes[0], sizes[1]))
+    own_s = sum(op.times * op.hot_s for op in ops)
+    part = Part("Layer", ((0, 1), (1, 2)), (3, 4), own_s)
+    seconds = own_s + 5e-6 * 3 + 1e-5
+    whole = Whole((3, 4), seconds, 0.01, WATTS * seconds)
+    family = item.block.family if item.block else "bert"
+    rest = flags, 0.0, 1e-3, 1.0
+    return Measured(item.key, "blocks", family, ops, whole, (part,), *rest)
+
+
+class _Runner:
+    """A machine that answers at once."""
+
+    fault_s_mib = 0.0
+
+    def __init__(self, flags: tuple[str, ...] = (), fails_at: int = -1) -> None:
+        self.flags, self.fails_at = flags, fails_at
+        self.seen: list[str] = []
+        self._rng = random.Random(3)
+
+    def measure(self, item: Item) -> Measured:
+        if len(self.seen) == self.fails_at:
+            raise KeyboardInterrupt
+        self.seen.append(item.key)
+        return _made_up(item, self._rng, self.flags)
+
+
+def _here(runner: _Runner) -> Any:
+    readings = SimpleNamespace(meters="rapl", source="measured", covers="cpu-package")
+    about = {
+        "cpu": "made up",
+        "cores": "2",
+        "torch": "2",
+        "device": "cpu",
+        "threads": "1",
+    }
+    one = SimpleNamespace(energy_j=1.0, half_width_j=0.02)
+    bench = SimpleNamespace(readings=readings, round=lambda run, repeats: one)
+    return SimpleNamespace(
+        runner=runner, bench=bench, device="cpu", threads=1, about=about, gflop_s=64.0
+    )
+
+
+def _silent(done_s: float, total_s: float, what: str) -> None:
+    return None
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Any:
+    def opened() -> Journal:
+        return Journal(tmp_path / "j.jsonl", {"about": "x"}, False, Measured.from_dict)
+
+    return opened
+
+
+@pytest.fixture(scope="module")
+def learned() -> LearnedMachine:
+    """A machine learned from a made-up one."""
+    rng, spent = random.Random(1), {"products": 0.0, "blocks": 0.0}
+    items = []
+    for turn, choose in enumerate(design(64.0)):
+        if turn == 80:
+            break
+        item = choose(spent)
+        spent[item.kind] += 1.0
+        items.append(_made_up(item, rng))
+    return learning._fitted(_here(_Runner()), items, "this-machine", "quick")
+
+
+@pytest.fixture
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("IRENE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_made_up_machine_is_found_again(learned: LearnedMachine) -> None:
+    op = _op(96, 200, 300, 256.0)
+    sample = samples_of([Measured("x", "products", ops=(op,))], 1.0)[0]
+    found = learned.model.watched_s(sample.ops, np.array([256 / 272]))
+    assert found[0] == pytest.approx(op.hot_s, rel=0.15)
+    assert learned.model.watts == pytest.approx([WATTS] * 3, rel=0.05)
+    assert learned.provenance["held_out_errors_percent"]["blocks"]["model"] < 15
+
+
+def test_prediction_carries_time_and_energy(learned: LearnedMachine) -> None:
+    tree = learned.predict(irene.trace("bert-l2-h128", batch_size=2, seq_len=32))
+    time_s, own = tree.features["time_s"], tree.own_j
+    assert time_s[0] > 0
+    assert own is not None
+    assert (own >= -1e-12).all()
+    energy = tree.energy_of(0)
+    assert energy is not None
+    assert energy.joules == pytest.approx(WATTS * time_s[0], rel=0.05)
+    assert any("never measured here" in note for note in tree.notes)
+
+
+def test_file_holds_all_of_it(learned: LearnedMachine, own_home: Path) -> None:
+    keep_machine(learned)
+    read = find_machine("this-machine")
+    assert read.digest == learned.digest
+    assert read.to_dict() == learned.to_dict()
+
+
+def test_killed_twenty_times_nothing_is_lost(journal: Any) -> None:
+    rng, kept, ran = random.Random(5), 0, []
+    for _ in range(20):
+        runner = _Runner(fails_at=rng.randint(0, 4))
+        with pytest.raises(KeyboardInterrupt), journal() as book:
+            learning._measure(_here(runner), book, 1e9, _silent)
+        ran += runner.seen
+        with journal() as book:
+            assert len(book.results) >= kept
+            kept = len(book.results)
+    assert len(ran) == len(set(ran)) == kept
+
+
+def test_time_that_was_spent_before_counts(journal: Any) -> None:
+    with journal() as book:
+        learning._measure(_here(_Runner()), book, 6.0, _silent)
+    again = _Runner()
+    with journal() as book:
+        learning._measure(_here(again), book, 8.0, _silent)
+    assert len(again.seen) == 2
+
+
+def test_busy_machine_is_waited_for_and_told(
+    journal: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "PAUSE_S", 0.0)
+    runner = _Runner(("busy",))
+    with journal() as book:
+        items = learning._measure(_here(runner), book, 40.0, _silent)
+    assert len(runner.seen) > len(items)
+    calm = [replace(each, flags=()) for each in items]
+    busy = learning._fitted(_here(runner), items, "m", "quick")
+    quiet = learning._fitted(_here(runner), calm, "m", "quick")
+    assert busy.provenance["disturbed"] == {"busy": len(items)}
+    assert any("another process was busy" in n for n in busy.provenance["caveats"])
+    assert busy.width("model", 1.0) > 1.2 * quiet.width("model", 1.0)
+
+
+def test_throttled_clock_is_seen(journal: Any) -> None:
+    with journal() as book:
+        items = learning._measure(_here(_Runner()), book, 30.0, _silent)
+    slow = items[:21] + [replace(each, reference_s=2e-3) for each in items[21:]]
+    machine = learning._fitted(_here(_Runner()), slow, "m", "quick")
+    assert machine.provenance["disturbed"]["throttled"] == len(items) - 21
+
+
+def test_kernel_that_is_missing_is_told(journal: Any) -> None:
+    with journal() as book:
+        items = learning._measure(_here(_Runner()), book, 30.0, _silent)
+    items.append(Measured("blocks 99", "blocks", "mamba", problem="no kernel: scan"))
+    machine = learning._fitted(_here(_Runner()), items, "m", "quick")
+    said = [n for n in machine.provenance["caveats"] if "mamba" in n]
+    assert said == ["mamba could not be run here: no kernel: scan"]
+
+
+def test_nothing_measured_is_a_sentence() -> None:
+    with pytest.raises(UsageError, match="too little was measured"):
+        fit_times([], 0.0)
+
+
+def test_disk_full(journal: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    with journal() as book:
+        learning._measure(_here(_Runner()), book, 5.0, _silent)
+        before = len(book.results)
+        monkeypatch.setattr("os.write", full)
+        with pytest.raises(IreneError, match=r"No space left.*kept: make room"):
+            learning._measure(_here(_Runner()), book, 9.0, _silent)
+        monkeypatch.undo()
+    with journal() as book:
+        assert len(book.results) == before
+
+
+def test_default_is_what_was_learned_here(
+    learned: LearnedMachine, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert chosen.default_machine().name == "pc1"
+    assert "irene learn" in chosen.default_machine().why
+    keep_machine(learned)
+    assert chosen.default_machine().name == "this-machine"
+    assert irene.predict("bert-l2-h128").hardware.name == "this-machine"  # type: ignore[union-attr]
+    chosen.use_machine("h100")
+    assert chosen.default_machine().name == "h100"
+    monkeypatch.setenv("IRENE_HARDWARE", "b200")
+    assert chosen.default_machine().name == "b200"
+    monkeypatch.delenv("IRENE_HARDWARE")
+    chosen.use_machine(None)
+    assert chosen.default_machine().name == "this-machine"
+
+
+def test_file_of_another_machine_is_not_taken(
+    learned: LearnedMachine, own_home: Path
+) -> None:
+    told = {**learned.provenance, "fingerprint": "Cray-1, 1 CPUs"}
+    keep_machine(replace(learned, provenance=told))
+    name, why = chosen.default_machine()
+    assert name == "pc1"
+    assert "learned on another machine (Cray-1, 1 CPUs)" in why
+    with pytest.raises(UsageError, match="another machine"):
+        drift.check_machine("this-machine")
+
+
+def test_damaged_file_is_a_sentence(learned: LearnedMachine, own_home: Path) -> None:
+    path = keep_machine(learned)
+    path.write_text(path.read_text()[:-40] + '"}')
+    name, why = chosen.default_machine()
+    assert name == "pc1"
+    assert "learns this machine anew" in why
+
+
+def test_drift_and_what_changed(
+    learned: LearnedMachine, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_machine(learned)
+
+    class Slower(_Runner):
+        def measure(self, item: Item) -> Measured:
+            then = learned.provenance["anchors"][item.key][0]
+            whole = Whole((1, 1), 1.3 * then, 0.0, 1.0)
+            return replace(_made_up(item, random.Random(0)), whole=whole)
+
+    here = _here(Slower())
+    here.about = {**here.about, "torch": "3"}
+    monkeypatch.setattr(drift, "place", lambda *_: _entered(here))
+    found = drift.check_machine("this-machine")
+    assert found.drifted
+    assert found.drift == pytest.approx(0.3)
+    assert found.changed == {"torch": ("2", "3")}
+    assert "30% slower" in "\n".join(found.lines())
+
+
+def _entered(here: Any) -> Any:
+    from contextlib import nullcontext
+
+    return nullcontext(here)
+
+
+def test_fleet_and_use_on_the_command_line(
+    learned: LearnedMachine, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep_machine(learned)
+    assert main(["hardware"]) == 0
+    text = capsys.readouterr().out
+    assert "this-machine" in text
+    assert "h100" in text
+    assert "predictions are for this-machine" in text
+    assert main(["hardware", "use", "pc1"]) == 0
+    assert "predictions are for pc1" in capsys.readouterr().out
+    assert main(["hardware", "--json", "pc1"]) == 0
+    assert json.loads(capsys.readouterr().out)["default"]["name"] == "pc1"
+    assert main(["hardware", "use", "nowhere"]) == 2
+
+
+def test_real_ops_are_timed_inside_a_model() -> None:
+    from irene.measure.inside.items import part_rows
+    from irene.measure.inside.op_timing import clock_of, timed_ops
+    from irene.measure.inside.prepared import prepare
+    from irene.spec import RunSpec
+
+    run = {"batch_size": 2, "context_len": 6, "phase": "decode"}
+    target = prepare("pythia-14m", RunSpec.asked("pythia-14m", run), "cpu")
+    tree, hot_s = timed_ops(target, 2, clock_of("cpu", lambda: None), lambda: None)
+    ops, parts = part_rows(tree, hot_s, hot_s)
+    assert (hot_s[tree.columns.kind == 3] > 0).all()
+    assert sum(op.times for op in ops) == int((tree.columns.kind == 3).sum())
+    cache = target.kwargs["past_key_values"]
+    assert cache.get_seq_length() == 6  # as before the runs
+    assert {part.name for part in parts} >= {"GPTNeoXLayer", "GPTNeoXAttention"}
+    traced = irene.trace("pythia-14m", **run)
+    assert sorted(set(traced.by_operator())) == sorted(set(tree.by_operator()))
+
+
+def test_errors_are_of_blocks_left_out() -> None:
+    rng = random.Random(2)
+    block = Block("bert", {}, {})
+    items = [_made_up(Item(f"b {i}", "blocks", block=block), rng) for i in range(12)]
+    found = errors_left_out(samples_of(items, 1.0), 0.0)
+    assert len(found["bert"]["model"]) == 12
+
+
+def test_flags_of_measured_trees_are_counted_and_told() -> None:
+    from irene.predict.learning.own_data import _disturbed
+
+    tree = irene.trace("bert-l2-h128", seq_len=8)
+    busy = np.where(np.arange(len(tree)) % 2 == 0, 2.0, np.nan)
+    share, caveats = _disturbed([tree.with_features({"rounds_busy": busy})])
+    assert share == pytest.approx(0.5, abs=0.01)
+    assert "another process was busy in rounds of" in caveats[0]
+    assert _disturbed([tree]) == (0.0, ())
