@@ -341,3 +341,18 @@ def test_documents_that_hold_nothing_are_refused(
 ) -> None:
     with pytest.raises(FormatError, match=problem):
         read_power_logs(write(text))
+
+
+def test_the_history_of_home_assistant(tmp_path):
+    rows = [
+        "entity_id,state,last_changed",
+        "sensor.plug_power,50.0,2026-11-01T10:00:00.000Z",
+        "sensor.plug_energy,3.1,2026-11-01T10:00:05.000Z",
+        "sensor.plug_power,unavailable,2026-11-01T10:00:10.000Z",
+        "sensor.plug_power,60.0,2026-11-01T10:00:20.000Z",
+    ]
+    path = tmp_path / "history.csv"
+    path.write_text("\n".join(rows))
+    log = read_power_log(path)
+    assert log.power_w.tolist() == [50.0, 60.0]
+    assert any("taken as W" in note for note in log.notes)

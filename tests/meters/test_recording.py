@@ -46,6 +46,36 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert recording.window(0, 0.25e9, 0.55e9).energy_j == pytest.approx(7.5)
 
 
+def test_a_long_recording_is_bounded_and_loses_no_energy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sample_file, "MOST_WHOLE", 20_000)
+    monkeypatch.setattr(sample_file, "MOST_RECENT", 8_000)
+    file = SampleFile(tmp_path / "samples.csv", (COUNTER, POWER), 0.1)
+    samples = 40_000
+    for row in range(samples):  # 100 W on average, up and down
+        file.add(row * 100_000_000, [row * 10.0, 150.0 if row % 2 else 50.0])
+        if row % 10 == 0:
+            file.flush()
+    file.event("end")
+    file.close()
+    sizes = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert len(sizes) == 3
+    assert sum(sizes) < 60_000  # of 1 MB
+    recording = read_recording(file.path)
+    (note,) = recording.notes
+    assert "long recording" in note
+    end_ns = (samples - 1) * 1e8
+    assert recording.time_ns[-1] == end_ns
+    assert recording.time_ns[-100] == end_ns - 99e8  # the last seconds are whole
+    for column in (0, 1):
+        window = recording.window(column, 0, end_ns)
+        assert window.complete
+        assert window.energy_j == pytest.approx(100 * end_ns * 1e-9, rel=2e-3)
+    SampleFile(file.path, (COUNTER,), 0.1).close()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def test_time_of_day(tmp_path: Path) -> None:
     before_ns = time.time_ns()
     file = written(tmp_path / "s.csv")

@@ -4,10 +4,15 @@
 - `finding`: which meters there are, and the best ones here; each joule once.
 - `energy_counter`: counters that wrap, fall silent or start again.
 - `machine`: what this machine is: its processor, and all of it in words.
+- `hwmon`: what drivers show of Grace, Intel and AMD GPUs.
+- `metric_names`: what the names of metrics say of unit and device.
 - `cpu`: counters of the CPU (`rapl`, `perf`; `zones`: which of them add up); load and
   memory (`procfs`, with `cpu_load` and `cpu_sensors`), from `kernel_files`.
-- `gpu`: `nvml`, with `nvml_queries` and `cuda_visible`; `zeus_devices`: others.
-- `wall`: `serial_line`: wall meters, with `serial_formats` and `line_reader`.
+- `gpu`: `nvml`, with `nvml_queries` and `cuda_visible`; `amd_smi`; `zeus_devices`:
+  others.
+- `wall`: `serial_line`: wall meters, with `serial_formats` and `line_reader`;
+  `http_json`: plugs and boards; `prometheus`: exporters; `ipmi`, `battery`;
+  `address_options`: what addresses say; `polling`: what asks the slow ones.
 - `logs`: `power_log`: logs of external meters, with `log_lines` and `log_clock`.
 - `estimate`: `cpu_estimate`: the CPU's power where nothing measures it, labelled so;
   `cpu_basis`: what it takes the machine for.

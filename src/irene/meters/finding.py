@@ -9,12 +9,21 @@ Meters by name, the better ones first:
 | `rapl` | energy counters of the CPU, as files |
 | `perf` | the same through the kernel's perf events |
 | `nvml` | NVIDIA GPUs |
+| `amdsmi` | AMD GPUs |
+| `hwmon` | NVIDIA Grace, Intel and AMD GPUs by their drivers |
 | `zeus` | AMD GPUs, Apple and Jetson chips |
+| `ipmi` | the chassis of a server, by its BMC |
+| `battery` | a laptop that is not on the mains |
 | `estimate` | the CPU from its load, where nothing measures it |
 | `proc` | load, memory and clock; no energy |
 | `serial:/dev/ttyUSB0?…` | a wall meter on a serial line |
+| `http://HOST/PATH#WHERE` | smart plugs, Home Assistant, Redfish: power as JSON |
+| `prometheus:http://HOST:PORT/metrics` | an exporter: Kepler, Scaphandre, DCGM |
 | `replay:FILE` | samples that were recorded |
-| `auto` | the best of those that need no address |
+| `auto` | the best of those that need no address; not `ipmi`, not `battery` |
+
+A package may bring meters of its own: an entry point of the group `irene.meters` is a
+function that takes the address (what follows `NAME:`, or "") and returns a `Meter`.
 """
 
 from __future__ import annotations
@@ -25,14 +34,16 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from irene.errors import UsageError
+from irene.errors import IreneError, MeterError, UsageError
 from irene.meters.channel import Channel, Finding, Meter
 from irene.meters.cpu.kernel_files import Roots, text_in
 
 __all__ = [
+    "ADDRESSED",
     "AUTO",
     "METERS",
     "Kind",
@@ -41,6 +52,7 @@ __all__ = [
     "findings",
     "names_in",
     "open_meters",
+    "plugins",
     "resolved",
 ]
 
@@ -89,14 +101,31 @@ METERS = {
     "rapl": Kind("counters of the CPU", "cpu.rapl", "open_rapl"),
     "perf": Kind("counters of the CPU, by perf", "cpu.perf", "open_perf"),
     "nvml": Kind("NVIDIA GPUs", "gpu.nvml", "open_nvml", in_kernel=False),
+    "amdsmi": Kind("AMD GPUs", "gpu.amd_smi", "open_amdsmi", in_kernel=False),
+    "hwmon": Kind("NVIDIA Grace, Intel and AMD GPUs", "hwmon", "open_hwmon"),
     "zeus": Kind(
         "AMD GPUs, Apple and Jetson chips", "gpu.zeus_devices", "open_zeus", False
     ),
+    "ipmi": Kind("the chassis, by its BMC", "wall.ipmi", "open_ipmi", in_kernel=False),
+    "battery": Kind("a laptop off the mains", "wall.battery", "open_battery"),
     "estimate": Kind("the CPU from its load", "estimate.cpu_estimate", "open_estimate"),
     "proc": Kind("what Linux tells, no energy", "cpu.procfs", "open_proc"),
 }
 """Meters that need no address, the better ones first."""
-ADDRESSED = {"serial": "serial:/dev/ttyUSB0?format=emonpi", "replay": "replay:FILE"}
+ADDRESSED = {
+    "serial": "serial:/dev/ttyUSB0?format=emonpi",
+    "http": "http://HOST/PATH#WHERE",
+    "https": "https://HOST/PATH#WHERE",
+    "prometheus": "prometheus:http://HOST:PORT/metrics",
+    "replay": "replay:FILE",
+}
+"""Meters that need an address, and how it is written."""
+PLUGINS = "irene.meters"
+
+
+def plugins() -> dict[str, EntryPoint]:
+    """Meters that other packages bring, by name."""
+    return {point.name: point for point in entry_points(group=PLUGINS)}
 
 
 def findings(roots: Roots | None = None) -> list[Finding]:
@@ -138,6 +167,8 @@ def choose(found: Iterable[Finding]) -> list[str]:
     covered: set[str] = set()
     for finding in found:
         parts = {_part_of(channel) for channel in finding.channels if channel.in_total}
+        if parts == {WALL}:
+            continue  # slow, and would hide the quick ones: only by name
         if finding.works and (parts - covered or not parts):
             chosen.append(finding.meter)
             covered |= parts
@@ -183,7 +214,7 @@ def names_in(text: str) -> list[str]:
     names: list[str] = []
     for word in text.split(","):
         kind = word.strip().partition(":")[0]
-        begins = kind in (AUTO, *METERS, *ADDRESSED)
+        begins = kind in (AUTO, *METERS, *ADDRESSED) or kind in plugins()
         if begins or not names or ":" not in names[-1]:
             names.append(word.strip())
         else:
@@ -212,7 +243,10 @@ def _checked(spec: str) -> str:
     kind, colon, address = spec.partition(":")
     if spec in (AUTO, *METERS) or (kind in ADDRESSED and colon and address):
         return spec
-    names = ", ".join((*METERS, AUTO, *ADDRESSED.values()))
+    own = plugins()
+    if kind in own:
+        return spec
+    names = ", ".join((*METERS, AUTO, *ADDRESSED.values(), *own))
     raise UsageError(f"no meter {spec!r}; there are {names}")
 
 
@@ -222,11 +256,32 @@ def _open(spec: str, roots: Roots, pid: int | None) -> Meter:
         from irene.meters.wall.serial_line import open_serial
 
         return open_serial(spec)
+    if kind in ("http", "https"):
+        from irene.meters.wall.http_json import open_http
+
+        return open_http(spec)
+    if kind == "prometheus":
+        from irene.meters.wall.prometheus import open_prometheus
+
+        return open_prometheus(spec)
     if kind == "replay":
         from irene.meters.sampling.recording import ReplayMeter, read_recording
 
         return ReplayMeter(read_recording(Path(address)))
-    return METERS[spec].open(roots, pid)
+    if spec in METERS:
+        return METERS[spec].open(roots, pid)
+    return _open_plugin(kind, address)
+
+
+def _open_plugin(name: str, address: str) -> Meter:
+    try:
+        meter: Meter = plugins()[name].load()(address)
+    except IreneError:
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise MeterError(f"the meter {name!r} of another package: {what}") from error
+    return meter
 
 
 class _Relabelled:

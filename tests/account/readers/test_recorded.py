@@ -216,3 +216,31 @@ def test_the_error_of_a_log_s_meter_is_stated_or_said_to_be_unknown(
     assert not any("how exact" in note for note in stated.notes)
     with pytest.raises(UsageError, match="0 to 100"):
         read_power(log, error_percent=300.0)
+
+
+def test_the_share_is_smoothed_to_what_ticks_of_the_kernel_resolve() -> None:
+    """A steady share of 30 %, as loads of 50 ms in steps of a fifth show it."""
+    rng = np.random.default_rng(3)
+    samples = 2000
+    times = np.arange(samples, dtype=np.int64) * 50_000_000
+    process = 20.0 * rng.binomial(5, 0.3, samples)
+    machine = np.full(samples, 100.0)
+    energy = np.arange(samples) * 5.0
+    channels = (
+        Channel("rapl:package-0", "energy_j", covers="cpu-package", device="cpu"),
+        Channel("proc:process_cpu", "percent"),
+        Channel("proc:cpu", "percent"),
+    )
+    values = np.stack([energy, process, machine], axis=1)
+    recording = Recording(channels, times, values, 0.05, ((0, 10**18),))
+    (package,) = power_of_recording(recording, cpus=1)
+    assert package.share is not None
+    assert package.share.mean() == pytest.approx(0.3, abs=0.01)
+    assert package.share.std() < 0.08  # of 0.2 before
+
+
+def test_a_trace_of_jax_in_json_says_what_to_give(tmp_path: Path) -> None:
+    path = tmp_path / "host.trace.json"
+    path.write_text('{"traceEvents": [{"ph": "X", "pid": 1, "ts": 1, "dur": 2}]}')
+    with pytest.raises(FormatError, match=r"xplane\.pb"):
+        read_trace(path)

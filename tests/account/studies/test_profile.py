@@ -117,3 +117,14 @@ def test_roles(scope: str, role: str) -> None:
     assert role_of(OperationKey(scope, "op", "backward", True)) == role
     assert role_of(OperationKey(scope, "op", "backward", False)) == "head"
     assert role_of(OperationKey(scope, "op", "optimizer", True)) == "optimizer"
+
+
+def test_a_finding_tells_its_spread_and_when_it_is_noise():
+    from irene.account.studies.findings import Finding, ratio_finding
+
+    assert Finding("a", 2.34567, "J").words == "2.346 J"
+    assert Finding("a", 2.34567, "J", 0.0421).words == "2.35 ± 0.042 J"
+    assert Finding("a", 11.02, spread=9.0).words == "11 ± 9, noise"
+    ratio = ratio_finding("a", (6.0, 0.6), (3.0, 0.3))
+    assert ratio.value == 2.0
+    assert ratio.spread == pytest.approx(2.0 * 0.02**0.5)

@@ -14,6 +14,7 @@ import random
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from irene.account.studies.findings import (
@@ -23,6 +24,7 @@ from irene.account.studies.findings import (
     Table,
     backward_finding,
     operation_table,
+    ratio_finding,
     shape_findings,
     shape_table,
     top_findings,
@@ -73,7 +75,10 @@ def _profiles(
 
 
 def _energy_findings(profiles: Sequence[Profile]) -> list[Finding]:
-    return [Finding(f"{p.name}: energy per step", p.total_j, "J") for p in profiles]
+    return [
+        Finding(f"{p.name}: energy per step", p.total_j, "J", p.deviation_j)
+        for p in profiles
+    ]
 
 
 def _tables(profiles: Sequence[Profile]) -> dict[str, Table]:
@@ -200,16 +205,19 @@ def _role_and_phase(key: OperationKey) -> str:
 def _ratios(first: Profile, second: Profile) -> list[Finding]:
     against = f"{second.name} / {first.name}"
     found = [
-        Finding(f"{against}: energy per step", second.total_j / first.total_j),
+        ratio_finding(f"{against}: energy per step", second.step, first.step),
         Finding(f"{against}: time per step", second.seconds / first.seconds),
         Finding(f"{against}: weights", second.parameters / first.parameters),
     ]
-    for what, old, new in (
-        ("", first.by_phase(), second.by_phase()),
-        ("role ", first.by_role(), second.by_role()),
-    ):
+    for what, word in (("", attrgetter("phase")), ("role ", role_of)):
+        old, new = first.by(word), second.by(word)
+        old_spread, new_spread = first.spread_by(word), second.spread_by(word)
         found += [
-            Finding(f"{against}: {what}{name}", new[name] / joules)
+            ratio_finding(
+                f"{against}: {what}{name}",
+                (new[name], new_spread[name]),
+                (joules, old_spread[name]),
+            )
             for name, joules in sorted(old.items(), key=lambda item: -item[1])
             if joules > 0 and name in new and not (what and name in first.by_phase())
         ]

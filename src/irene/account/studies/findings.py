@@ -23,11 +23,14 @@ __all__ = [
     "meter_notes",
     "operation_table",
     "percent",
+    "ratio_finding",
     "shape_findings",
     "shape_table",
     "top_findings",
 ]
 
+NOISE = 0.5
+"""Spread, as a share of the value, from which on a finding is called noise."""
 Agreement = dict[float, list[float]]
 """Correlations of pairs, by what was varied."""
 
@@ -40,18 +43,38 @@ class Finding:
         name: What it is.
         value: NaN where it is not known.
         unit: Of the value; "" for ratios.
+        spread: Standard deviation over runs, or steps of a single one; 0 unknown.
     """
 
     name: str
     value: float
     unit: str = ""
+    spread: float = 0.0
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether runs differ by so much that the value says little."""
+        return self.spread > NOISE * abs(self.value)
 
     @property
     def words(self) -> str:
-        """The value with its unit."""
+        """The value with its spread and unit, to as many digits as they carry."""
         if not math.isfinite(self.value):
             return "not known"
-        return f"{self.value:.4g} {self.unit}".strip()
+        if not self.spread:
+            return f"{self.value:.4g} {self.unit}".strip()
+        digits = 2 if self.is_noise else 3
+        text = f"{self.value:.{digits}g} ± {self.spread:.2g} {self.unit}".strip()
+        return f"{text}, noise" if self.is_noise else text
+
+
+def ratio_finding(
+    name: str, above: tuple[float, float], below: tuple[float, float]
+) -> Finding:
+    """A ratio of two values, each with its spread."""
+    value = above[0] / below[0]
+    spread = abs(value) * math.hypot(*(s / v if v else 0.0 for v, s in (above, below)))
+    return Finding(name, value, spread=spread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +176,10 @@ def backward_finding(profile: Profile) -> list[Finding]:
     phases = profile.by_phase()
     if not phases.get("forward") or not phases.get("backward"):
         return []
-    ratio = phases["backward"] / phases["forward"]
-    return [Finding(f"{profile.name}: backward / forward", ratio)]
+    spreads = profile.spread_by(lambda key: key.phase)
+    name = f"{profile.name}: backward / forward"
+    pairs = ((phases[each], spreads[each]) for each in ("backward", "forward"))
+    return [ratio_finding(name, *pairs)]
 
 
 def shape_table(profiles: Sequence[Profile]) -> Table:

@@ -77,6 +77,11 @@ class Profile:
         """Standard deviation of that over runs, J; 0 for a single one."""
         return statistics.stdev(self.step_j) if len(self.step_j) > 1 else 0.0
 
+    @property
+    def step(self) -> tuple[float, float]:
+        """Both."""
+        return self.total_j, self.deviation_j
+
     def by(self, name: Callable[[OperationKey], str | None]) -> dict[str, float]:
         """Energy of a step by any name of the operations, J; None leaves one out."""
         found: dict[str, list[float]] = {}
@@ -84,6 +89,14 @@ class Profile:
             if (word := name(key)) is not None:
                 found.setdefault(word, []).append(joules)
         return {word: math.fsum(values) for word, values in found.items()}
+
+    def spread_by(self, name: Callable[[OperationKey], str | None]) -> dict[str, float]:
+        """Standard deviations of the same sums, J, as of operations that vary alone."""
+        found: dict[str, float] = {}
+        for key, spread_j in self.spread_j.items():
+            if (word := name(key)) is not None:
+                found[word] = math.hypot(found.get(word, 0.0), spread_j)
+        return found
 
     def by_phase(self) -> dict[str, float]:
         """Energy of a step by phase, J."""

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CPU", "GPU", "Column", "gpu_device"]
-
-CPU = "cpu-package"
-GPU = "gpu-board"
+__all__ = ["Column"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,9 +31,3 @@ class Column:
     device: str = ""
     covers: str = ""
     notes: tuple[str, ...] = ()
-
-
-def gpu_device(word: str) -> str:
-    """`0`, `nvidia0` and `GPU 0` are `cuda:0`; anything else is itself."""
-    digits = word.strip().lower().removeprefix("nvidia").removeprefix("gpu").strip()
-    return f"cuda:{digits}" if digits.isdigit() else word.strip()

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from irene.meters.logs.log_column import CPU, GPU, Column, gpu_device
+from irene.meters.logs.log_column import Column
 from irene.meters.logs.log_lines import Layout, clock_of
 from irene.meters.logs.metric_series import (
     grafana_csv,
@@ -32,6 +32,7 @@ from irene.meters.logs.metric_series import (
     parsed,
     prometheus_json,
 )
+from irene.meters.metric_names import CPU, GPU, gpu_device
 
 __all__ = ["FORMATS", "LogFormat", "read_columns"]
 
@@ -188,6 +189,33 @@ def _codecarbon(text: str) -> list[Column]:
     return columns
 
 
+def _home_assistant(text: str) -> list[Column]:
+    """History of sensors as downloaded: states in W, of energies in kWh."""
+    clock = clock_of("-:", Layout(",", 0, (1,)))
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for row in csv.DictReader(text.splitlines()):
+        try:
+            value = float(row["state"])
+        except ValueError:
+            continue  # unavailable, unknown
+        times, values = found.setdefault(row["entity_id"], ([], []))
+        times.append(clock(row["last_changed"]))
+        values.append(value)
+    powers = {name for name in found if "energy" not in name}
+    note = "Home Assistant tells no unit: taken as {}"
+    return [
+        Column(
+            name,
+            np.array(times),
+            np.array(values) * (1.0 if powers else KWH),
+            not powers,
+            notes=(note.format("W" if powers else "kWh"),),
+        )
+        for name, (times, values) in found.items()
+        if name in (powers or found)
+    ]
+
+
 def _is_grafana_csv(head: str) -> bool:
     first = head.splitlines()[0] if head else ""
     return first.replace('"', "").lower().startswith("time,") and "{" in first
@@ -205,6 +233,11 @@ FORMATS = (
     LogFormat("Prometheus, Grafana or Scaphandre", is_json, _json),
     LogFormat(
         "CodeCarbon", lambda head: "emissions_rate" in head.split("\n")[0], _codecarbon
+    ),
+    LogFormat(
+        "Home Assistant",
+        lambda head: head.startswith("entity_id,state,last_changed"),
+        _home_assistant,
     ),
     LogFormat("Grafana", _is_grafana_csv, lambda text: grafana_csv(text.splitlines())),
 )

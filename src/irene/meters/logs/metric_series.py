@@ -1,8 +1,4 @@
-"""Series of Prometheus and Grafana: what a metric's name and labels say.
-
-Names carry their unit by convention (`…_watts`, `…_joules_total`): Kepler, Scaphandre,
-node_exporter and most others keep to it. NVIDIA's DCGM exporter has names of its own.
-"""
+"""Series of Prometheus and Grafana, saved as JSON or CSV."""
 
 from __future__ import annotations
 
@@ -15,22 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from irene.meters.logs.log_column import CPU, GPU, Column, gpu_device
+from irene.meters.logs.log_column import Column
 from irene.meters.logs.log_lines import Layout, clock_of, lacks_zone
+from irene.meters.metric_names import metric_of
 
 __all__ = ["grafana_csv", "grafana_json", "is_json", "parsed", "prometheus_json"]
 
-DCGM = {
-    "DCGM_FI_DEV_POWER_USAGE": ("W", 1.0),
-    "DCGM_FI_DEV_POWER_USAGE_INSTANT": ("W", 1.0),
-    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("J", 1e-3),
-}
-"""Field identifiers of DCGM, their unit and what one of it is, W or J."""
-UNIT = re.compile(r"_(micro|milli|kilo)?(watt|joule)s?(?:_total)?$")
-SIZES = {None: 1.0, "micro": 1e-6, "milli": 1e-3, "kilo": 1e3}
-PARTS = re.compile(r"(?:^|_)(container|pod|process|vm)(?:_|$)")
-"""Shares of a machine that somebody has worked out: the machine holds them."""
-INSIDE = ("core", "uncore", "psys", "pp0", "pp1")
+UNNAMED = "series without a name: taken as W"
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 MS = 1e6
 
@@ -89,46 +76,18 @@ def _number(text: str) -> float:
 
 def _column(labels: Mapping[str, str], times: Any, values: Any) -> Iterable[Column]:
     """A series as a column, if it is power or energy of a machine or a device."""
-    name = labels.get("__name__", "")
-    unit = UNIT.search(name)
-    if name and name not in DCGM and (not unit or PARTS.search(name)):
-        return
-    if (
-        labels.get("zone", "").rpartition("-")[0] in INSIDE
-        or labels.get("zone") in INSIDE
-    ):
-        return
-    kind, scale = DCGM.get(name, ("W", 1.0))
-    if unit:
-        kind, scale = ("J" if unit[2] == "joule" else "W"), SIZES[unit[1]]
-    notes = () if name else ("series without a name: taken as W",)
-    known = np.isfinite(values)
-    device, covers = _place(name, labels)
-    shown = " ".join(f"{k}={v}" for k, v in labels.items() if k in SHOWN)
-    yield Column(
-        f"{name} {shown}".strip(),
-        times[known],
-        values[known] * scale,
-        kind == "J",
-        device=device,
-        covers=covers,
-        notes=notes,
-    )
-
-
-SHOWN = ("gpu", "UUID", "zone", "socket_id", "index", "instance", "Hostname")
-
-
-def _place(name: str, labels: Mapping[str, str]) -> tuple[str, str]:
-    gpu = labels.get("gpu", labels.get("minor_number", ""))
-    if gpu or "gpu" in name.lower() or name in DCGM:
-        return gpu_device(gpu), GPU
-    zone = f"{name} {labels.get('zone', '')}"
-    if "dram" in zone:
-        return "cpu", "dram"
-    if "package" in zone or "_cpu_" in name or "socket" in name:
-        return "cpu", CPU
-    return "", ""
+    metric = metric_of(labels)
+    if metric is not None:
+        known = np.isfinite(values)
+        yield Column(
+            metric.name,
+            times[known],
+            values[known] * metric.size,
+            metric.is_counter,
+            device=metric.device,
+            covers=metric.covers,
+            notes=() if labels.get("__name__") else (UNNAMED,),
+        )
 
 
 def _distinct(found: Sequence[Column]) -> list[Column]:

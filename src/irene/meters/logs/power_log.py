@@ -17,7 +17,7 @@ import numpy as np
 
 from irene.errors import FormatError, UsageError
 from irene.meters.logs.log_clock import ClockCorrection
-from irene.meters.logs.log_column import GPU, Column, gpu_device
+from irene.meters.logs.log_column import Column
 from irene.meters.logs.log_formats import read_columns
 from irene.meters.logs.log_lines import (
     ZONE,
@@ -28,6 +28,7 @@ from irene.meters.logs.log_lines import (
     zone_seconds,
 )
 from irene.meters.logs.log_zone import from_local_ns
+from irene.meters.metric_names import GPU, gpu_device
 
 __all__ = ["PowerLog", "read_power_log", "read_power_logs"]
 

@@ -18,7 +18,12 @@ import numpy.typing as npt
 
 from irene.errors import FormatError, UsageError
 from irene.meters.channel import Channel, SensorLostError, missing_notes
-from irene.meters.sampling.sample_file import SCHEMA
+from irene.meters.sampling.sample_file import (
+    COARSE_S,
+    SCHEMA,
+    THINNED,
+    recent_paths,
+)
 from irene.meters.sampling.totals import ChannelTotal, Window
 
 __all__ = ["Recording", "ReplayMeter", "read_recording"]
@@ -166,6 +171,9 @@ def read_recording(path: Path) -> Recording:
     channels = tuple(_channel(fields, path) for fields in header["channels"])
     events = [_event(line) for line in lines[2:] if line.startswith(b"#")]
     rows = [line for line in lines[2:] if not line.startswith(b"#")]
+    thinned = [event for event in events if event.get("event") == THINNED]
+    if thinned:
+        rows = _with_recent(rows, path)
     times, values, broken = _rows(rows, len(channels))
     clock = [header["clock"], *(e["clock"] for e in events if "clock" in e)]
     missing = {channel.name: channel.missing for channel in channels if channel.missing}
@@ -174,11 +182,30 @@ def read_recording(path: Path) -> Recording:
         channels,
         times,
         values,
-        float(header.get("period_s", 0.0)),
+        COARSE_S if thinned else float(header.get("period_s", 0.0)),
         tuple((int(pair["time_ns"]), int(pair["epoch_ns"])) for pair in clock),
         tuple(events),
         notes,
     )
+
+
+def _with_recent(rows: list[bytes], path: Path) -> list[bytes]:
+    """Lines with the last ones whole, where the file itself has one for many."""
+    recent: list[bytes] = []
+    for beside in recent_paths(path):
+        if beside.exists():
+            lines = beside.read_bytes().splitlines(keepends=True)
+            recent += [line for line in lines if line.endswith(b"\n")]
+    if not recent:
+        return rows
+    recent.sort(key=_time_of)
+    first = _time_of(recent[0])
+    return [row for row in rows if _time_of(row) < first] + recent
+
+
+def _time_of(row: bytes) -> int:
+    word = row.partition(b",")[0]
+    return int(word) if word.isdigit() else 0
 
 
 def _header(lines: Sequence[bytes], path: Path) -> dict[str, Any]:
@@ -262,6 +289,12 @@ def _notes(events: Sequence[Mapping[str, Any]], broken: int) -> tuple[str, ...]:
             notes.append(f"the clock was set by {event.get('step_s', 0.0):+.3f} s")
         elif event.get("event") == "lost-lines":
             notes.append(f"{event.get('bytes')} bytes of samples found no room")
+        elif event.get("event") == THINNED:
+            step_s = event.get("step_s", COARSE_S)
+            notes.append(
+                f"a long recording: its middle has a sample every {step_s:g} s; totals "
+                "are of all samples"
+            )
     return tuple(notes)
 
 

@@ -5,11 +5,17 @@ for each sample: nanoseconds on the monotonic clock, and a value for each channe
 where there is none). Lines that begin with `#` are events in JSON: a sensor lost or
 back, a clock that was set, the end. A process that dies loses what it had not handed
 to the system yet: at most `FLUSH_S` of samples.
+
+A file is bounded, so that a week on eight GPUs is, too: after `MOST_WHOLE` bytes it
+goes on with a line every `COARSE_S` (counters as they stand, means of the others), and
+the last minutes are whole in two small files beside it that are filled in turn.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -20,13 +26,36 @@ from typing import Any
 from irene.errors import UsageError
 from irene.meters.channel import Channel
 
-__all__ = ["FLUSH_S", "SCHEMA", "SampleFile", "clock_pair"]
+__all__ = [
+    "COARSE_S",
+    "FLUSH_S",
+    "SCHEMA",
+    "THINNED",
+    "SampleFile",
+    "clock_pair",
+    "recent_paths",
+]
 
 SCHEMA = "irene.samples/1"
 FLUSH_S = 1.0
 """Samples are handed to the system this often, s."""
 MOST_WAITING = 8 * 2**20
 """Bytes kept for a full disk to have room again; older ones are then dropped."""
+
+
+MOST_WHOLE = 64 * 2**20
+"""Bytes of samples that are all kept: 12 hours of a CPU, 90 minutes of 8 GPUs."""
+MOST_RECENT = 4 * 2**20
+"""Bytes of each of the two files with the last samples."""
+COARSE_S = 10.0
+THINNED = "thinned"
+
+
+def recent_paths(path: Path) -> tuple[Path, Path]:
+    """The files beside one of samples that hold the last ones."""
+    return path.with_name(f"{path.name}.recent-0"), path.with_name(
+        f"{path.name}.recent-1"
+    )
 
 
 class SampleFile:
@@ -47,6 +76,9 @@ class SampleFile:
         self.path = path
         self.problem = ""
         self._row = _row_format(channels)
+        self._whole_left = MOST_WHOLE
+        self._coarse = _Coarse(channels)
+        self._recent = _Recent(path)
         self._lines: list[str] = []
         self._waiting = b""
         self._dropped = 0
@@ -68,7 +100,17 @@ class SampleFile:
 
     def add(self, time_ns: int, values: Sequence[float]) -> None:
         """Take in one sample; it is written with the next `flush`."""
-        self._lines.append(self._row % (time_ns, *values))
+        line = self._row % (time_ns, *values)
+        if self._whole_left > 0:
+            self._whole_left -= len(line)
+            self._lines.append(line)
+            if self._whole_left <= 0:
+                self.event(THINNED, step_s=COARSE_S)
+            return
+        self._recent.add(line)
+        means = self._coarse.add(time_ns, values)
+        if means is not None:
+            self._lines.append(self._row % (time_ns, *means))
 
     def event(self, what: str, **details: Any) -> None:
         """Take in something that happened."""
@@ -77,6 +119,7 @@ class SampleFile:
 
     def flush(self) -> None:
         """Hand everything to the system; what it does not take waits."""
+        self._recent.flush()
         data = self._waiting + "".join(self._lines).encode()
         self._lines.clear()
         try:
@@ -109,6 +152,65 @@ class SampleFile:
         self.flush()
         os.close(self._handle)
         self._handle = -1
+
+
+class _Coarse:
+    """Takes samples, and gives one for each stretch of time."""
+
+    def __init__(self, channels: Sequence[Channel]) -> None:
+        self._counts = [channel.quantity == "energy_j" for channel in channels]
+        self._until_ns = 0
+        self._rows: list[Sequence[float]] = []
+
+    def add(self, time_ns: int, values: Sequence[float]) -> list[float] | None:
+        """A sample that stands for those since the last one, when it is time."""
+        self._rows.append(values)
+        if time_ns < self._until_ns:
+            return None
+        self._until_ns = time_ns + round(COARSE_S * 1e9)
+        rows, self._rows = self._rows, []
+        return [
+            column[-1] if counts else _mean(column)
+            for counts, column in zip(
+                self._counts, zip(*rows, strict=True), strict=True
+            )
+        ]
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Mean of what is known; not-a-number where that is less than half."""
+    known = [value for value in values if value == value]
+    return sum(known) / len(known) if 2 * len(known) >= len(values) > 0 else math.nan
+
+
+class _Recent:
+    """The last samples, in two files that are filled in turn."""
+
+    def __init__(self, path: Path) -> None:
+        self._paths = recent_paths(path)
+        for left in self._paths:
+            with contextlib.suppress(OSError):
+                left.unlink(missing_ok=True)  # of an earlier recording
+        self._lines: list[str] = []
+        self._which, self._size = 0, 0
+
+    def add(self, line: str) -> None:
+        self._lines.append(line)
+
+    def flush(self) -> None:
+        """Write what came; these files are for looking at, and may fail."""
+        data = "".join(self._lines).encode()
+        self._lines.clear()
+        if not data:
+            return
+        if self._size > MOST_RECENT:
+            self._which, self._size = 1 - self._which, 0
+        with (
+            contextlib.suppress(OSError),
+            self._paths[self._which].open("ab" if self._size else "wb") as file,
+        ):
+            file.write(data)
+        self._size += len(data)
 
 
 def clock_pair() -> dict[str, int]:

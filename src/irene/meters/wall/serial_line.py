@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, get_args
 from urllib.parse import parse_qsl
 
 from irene.errors import MeterError, MissingExtraError, UsageError
 from irene.meters.channel import Channel, Finding, SensorLostError, probed
+from irene.meters.wall.address_options import read_options
 from irene.meters.wall.line_reader import LineCounts, LineReader
 from irene.meters.wall.serial_formats import Checksum, checked_text, line_parser
 
@@ -74,20 +75,8 @@ class SerialSource:
             UsageError: It cannot be read.
         """
         port, _, query = text.removeprefix(PREFIX).partition("?")
-        kinds = {f.name: f.type for f in fields(cls) if f.name != "port"}
-        convert = {"int": int, "float": float}
-        values: dict[str, Any] = {}
-        for name, value in parse_qsl(query, keep_blank_values=True):
-            if name not in kinds:
-                options = ", ".join(kinds)
-                raise UsageError(f"{text}: no option {name!r}; there are {options}")
-            try:
-                values[name] = convert.get(str(kinds[name]), str)(value)
-            except ValueError as error:
-                raise UsageError(
-                    f"{text}: {name} is not a number: {value!r}"
-                ) from error
-        return cls(port, **values)
+        given = parse_qsl(query, keep_blank_values=True)
+        return cls(port, **read_options(cls, given, text))
 
     def watts(self) -> Callable[[bytes], float]:
         """The function that finds the power in a line."""

@@ -186,6 +186,13 @@ class LinkedTrace:
         ]
 
 
+JAX_NAMES = (".trace.json.gz", ".trace.json")
+JAX_TRACE = (
+    "if it is a trace of JAX or TensorFlow, give the *.xplane.pb that lies beside it: "
+    "that one holds the ops"
+)
+
+
 def read_kineto(path: str | Path) -> RecordedTrace:
     """Read a Kineto trace, plain or compressed; a cut one as far as it goes.
 
@@ -196,7 +203,8 @@ def read_kineto(path: str | Path) -> RecordedTrace:
     file = TraceFile(Path(path))
     columns = collect(file.events())
     if not np.isin(columns.kind, (OP, KERNEL, COPY, FILL, ANNOTATION)).any():
-        raise FormatError(f"{path} has no events of ops{_cut_words(file)}")
+        looks = f"; {JAX_TRACE}" if str(path).endswith(JAX_NAMES) else ""
+        raise FormatError(f"{path} has no events of ops{_cut_words(file)}{looks}")
     base_ns, has_clock = _base_ns(file.metadata, columns)
     linked = LinkedTrace.of(columns, base_ns)
     return RecordedTrace(linked.events(_notes(file, columns, has_clock)), has_clock)

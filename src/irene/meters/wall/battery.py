@@ -1,0 +1,106 @@
+"""Laptop batteries: what the whole machine draws while nothing else supplies it.
+
+Under `/sys/class/power_supply` (Documentation/ABI/testing/sysfs-class-power): µW, or µA
+and µV. On the mains a battery tells what it is charged with, which is not what the
+machine draws: then there is no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from irene.errors import MeterError
+from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
+from irene.meters.cpu.kernel_files import Roots, text_in
+
+__all__ = ["BatteryMeter", "open_battery", "probe"]
+
+UNKNOWN_ERROR = 0.1
+NOTE = (
+    "all that the machine draws, screen included; the gauge states no error, 10 % is "
+    "a guess"
+)
+ON_MAINS = "pull the plug: on the mains a battery does not supply the machine"
+
+
+class BatteryMeter:
+    """Batteries that supply this machine; made by `open_battery`."""
+
+    name = "battery"
+    holds_s = 0.5  # gauges give something new every second or slower
+
+    def __init__(self, batteries: Sequence[Path]) -> None:
+        self._batteries = tuple(batteries)
+        self.channels = tuple(
+            Channel(
+                f"battery:{path.name}:power",
+                "power_w",
+                covers="wall",
+                relative_error=UNKNOWN_ERROR,
+                note=NOTE,
+            )
+            for path in batteries
+        )
+
+    def read(self) -> list[float]:
+        """Power out of each battery, W; `NO_VALUE` on the mains.
+
+        Raises:
+            SensorLostError: The batteries are gone, or the meter is closed.
+        """
+        if not any(path.exists() for path in self._batteries):
+            raise SensorLostError("the battery is gone")
+        return [_watts(path) for path in self._batteries]
+
+    def close(self) -> None:
+        """Let go; closing twice is fine."""
+        self._batteries = ()
+
+
+def open_battery(roots: Roots) -> BatteryMeter:
+    """Open the batteries of this machine.
+
+    Args:
+        roots: Where the kernel shows the machine.
+
+    Raises:
+        MeterError: There is none, or the machine is on the mains.
+    """
+    folder = roots.sysfs / "class" / "power_supply"
+    found = [path for path in sorted(folder.glob("*")) if _supplies(path)]
+    if not found:
+        raise MeterError("no battery here")
+    if all(value != value for value in map(_watts, found)):
+        raise MeterError(f"{found[0].name}: {text_in(found[0] / 'status')}", ON_MAINS)
+    return BatteryMeter(found)
+
+
+def probe(roots: Roots) -> Finding:
+    """What there is of batteries; never raises."""
+    return probed("battery", partial(open_battery, roots), _summary)
+
+
+def _summary(meter: BatteryMeter) -> str:
+    return ", ".join(channel.name for channel in meter.channels)
+
+
+def _supplies(path: Path) -> bool:
+    """Whether it is a battery of the machine, and not of a mouse."""
+    return text_in(path / "type") == "Battery" and text_in(path / "scope") != "Device"
+
+
+def _watts(path: Path) -> float:
+    if text_in(path / "status") != "Discharging":
+        return NO_VALUE
+    power_w = _micro(path / "power_now") * 1e-6
+    if not power_w:
+        power_w = _micro(path / "current_now") * _micro(path / "voltage_now") * 1e-12
+    return power_w or NO_VALUE
+
+
+def _micro(path: Path) -> int:
+    """A number in millionths; some drivers count what flows out as below zero."""
+    text = text_in(path).removeprefix("-")
+    return int(text) if text.isdecimal() else 0

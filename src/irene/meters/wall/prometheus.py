@@ -1,0 +1,121 @@
+"""Exporters of Prometheus as meters: Kepler, Scaphandre, DCGM, and whoever has watts.
+
+A meter is named `prometheus:http://host:9400/metrics`; after `#` there may be the name
+of one metric, and `every_s`. What a name means is in `metric_names`; shares of pods and
+processes are left out, and each joule counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+from urllib.parse import parse_qsl
+
+from irene.errors import MeterError, MissingExtraError, UsageError
+from irene.meters.channel import NO_VALUE, Channel, Finding, probed
+from irene.meters.energy_counter import GrowingCounter
+from irene.meters.metric_names import Metric, metric_of
+from irene.meters.wall.http_json import fetched
+from irene.meters.wall.polling import PolledMeter
+
+__all__ = ["open_prometheus", "probe"]
+
+INSTALL = "pip install 'irene-energy[prometheus]'"
+PREFIX = "prometheus:"
+EVERY_S = 1.0
+UNKNOWN_ERROR = 0.1
+GUESSED = "the exporter states no error; 10 % is a guess"
+
+
+def open_prometheus(text: str) -> PolledMeter:
+    """Ask an exporter once, and go on asking it.
+
+    Args:
+        text: `prometheus:http://host:9400/metrics`, with `#NAME` for one metric, or
+            `#metric=NAME&every_s=5`.
+
+    Raises:
+        UsageError: The address cannot be read.
+        MeterError: Nothing answers, or it has no metric of power or energy.
+        MissingExtraError: prometheus-client is not installed.
+    """
+    url, _, words = text.removeprefix(PREFIX).partition("#")
+    given = dict(parse_qsl(words)) if "=" in words else {"metric": words}
+    if set(given) - {"metric", "every_s"} or not url.startswith(
+        ("http://", "https://")
+    ):
+        raise UsageError(f"{text}: write {PREFIX}http://HOST:PORT/metrics#METRIC")
+    every_s = float(given.get("every_s", EVERY_S))
+    ask = partial(_metrics, url, given.get("metric", ""))
+    first = ask()
+    if not first:
+        wanted = given.get("metric") or "power or energy (…_watts, …_joules_total)"
+        raise MeterError(f"{url}: no metric of {wanted}")
+    counters = {m: GrowingCounter(m.size) for m in first if m.is_counter}
+
+    def fetch() -> list[float]:
+        now = ask()
+        return [
+            NO_VALUE
+            if metric not in now
+            else counters[metric].joules(now[metric])
+            if metric in counters
+            else now[metric] * metric.size
+            for metric in first
+        ]
+
+    counted = _counted(list(first))
+    channels = [_channel(m, counted=m in counted, every_s=every_s) for m in first]
+    return PolledMeter("prometheus", channels, fetch, every_s)
+
+
+def probe(text: str) -> Finding:
+    """Whether an exporter answers at an address; never raises."""
+    return probed("prometheus", partial(open_prometheus, text), _summary, INSTALL)
+
+
+def _summary(meter: PolledMeter) -> str:
+    return ", ".join(channel.name for channel in meter.channels)
+
+
+def _metrics(url: str, wanted: str) -> dict[Metric, float]:
+    """Values of all metrics of power and energy, or of one by name."""
+    try:
+        parser: Any = import_module("prometheus_client.parser")
+    except ImportError as error:
+        raise MissingExtraError(
+            f"exporters are read with prometheus-client: {INSTALL}"
+        ) from error
+    found: dict[Metric, float] = {}
+    for family in parser.text_string_to_metric_families(fetched(url).decode()):
+        for sample in family.samples:
+            metric = metric_of({"__name__": sample.name, **sample.labels})
+            if metric is not None and wanted in ("", sample.name):
+                found[metric] = found.get(metric, 0.0) + sample.value
+    return found
+
+
+def _counted(metrics: Sequence[Metric]) -> set[Metric]:
+    """Each joule once: hosts hold all; energy counts before power of the same place."""
+    hosts = [m for m in metrics if not m.device and not m.covers]
+    if hosts:
+        best = min(hosts, key=lambda m: not m.is_counter).name.partition(" ")[0]
+        return {m for m in hosts if m.name.partition(" ")[0] == best}
+    energies = {m.place for m in metrics if m.is_counter}
+    return {m for m in metrics if m.is_counter or m.place not in energies}
+
+
+def _channel(metric: Metric, *, counted: bool, every_s: float) -> Channel:
+    name = "".join("_" if c in ',"#\n\r' else c for c in metric.name)
+    return Channel(
+        f"prometheus:{name}",
+        "energy_j" if metric.is_counter else "power_w",
+        covers=metric.covers or "wall",
+        counted=counted,
+        device=metric.device,
+        resolution_s=every_s,
+        relative_error=UNKNOWN_ERROR,
+        note=GUESSED,
+    )
