@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irene.analyse.costs import PAPER_TABLE_3, CostTerms, regions
+from irene.analyse.costs import CostTerms, regions
 from irene.analyse.costs import cost_of as cost_of_terms
 from irene.errors import UsageError
 from irene.spec import RunSpec
@@ -69,13 +67,11 @@ def test_a_year_is_its_days():
     assert found.region.code == "WORLD"
 
 
-def test_the_papers_table_does_not_follow_from_its_data():
-    assert pytest.approx(1.00, abs=0.005) == 57.8 / 16 * 1e6 / 3.6e6
-    assert PAPER_TABLE_3["kwh_per_million_sequences"] == pytest.approx(1.00, abs=0.005)
-    assert "161 kWh" in PAPER_TABLE_3["note"]
-    document = json.loads(json.dumps(cost_of(tree_of_16()).to_dict()))
-    assert document["schema"] == "irene.cost/1"
-    assert document["paper_table_3"]["kwh_per_million_questions"] == 161
+def test_money_has_a_currency():
+    found = cost_of(tree_of_16(), price_per_kwh=0.3, currency="eur")
+    assert found.to_dict()["currency"] == "EUR"
+    with pytest.raises(UsageError, match="currency"):
+        CostTerms(price_per_kwh=0.3, currency="12")
 
 
 def test_every_region_has_year_and_source():

@@ -43,6 +43,18 @@ def test_what_cannot_run_is_left_out_with_the_reason():
         rank_models(entries("bert-l2-h128"), SIZES.changed(seq_len=700))
 
 
+def test_what_does_not_fit_is_left_out_unless_asked_for():
+    run = RunSpec(batch_size=64, prompt_len=750, output_len=500, phase="generate")
+    some = entries("llama-3.1-8b", "llama-3-70b")
+    found = rank_models(some, run, "h100")
+    assert [each.model for each in found.models] == ["llama-3.1-8b"]
+    (left_out,) = found.left_out
+    assert "do not fit into 1 × 80 GB" in left_out.problem
+    assert "--tensor-parallel 4" in left_out.problem
+    both = rank_models(some, run, "h100", with_unfit=True)
+    assert [each.model for each in both.models] == ["llama-3.1-8b", "llama-3-70b"]
+
+
 def test_what_was_predicted_is_not_predicted_again(tmp_path, monkeypatch):
     cache = EnergyCache(tmp_path / "kept")
     some = entries("bert-l2-h128", "bert-l2-h256")

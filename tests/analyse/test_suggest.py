@@ -41,7 +41,7 @@ SPEAKS = [
     ("distilled relative", "gpt2", {}),
 ]
 SILENT = [
-    ("batch size", "bert-l2-h128", {"batch_size": 64}),
+    ("batch size", "bert-l2-h128", {"batch_size": 512}),
     ("batch size", "bert-l2-h128", {"phase": "train"}),
     ("padding", "bert-l2-h128", {"seq_len": 128}),
     ("tiles", "bert-l2-h128", {"seq_len": 128}),

@@ -21,8 +21,12 @@ ASKED = {
     "cost": {"model": "bert-l2-h128", "region": "DE", "price_per_kwh": 0.3},
     "suggest": {"model": "bert-l2-h128", "batch_size": 64},
     "leaderboard": {"search": "bert-l2", "limit": 2, "max_params": 1e9},
+    "card": {"model": "gpt2", "region": "FR", "on": "h100"},
+    "plan-training": {"model": "gpt2", "tokens": 2e9, "gpus": 8, "region": "DE"},
+    "serve-plan": {"model": "qwen3-8b", "on": "h100,b200", "max_latency": "50ms",
+                   "quantization": "bf16,fp8", "batch_size": "1,8"},
     "report": {"model": "bert-l2-h128", "without": ["sizes"], "title": "x"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

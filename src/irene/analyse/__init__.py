@@ -9,7 +9,13 @@ value that has `to_dict`. Those that change a model predict it anew.
 - `grid`: `what_if`, other sizes, settings and config fields, also as people write them;
   `config_fields`: which fields there are; `sensitivity`: which matter.
 - `pareto`: `trade_off`, accuracy against energy, and published scores.
+- `serving_plan`: the cheapest way to serve a model that is quick enough.
+- `curve`: energy as a function of a size, budgets and crossings found on it.
 - `costs`: `cost_of`, kilowatt-hours, money, CO₂e.
+- `training_plan`: `plan_training`, kilowatt-hours, hours and money of a training.
+- `card`: `card_of`, what a model card says of energy.
+- `budgets`: `check`, what the models of a project may use, and what a change did;
+  `project`: its models, predicted in a child, also of another commit.
 - `suggest`: `suggestions`, one rule per file.
 - `leaderboard`: `rank_models`, the whole catalogue; `energy_cache`: what was asked.
 - `parts`: a tree as parts that do not overlap, and what they are for.
@@ -17,15 +23,21 @@ value that has `to_dict`. Those that change a model predict it anew.
   (`gpt2@b16s256`, `tree.json`); `known`: models and machines.
 """
 
-from irene.analyse.bottlenecks import Bottleneck, Bottlenecks, find_bottlenecks
-from irene.analyse.comparison import Comparison, Contribution, compare
-from irene.analyse.costs import Costing, CostTerms, cost_of
-from irene.analyse.grid import Outcome, WhatIf, what_if
-from irene.analyse.leaderboard import Leaderboard, rank_models
-from irene.analyse.pareto import Candidate, TradeOff, pareto_front, trade_off
-from irene.analyse.sensitivity import Elasticity, Sensitivity, sensitivity
-from irene.analyse.subject import Subject
-from irene.analyse.suggest import Advice, Suggestion, suggestions
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from irene.analyse.bottlenecks import Bottleneck, Bottlenecks, find_bottlenecks
+    from irene.analyse.comparison import Comparison, Contribution, compare
+    from irene.analyse.costs import Costing, CostTerms, cost_of
+    from irene.analyse.grid import Outcome, WhatIf, what_if
+    from irene.analyse.leaderboard import Leaderboard, rank_models
+    from irene.analyse.pareto import Candidate, TradeOff, pareto_front, trade_off
+    from irene.analyse.sensitivity import Elasticity, Sensitivity
+    from irene.analyse.subject import Subject
+    from irene.analyse.suggest import Advice, Suggestion, suggestions
 
 __all__ = [
     "Advice",
@@ -49,8 +61,27 @@ __all__ = [
     "find_bottlenecks",
     "pareto_front",
     "rank_models",
-    "sensitivity",
     "suggestions",
     "trade_off",
     "what_if",
 ]
+
+_HOMES = {
+    "irene.analyse.bottlenecks": ("Bottleneck", "Bottlenecks", "find_bottlenecks",),
+    "irene.analyse.comparison": ("Comparison", "Contribution", "compare",),
+    "irene.analyse.costs": ("Costing", "CostTerms", "cost_of",),
+    "irene.analyse.grid": ("Outcome", "WhatIf", "what_if",),
+    "irene.analyse.leaderboard": ("Leaderboard", "rank_models",),
+    "irene.analyse.pareto": ("Candidate", "TradeOff", "pareto_front", "trade_off",),
+    "irene.analyse.sensitivity": ("Elasticity", "Sensitivity",),
+    "irene.analyse.subject": ("Subject",),
+    "irene.analyse.suggest": ("Advice", "Suggestion", "suggestions",),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Import a module only when something in it is asked for."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(home), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

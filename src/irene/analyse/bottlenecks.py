@@ -23,7 +23,7 @@ import numpy as np
 from irene.analyse.parts import Part, Sum, group_by, parts_of
 from irene.energy import Energy
 from irene.tree import ModelTree
-from irene.tree.headline import model_name, run_words
+from irene.tree.headline import energy_source, model_name, run_words
 
 if TYPE_CHECKING:
     from irene.hardware import Hardware
@@ -185,9 +185,15 @@ def find_bottlenecks(tree: ModelTree, best: BestRates | None = None) -> Bottlene
         for name, key in VIEWS.items()
     }
     return Bottlenecks(
-        model_name(tree), run_words(tree), energy, best, sum(waste.values()), views,
+        model_name(tree), _of_machine(tree), energy, best, sum(waste.values()), views,
         tree.notes,
     )  # fmt: skip
+
+
+def _of_machine(tree: ModelTree) -> str:
+    """Sizes, settings and machine in words."""
+    told = (run_words(tree), energy_source(tree).partition(" · by ")[0])
+    return " · ".join(filter(None, told))
 
 
 def _wasted_j(part: Part, best: BestRates) -> float:

@@ -9,23 +9,19 @@ rates of the machine, and by its efficiency, energy per priced work. With the me
 both sides as weight the three terms add up exactly, and change sign with the order of
 the two trees.
 
-Errors of one predictor are not independent: the same kernel in both trees is wrong by
-the same factor, and what both have in common cancels. So of two predictions by one
-predictor only parts without an equal in the other tree make a difference uncertain;
-within a tree their errors are added, between trees they count as independent. Measured
-trees, and trees of two predictors, have independent errors: their intervals are
-combined as they are.
+Errors of one predictor are not independent: what two predictions share cancels, as
+`irene.energy` has it. Measured trees have errors of their own.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from irene.analyse.bottlenecks import BestRates, best_rates
 from irene.analyse.parts import Part, Sum, group_by, parts_of
+from irene.energy import Difference, Energy, difference
 from irene.errors import UsageError
 from irene.presented import presenter
 from irene.tables import data_frame
@@ -115,8 +111,7 @@ class Comparison:
         base: The first tree.
         other: The second.
         per: Unit of all energies: `run`, `sequence` or `token`.
-        difference_j: Second minus first, J.
-        half_j: Half the width of the interval of the difference, J.
+        found: Second minus first, and second by first, with intervals.
         shared: Part of the energy on paths that both have, 0 to 1.
         by_role: Contributions by role, the largest first.
         by_path: Contributions by path, the largest first.
@@ -126,17 +121,26 @@ class Comparison:
     base: Side
     other: Side
     per: str
-    difference_j: float
-    half_j: float
+    found: Difference
     shared: float
     by_role: tuple[Contribution, ...]
     by_path: tuple[Contribution, ...]
     best: BestRates
 
     @property
+    def difference_j(self) -> float:
+        """Second minus first, J."""
+        return self.found.joules
+
+    @property
+    def half_j(self) -> float:
+        """Half the width of the interval of the difference, J."""
+        return self.found.half_j
+
+    @property
     def is_real(self) -> bool:
         """Whether the interval of the difference leaves zero out."""
-        return abs(self.difference_j) > max(self.half_j, self._nothing_j)
+        return self.found.is_real and abs(self.difference_j) > self._nothing_j
 
     @property
     def ratio(self) -> float | None:
@@ -182,7 +186,10 @@ class Comparison:
             "low_j": self.difference_j - self.half_j,
             "high_j": self.difference_j + self.half_j,
             "ratio": self.ratio,
+            "ratio_low": self.found.ratio_low,
+            "ratio_high": self.found.ratio_high,
             "is_real": self.is_real,
+            "found": asdict(self.found),
             "aligned_by": self.aligned_by,
             "shared": self.shared,
             "by_role": [row.to_dict() for row in self.by_role],
@@ -207,17 +214,17 @@ def compare(base: ModelTree, other: ModelTree, per: str = "run") -> Comparison:
     Raises:
         UsageError: A tree carries no energy, or no sizes where `per` needs them.
     """
-    sides = [_scaled(tree, per) for tree in (base, other)]
-    parts = [found for _, found in sides]
+    sides, energies, parts = zip(
+        *(_scaled(tree, per) for tree in (base, other)), strict=True
+    )
     best = best_rates([*parts[0], *parts[1]], name="these trees")
     by_role = _contributions(parts, lambda part: part.role, best)
     by_path = _contributions(parts, lambda part: part.holder or part.holder_op, best)
     return Comparison(
-        sides[0][0],
-        sides[1][0],
+        sides[0],
+        sides[1],
         per,
-        sides[1][0].energy_j - sides[0][0].energy_j,
-        _half_j(base, other, sides),
+        difference(*energies),
         _shared(by_path),
         by_role,
         by_path,
@@ -225,7 +232,7 @@ def compare(base: ModelTree, other: ModelTree, per: str = "run") -> Comparison:
     )
 
 
-def _scaled(tree: ModelTree, per: str) -> tuple[Side, list[Part]]:
+def _scaled(tree: ModelTree, per: str) -> tuple[Side, Energy, list[Part]]:
     factor = 1 / _units(tree, per)
     parts = [part.scaled(factor) for part in parts_of(tree)]
     energy, total = tree.energy_of(0), tree.total()
@@ -242,7 +249,7 @@ def _scaled(tree: ModelTree, per: str) -> tuple[Side, list[Part]]:
         total.flops * factor,
         total.bytes * factor,
     )
-    return side, parts
+    return side, scaled, parts
 
 
 def _units(tree: ModelTree, per: str) -> int:
@@ -298,43 +305,3 @@ def _shared(rows: Sequence[Contribution]) -> float:
         row.base_j + row.other_j for row in rows if row.base_count and row.other_count
     )
     return both / whole if whole else 1.0
-
-
-def _half_j(
-    base: ModelTree, other: ModelTree, sides: Sequence[tuple[Side, list[Part]]]
-) -> float:
-    """Half the width of the interval of the difference, J."""
-    whole = [(side.high_j - side.low_j) / 2 for side, _ in sides]
-    if not _same_predictor(base, other):
-        return math.hypot(*whole)
-    counts = [_by_work(parts) for _, parts in sides]
-    alone = []
-    for mine, theirs in (counts, counts[::-1]):
-        half_j = sum(
-            half * (1 - _paired(energy, theirs.get(work)))
-            for work, (energy, half) in mine.items()
-        )
-        alone.append(half_j)
-    return math.hypot(*(min(a, w) for a, w in zip(alone, whole, strict=True)))
-
-
-def _same_predictor(base: ModelTree, other: ModelTree) -> bool:
-    energies = base.energy_of(0), other.energy_of(0)
-    makers = {e.produced_by for e in energies if e and e.source == "predicted"}
-    return len(makers) == 1 and all(e and e.source == "predicted" for e in energies)
-
-
-def _by_work(parts: Sequence[Part]) -> Mapping[object, tuple[float, float]]:
-    """Energy and half-width of all parts that do the same work."""
-    sums: dict[object, tuple[float, float]] = {}
-    for part in parts:
-        energy_j, half_j = sums.get(part.work, (0.0, 0.0))
-        sums[part.work] = (energy_j + part.energy_j, half_j + part.half_j)
-    return sums
-
-
-def _paired(energy_j: float, theirs: tuple[float, float] | None) -> float:
-    """Part of an energy that has an equal in the other tree, 0 to 1."""
-    if theirs is None or energy_j <= 0:
-        return 0.0
-    return min(max(theirs[0], 0.0) / energy_j, 1.0)

@@ -116,9 +116,8 @@ def changed_config(base: ModelConfig, changes: Mapping[str, Any]) -> PretrainedC
         UsageError: There is no such field, or its value cannot be right.
         ConfigError: transformers refuses the config.
     """
-    from transformers import AutoConfig
-
-    from irene.trace.sources import quiet, short
+    from irene.trace.models import config_of
+    from irene.trace.sources import short
 
     known = fields_of(base.config)
     aliases = getattr(base.config, "attribute_map", None) or {}
@@ -130,8 +129,7 @@ def changed_config(base: ModelConfig, changes: Mapping[str, Any]) -> PretrainedC
     _check_heads(base, known, changes)
     _follow_layer_count(fields, changes, known)
     try:
-        with quiet():
-            config = AutoConfig.for_model(base.config.model_type, **fields)
+        config = config_of(base.config.model_type, fields)
     except Exception as error:
         told = ", ".join(f"{name}={value!r}" for name, value in changes.items())
         raise ConfigError(f"{base.name} with {told}: {short(error)}") from error

@@ -17,11 +17,11 @@ from typing import Annotated, Any
 from irene.energy import Energy
 from irene.errors import UsageError
 from irene.parameters import Asked, parameters_of
+from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words
 
 __all__ = [
-    "PAPER_TABLE_3",
     "CostTerms",
     "Costing",
     "Line",
@@ -41,20 +41,6 @@ def _amount(also: str = "", metavar: str = "N") -> Asked:
     other = (also,) if also else ()
     flags = tuple(f"--{name}" for name in other)
     return Asked(flags, other, 0, LARGEST, metavar=metavar, group=THE_COST)
-
-
-PAPER_TABLE_3 = {
-    "kwh_per_million_questions": 161.0,
-    "joules_per_batch": 57.8,
-    "batch_size": 16,
-    "kwh_per_million_sequences": 57.8 / 16 * 1e6 / JOULES_PER_KWH,
-    "note": (
-        "Table 3 of the IrEne paper says 161 kWh per million questions. That does not "
-        "follow from its own data: 57.8 J per batch of 16 is 1.00 kWh per million "
-        "sequences."
-    ),
-}
-"""What the IrEne paper (Cao et al., ACL 2021) prints, and what its own data gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +69,8 @@ class CostTerms:
     Attributes:
         queries: Queries to answer; one is one sequence.
         per_day: Queries per day, for a year's cost.
-        price_per_kwh: Price of a kWh, in any currency.
+        price_per_kwh: Price of a kWh.
+        currency: Of the price.
         region: Whose electricity, for CO₂e: a code or name of those that are listed.
         gco2e_per_kwh: g CO₂e per kWh, instead of a region's.
         pue: Power usage effectiveness: energy of the building by that of its machines.
@@ -92,6 +79,10 @@ class CostTerms:
     queries: Annotated[float, _amount()] = 1e6
     per_day: Annotated[float | None, _amount()] = None
     price_per_kwh: Annotated[float | None, _amount("price", "MONEY")] = None
+    currency: Annotated[
+        str, Asked(longest=3, pattern=r"[A-Za-z]{3}", metavar="CODE",
+                   examples=("USD", "EUR"), group=THE_COST),
+    ] = "USD"  # fmt: skip
     region: Annotated[str, Asked(longest=60, metavar="CODE", group=THE_COST)] = "WORLD"
     gco2e_per_kwh: Annotated[float | None, _amount("intensity", "G")] = None
     pue: Annotated[float, Asked(least=1, most=1000, metavar="X", group=THE_COST)] = 1.0
@@ -153,9 +144,11 @@ class Costing:
         per_query: Energy of one query, J, without the PUE.
         lines: Per query, for the queries asked for, per million, per year.
         price_per_kwh: Money per kWh, if anybody said so.
+        currency: Of the money.
         region: Whose electricity.
         pue: Power usage effectiveness: energy of the building by that of the machine.
         notes: Warnings and assumptions of the tree.
+        spec: The run as the machine runs it.
     """
 
     model: str
@@ -164,9 +157,11 @@ class Costing:
     per_query: Energy
     lines: tuple[Line, ...]
     price_per_kwh: float | None
+    currency: str
     region: Region
     pue: float
     notes: tuple[str, ...]
+    spec: RunSpec | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The document `irene.cost/1` as JSON-ready values."""
@@ -175,7 +170,7 @@ class Costing:
             **asdict(self),
             "lines": [asdict(line) for line in self.lines],
             "notes": list(self.notes),
-            "paper_table_3": PAPER_TABLE_3,
+            "spec": self.spec.to_dict() if self.spec else None,
         }
 
 
@@ -246,9 +241,11 @@ def cost_of(tree: ModelTree, terms: CostTerms | None = None) -> Costing:
             for name, count in amounts.items()
         ),
         price_per_kwh,
+        terms.currency.upper(),
         place,
         pue,
         tree.notes,
+        tree.spec,
     )
 
 

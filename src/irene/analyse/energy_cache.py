@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import cache
-from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
 from irene.dataset.measured_data import data_folders
+from irene.trace.templates.keeping import code_digest, versions
 from irene.whole_file import whole_file
 
 __all__ = ["EnergyCache", "default_cache", "program_identity"]
@@ -77,12 +76,5 @@ def program_identity() -> list[str]:
     return _program(ANALYSIS)
 
 
-@cache
 def _program(rooms: tuple[str, ...]) -> list[str]:
-    digest = hashlib.sha256()
-    root = Path(str(resources.files("irene")))
-    for room in rooms:
-        for file in sorted((root / room).rglob("*.py")):
-            digest.update(file.read_bytes())
-    versions = [metadata.version(name) for name in ("torch", "transformers")]
-    return [*versions, digest.hexdigest()]
+    return [*versions().values(), code_digest(*rooms)]

@@ -105,6 +105,7 @@ class WhatIf:
         rows: Every combination of the choices.
         choices: What was varied, and the values.
         phase: What was run.
+        spec: The run of the base as the machine runs it.
     """
 
     model: str
@@ -113,6 +114,7 @@ class WhatIf:
     rows: tuple[Outcome, ...]
     choices: Mapping[str, tuple[Any, ...]]
     phase: str = "forward"
+    spec: RunSpec | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The document `irene.what_if/1` as JSON-ready values."""
@@ -121,6 +123,7 @@ class WhatIf:
             "model": self.model,
             "hardware": self.hardware,
             "phase": self.phase,
+            "spec": self.spec.to_dict() if self.spec else None,
             "choices": {name: list(values) for name, values in self.choices.items()},
             "base": self.base.to_dict(),
             "rows": [row.to_dict() for row in self.rows],
@@ -167,6 +170,7 @@ def what_if(
         tuple(rows),
         {name: tuple(values) for name, values in choices.items()},
         tree.spec.phase if tree.spec else "forward",
+        tree.spec,
     )
 
 
@@ -269,7 +273,7 @@ MOST_VALUES = 1_000
 LISTED = (
     "dtype", "attention", "quantization", "cache_dtype", "batch_size", "seq_len",
     "context_len", "prompt_len", "output_len", "tensor_parallel",
-    "expert_parallel",
+    "expert_parallel", "engine",
 )  # fmt: skip
 """Fields of a run of which several values may be given at once."""
 

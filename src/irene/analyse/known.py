@@ -32,10 +32,10 @@ def machine_fields(name: str) -> dict[str, Any]:
     """
     from irene.predict.machines.finding import find_machine
 
-    fields = find_machine(name).to_dict()
-    return {
-        key: value for key, value in fields.items() if key not in ("model", "schema")
-    }
+    machine = find_machine(name)
+    fields = machine.to_dict()
+    kept = {key: fields[key] for key in fields if key not in ("model", "schema")}
+    return {**kept, "words": machine.hardware.words}
 
 
 def hardware_document(names: Sequence[str] = ()) -> dict[str, Any]:
@@ -44,7 +44,9 @@ def hardware_document(names: Sequence[str] = ()) -> dict[str, Any]:
     Args:
         names: Machines, or files of predictors; all known ones if empty.
     """
+    from irene.predict.machines.chosen import default_machine
     from irene.predict.machines.finding import known_machines
 
     machines = [machine_fields(name) for name in names or known_machines()]
-    return {"schema": "irene.hardware/1", "hardware": machines}
+    default = default_machine()._asdict()
+    return {"schema": "irene.hardware/1", "hardware": machines, "default": default}

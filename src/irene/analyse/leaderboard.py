@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from irene.analyse.energy_cache import EnergyCache
-from irene.analyse.subject import LeftOut, Progress
+from irene.analyse.subject import LeftOut, Progress, unfit
 from irene.energy import Energy
 from irene.errors import UsageError
 from irene.predict.api import predict_run
@@ -48,6 +48,7 @@ class Ranked:
         per_token_j: J per token; None where the model reads no tokens.
         flops: Floating-point operations of a run.
         is_extrapolated: Whether the run is outside what the machine was measured on.
+        fits: Whether it fits into the memory; None where that is not known.
     """
 
     model: str
@@ -59,6 +60,7 @@ class Ranked:
     per_token_j: float | None
     flops: float
     is_extrapolated: bool
+    fits: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +165,11 @@ def choose_entries(
 def rank_models(
     entries: Sequence[Entry],
     run: RunSpec,
-    on: str = "pc1",
+    on: str = "default",
     *,
     cache: EnergyCache | None = None,
     jobs: int = 1,
+    with_unfit: bool = False,
     progress: Progress | None = None,
 ) -> Leaderboard:
     """Predict models at one size and put them in order.
@@ -177,6 +180,7 @@ def rank_models(
         on: Machine or file of a predictor.
         cache: Where predictions are kept; None keeps none.
         jobs: Processes that predict at a time.
+        with_unfit: Also models that do not fit into the machine's memory.
         progress: Told what is being done.
 
     Raises:
@@ -196,7 +200,8 @@ def rank_models(
         done += 1
     found = {name: fields or {} for name, fields in known.items()}
     resolved = run.resolved(machine)
-    board = rank_known(entries, found, resolved, machine.hardware.name)
+    name = machine.hardware.name
+    board = rank_known(entries, found, resolved, name, with_unfit)
     if not board.models:
         raise UsageError(f"none of the models can run: {board.left_out[0].problem}")
     return board
@@ -226,6 +231,7 @@ def rank_known(
     known: Mapping[str, Mapping[str, Any]],
     run: RunSpec,
     hardware: str,
+    with_unfit: bool = False,
 ) -> Leaderboard:
     """Put models in order whose energies are known.
 
@@ -234,8 +240,14 @@ def rank_known(
         known: What `predict_entry` says of each, by name.
         run: The run; its model does not count.
         hardware: Name of the machine.
+        with_unfit: Also models that do not fit into the machine's memory.
     """
     said = [(entry, known[entry.name]) for entry in entries]
+    if not with_unfit:
+        said = [
+            (entry, {"problem": fields["unfit"]} if fields.get("unfit") else fields)
+            for entry, fields in said
+        ]
     models = [_ranked(entry, fields) for entry, fields in said if fields.get("energy")]
     models.sort(key=lambda each: (each.per_sequence_j or 0.0, each.model))
     left_out = [
@@ -292,7 +304,7 @@ def predict_entry(entry: Entry, run: RunSpec, on: str) -> dict[str, Any]:
         on: Machine or file of a predictor.
     """
     from irene.trace.sources import quiet
-    from irene.tree.headline import energy_per_unit, is_warning
+    from irene.tree.headline import energy_per_unit, is_warning, runs_out_of_memory
 
     try:
         with quiet():
@@ -310,6 +322,8 @@ def predict_entry(entry: Entry, run: RunSpec, on: str) -> dict[str, Any]:
         "per_token_j": units.get("token", units.get("output token")),
         "flops": float(tree.total().flops),
         "is_extrapolated": any(is_warning(note) for note in tree.notes),
+        "fits": not runs_out_of_memory(tree.notes),
+        "unfit": unfit(tree),
         "problem": "",
     }
 
@@ -320,11 +334,12 @@ def _ranked(entry: Entry, fields: Mapping[str, Any]) -> Ranked:
         entry.family,
         entry.kind,
         entry.params,
-        Energy(**fields["energy"]),
+        Energy.from_dict(fields["energy"]),
         fields["per_sequence_j"],
         fields["per_token_j"],
         fields["flops"],
         fields["is_extrapolated"],
+        fields.get("fits"),
     )
 
 
@@ -342,4 +357,5 @@ def _flat(place: int, each: Ranked) -> dict[str, Any]:
         "per_token_j": each.per_token_j,
         "flops": each.flops,
         "is_extrapolated": each.is_extrapolated,
+        "fits": each.fits,
     }

@@ -17,8 +17,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from irene.analyse.subject import LeftOut, Progress, read_subject, tree_of
-from irene.energy import Energy
+from irene.analyse.subject import LeftOut, Progress, read_subject, tree_of, unfit
+from irene.energy import Energy, difference
 from irene.errors import UsageError
 from irene.predict.machines.finding import find_machine
 from irene.spec import RunSpec
@@ -49,8 +49,8 @@ class Candidate:
         energy: Per sequence.
         on_front: Whether no other is better in both.
         beaten_by: A model on the front that is, "" if none is.
-        maybe: Not on the front, but its energy interval overlaps those of all models
-            that are at least as accurate: it may be on the front.
+        maybe: Not on the front, but no model that is at least as accurate takes less
+            for sure: it may be on the front.
         split: Which data was scored.
         source: Where the accuracy is from.
         notes: Warnings of the prediction.
@@ -154,13 +154,14 @@ def _equal(one: Candidate, other: Candidate) -> bool:
 
 def _may_be_on_front(each: Candidate, candidates: Sequence[Candidate]) -> bool:
     rivals = [c for c in candidates if c is not each and c.accuracy >= each.accuracy]
-    return all(each.energy.low < rival.energy.high for rival in rivals)
+    against = (difference(each.energy, rival.energy) for rival in rivals)
+    return not any(found.is_real and found.joules < 0 for found in against)
 
 
 def trade_off(
     rows: Sequence[AccuracyRow],
     run: RunSpec,
-    on: str = "pc1",
+    on: str = "default",
     *,
     budget_j: float | None = None,
     at_least: float | None = None,
@@ -205,6 +206,8 @@ def _candidate(row: AccuracyRow, run: RunSpec, on: str) -> Candidate:
         )
     with quiet():
         tree = tree_of(read_subject(row.model, run, on))
+    if unfit(tree):
+        raise UsageError(unfit(tree))
     whole = tree.energy_of(0)
     assert whole is not None
     size = tree.spec.batch_size if tree.spec else 1

@@ -59,7 +59,6 @@ class Part:
         role: Of `ROLES`.
         layer: Which layer, from 1; None outside.
         energy_j: J.
-        half_j: Half the width of its interval, J.
         flops: Floating-point operations.
         bytes: Bytes read and written.
         work: Equal for parts that do the same work: op, shapes, type.
@@ -74,7 +73,6 @@ class Part:
     role: str
     layer: int | None
     energy_j: float
-    half_j: float
     flops: float
     bytes: float
     work: tuple[object, ...]
@@ -84,7 +82,6 @@ class Part:
         return replace(
             self,
             energy_j=self.energy_j * factor,
-            half_j=self.half_j * factor,
             flops=self.flops * factor,
             bytes=self.bytes * factor,
         )
@@ -142,7 +139,6 @@ def parts_of(tree: ModelTree) -> list[Part]:
     own_j[np.abs(own_j) <= ROUNDING * abs(joules[0])] = 0.0
     own_flops = columns.flops - columns.children_sum(columns.flops)
     own_bytes = moved - columns.children_sum(moved)
-    width = np.nan_to_num((flat.energy.high - flat.energy.low) / 2 / _positive(joules))
     places = places_of(flat)
     holders = _holders(flat)
     found = []
@@ -160,10 +156,9 @@ def parts_of(tree: ModelTree) -> list[Part]:
                 place.role,
                 place.layer,
                 float(own_j[row]),
-                float(abs(own_j[row]) * width[row]),
                 float(own_flops[row]),
                 float(own_bytes[row]),
-                (_op(flat, row), flat.signatures[int(columns.signature[row])]),
+                (_op(flat, row), _signature(flat, row)),
             )
         )
     return found
@@ -171,10 +166,6 @@ def parts_of(tree: ModelTree) -> list[Part]:
 
 def _op(tree: ModelTree, row: int) -> str:
     return tree.strings[int(tree.columns.op[row])]
-
-
-def _positive(joules: Floats) -> Floats:
-    return np.where(joules > 0, joules, np.nan)
 
 
 def _known(tree: ModelTree) -> Floats:

@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, get_args
 from irene.errors import UsageError
 from irene.parameters import parameters_of
 from irene.predict.api import predict_run
-from irene.predict.machines.finding import find_machine
+from irene.predict.machines.chosen import chosen_note, default_machine
+from irene.predict.machines.finding import DEFAULT, find_machine
 from irene.spec import Attention, DType, Phase, Quantization, RunSpec
 from irene.trace.limits import limits_from_environment
+from irene.trace.model_files import is_model_file
 from irene.trace.sources import files_count
 from irene.tree import ModelTree, load
 
@@ -40,6 +42,7 @@ __all__ = [
     "read_subject",
     "subject_of_tree",
     "tree_of",
+    "unfit",
 ]
 
 NORMS = ("layer_norm", "rms_norm", "none")
@@ -79,14 +82,22 @@ class Subject:
         norm: What stands in the place of the norms, one of `NORMS`; None: as it is.
         device: Where the model is traced; `meta` for shapes alone.
         is_tree: Whether it is a saved tree.
+        why: Why it is on that machine, where nobody named one.
     """
 
     run: RunSpec
-    on: str = "pc1"
+    on: str = "default"
     fields: Mapping[str, Any] = field(default_factory=dict)
     norm: str | None = None
     device: str = "meta"
     is_tree: bool = False
+    why: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        """Name the machine that is meant where nobody named one."""
+        if self.on == DEFAULT:
+            object.__setattr__(self, "why", chosen_note(self.on))
+            object.__setattr__(self, "on", default_machine().name)
 
     def changed(self, changes: Mapping[str, Any]) -> Subject:
         """With other values.
@@ -141,7 +152,7 @@ def known_trees(trees: Mapping[str, str]) -> Iterator[None]:
         _TREES.reset(token)
 
 
-def read_subject(text: str, run: RunSpec, on: str = "pc1") -> Subject:
+def read_subject(text: str, run: RunSpec, on: str = "default") -> Subject:
     """Read what somebody wrote.
 
     Args:
@@ -179,7 +190,7 @@ def is_saved_tree(text: str) -> bool:
         return text in trees
     path = Path(text)
     try:
-        if not files_count() or not path.is_file():
+        if not files_count() or is_model_file(path) or not path.is_file():
             return False
         with path.open(encoding="utf-8") as file:
             start = file.read(LONGEST_LOOK)
@@ -204,6 +215,10 @@ def tree_of(subject: Subject) -> ModelTree:
     """
     if subject.is_tree:
         return _saved(subject.run.model)
+    return _predicted(subject).with_notes(*subject.why)
+
+
+def _predicted(subject: Subject) -> ModelTree:
     machine = find_machine(subject.on)
     if not subject.fields and subject.norm is None:
         return predict_run(subject.run, machine, device=subject.device)
@@ -289,3 +304,11 @@ def subject_of_tree(tree: ModelTree, on: str) -> Subject:
             "of a model or a config.json instead"
         )
     return Subject(replace(spec, config_digest=None), on)
+
+
+def unfit(tree: ModelTree) -> str:
+    """Why a run does not fit into the memory of its machine, "" where it does."""
+    if not tree.root.features.get("memory_share", 0.0) > 1.0:
+        return ""
+    found = (note for note in tree.notes if "not fit into" in note)
+    return next(found, "does not fit into memory").removeprefix("warning: ")

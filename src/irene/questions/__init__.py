@@ -7,8 +7,8 @@ and the reference pages are made from these fields; the answer is the same which
 it was asked.
 
 - `question`: what all questions share.
-- `of_one_model`, `of_several`: the questions themselves; `QUESTIONS`: all of them by
-  name.
+- `of_one_model`, `of_several`, `of_servings`, `of_training`: the questions themselves;
+  `QUESTIONS`: all of them by name.
 - `asker`: `Asker`, the questions as methods, for whoever can answer them; `here`: as
   functions that answer in this process.
 """
@@ -18,6 +18,7 @@ from typing import Any
 from irene.errors import UsageError
 from irene.questions.of_one_model import (
     AskBottlenecks,
+    AskCard,
     AskCost,
     AskEnergy,
     AskReport,
@@ -25,19 +26,24 @@ from irene.questions.of_one_model import (
     AskTree,
     AskWhatIf,
 )
+from irene.questions.of_servings import AskServePlan
 from irene.questions.of_several import AskComparison, AskLeaderboard, AskTradeOff
+from irene.questions.of_training import AskTrainingPlan
 from irene.questions.question import Question
 
 __all__ = [
     "QUESTIONS",
     "AskBottlenecks",
+    "AskCard",
     "AskComparison",
     "AskCost",
     "AskEnergy",
     "AskLeaderboard",
     "AskReport",
+    "AskServePlan",
     "AskSuggestions",
     "AskTradeOff",
+    "AskTrainingPlan",
     "AskTree",
     "AskWhatIf",
     "Question",
@@ -48,7 +54,8 @@ QUESTIONS: dict[str, type[Question[Any]]] = {
     each.name: each
     for each in (
         AskEnergy, AskTree, AskBottlenecks, AskComparison, AskWhatIf, AskTradeOff,
-        AskCost, AskSuggestions, AskLeaderboard, AskReport,
+        AskCost, AskSuggestions, AskLeaderboard, AskServePlan, AskTrainingPlan,
+        AskCard, AskReport,
     )
 }  # fmt: skip
 """Every question by name."""

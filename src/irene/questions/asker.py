@@ -13,12 +13,15 @@ from irene.analyse.subject import Progress
 from irene.errors import UsageError
 from irene.questions import (
     AskBottlenecks,
+    AskCard,
     AskComparison,
     AskCost,
     AskLeaderboard,
     AskReport,
+    AskServePlan,
     AskSuggestions,
     AskTradeOff,
+    AskTrainingPlan,
     AskWhatIf,
 )
 from irene.questions.of_several import Per
@@ -38,7 +41,10 @@ if TYPE_CHECKING:
         TradeOff,
         WhatIf,
     )
+    from irene.analyse.card import Card
     from irene.analyse.pareto import AccuracyRow
+    from irene.analyse.serving_plan import ServingPlan
+    from irene.analyse.training_plan import TrainingPlan
 
 __all__ = ["Asker"]
 
@@ -66,7 +72,7 @@ class Asker(ABC):
 
     @shows_run_options
     def bottlenecks(
-        self, model: Asked, on: str = "pc1", **run: Unpack[RunOptions]
+        self, model: Asked, on: str = "default", **run: Unpack[RunOptions]
     ) -> Bottlenecks:
         """Where the energy of a model goes, and what of it is wasted.
 
@@ -81,7 +87,7 @@ class Asker(ABC):
     def suggest(
         self,
         model: Asked,
-        on: str = "pc1",
+        on: str = "default",
         *,
         progress: Progress | None = None,
         **run: Unpack[RunOptions],
@@ -97,14 +103,54 @@ class Asker(ABC):
         return self.ask(AskSuggestions(on=on, **_of(model, run)), progress)
 
     @shows_run_options
+    def card(
+        self,
+        model: Asked,
+        on: str = "default",
+        *,
+        region: str = "WORLD",
+        gco2e_per_kwh: float | None = None,
+        pue: float = 1.0,
+        **run: Unpack[RunOptions],
+    ) -> Card:
+        """What a model's card says of its energy.
+
+        Args:
+            model: A name, a path, or a tree.
+            on: Name of a machine, or the file of a predictor.
+            region: Whose electricity.
+            gco2e_per_kwh: g CO₂e per kWh, instead of a region's.
+            pue: Power usage effectiveness.
+            **run: batch_size, seq_len, …: the fields of `RunSpec`.
+        """
+        terms = CostTerms(region=region, gco2e_per_kwh=gco2e_per_kwh, pue=pue)
+        return self.ask(AskCard(on=on, terms=terms, **_of(model, run)))
+
+    def plan_training(
+        self, model: str | Path, tokens: float, on: str = "h100", **options: Any
+    ) -> TrainingPlan:
+        """What a training takes, before it runs.
+
+        Args:
+            model: A name or a path.
+            tokens: Tokens to train on.
+            on: Name of a machine.
+            **options: gpus, checkpointing, batch_size, seq_len, price_per_kwh, …: the
+                parameters of the question.
+        """
+        values = {"model": str(model), "tokens": tokens, "on": on, **options}
+        return self.ask(AskTrainingPlan.asked(values))
+
+    @shows_run_options
     def cost(
         self,
         model: Asked,
-        on: str = "pc1",
+        on: str = "default",
         *,
         queries: float = 1e6,
         per_day: float | None = None,
         price_per_kwh: float | None = None,
+        currency: str = "USD",
         region: str = "WORLD",
         gco2e_per_kwh: float | None = None,
         pue: float = 1.0,
@@ -117,13 +163,16 @@ class Asker(ABC):
             on: Name of a machine, or the file of a predictor.
             queries: Queries to answer; one is one sequence.
             per_day: Queries per day, for a year's cost.
-            price_per_kwh: In any currency.
+            price_per_kwh: Price of a kWh.
+            currency: Of the price.
             region: Whose electricity.
             gco2e_per_kwh: Instead of a region's, g.
             pue: Energy of the building by that of its machines.
             **run: batch_size, seq_len, …: the fields of `RunSpec`.
         """
-        terms = CostTerms(queries, per_day, price_per_kwh, region, gco2e_per_kwh, pue)
+        terms = CostTerms(
+            queries, per_day, price_per_kwh, currency, region, gco2e_per_kwh, pue
+        )
         return self.ask(AskCost(on=on, terms=terms, **_of(model, run)))
 
     @shows_run_options
@@ -132,7 +181,7 @@ class Asker(ABC):
         base: Asked,
         other: Asked,
         per: Per = "run",
-        on: str = "pc1",
+        on: str = "default",
         **run: Unpack[RunOptions],
     ) -> Comparison:
         """What differs between two models, sizes, machines or trees, and why.
@@ -161,7 +210,7 @@ class Asker(ABC):
         self,
         model: Asked,
         choices: Mapping[str, Sequence[Any]],
-        on: str = "pc1",
+        on: str = "default",
         *,
         progress: Progress | None = None,
         **run: Unpack[RunOptions],
@@ -183,7 +232,7 @@ class Asker(ABC):
     def sensitivity(
         self,
         model: Asked,
-        on: str = "pc1",
+        on: str = "default",
         *,
         progress: Progress | None = None,
         **run: Unpack[RunOptions],
@@ -203,7 +252,7 @@ class Asker(ABC):
     def trade_off(
         self,
         rows: Sequence[AccuracyRow] | None = None,
-        on: str = "pc1",
+        on: str = "default",
         *,
         budget_j: float | None = None,
         at_least: float | None = None,
@@ -230,7 +279,7 @@ class Asker(ABC):
     def leaderboard(
         self,
         search: str = "",
-        on: str = "pc1",
+        on: str = "default",
         *,
         family: str | None = None,
         kind: str | None = None,
@@ -262,6 +311,33 @@ class Asker(ABC):
         }  # fmt: skip
         return self.ask(AskLeaderboard.asked({**values, **run}), progress)
 
+    def serve_plan(
+        self,
+        model: str | Path,
+        on: str | Sequence[str] = "h100",
+        *,
+        max_latency: str | None = None,
+        max_first_token: str | None = None,
+        progress: Progress | None = None,
+        **run: Any,
+    ) -> ServingPlan:
+        """The cheapest way to serve a language model that is quick enough.
+
+        Args:
+            model: A name, or the path of a config.json.
+            on: Names of machines.
+            max_latency: Most time between two tokens of a stream, as `50ms`.
+            max_first_token: Most time to the first token, as `2s`.
+            progress: Told what is being done.
+            **run: Fields of `RunSpec`; of `batch_size`, `tensor_parallel`,
+                `expert_parallel` and `quantization` lists, all of which are tried.
+        """
+        values: dict[str, Any] = {
+            "model": str(model), "on": on if isinstance(on, str) else ",".join(on),
+            "max_latency": max_latency, "max_first_token": max_first_token,
+        }  # fmt: skip
+        return self.ask(AskServePlan.asked({**values, **run}), progress)
+
     @shows_run_options
     def report(
         self,
@@ -278,7 +354,8 @@ class Asker(ABC):
 
         Args:
             model: A name, a path, or a tree.
-            on: Machine to predict for; by default pc1, none for a tree.
+            on: Machine to predict for; by default the one that was learned here,
+                else pc1; none for a tree.
             without: Parts to leave out.
             title: Heading; by default the model.
             terms: Price, region and PUE of the cost.

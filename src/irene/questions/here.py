@@ -11,11 +11,14 @@ from irene.questions.question import Question
 __all__ = [
     "Here",
     "bottlenecks",
+    "card",
     "compare",
     "cost",
     "leaderboard",
+    "plan_training",
     "report",
     "sensitivity",
+    "serve_plan",
     "suggest",
     "trade_off",
     "what_if",
@@ -35,11 +38,14 @@ class Here(Asker):
 
 _here = Here()
 bottlenecks = _here.bottlenecks
+card = _here.card
 compare = _here.compare
 cost = _here.cost
 leaderboard = _here.leaderboard
+plan_training = _here.plan_training
 report = _here.report
 sensitivity = _here.sensitivity
+serve_plan = _here.serve_plan
 suggest = _here.suggest
 trade_off = _here.trade_off
 what_if = _here.what_if

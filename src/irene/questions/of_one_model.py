@@ -31,10 +31,12 @@ if TYPE_CHECKING:
         Sensitivity,
         WhatIf,
     )
+    from irene.analyse.card import Card
     from irene.show.report import Report
 
 __all__ = [
     "AskBottlenecks",
+    "AskCard",
     "AskCost",
     "AskEnergy",
     "AskReport",
@@ -61,7 +63,7 @@ class AskTree(OfModel[ModelTree]):
     schema: ClassVar[str] = "irene.tree/1"
     has_table: ClassVar[bool] = True
 
-    on: On = field(default="pc1", metadata={"asked": False})
+    on: On = field(default="default", metadata={"asked": False})
     level: Level = "ml"
     fold: bool = True
 
@@ -115,7 +117,7 @@ class AskEnergy(AskTree):
     name: ClassVar[str] = "energy"
     summary: ClassVar[str] = "The energy of a model, node by node"
 
-    on: On = "pc1"
+    on: On = "default"
     step_ms: Annotated[
         float | None, Asked(least=1e-3, most=1e9, metavar="MS", group=SERVING)
     ] = None
@@ -197,6 +199,26 @@ class AskCost(OfModel["Costing"]):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AskCard(OfModel["Card"]):
+    """What a model's card says of its energy."""
+
+    name: ClassVar[str] = "card"
+    summary: ClassVar[str] = "What a model's card says of its energy"
+    schema: ClassVar[str] = "irene.card/1"
+
+    terms: CostTerms = field(
+        default_factory=CostTerms,
+        metadata={"left_out": ("queries", "per_day", "price_per_kwh")},
+    )
+
+    def answer(self, progress: Progress | None = None) -> Card:
+        """The energy of a model in short, and how to have it again."""
+        from irene.analyse.card import card_of
+
+        return card_of(self.predicted(), self.terms)
+
+
+@dataclass(frozen=True, kw_only=True)
 class AskReport(OfModel["Report"]):
     """Everything about a model on one page.
 
@@ -220,8 +242,8 @@ class AskReport(OfModel["Report"]):
     title: Annotated[str | None, Asked(metavar="TEXT")] = None
 
     def subject(self) -> Subject:
-        """The run on its machine, by default pc1."""
-        found = read_subject(self.run.model, self.run, self.on or "pc1")
+        """The run on its machine, by default the one that was learned."""
+        found = read_subject(self.run.model, self.run, self.on or "default")
         return replace(found, device=self.device)
 
     def answer(self, progress: Progress | None = None) -> Report:
@@ -272,7 +294,7 @@ class AskWhatIf(Question["WhatIf | Sensitivity"]):
     has_table: ClassVar[bool] = True
 
     run: RunSpec = field(metadata={**ONE_MODEL, "listed": LISTED})
-    on: On = "pc1"
+    on: On = "default"
     norm: Annotated[str, Asked(metavar="LIST", longest=100, group="what to vary")] = ""
     set: Annotated[
         tuple[str, ...],

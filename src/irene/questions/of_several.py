@@ -13,6 +13,7 @@ from irene.analyse.subject import (
 )
 from irene.errors import UsageError
 from irene.parameters import Asked
+from irene.predict.machines.chosen import named
 from irene.questions.question import ANY_MODEL, On, Question
 from irene.spec import RunSpec
 from irene.tree import ModelTree
@@ -67,7 +68,7 @@ class AskComparison(Question["Comparisons"]):
         ),
     ] = ()  # fmt: skip
     run: RunSpec = field(default_factory=RunSpec, metadata=ANY_MODEL)
-    on: On = "pc1"
+    on: On = "default"
     per: Annotated[Per, Asked(group="the view")] = "run"
     trees: tuple[ModelTree, ...] = field(default=(), metadata={"asked": False})
 
@@ -121,7 +122,7 @@ class AskTradeOff(Question["TradeOff"]):
     run: RunSpec = field(
         default_factory=RunSpec, metadata={**ANY_MODEL, "usual": {"batch_size": 16}}
     )
-    on: On = "pc1"
+    on: On = "default"
     accuracies: Annotated[str | None, Asked(is_body=True)] = None
     budget_j: Annotated[float | None, _number("J")] = None
     at_least: Annotated[float | None, _number("ACCURACY")] = None
@@ -143,7 +144,7 @@ class AskTradeOff(Question["TradeOff"]):
         from irene.analyse.pareto import trade_off
 
         return trade_off(
-            self.rows(), self.run, self.on, budget_j=self.budget_j,
+            self.rows(), self.run, named(self.on), budget_j=self.budget_j,
             at_least=self.at_least, progress=progress,
         )  # fmt: skip
 
@@ -161,6 +162,7 @@ class AskLeaderboard(Question["Leaderboard"]):
         max_j_per_token: Only models that take at most so much per token, J; of a
             generation per output token.
         limit: Only so many, those with the fewest parameters.
+        unfit: Also models that do not fit into the memory of the machine.
         on: Machine to predict for, or on this machine the file of a predictor.
         jobs: Processes that predict at a time; by default one per processor.
         cache: Whether what was predicted before counts, and is kept.
@@ -190,7 +192,8 @@ class AskLeaderboard(Question["Leaderboard"]):
     run: RunSpec = field(
         default_factory=RunSpec, metadata={**ANY_MODEL, "usual": {"batch_size": 8}}
     )
-    on: On = "pc1"
+    unfit: Annotated[bool, Asked(group="which models")] = False
+    on: On = "default"
     jobs: Annotated[int | None, Asked(least=1, metavar="N", here=True)] = None
     cache: Annotated[bool, Asked(here=True)] = True
 
@@ -227,8 +230,9 @@ class AskLeaderboard(Question["Leaderboard"]):
         from irene.analyse.leaderboard import rank_models
 
         board = rank_models(
-            self.entries(), self.run, self.on,
+            self.entries(), self.run, named(self.on),
             cache=default_cache() if self.cache else None,
-            jobs=self.jobs or os.cpu_count() or 1, progress=progress,
+            jobs=self.jobs or os.cpu_count() or 1, with_unfit=self.unfit,
+            progress=progress,
         )  # fmt: skip
         return self.within(board)

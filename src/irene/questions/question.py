@@ -124,7 +124,7 @@ class OfModel(Question[T_co]):
     """
 
     run: RunSpec = field(metadata=ONE_MODEL)
-    on: On = "pc1"
+    on: On = "default"
     device: Annotated[str, Asked(here=True, group="the run")] = "meta"
     tree: ModelTree | None = field(
         default=None, compare=False, metadata={"asked": False}

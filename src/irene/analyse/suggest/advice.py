@@ -18,6 +18,7 @@ from irene.analyse.suggest.suggestion import EFFORTS, Rule, Situation, Suggestio
 from irene.analyse.suggest.tiles import whole_tiles
 from irene.analyse.suggest.vocabulary_head import no_vocabulary_head
 from irene.energy import Energy
+from irene.spec import RunSpec
 from irene.tree.headline import is_warning, run_words
 
 __all__ = ["RULES", "Advice", "suggestions"]
@@ -49,9 +50,10 @@ class Advice:
         run: Sizes and settings in words, a star for what was chosen.
         energy: Of a run as it is.
         per_sequence_j: J per sequence as it is.
-        suggestions: The easiest to follow first, then the largest saving.
+        suggestions: The easiest to follow first, then what saves most for sure.
         silent: Rules that did not apply.
         notes: Warnings of the prediction as it is.
+        spec: The run as the machine runs it.
     """
 
     model: str
@@ -62,6 +64,7 @@ class Advice:
     suggestions: tuple[Suggestion, ...]
     silent: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    spec: RunSpec | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The document `irene.suggestions/1` as JSON-ready values."""
@@ -75,6 +78,7 @@ class Advice:
             "suggestions": [each.to_dict() for each in self.suggestions],
             "silent": list(self.silent),
             "notes": list(self.notes),
+            "spec": self.spec.to_dict() if self.spec else None,
         }
 
 
@@ -101,7 +105,7 @@ def suggestions(base: Subject, progress: Progress | None = None) -> Advice:
         found += said
         if not said:
             silent.append(name)
-    found.sort(key=lambda each: (EFFORTS.index(each.effort), -each.saving_j))
+    found.sort(key=lambda s: (EFFORTS.index(s.effort), s.half_j - s.saving_j))
     return Advice(
         tree.spec.model if tree.spec else base.run.model,
         tree.hardware.name if tree.hardware else base.on,
@@ -111,4 +115,5 @@ def suggestions(base: Subject, progress: Progress | None = None) -> Advice:
         tuple(found),
         tuple(silent),
         tuple(note for note in tree.notes if is_warning(note)),
+        tree.spec,
     )

@@ -6,7 +6,8 @@ from irene.analyse.suggest.suggestion import Situation, Suggestion
 
 __all__ = ["larger_batch"]
 
-LARGEST = 64
+LARGEST = 512
+"""Most streams at a time of measured servings."""
 MOST_TOKENS = 16_384
 """Batches beyond this rarely fit into the memory of one GPU."""
 ENOUGH = 0.9
@@ -14,7 +15,7 @@ ENOUGH = 0.9
 
 
 def larger_batch(situation: Situation) -> list[Suggestion]:
-    """The smallest batch that reaches most of what larger batches save."""
+    """The smallest batch that reaches most of what larger batches save for sure."""
     run = situation.run
     if situation.run.phase == "train":
         return []  # a larger batch trains another model
@@ -23,14 +24,14 @@ def larger_batch(situation: Situation) -> list[Suggestion]:
     while size <= LARGEST and size * length <= MOST_TOKENS:
         sizes.append(size)
         size *= 2
-    savings = {}
-    for size in sizes:
-        outcome = situation.try_out({"batch_size": size})
-        if outcome is not None:
-            savings[size] = outcome.saving_j
-    if not savings:
+    tried = {size: situation.try_out({"batch_size": size}) for size in sizes}
+    found = {size: outcome for size, outcome in tried.items() if outcome is not None}
+    savings = {s: each.saving_j - each.saving_half_j for s, each in found.items()}
+    if max(savings.values(), default=0.0) <= 0:
+        savings = {size: each.saving_j for size, each in found.items()}
+    most = max(savings.values(), default=0.0)
+    if most <= 0:
         return []
-    most = max(savings.values())
     chosen = min(size for size, saving in savings.items() if saving >= ENOUGH * most)
     return situation.suggest(
         "batch size",

@@ -10,7 +10,7 @@ from typing import Any
 from irene.analyse.config_fields import ModelConfig, fields_of
 from irene.analyse.grid import Outcome, outcome_of
 from irene.analyse.parts import group_by, parts_of
-from irene.analyse.subject import Subject, tree_of
+from irene.analyse.subject import Subject, tree_of, unfit
 from irene.errors import UsageError
 from irene.spec import RunSpec
 from irene.tree import ModelTree
@@ -104,12 +104,14 @@ class Situation:
         return sums[role].energy_j / whole if role in sums and whole else 0.0
 
     def try_out(self, change: Mapping[str, Any]) -> Outcome | None:
-        """What a change gives, as `what_if` says; None where it cannot be run."""
+        """What a change gives, as `what_if` says; None where it cannot run."""
         key = repr(sorted(change.items(), key=str))
         if key not in self._tried:
             try:
                 tree = tree_of(self.base.changed(change))
-                self._tried[key] = outcome_of(change, tree, self.tree)
+                found = outcome_of(change, tree, self.tree)
+                is_new = bool(unfit(tree)) and not unfit(self.tree)
+                self._tried[key] = None if is_new else found
             except UsageError:
                 self._tried[key] = None
         return self._tried[key]

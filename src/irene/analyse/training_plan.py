@@ -1,0 +1,228 @@
+"""What a training takes before it runs: steps of a data-parallel run, added up.
+
+A step is forward and backward as they are predicted, the recomputed forward of
+checkpointing, an AdamW update, and the exchange of gradients. What was never measured
+widens the interval: at its low end all exchange hides behind the backward pass and no
+GPU waits for its host; at its high end nothing hides, and GPUs reach no more of their
+peak than the lowest share that large trainings publish.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from irene.analyse.costs import JOULES_PER_KWH, CostTerms, Region
+from irene.errors import UsageError
+from irene.predict.api import predict_run
+from irene.predict.machines.finding import find_machine
+from irene.spec import RunSpec
+from irene.tree import ModelTree
+from irene.tree.headline import energy_source, model_name, run_words
+
+__all__ = ["Amount", "TrainingPlan", "plan_training"]
+
+SCHEMA = "irene.training_plan/1"
+ADAMW_BYTES = 28
+"""Read and written per parameter by AdamW in mixed precision: the gradient in 2 bytes,
+master weights and two moments in 4 each, all three written back, the weight in 2."""
+BACKWARD = 2 / 3
+"""Part of forward and backward that is backward: two products for each of forward."""
+LOWEST_MFU = 0.38
+"""Lowest share of the peak of 16-bit products that the trainings of Llama 3 405B
+reached on 8,192 to 16,384 H100 (Grattafiori et al. 2024, Table 4)."""
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A number with its interval.
+
+    Attributes:
+        value: The number.
+        low: Lower end.
+        high: Upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def times(self, factor: float) -> Amount:
+        """So many times as much."""
+        return Amount(self.value * factor, self.low * factor, self.high * factor)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """What a training takes.
+
+    Attributes:
+        model: Its name.
+        run: Sizes and settings of a step in words.
+        energy_source: Where the energy comes from, in words.
+        tokens: Tokens in all.
+        gpus: GPUs that each train on their own part of a batch.
+        steps: Steps of the optimiser.
+        params: Parameters.
+        kwh: With the PUE.
+        hours: From beginning to end; None where the machine knows no times.
+        money: Of the energy and of the hours, in the currency of the prices.
+        kg_co2e: kg.
+        region: Whose electricity.
+        pue: Energy of the building by that of its machines.
+        parts: J per step and GPU: `forward_backward`, `recomputed`, `optimiser`,
+            `exchange`.
+        notes: What a reader should know.
+    """
+
+    model: str
+    run: str
+    energy_source: str
+    tokens: float
+    gpus: int
+    steps: int
+    params: int
+    kwh: Amount
+    hours: Amount | None
+    money: Amount | None
+    kg_co2e: Amount
+    region: Region
+    pue: float
+    parts: dict[str, float]
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document `irene.training_plan/1` as JSON-ready values."""
+        return {"schema": SCHEMA, **asdict(self), "notes": list(self.notes)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One step of one GPU: its energy, J, its time, s, and the parts of its energy."""
+
+    energy: Amount
+    time: Amount | None
+    parts: dict[str, float]
+
+
+def plan_training(
+    run: RunSpec,
+    on: str,
+    tokens: float,
+    gpus: int = 1,
+    *,
+    checkpointing: bool = False,
+    terms: CostTerms | None = None,
+    price_per_gpu_hour: float | None = None,
+) -> TrainingPlan:
+    """What it takes to train a model on so many tokens.
+
+    Args:
+        run: The model; its batch is that of one GPU.
+        on: Machine.
+        tokens: Tokens in all.
+        gpus: GPUs, each with a copy of the model.
+        checkpointing: Whether the forward pass is computed again in the backward pass.
+        terms: Price of a kWh, region and PUE.
+        price_per_gpu_hour: Money per GPU and hour.
+
+    Raises:
+        UsageError: The model cannot be predicted there.
+    """
+    terms, machine = terms or CostTerms(), find_machine(on)
+    tree = predict_run(run.changed(phase="train"), machine)
+    forward = None
+    if checkpointing:
+        forward = predict_run(run.changed(phase="forward"), machine)
+    spec = tree.spec
+    assert spec is not None
+    if gpus > 1 and getattr(machine, "device", None) is None:
+        raise UsageError(f"{on} is no GPU of which {gpus} could train together")
+    steps = max(1, -(-int(tokens) // (spec.tokens * gpus)))
+    step = _step(tree, forward, machine, gpus)
+    kwh = step.energy.times(steps * gpus * terms.pue / JOULES_PER_KWH)
+    hours = step.time.times(steps / SECONDS_PER_HOUR) if step.time else None
+    return TrainingPlan(
+        model_name(tree), run_words(tree), energy_source(tree), tokens, gpus, steps,
+        int(tree.root.params), kwh, hours,
+        _money(kwh, hours, gpus, terms.price_per_kwh, price_per_gpu_hour),
+        kwh.times(terms.place.gco2e_per_kwh / 1000), terms.place, terms.pue,
+        step.parts, (*_notes(gpus, hours), *tree.notes),
+    )  # fmt: skip
+
+
+def _step(tree: ModelTree, forward: ModelTree | None, machine: Any, gpus: int) -> _Step:
+    energy = tree.energy_of(0)
+    assert energy is not None
+    again = forward.energy_of(0) if forward else None
+    ends = [
+        value + (getattr(again, name) if again else 0.0)
+        for name, value in (
+            ("joules", energy.joules), ("low", energy.low), ("high", energy.high)
+        )
+    ]  # fmt: skip
+    parts = {
+        "forward_backward": energy.joules,
+        "recomputed": again.joules if again else 0.0, "optimiser": 0.0, "exchange": 0.0,
+    }  # fmt: skip
+    device, seconds = getattr(machine, "device", None), _seconds(tree)
+    if device is None or seconds is None:
+        return _Step(Amount(*ends), None, parts)
+    seconds += (_seconds(forward) or 0.0) if forward else 0.0
+    sheet, params = device.sheet, int(tree.root.params)
+    power_w = ends[0] / seconds
+    update_s = ADAMW_BYTES * params / sheet.hbm_bytes_s
+    width = 4 if tree.spec and tree.spec.dtype == "fp32" else 2
+    sent = 2 * (gpus - 1) / gpus * width * params
+    exchange_s = sent / sheet.link_bytes_s
+    shown_s = max(0.0, exchange_s - BACKWARD * seconds)
+    update_j, shown_j = update_s * power_w, shown_s * sheet.idle_w
+    flops = tree.total().flops + (forward.total().flops if forward else 0)
+    waits_s = max(0.0, flops / (LOWEST_MFU * sheet.flops_s["bf16"]) - seconds)
+    value = ends[0] + update_j + shown_j
+    high = ends[2] + update_j + (exchange_s + waits_s) * sheet.idle_w
+    low_s, high_s = seconds + update_s, seconds + update_s + exchange_s + waits_s
+    spread = max(ends[2] / ends[0], 1.0)
+    time = Amount(low_s + shown_s, low_s / spread, high_s * spread)
+    parts |= {"optimiser": update_j, "exchange": shown_j}
+    return _Step(Amount(value, ends[1] + update_j, max(high, value)), time, parts)
+
+
+def _seconds(tree: ModelTree) -> float | None:
+    """Time of a run, s, where the machine knows it."""
+    found = tree.features.get("time_s") if tree.features else None
+    return None if found is None else float(found[0])
+
+
+def _money(
+    kwh: Amount,
+    hours: Amount | None,
+    gpus: int,
+    price_per_kwh: float | None,
+    per_gpu_hour: float | None,
+) -> Amount | None:
+    if per_gpu_hour is not None and hours is None:
+        raise UsageError(
+            "a price per GPU hour needs a machine that knows times: h100, …"
+        )
+    costs = [kwh.times(price_per_kwh)] if price_per_kwh is not None else []
+    if per_gpu_hour is not None and hours is not None:
+        costs.append(hours.times(gpus * per_gpu_hour))
+    if not costs:
+        return None
+    return Amount(
+        *(sum(getattr(c, end) for c in costs) for end in ("value", "low", "high"))
+    )
+
+
+def _notes(gpus: int, hours: Amount | None) -> tuple[str, ...]:
+    told = ["extrapolation: no training was measured on this machine"]
+    told += ["the input of data, evaluation, restarts and checkpoints are left out"]
+    if hours is None:
+        told.append("AdamW and times are left out: the machine knows no times")
+    elif gpus > 1:
+        told.append(
+            f"data parallel on {gpus} GPUs, each with a whole copy of the model"
+        )
+    return tuple(told)

@@ -1,0 +1,74 @@
+"""What a training takes: sums, intervals, and what widens them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from irene.analyse.costs import CostTerms
+from irene.analyse.training_plan import TrainingPlan, plan_training
+from irene.errors import UsageError
+from irene.spec import RunSpec
+
+CONFIG = {
+    "model_type": "gpt2", "n_layer": 1, "n_embd": 64, "n_head": 2, "vocab_size": 500,
+    "architectures": ["GPT2LMHeadModel"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> RunSpec:
+    path = tmp_path_factory.mktemp("model") / "config.json"
+    path.write_text(json.dumps(CONFIG))
+    return RunSpec(str(Path(path)), batch_size=4, seq_len=32)
+
+
+@pytest.fixture(scope="module")
+def plan(model: RunSpec) -> TrainingPlan:
+    terms = CostTerms(price_per_kwh=0.5, pue=1.2, gco2e_per_kwh=100)
+    return plan_training(model, "h100", 128e4, terms=terms, price_per_gpu_hour=2)
+
+
+def test_steps_and_sums(plan: TrainingPlan) -> None:
+    assert plan.steps == 10_000
+    joules = sum(plan.parts.values()) * plan.steps * plan.gpus * plan.pue
+    assert plan.kwh.value == pytest.approx(joules / 3.6e6)
+    assert plan.kg_co2e.value == pytest.approx(plan.kwh.value * 0.1)
+    assert plan.hours is not None
+    assert plan.money is not None
+    cost = 0.5 * plan.kwh.value + 2 * plan.hours.value
+    assert plan.money.value == pytest.approx(cost)
+    for amount in (plan.kwh, plan.hours, plan.money, plan.kg_co2e):
+        assert amount.low < amount.value < amount.high
+
+
+def test_more_gpus_take_as_much_energy_and_less_time(
+    model: RunSpec, plan: TrainingPlan
+) -> None:
+    eight = plan_training(model, "h100", 128e4, 8, terms=CostTerms(pue=1.2))
+    assert eight.steps == plan.steps / 8
+    assert eight.kwh.value >= plan.kwh.value * 0.999
+    assert eight.hours is not None
+    assert plan.hours is not None
+    assert eight.hours.value < plan.hours.value / 4
+    assert eight.hours.high / eight.hours.value >= plan.hours.high / plan.hours.value
+
+
+def test_checkpointing_computes_forward_again(
+    model: RunSpec, plan: TrainingPlan
+) -> None:
+    again = plan_training(model, "h100", 128e4, checkpointing=True)
+    assert 0 < again.parts["recomputed"] < again.parts["forward_backward"]
+    assert again.kwh.value * 1.2 > plan.kwh.value
+
+
+def test_a_machine_without_times_has_energy_alone(model: RunSpec) -> None:
+    found = plan_training(model, "pc1", 128e4)
+    assert found.hours is None
+    assert any("knows no times" in note for note in found.notes)
+    with pytest.raises(UsageError, match="no GPU"):
+        plan_training(model, "pc1", 128e4, 8)
+    with pytest.raises(UsageError, match="price per GPU hour"):
+        plan_training(model, "pc1", 128e4, price_per_gpu_hour=2)
