@@ -87,6 +87,8 @@ def _servings() -> Iterator[tuple[str, dict[str, Any]]]:
         )
     for on in ("h100", "b200"):
         yield "leaderboard", {"search": "qwen2.5", "on": on, **phases[2]}
+    several = {"batch_size": "1,64", "tensor_parallel": "1,2", "max_latency": "20ms"}
+    yield "serve-plan", {"model": SERVED, "on": "h100,b200", **phases[2], **several}
 
 
 def _others() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -95,6 +97,8 @@ def _others() -> Iterator[tuple[str, dict[str, Any]]]:
     asked = {"model": SMALL, **run}
     yield "bottlenecks", asked
     yield "cost", {**asked, "per_day": 1000.0}
+    yield "plan-training", {**asked, "tokens": 1e6, "gpus": 2, "region": "SE"}
+    yield "card", {**asked, "region": "SE"}
     yield "suggest", asked
     yield "compare", {"subject": [SMALL, "bert-l2-h256@b4"], "per": "token", **run}
     yield "what-if", {**asked, "set": ["num_hidden_layers=1,3"]}

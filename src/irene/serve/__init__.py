@@ -8,6 +8,7 @@
 - `store`: the database, SQLite or Postgres.
 - `web`: the dashboard, plain ES modules.
 - `client`: `irene.connect`, the typed client.
+- `agents`: questions as tools of the Model Context Protocol; needs the extra `mcp`.
 - `recent`: what was used last stays, within a bound.
 
 All of it but the client needs the extra `serve`; no other room imports any of it.

@@ -57,3 +57,10 @@ class Recent(Generic[K, V]):
             while self.size > self.most:
                 _, unused = self._values.popitem(last=False)
                 self.size -= self._size_of(unused)
+
+    def drop(self, key: K) -> None:
+        """Forget a value."""
+        with self._lock:
+            old = self._values.pop(key, None)
+            if old is not None:
+                self.size -= self._size_of(old)

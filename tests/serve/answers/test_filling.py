@@ -43,6 +43,7 @@ class FailingPool(Pool):
         arguments: Mapping[str, Any],
         *,
         is_long: bool = False,
+        client: str = "",
         on_begin: Callable[[], None] = lambda: None,
     ) -> Reply:
         (model,) = arguments["models"]
@@ -140,3 +141,47 @@ def test_a_leaderboard_ends_though_a_model_takes_too_long(tmp_path: Path) -> Non
         # The next one may be better: nobody keeps this one.
         assert "etag" not in answer.headers
         assert "content-location" not in answer.headers
+
+
+def test_a_board_that_is_known_waits_for_no_other(tmp_path: Path) -> None:
+    board = Filling(tmp_path, FailingPool({}))
+
+    async def go() -> None:
+        await board.fill(wanted())
+        async with board._turn:  # others are being filled, for ever
+            async with asyncio.timeout(30):
+                await board.fill(wanted())
+
+    asyncio.run(go())
+
+
+def test_boards_that_nobody_asks_for_again_are_left(tmp_path: Path) -> None:
+    now = [0.0]
+    board = Filling(tmp_path, FailingPool({}), clock=lambda: now[0])
+
+    async def go() -> None:
+        board.want(wanted(), "a")
+        now[0] = 2 * filling.WANTED_S
+        with pytest.raises(Problem, match="nobody waits"):
+            await board.fill(wanted())
+
+    asyncio.run(go())
+    assert board.known(wanted()).missing == list(MODELS)
+
+
+def test_one_client_has_its_share_of_boards(tmp_path: Path) -> None:
+    now = [0.0]
+    board = Filling(tmp_path, FailingPool({}), clock=lambda: now[0])
+    several = [
+        Wanted(wanted().entries, RunSpec(batch_size=2, seq_len=length), "pc1")
+        for length in range(1, 40)
+    ]
+    most = Limits().client_boards
+    for each in several[:most]:
+        board.want(each, "greedy")
+    for each in several[most:]:
+        with pytest.raises(Problem, match="other leaderboards"):
+            board.want(each, "greedy")
+    board.want(several[-1], "another")
+    now[0] = 2 * filling.WANTED_S
+    board.want(several[0], "greedy")  # those before are forgotten

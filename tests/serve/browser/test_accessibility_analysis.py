@@ -12,6 +12,7 @@ pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
 
 from tests.serve.browser.test_ledger import ledger as ledger
+from tests.serve.browser.test_open import brought
 from tests.serve.browser.test_open import config as config
 
 SMALL = "model=bert-l2-h128&batch_size=2&seq_len=32"
@@ -57,10 +58,7 @@ def test_no_violation_in_what_was_brought(
     ledger: Path,
 ) -> None:
     page = new_page(color_scheme=scheme, bypass_csp=True)
-    page.goto("/open")
-    file = config if kind == "config" else ledger
-    page.locator("input[type=file]").set_input_files(file)
-    expect(page.locator(".come-back")).to_be_visible()
+    brought(page, config if kind == "config" else ledger)
     assert axe(page) == []
 
 

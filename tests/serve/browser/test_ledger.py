@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 
 from irene.account import attribute
 from tests.account.ledger.test_ledger import costs, training
+from tests.serve.browser.test_open import brought
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +30,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened(page: Page, ledger: Path) -> Page:
-    page.goto("/open")
-    page.locator("input[type=file]").set_input_files(ledger)
+    brought(page, ledger)
     expect(page.locator(".timeline")).to_be_visible()
     return page
 

@@ -33,9 +33,14 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def brought(page: Page, path: Path) -> Page:
+def brought(page: Page, file: Path) -> Page:
+    """The page of a file that was brought: it opens at once, and has one of its own."""
     page.goto("/open")
-    page.locator("input[type=file]").set_input_files(path)
+    page.locator("input[type=file]").set_input_files(file)
+    page.wait_for_url(re.compile("upload[:=][0-9a-f]{32}"))
+    found = re.search("upload[:=]([0-9a-f]{32})", page.url)
+    assert found
+    page.goto(f"/open?upload={found[1]}")
     expect(page.locator(".come-back")).to_be_visible()
     return page
 
@@ -84,7 +89,8 @@ def test_a_file_is_dropped(page: Page) -> None:
         json.dumps(CONFIG),
     )
     page.locator(".drop").dispatch_event("drop", {"dataTransfer": data})
-    expect(page.locator(".come-back")).to_contain_text("/open?upload=")
+    expect(page.get_by_role("treegrid")).to_contain_text("encoder")
+    assert "model=upload:" in page.url
 
 
 def test_a_tree_opens_in_the_views(page: Page, tmp_path: Path) -> None:
@@ -100,7 +106,7 @@ def test_what_was_brought_is_found_again(page: Page, config: Path) -> None:
     brought(page, config)
     page.get_by_role("link", name="Bring another file").click()
     page.get_by_role("link", name="config.json").click()
-    expect(page.locator(".come-back")).to_be_visible()
+    expect(page.get_by_role("treegrid")).to_be_visible()
     page.goto("/open")
     page.get_by_role("button", name="Forget").click()
     expect(page.get_by_role("link", name="config.json")).to_have_count(0)
@@ -137,6 +143,7 @@ def test_links_work_after_a_restart(browser: Any, config: Path, tmp_path: Path) 
     try:
         page.goto(f"{url}/open")
         page.locator("input[type=file]").set_input_files(config)
+        page.get_by_role("link", name="Predict it as a job").click()
         expect(page.locator(".come-back")).to_be_visible()
         upload = page.url.removeprefix(url)
         page.get_by_role("button", name="Predict its energy").click()
@@ -165,7 +172,7 @@ def test_a_token_is_asked_for(browser: Any, config: Path, tmp_path: Path) -> Non
         page.locator("input[type=file]").set_input_files(config)
         page.get_by_label("Token of this server").fill("open sesame")
         page.get_by_role("button", name="Try with this token").click()
-        expect(page.locator(".come-back")).to_be_visible()
+        expect(page.get_by_role("treegrid")).to_be_visible()
     finally:
         stop_server(process)
         context.close()

@@ -73,7 +73,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 
 
 def test_trees_are_those_of_the_functions_here(server: Server, tree: ModelTree) -> None:
-    assert server.predict(MODEL, on="pc1", **RUN) == tree
+    assert server.predict(MODEL, **RUN) == tree
     assert server.trace(MODEL, **RUN) == irene.trace(MODEL, **RUN)
 
 

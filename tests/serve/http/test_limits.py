@@ -1,18 +1,33 @@
 from __future__ import annotations
 
+import os
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from irene.errors import UsageError
-from irene.serve.http.access import Rates, check_access, client_of
+from irene.serve.answers.memory import make_ready
+from irene.serve.http.access import Access, Rates, network_of
 from irene.serve.http.problems import MEDIA_TYPE, Problem
+from irene.serve.http.routes import health
 from irene.serve.http.settings import Limits, Settings
+from irene.serve.http.tokens import add_token, remove_token
+from irene.serve.jobs.runner import JobRunner
 
 from ..in_process import app_with, send
 
 TOKEN = "a-long-secret"
+
+
+def check_access(
+    settings: Settings, method: str, path: str, headers: dict[bytes, bytes]
+) -> None:
+    access = Access(settings)
+    access.check_host(headers.get(b"host", b"127.0.0.1:8000"))
+    access.check({"method": method, "path": path}, headers)
 
 
 def test_a_server_that_others_can_reach_needs_a_token_or_reads_only() -> None:
@@ -71,6 +86,7 @@ def test_a_read_only_server_takes_no_jobs_and_no_uploads(tmp_path: Path) -> None
         ("http://localhost:8000", "localhost:8000", True),
         ("http://evil.example", "127.0.0.1:8000", False),
         ("http://evil.example:8000", "evil.example:8000", False),  # rebound name
+        ("http://[", "127.0.0.1:8000", False),
         ("null", "127.0.0.1:8000", False),
     ],
 )
@@ -83,7 +99,7 @@ def test_pages_of_other_sites_change_nothing(
         return
     with pytest.raises(Problem) as refused:
         check_access(Settings(Path()), "POST", "/api/v1/uploads", headers)
-    assert refused.value.status == 403
+    assert refused.value.status == (421 if "evil" in host else 403)
 
 
 def test_a_bucket_empties_and_fills_again() -> None:
@@ -100,9 +116,9 @@ def test_a_bucket_empties_and_fills_again() -> None:
 
 
 def test_an_ipv6_client_is_its_network() -> None:
-    assert client_of("2001:db8::1") == client_of("2001:db8::ffff:2")
-    assert client_of("2001:db8::1") != client_of("2001:db9::1")
-    assert client_of("10.0.0.1") != client_of("10.0.0.2")
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:2")
+    assert network_of("2001:db8::1") != network_of("2001:db9::1")
+    assert network_of("10.0.0.1") != network_of("10.0.0.2")
 
 
 def test_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> None:
@@ -173,3 +189,117 @@ def test_only_files_of_the_dashboard_are_served(tmp_path: Path, path: str) -> No
         answer = send(app, "GET", path)
         assert answer.status_code == 404
         assert b"import" not in answer.content
+
+
+def test_labels_and_memory_do_not_grow_by_what_strangers_send(tmp_path: Path) -> None:
+    with app_with(tmp_path) as app:
+        for number in range(30):
+            send(app, f"X{number}", "/healthz")
+        page = send(app, "GET", "/metrics").text
+        methods = set(re.findall(r'irene_requests_total{method="(\w+)"', page))
+        assert methods <= {"GET", "other"}
+        memory = app.state.answering.memory
+        ready = make_ready("k", b"{}", "application/json")
+        memory.answers.put("k", ready)
+        for number in range(30):
+            memory.remember("/x", b"", b"*/*;q=%d" % number, "k")
+        assert memory._keys.size == 1
+        memory.remember("/x", b"a" * 5_000, b"", "k")
+        assert memory._keys.size == 1
+        assert memory.request("/x", b"", b"anything") is ready
+
+
+@pytest.mark.parametrize(
+    "path", ["uploads/%00", "jobs/a%00b", "answers/x", "energy?model=upload:%00"]
+)
+def test_names_that_cannot_be_are_looked_up_nowhere(
+    postgres_url: str, tmp_path: Path, path: str
+) -> None:
+    with app_with(tmp_path, store_url=postgres_url) as app:
+        app.state.jobs = JobRunner(app.state.settings, app.state.store)
+        assert send(app, "GET", f"/api/v1/{path}").status_code == 404
+
+
+def test_named_tokens_have_scopes_and_an_end(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    reader = add_token(path, "reader", ["read"], None)
+    worker = add_token(path, "worker", ["read", "compute"], None)
+    ended = add_token(path, "ended", ["read", "compute"], time.time() - 1)
+    assert worker not in path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o600
+    with app_with(tmp_path, private=True) as app:
+
+        def status(method: str, where: str, token: str = "") -> int:
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            answer = send(
+                app, method, f"/api/v1/{where}", headers=headers, content=b"{"
+            )
+            return answer.status_code
+
+        assert status("GET", "models") == 401
+        assert status("GET", "models", reader) == 200
+        assert status("POST", "uploads", reader) == 403
+        assert status("POST", "uploads", worker) == 400  # no JSON: it was read
+        assert status("POST", "uploads", ended) == 401
+        remove_token(path, "worker")
+        assert status("POST", "uploads", worker) == 401
+        path.unlink()  # whoever takes them all away opens nothing
+        assert status("GET", "models") == 401
+        guesses = [status("GET", "models", f"guess-{n}") for n in range(12)]
+        assert guesses[-1] == 429
+
+
+def test_what_is_mine_i_may_delete_and_others_may_not(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    mine, theirs = (add_token(path, name, ["compute"], None) for name in ("a", "b"))
+    config = b'{"model_type": "bert", "num_hidden_layers": 1}'
+    with app_with(tmp_path, token=TOKEN) as app:
+
+        def ask(method: str, where: str, token: str) -> int:
+            headers = {"Authorization": f"Bearer {token}"}
+            found = send(app, method, where, headers=headers, content=config)
+            places.append(found.headers.get("location", ""))
+            return found.status_code
+
+        places: list[str] = []
+        assert ask("POST", "/api/v1/uploads", mine) == 201
+        here = places[0]
+        assert ask("DELETE", here, theirs) == 403
+        assert ask("POST", "/api/v1/uploads", theirs) == 200
+        assert ask("DELETE", here, mine) == 204
+        assert send(app, "GET", here).status_code == 200  # it is theirs, too
+        assert ask("DELETE", here, TOKEN) == 204  # whose server it is
+        assert send(app, "GET", here).status_code == 404
+
+
+def test_ready_means_that_the_store_is_read_and_written(tmp_path: Path) -> None:
+    with app_with(tmp_path) as app:
+        app.state.pool._first.set()
+        app.state.pool.processes.add(object())
+        found = send(app, "GET", "/readyz")
+        assert found.json()["status"] == "ready"
+        assert found.json()["degraded"] == ["a computing process is being replaced"]
+        health.LOOK_S = 0.0
+        app.state.store.close()
+        for each in tmp_path.glob("irene.sqlite*"):
+            each.write_bytes(os.urandom(60_000))
+        app.state.store_seen = (0.0, "")
+        assert send(app, "GET", "/readyz").status_code == 503
+
+
+def test_private_data_are_cached_by_their_reader_alone(tmp_path: Path) -> None:
+    with app_with(tmp_path) as app:
+        kept = app.state.uploads.put("config", "x", b"{}")[0]
+        found = send(app, "GET", f"/api/v1/uploads/{kept.id}")
+        assert found.headers["cache-control"].startswith("private")
+        assert send(app, "GET", "/api/v1/models/").status_code == 404  # no redirection
+
+
+def test_a_proxied_client_is_limited_and_this_machine_is_not() -> None:
+    settings = Settings(Path())
+    assert settings.is_own("127.0.0.1")
+    assert not settings.is_own("203.0.113.9")
+    assert not settings.is_own("127.0.0.5")
+    assert Settings(Path(), proxies=("10.0.0.0/8",)).is_proxy("10.1.2.3")
+    with pytest.raises(UsageError, match="proxy"):
+        Settings(Path(), proxies=("nginx",))

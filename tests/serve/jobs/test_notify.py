@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import socketserver
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +14,13 @@ import pytest
 
 from irene.errors import UsageError
 from irene.serve.http.settings import Mail, Settings
-from irene.serve.jobs.notify import check_notify, check_webhook, find_target, notify
+from irene.serve.jobs.notify import (
+    check_notify,
+    check_webhook,
+    find_target,
+    notify,
+    signature,
+)
 from irene.serve.store.job_records import JobRecord
 
 LOCAL = "127.0.0.1"
@@ -61,6 +68,8 @@ class Hook(ThreadingHTTPServer):
     def __init__(self, *statuses: int) -> None:
         self.statuses = list(statuses)
         self.bodies: list[dict[str, Any]] = []
+        self.headers: list[Any] = []
+        self.raw: list[bytes] = []
         super().__init__((LOCAL, 0), HookHandler)
 
     @property
@@ -73,7 +82,9 @@ class HookHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
-        self.server.bodies.append(json.loads(self.rfile.read(length)))
+        self.server.raw.append(self.rfile.read(length))
+        self.server.headers.append(self.headers)
+        self.server.bodies.append(json.loads(self.server.raw[-1]))
         statuses = self.server.statuses
         self.send_response(statuses.pop(0) if len(statuses) > 1 else statuses[0])
         self.send_header("Location", "http://169.254.169.254/")
@@ -171,6 +182,9 @@ def test_a_private_address_is_never_called(
         "127.0.0.1", "0.0.0.0", "10.1.2.3", "192.168.0.1", "169.254.169.254", "[::1]",
         "[::ffff:10.0.0.1]", "[fd00::1]", "[fe80::1]", "localhost", "0x7f000001",
         "2130706433", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "100.64.0.1", "224.0.0.1",
+        "[fec0::1]", "[64:ff9b:1::1]", "[::10.0.0.1]", "[::ffff:0:10.0.0.1]",
+        "[5f00::1]", "[3fff::1]", "[2001::1]", "[2001:db8::1]", "[ff02::1]",
+        "192.0.0.8", "198.18.0.1", "192.88.99.1", "240.0.0.1", "[100::1]",
     ],
 )  # fmt: skip
 def test_addresses_of_our_own_network_are_refused(host: str) -> None:
@@ -224,3 +238,67 @@ def test_a_server_without_mail_says_so(settings: Settings) -> None:
             {"webhook": "https://x.example"}, replace(settings, webhooks=False)
         )
     assert check_notify(None, settings) == {}
+
+
+def test_a_webhook_is_signed(
+    settings: Settings, served: list[socketserver.BaseServer]
+) -> None:
+    hook = begin(Hook(500, 200), served)
+    wishes = job(webhook=hook.url, secret="of the receiver")
+    notify(wishes, replace(settings, private_webhooks=True), lambda _: None)
+    for headers, body in zip(hook.headers, hook.raw, strict=True):
+        key, stamp = headers["Webhook-Id"], headers["Webhook-Timestamp"]
+        assert key == "ab" * 16  # the same when it is sent again
+        assert abs(int(stamp) - time.time()) < 600
+        right = signature("of the receiver", key, stamp, body)
+        assert headers["Webhook-Signature"] == right
+        assert right != signature("another", key, stamp, body)
+
+
+class Drip(socketserver.BaseRequestHandler):
+    """Answers a byte now and then, for ever."""
+
+    def handle(self) -> None:
+        ended: threading.Event = self.server.ended  # type: ignore[attr-defined]
+        try:
+            while not ended.wait(0.02):
+                self.request.sendall(b"H")
+        except OSError:
+            pass
+
+
+def test_a_webhook_that_drips_has_its_time(
+    settings: Settings,
+    served: list[socketserver.BaseServer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Drips(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        ended = threading.Event()
+
+    monkeypatch.setattr("irene.serve.jobs.notify.TIMEOUT_S", 0.2)
+    drips = begin(Drips((LOCAL, 0), Drip), served)
+    url = f"http://{LOCAL}:{drips.server_address[1]}/"
+    pauses: list[float] = []
+    caller = threading.Thread(
+        target=notify,
+        args=(
+            job(webhook=url),
+            replace(settings, private_webhooks=True),
+            pauses.append,
+        ),
+        daemon=True,
+    )
+    caller.start()
+    caller.join(60)  # it would never end
+    Drips.ended.set()
+    assert not caller.is_alive()
+    assert len(pauses) == 3
+
+
+def test_a_private_webhook_is_refused_at_once(settings: Settings) -> None:
+    for host in ("127.0.0.1", "localhost", "[::1]", "10.0.0.1"):
+        with pytest.raises(UsageError, match="internet"):
+            check_notify({"webhook": f"http://{host}/x"}, settings)
+    with pytest.raises(UsageError, match="16 to 200"):
+        check_notify({"webhook": "https://x.example", "secret": "short"}, settings)

@@ -4,13 +4,14 @@ import * as f from "../../../src/irene/serve/web/lib/format.js";
 import * as state from "../../../src/irene/serve/web/lib/state.js";
 import * as colour from "../../../src/irene/serve/web/lib/colour.js";
 import * as scale from "../../../src/irene/serve/web/lib/scale.js";
-import { cliCommand, forAddress, readSpec } from "../../../src/irene/serve/web/lib/spec.js";
+import { asServing, carried, isServing, readRun, runChanges, runOptions } from "../../../src/irene/serve/web/lib/run.js";
+import { commandLine } from "../../../src/irene/serve/web/lib/subjects.js";
 import { findModels, longest } from "../../../src/irene/serve/web/lib/catalogue.js";
 import { csvText, fileName } from "../../../src/irene/serve/web/lib/export.js";
 import { icicleSvg, nodeLinkSvg, treeRows } from "../../../src/irene/serve/web/lib/picture.js";
 import { boxAt, layoutIcicle, step } from "../../../src/irene/serve/web/lib/icicle.js";
 import { headline, sentence } from "../../../src/irene/serve/web/lib/headline.js";
-import { parametersOf } from "../../../src/irene/serve/web/lib/parameters.js";
+import { fieldLabel, setRunFields } from "../../../src/irene/serve/web/lib/parameters.js";
 import { nearest, steps } from "../../../src/irene/serve/web/lib/sizes.js";
 import { openTo, visibleRows } from "../../../src/irene/serve/web/lib/rows.js";
 import { findRow, loadTree } from "../../../src/irene/serve/web/lib/tree.js";
@@ -83,16 +84,33 @@ test("ticks are round and inside", () => {
   assert.deepEqual(scale.extent([]), [0, 1]);
 });
 
+const FIELDS = ["batch_size", "seq_len", "decoder_len", "dtype", "attention", "phase"].map((name) => ({ name, serving: false }))
+  .concat(["prompt_len", "output_len", "tensor_parallel"].map((name) => ({ name, serving: true })));
+
 test("a run is named alike in the address, the API and the command", () => {
-  const spec = readSpec(state.readQuery("?model=gpt2&seq_len=256&view=tree&path=h.0&decoder_len=4"));
-  assert.equal(spec.model, "gpt2");
-  assert.equal(spec.seq_len, 256);
-  assert.equal(spec.batch_size, 8);
-  assert.equal("path" in spec, false);
-  assert.equal(cliCommand(spec), "irene predict gpt2 -b 8 -s 256 --on pc1 --decoder-seq 4");
-  assert.deepEqual(forAddress({ model: "bert-base-uncased", batch_size: 4 }), { model: null, batch_size: 4 });
-  assert.equal(readSpec(state.readQuery("?batch_size=-3&seq_len=1.5")).batch_size, 8);
-  assert.match(cliCommand({ model: "a'b; rm" }), /'a'\\''b; rm'/);
+  setRunFields(FIELDS);
+  const run = readRun(state.readQuery("?model=gpt2&seq_len=256&view=tree&path=h.0&decoder_len=4&utm_source=x&foo=bar"));
+  assert.deepEqual(run, { batch_size: "8", seq_len: "256", dtype: "", attention: "", phase: "", hardware: "default", decoder_len: "4" });
+  assert.equal(commandLine("predict", ["gpt2"], runOptions(run)), "irene predict gpt2 -b 8 -s 256 --decoder-seq 4");
+  assert.equal(runChanges({ ...run, seq_len: "128" }).seq_len, null);
+  assert.match(commandLine("predict", ["a'b; rm"]), /'a'\\''b; rm'/);
+  assert.equal(fieldLabel("power_limit"), "Power limit");
+});
+
+test("a serving has prompts and streams, and no sequence length", () => {
+  setRunFields(FIELDS);
+  const run = readRun(state.readQuery("?hardware=h100&batch_size=64&prompt_len=750&output_len=500&seq_len=64"));
+  assert.ok(isServing(run));
+  assert.equal("seq_len" in run, false);
+  const back = asServing({ ...run, tensor_parallel: "4" }, false, "h100");
+  assert.equal(isServing(back), false);
+  assert.deepEqual([back.batch_size, back.seq_len, back.hardware, back.tensor_parallel], ["8", "128", "h100", undefined]);
+});
+
+test("the subject goes along to other pages, and what belongs to one page does not", () => {
+  setRunFields(FIELDS);
+  const along = carried(state.readQuery("?model=gpt2&batch_size=1,8,32&seq_len=64&upload=ab&view=tree&search=x&hardware=h100"));
+  assert.equal(along, "?model=gpt2&upload=ab&batch_size=1&seq_len=64&hardware=h100");
 });
 
 test("the catalogue is searched by words", () => {
@@ -151,17 +169,3 @@ test("the headline says what, how much and where", () => {
   assert.deepEqual(per.slice(0, 2).map(([name, value]) => [name, plain(value)]), [["per sequence", "12.5 J"], ["per token", "97.7 mJ"]]);
 });
 
-test("parameters of the server become fields", () => {
-  const openapi = {
-    paths: { "/api/v1/energy": { get: { parameters: [
-      { in: "query", name: "decoder_len", schema: { anyOf: [{ type: "integer", minimum: 1 }, { type: "null" }] }, description: "d" },
-      { in: "query", name: "phase", schema: { $ref: "#/components/schemas/Phase" } },
-      { in: "header", name: "accept", schema: { type: "string" } },
-    ] } } },
-    components: { schemas: { Phase: { type: "string", enum: ["forward", "train"] } } },
-  };
-  const [length, phase, ...rest] = parametersOf(openapi, "/energy");
-  assert.deepEqual([length.whole, length.least, length.description], [true, 1, "d"]);
-  assert.deepEqual(phase.choices, ["forward", "train"]);
-  assert.equal(rest.length, 0);
-});

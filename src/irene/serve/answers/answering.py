@@ -86,6 +86,7 @@ class Answering:
         inquiry: Inquiry,
         is_gone: Callable[[], asyncio.Future[None]],
         compute: Compute | None = None,
+        client: str = "",
     ) -> Ready:
         """The answer to a question.
 
@@ -94,6 +95,7 @@ class Answering:
             is_gone: Gives a future that ends when the client has left; a question that
                 nobody waits for any more is not begun.
             compute: How it is answered, if not by asking a computing process.
+            client: Whose turn at the processes it takes.
 
         Raises:
             IreneError: It cannot be answered.
@@ -102,7 +104,7 @@ class Answering:
         ready = await self.by_key(key)
         if ready is not None:
             return ready
-        asked = self._begun(key, inquiry, compute)
+        asked = self._begun(key, inquiry, compute or self._asking(inquiry, client))
         asked.listeners += 1
         gone = is_gone()
         try:
@@ -112,9 +114,13 @@ class Answering:
             gone.cancel()
             asked.listeners -= 1
             if not asked.listeners and not asked.has_begun:
+                # Out of sight at once: whoever asks now does not join what is ending.
+                self._forget(key, asked)
                 asked.task.cancel()
         if not asked.task.done():
             raise Problem(CLIENT_LEFT, "the client has left")
+        if asked.task.cancelled():
+            raise Problem(503, "the server is stopping", {"Retry-After": "5"})
         return asked.task.result()
 
     def begin(self, inquiry: Inquiry, compute: Compute) -> None:
@@ -126,29 +132,33 @@ class Answering:
         """
         self._begun(inquiry.key, inquiry, compute).begin()
 
-    def _begun(self, key: str, inquiry: Inquiry, compute: Compute | None) -> _Asked:
+    def _begun(self, key: str, inquiry: Inquiry, how: Compute) -> _Asked:
         asked = self._asked.get(key)
         if asked is None:
             asked = self._asked[key] = _Asked()
-            how = compute or self._asking(inquiry)
             asked.task = asyncio.create_task(self._compute(key, inquiry, asked, how))
-            asked.task.add_done_callback(lambda task: self._ended(key, task))
+            asked.task.add_done_callback(lambda task: self._ended(key, asked))
         return asked
 
-    def _asking(self, inquiry: Inquiry) -> Compute:
-        question, arguments = inquiry.question, inquiry.arguments
+    def _asking(self, inquiry: Inquiry, client: str) -> Compute:
+        question = inquiry.question
 
         async def ask(begin: Callable[[], None]) -> Reply:
             return await self.pool.ask(
-                question.name, arguments, is_long=question.is_long, on_begin=begin
-            )
+                question.name, inquiry.arguments, is_long=question.is_long,
+                client=client, on_begin=begin,
+            )  # fmt: skip
 
         return ask
 
-    def _ended(self, key: str, task: asyncio.Task[Ready]) -> None:
-        asked = self._asked.pop(key, None)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and asked is not None and not asked.listeners:
+    def _forget(self, key: str, asked: _Asked) -> None:
+        if self._asked.get(key) is asked:
+            del self._asked[key]
+
+    def _ended(self, key: str, asked: _Asked) -> None:
+        self._forget(key, asked)
+        error = None if asked.task.cancelled() else asked.task.exception()
+        if error is not None and not asked.listeners:
             logger.warning("answer %s, which nobody waits for, failed: %r", key, error)
 
     async def _compute(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from irene.errors import IreneError
 from irene.questions import AskLeaderboard
 from irene.serve.computing.pool import Pool
 from irene.serve.computing.questions import RANKED
-from irene.serve.http.problems import problem_of
+from irene.serve.http.problems import Problem, problem_of
 from irene.serve.recent import Recent
 from irene.spec import RunSpec
 from irene.trace.catalogue import Entry
@@ -33,9 +34,13 @@ Fields = Mapping[str, Any]
 """What `predict_entry` says of a model."""
 MOST_KEPT = 50_000
 BUSY = 503
+BOARDS = "boards"
+"""Who asks for all leaderboards: they take one turn together."""
 MOST_TRIES = 3
 BUSY_S = 2.0
 """Pause before a busy server is asked again, s."""
+WANTED_S = 90.0
+"""Time after which a board that nobody has asked for again is left as it is, s."""
 FAILED_S = 600.0
 """Time after which a model that failed is tried again, s."""
 
@@ -53,6 +58,19 @@ class Wanted:
     entries: Sequence[Entry]
     run: RunSpec
     hardware: str
+
+    @property
+    def board(self) -> tuple[str, ...]:
+        """What names it."""
+        return (self.hardware, repr(self.run), *(each.name for each in self.entries))
+
+
+@dataclass(slots=True)
+class _Board:
+    """A board that is being filled: for whom, and until when somebody wants it."""
+
+    client: str
+    until: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +95,20 @@ class Filling:
         folder: Where it is kept.
         pool: Predicts.
         busy_s: Pause before a busy pool is asked again, s.
+        clock: Gives the time, s.
     """
 
-    def __init__(self, folder: Path, pool: Pool, busy_s: float = BUSY_S) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        pool: Pool,
+        busy_s: float = BUSY_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.cache = EnergyCache(folder)
         self.pool = pool
+        self._clock = clock
+        self._boards: dict[tuple[str, ...], _Board] = {}
         self._busy_s = busy_s
         self._recent: Recent[str, Fields] = Recent(MOST_KEPT)
         self._failed: Recent[str, tuple[float, Fields]] = Recent(MOST_KEPT)
@@ -104,6 +131,27 @@ class Filling:
                 found[name] = problem
         return Known(found, failed, [name for name in keys if name not in found])
 
+    def want(self, wanted: Wanted, client: str) -> None:
+        """Note that a client wants the models, and will for a while.
+
+        Raises:
+            Problem: Too many boards are being filled.
+        """
+        now = self._clock()
+        until = now + WANTED_S
+        self._boards = {k: b for k, b in self._boards.items() if b.until >= now}
+        board = self._boards.setdefault(wanted.board, _Board(client, until))
+        board.until = until
+        limits = self.pool.limits
+        of_client = sum(each.client == client for each in self._boards.values())
+        if len(self._boards) > limits.boards or of_client > limits.client_boards:
+            if board.client == client:
+                del self._boards[wanted.board]
+            raise Problem(
+                429, "other leaderboards are being filled: ask again when one is there",
+                {"Retry-After": "30"},
+            )  # fmt: skip
+
     async def fill(
         self, wanted: Wanted, begin: Callable[[], None] = lambda: None
     ) -> float:
@@ -115,17 +163,30 @@ class Filling:
 
         Returns:
             How long that took, s.
+
+        Raises:
+            Problem: Nobody wants them any more.
         """
         started = time.monotonic()
         keys = entry_keys(wanted.entries, wanted.run, wanted.hardware, self.cache)
-        begin()
-        while True:
-            # One at a time, so that two boards do not predict the same models.
-            async with self._turn:
-                missing = (await asyncio.to_thread(self.known, wanted)).missing
-                if not missing:
-                    return time.monotonic() - started
-                await self._predict(missing[0], keys[missing[0]], wanted)
+        self._boards.setdefault(wanted.board, _Board("", math.inf))
+        try:
+            while (await asyncio.to_thread(self.known, wanted)).missing:
+                begin()
+                # One at a time, so that two boards do not predict the same models.
+                async with self._turn:
+                    missing = (await asyncio.to_thread(self.known, wanted)).missing
+                    if missing:
+                        self._check_wanted(wanted)
+                        await self._predict(missing[0], keys[missing[0]], wanted)
+        finally:
+            self._boards.pop(wanted.board, None)
+        return time.monotonic() - started
+
+    def _check_wanted(self, wanted: Wanted) -> None:
+        board = self._boards.get(wanted.board)
+        if board is None or board.until < self._clock():
+            raise Problem(503, "nobody waits for this leaderboard any more")
 
     async def _predict(self, name: str, key: str, wanted: Wanted) -> None:
         """Predict one model, and keep what comes of it."""
@@ -144,7 +205,9 @@ class Filling:
         arguments = {"models": [name], **board.values()}
         for tries in range(1, MOST_TRIES + 1):
             try:
-                reply = await self.pool.ask(RANKED, arguments, is_long=True)
+                reply = await self.pool.ask(
+                    RANKED, arguments, is_long=True, client=BOARDS
+                )
                 break
             except IreneError as error:
                 if problem_of(error).status != BUSY or tries == MOST_TRIES:

@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 
 from irene.serve.recent import Recent
 
-__all__ = ["Memory", "Ready", "is_known", "make_ready"]
+__all__ = ["Memory", "Ready", "is_known", "make_ready", "prefers_csv"]
 
 SMALLEST_GZIP = 500
-CHECK_AGAIN = b"no-cache"
+CHECK_AGAIN = b"private, no-cache"
 ETAG = b"etag"
 LINK = b"content-location"
 MOST_REQUESTS = 10_000
+LONGEST_REQUEST = 1_000
+"""Of those that are remembered as they came, bytes."""
 LARGEST_PART = 0.25
 """One answer does not push out all others."""
 
@@ -137,13 +139,19 @@ class Memory:
         self.answers: Recent[str, Ready] = Recent(
             most_bytes, lambda ready: ready.size, LARGEST_PART
         )
-        self._keys: Recent[tuple[str, bytes, bytes], str] = Recent(MOST_REQUESTS)
+        self._keys: Recent[tuple[str, bytes, bool], str] = Recent(MOST_REQUESTS)
 
     def request(self, path: str, query: bytes, accept: bytes) -> Ready | None:
         """The answer to a request that was answered before."""
-        key = self._keys.get((path, query, accept))
+        key = self._keys.get((path, query, prefers_csv(accept)))
         return None if key is None else self.answers.get(key)
 
     def remember(self, path: str, query: bytes, accept: bytes, key: str) -> None:
         """Note which answer a request has."""
-        self._keys.put((path, query, accept), key)
+        if len(path) + len(query) <= LONGEST_REQUEST:
+            self._keys.put((path, query, prefers_csv(accept)), key)
+
+
+def prefers_csv(accept: bytes) -> bool:
+    """Whether a client wants a table: all that its `Accept` header decides."""
+    return b"text/csv" in accept and b"json" not in accept

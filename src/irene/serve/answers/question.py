@@ -11,7 +11,7 @@ from typing import Any
 
 from irene.analyse.energy_cache import program_identity
 from irene.errors import UnknownModelError
-from irene.predict.machines.finding import find_machine, known_machines
+from irene.predict.machines.finding import DEFAULT, find_machine, known_machines
 from irene.questions import Question
 from irene.serve.http.problems import Problem
 from irene.trace import catalogue
@@ -95,7 +95,7 @@ def check_hardware(name: str) -> None:
     Raises:
         Problem: There is none; files of this machine are never looked at.
     """
-    if name not in known_machines():
+    if name != DEFAULT and name not in known_machines():
         known = ", ".join(known_machines())
         raise Problem(404, f"unknown hardware {name[:100]!r}; there is {known}")
 

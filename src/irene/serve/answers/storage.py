@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from irene.serve.store.engine import METADATA, Store, unpack
+from irene.serve.store.engine import METADATA, Store, is_key, unpack
 
 __all__ = ["ANSWERS", "Answers", "StoredAnswer"]
 
@@ -40,7 +40,7 @@ ANSWERS = Table(
     Column("sha256", String(64), nullable=False),
     Column("created", Float, nullable=False),
     Column("used", Float, nullable=False),
-    Column("kept", Boolean, nullable=False),
+    Column("kept", Boolean, nullable=False),  # of older servers
 )
 DAY_S = 86_400.0
 PRUNE_EVERY = 50
@@ -85,6 +85,8 @@ class Answers:
 
         A damaged one is dropped, so that it is computed anew.
         """
+        if not is_key(key):
+            return None
         with self.store.engine.connect() as connection:
             row = connection.execute(
                 select(ANSWERS).where(ANSWERS.c.key == key)
@@ -108,7 +110,6 @@ class Answers:
         *,
         question: str = "{}",
         packed: bytes | None = None,
-        keep: bool = False,
     ) -> None:
         """Keep an answer; one that is there already stays as it is.
 
@@ -118,7 +119,6 @@ class Answers:
             media_type: What it is.
             question: What was asked, as JSON.
             packed: As gzip, if that is known.
-            keep: Whether it is never dropped to make room.
         """
         now = time.time()
         packed = packed or gzip.compress(body, 6, mtime=0)
@@ -126,7 +126,7 @@ class Answers:
         statement = dialect.insert(ANSWERS).values(
             key=key, question=question, media_type=media_type, body=packed,
             size=len(packed), sha256=hashlib.sha256(body).hexdigest(), created=now,
-            used=now, kept=keep,
+            used=now, kept=False,
         )  # fmt: skip
         with self.store.engine.begin() as connection:
             connection.execute(statement.on_conflict_do_nothing())
@@ -146,14 +146,14 @@ class Answers:
             total = connection.execute(select(func.sum(ANSWERS.c.size))).scalar() or 0
             if total <= self.most_bytes:
                 return 0
-            oldest = select(ANSWERS.c.key, ANSWERS.c.size).where(~ANSWERS.c.kept)
-            rows = connection.execute(oldest.order_by(ANSWERS.c.used)).all()
-            for row in rows:
+            oldest = select(ANSWERS.c.key, ANSWERS.c.size)
+            for row in connection.execute(oldest.order_by(ANSWERS.c.used)).all():
                 if total <= self.most_bytes * PRUNE_TO:
                     break
                 connection.execute(delete(ANSWERS).where(ANSWERS.c.key == row.key))
                 total -= row.size
                 dropped += 1
+        self.store.shrink()
         logger.info("dropped %d answers to make room", dropped)
         return dropped
 

@@ -21,7 +21,10 @@ from irene.analyse import (
     TradeOff,
     WhatIf,
 )
+from irene.analyse.card import Card
 from irene.analyse.comparisons import Comparisons
+from irene.analyse.serving_plan import ServingPlan
+from irene.analyse.training_plan import TrainingPlan
 from irene.errors import FormatError
 from irene.hardware import Hardware
 from irene.serve.client.transport import Reply
@@ -107,6 +110,9 @@ Answer = (
     | Advice
     | Costing
     | TradeOff
+    | ServingPlan
+    | TrainingPlan
+    | Card
     | Leaderboard
     | str
 )
@@ -119,6 +125,9 @@ KINDS: Mapping[str, type[Any]] = {
     "irene.suggestions/1": Advice,
     "irene.cost/1": Costing,
     "irene.trade_off/1": TradeOff,
+    "irene.serving_plan/1": ServingPlan,
+    "irene.training_plan/1": TrainingPlan,
+    "irene.card/1": Card,
     "irene.leaderboard/1": Leaderboard,
 }
 CSV = "text/csv"

@@ -144,7 +144,7 @@ class Server(Asker):
         return values
 
     def predict(
-        self, model: str, on: str = "pc1", **run: Unpack[RunOptions]
+        self, model: str, on: str = "default", **run: Unpack[RunOptions]
     ) -> ModelTree:
         """The energy of every node of a model, as `irene.predict` gives it.
 
@@ -175,7 +175,12 @@ class Server(Asker):
     suggestions = Asker.suggest
 
     def leaderboard(
-        self, search: str = "", on: str = "pc1", *, partial: bool = False, **rest: Any
+        self,
+        search: str = "",
+        on: str = "default",
+        *,
+        partial: bool = False,
+        **rest: Any,
     ) -> Leaderboard:
         """Models of the catalogue by their energy; the first time takes minutes.
 
@@ -287,7 +292,7 @@ class Server(Asker):
         Args:
             model: A name, or an uploaded config.
             kind: What to do.
-            on: Machine to predict for, by default pc1.
+            on: Machine to predict for, by default as the server has it.
             protocol: Of a measurement.
             notify: Who is told when it has ended: `email`, `webhook`.
             **run_options: batch_size, seq_len, ….

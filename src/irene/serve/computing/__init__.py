@@ -1,7 +1,8 @@
 """Warm processes that trace and predict, so that the HTTP process never waits.
 
 - `worker`: what runs in the processes of a server.
-- `pool`: starts processes, asks them, ends those that take too long.
+- `pool`: starts processes, asks them, ends those that take too long; `turns`: in which
+  order.
 - `questions`: how they are answered there.
 """
 

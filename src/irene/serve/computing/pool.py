@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping
@@ -13,19 +12,49 @@ from pathlib import Path
 from typing import Any
 
 from irene import errors
+from irene.serve.computing.turns import Turns, Waiting
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Limits
 from irene.work.bounds import Bounds
 from irene.work.child import Child
 from irene.work.task import Outcome, Task
 
-__all__ = ["Pool", "Reply"]
+__all__ = ["Pool", "Reply", "environment"]
 
 logger = logging.getLogger(__name__)
 WORKER = "irene.serve.computing.worker"
 START_S = 600.0
 """Even a machine that is very busy has loaded the libraries by then, s."""
 BACK_OFF_S = 2.0
+
+
+KEPT_VARIABLES = (
+    "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "TMPDIR", "CUDA_VISIBLE_DEVICES",
+    "HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "SYSTEMROOT",
+    "IRENE_CPU_TDP_W", "IRENE_DATA_DIR", "IRENE_HOME", "IRENE_PROC", "IRENE_PROC_ROOT",
+    "IRENE_SYSFS", "IRENE_SYSFS_ROOT",
+)  # fmt: skip
+"""What of the server's environment its processes see: no token, no password."""
+HUB_VARIABLES = (
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HF_ENDPOINT",
+    "HF_HOME",
+    "SSL_CERT_FILE",
+)
+
+
+def environment(hub: bool) -> dict[str, str]:
+    """The environment of a process that works for strangers.
+
+    Args:
+        hub: Whether it may ask the Hugging Face hub.
+    """
+    names = (*KEPT_VARIABLES, *(HUB_VARIABLES if hub else ()))
+    kept = {name: os.environ[name] for name in names if name in os.environ}
+    if not hub:
+        kept |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    return kept | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +91,14 @@ class Pool:
         self.size = size
         self.limits = limits
         self.hub = hub
-        self.waiting = 0
         self.running = 0
         self.processes: set[Child] = set()
         self._on_end = on_end or (lambda reason: None)
-        self._idle: asyncio.LifoQueue[Child] = asyncio.LifoQueue()
+        self._idle: list[Child] = []
+        self._turns: Turns[Child] = Turns(limits.queue, limits.client_computations)
         # One waits for each process; more, for those that are being replaced.
         self._threads = ThreadPoolExecutor(2 * size + 1, "computing")
-        self._long = asyncio.Semaphore(max(1, size - 1))
+        self._long = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
         self._first = asyncio.Event()
@@ -77,6 +106,11 @@ class Pool:
     def start(self) -> None:
         """Begin to start the processes, the first one alone: so it is ready sooner."""
         self._begin(self._start_all())
+
+    @property
+    def waiting(self) -> int:
+        """How many questions wait for a process."""
+        return len(self._turns)
 
     @property
     def is_ready(self) -> bool:
@@ -93,6 +127,7 @@ class Pool:
         arguments: Mapping[str, Any],
         *,
         is_long: bool = False,
+        client: str = "",
         on_begin: Callable[[], None] = lambda: None,
     ) -> Reply:
         """Ask one process.
@@ -101,28 +136,56 @@ class Pool:
             question: A key of `irene.serve.computing.questions.QUESTIONS`.
             arguments: As the question wants them.
             is_long: Whether it may take long; one process is kept for the others.
+            client: Who asks; clients take turns.
             on_begin: Called when the waiting is over.
 
         Raises:
             IreneError: The question cannot be answered.
             Problem: Too many are waiting, or it took too long.
         """
-        if self.waiting >= self.limits.queue:
-            raise Problem(
-                503,
-                f"{self.waiting} computations are waiting already: ask again later",
-                {"Retry-After": "2"},
-            )
-        async with contextlib.AsyncExitStack() as stack:
-            self.waiting += 1
-            try:
-                if is_long:
-                    await stack.enter_async_context(self._long)
-                process = await self._idle.get()
-            finally:
-                self.waiting -= 1
+        process = await self._turn(Waiting(client, is_long))
+        try:
             on_begin()
             return await self._ask(process, question, arguments)
+        finally:
+            self._long -= is_long
+            self._hand_out()
+
+    async def _turn(self, waiting: Waiting[Child]) -> Child:
+        """A process, when one is free and it is this question's turn."""
+        self._turns.join(waiting)
+        self._hand_out()
+        turn = waiting.turn
+        try:
+            async with asyncio.timeout(self.limits.waiting_s):
+                return await turn
+        except BaseException as error:
+            self._turns.leave(waiting)
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._long -= waiting.is_long
+                self._free(turn.result())  # it came as its client left
+            if not isinstance(error, TimeoutError):
+                raise
+        raise Problem(
+            503,
+            f"no process was free for {self.limits.waiting_s:g} s: ask again later",
+            {"Retry-After": "10"},
+        )
+
+    def _hand_out(self) -> None:
+        """Give free processes to those whose turn it is."""
+
+        def may(waiting: Waiting[Child]) -> bool:
+            has_place = not waiting.is_long or self._long < max(1, self.size - 1)
+            return has_place and not waiting.turn.done()
+
+        while self._idle and (waiting := self._turns.next(may)) is not None:
+            self._long += waiting.is_long
+            waiting.turn.set_result(self._idle.pop())
+
+    def _free(self, process: Child) -> None:
+        self._idle.append(process)
+        self._hand_out()
 
     async def _ask(
         self, process: Child, question: str, arguments: Mapping[str, Any]
@@ -139,7 +202,7 @@ class Pool:
         finally:
             self.running -= 1
             if keep:
-                self._idle.put_nowait(process)
+                self._idle.append(process)
             else:
                 self._replace(process)
         if outcome.payload is None:
@@ -203,22 +266,18 @@ class Pool:
         task = Task("warm-up", f"{WORKER}:warm_up", argument, Bounds(wall_s=START_S))
         while not self._stopped:
             process = Child(
-                environment=self._environment(), folder=Path("/"), keeps_errors=False
+                environment=environment(self.hub), folder=Path("/"), keeps_errors=False
             )
             self.processes.add(process)
             outcome = await self._run(process, task)
             if not outcome.fault:
-                self._idle.put_nowait(process)
+                self._free(process)
                 self._first.set()
                 return
             logger.warning("a computing process did not start: %s", outcome.problem)
             self.processes.discard(process)
             self._threads.submit(process.end, 0.0)
             await asyncio.sleep(BACK_OFF_S)
-
-    def _environment(self) -> dict[str, str]:
-        hub = {} if self.hub else {"HF_HUB_OFFLINE": "1"}
-        return {**os.environ, "OMP_NUM_THREADS": "1", **hub}
 
     async def stop(self) -> None:
         """End all processes."""

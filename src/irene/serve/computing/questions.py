@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from irene.questions import (
@@ -25,11 +26,13 @@ from irene.questions import (
 from irene.questions.question import OfModel
 from irene.serve.recent import Recent
 
-__all__ = ["RANKED", "ask", "only_these"]
+__all__ = ["CHECKED", "RANKED", "ask", "only_these"]
 
 Arguments = Mapping[str, Any]
 RANKED = "ranked"
 """What a leaderboard needs of some models; no question of a user."""
+CHECKED = "checked"
+"""Which kind of document a file holds; no question of a user."""
 NOT_ASKED = ("configs", "trees", "hub", "format", "run")
 MOST_NODES = 60_000
 _found: Recent[str, Any] = Recent(MOST_NODES, lambda found: _size(found))
@@ -39,7 +42,7 @@ def ask(question: str, arguments: Arguments) -> bytes:
     """The answer as bytes, in the form that was asked for.
 
     Args:
-        question: Name of a question, or `RANKED`.
+        question: Name of a question, `RANKED` or `CHECKED`.
         arguments: Its values, perhaps with some of them together as `run`; `configs`,
             `trees` and `hub`, which say what names mean; and the `format`.
 
@@ -51,6 +54,8 @@ def ask(question: str, arguments: Arguments) -> bytes:
     with only_these(arguments):
         if question == RANKED:
             return _json(_ranked(**values))
+        if question == CHECKED:
+            return _checked(**values)
         asked = question_named(question).asked(values)
         asked.check()
         found = _answer(asked)
@@ -115,6 +120,12 @@ def _ranked(models: list[str], **values: Any) -> dict[str, Any]:
     board = AskLeaderboard.asked(values)
     known = catalogue.entries()
     return {name: predict_entry(known[name], board.run, board.on) for name in models}
+
+
+def _checked(path: str, most_bytes: int) -> bytes:
+    from irene.serve.uploads.documents import read_document
+
+    return read_document(Path(path).read_bytes(), most_bytes).kind.encode()
 
 
 def _json(document: Any) -> bytes:

@@ -1,76 +1,171 @@
 """Who may do what, and how often.
 
-Changes need a token where there is one, and come from no other site; every client has a
-bucket of tokens for its requests.
+Requests come under a name of this server; changes need a token where there is one, and
+come from no other site; every client has a bucket of tokens for its requests.
 """
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import lru_cache
+from typing import Any
 from urllib.parse import urlsplit
 
 from irene.serve.http.problems import Problem
-from irene.serve.http.settings import LOCAL_NAMES, Settings
+from irene.serve.http.settings import Settings
+from irene.serve.http.tokens import OF_THE_START, Token, Tokens
 from irene.serve.recent import Recent
 
-__all__ = ["Rates", "check_access", "client_of"]
+__all__ = [
+    "CLIENT",
+    "Access",
+    "Rates",
+    "check_token",
+    "client_of",
+    "may_all",
+    "network_of",
+    "owner_of",
+]
 
+Headers = Mapping[bytes, bytes]
 READING = ("GET", "HEAD", "OPTIONS")
 MOST_CLIENTS = 10_000
+API = "/api/v1/"
 GUARDED = ("/api/v1/jobs", "/api/v1/uploads")
+LONGEST_HOST = 260
+GUESSES_PER_S = 0.2
+GUESSES = 10
+CLIENT = "irene.client"
+TOKEN = "irene.token"
+"""Where a request's scope has its client, and the token that it showed."""
 
 
-def check_access(
-    settings: Settings, method: str, path: str, headers: Mapping[bytes, bytes]
-) -> None:
-    """Refuse a request that may not do what it asks for.
+def client_of(scope: Mapping[str, Any]) -> str:
+    """Who asks: an address or a network; "" for this machine's own user."""
+    return str(scope.get(CLIENT, ""))
+
+
+def owner_of(scope: Mapping[str, Any]) -> str:
+    """Whose a job or an upload of this request will be: a token's, or a client's."""
+    token: Token | None = scope.get(TOKEN)
+    return f"token {token.name}" if token else client_of(scope)
+
+
+def may_all(scope: Mapping[str, Any]) -> bool:
+    """Whether a request may change what is of others: its user runs the server."""
+    token: Token | None = scope.get(TOKEN)
+    return token.name == OF_THE_START if token else not client_of(scope)
+
+
+def check_token(scope: Mapping[str, Any], needs: str) -> None:
+    """Refuse what the token of a request is not for.
+
+    Args:
+        scope: Of the request; where it needed no token, it may do everything.
+        needs: Of `SCOPES`.
+
+    Raises:
+        Problem: It is not.
+    """
+    token: Token | None = scope.get(TOKEN)
+    if token is not None and needs not in token.scopes:
+        raise Problem(403, f"the token of {token.name!r} is not for {needs!r}")
+
+
+class Access:
+    """Who may do what.
 
     Args:
         settings: Of the server.
-        method: Of the request.
-        path: Of the request.
-        headers: Of the request.
-
-    Raises:
-        Problem: It may not.
     """
-    if method in READING:
-        return
-    _check_origin(settings, headers)
-    if not path.startswith(GUARDED):
-        return
-    if settings.read_only:
-        raise Problem(403, "this server is read-only: it takes no jobs and no uploads")
-    if settings.token is None:
-        return
-    kind, _, shown = headers.get(b"authorization", b"").partition(b" ")
-    is_right = hmac.compare_digest(shown.strip(), settings.token.encode())
-    if kind.lower() != b"bearer" or not is_right:
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._tokens = Tokens(settings.tokens_path, settings.token)
+        self._hosts = settings.hosts
+        self._guesses = Rates(GUESSES_PER_S, GUESSES)
+
+    def check(self, scope: MutableMapping[str, Any], headers: Headers) -> None:
+        """Refuse a request that may not do what it asks for.
+
+        Args:
+            scope: Method, path and client; the token that was shown is put there.
+            headers: Of the request.
+
+        Raises:
+            Problem: It may not.
+        """
+        method, path = scope["method"], scope["path"]
+        is_change = method not in READING
+        if is_change:
+            self._check_origin(headers)
+        is_guarded = is_change and path.startswith(GUARDED)
+        if is_guarded and self._settings.read_only:
+            words = "this server is read-only: it takes no jobs and no uploads"
+            raise Problem(403, words)
+        is_private = self._settings.private and path.startswith(API)
+        needs = "compute" if is_guarded else "read" if is_private else ""
+        if needs and self._tokens.are_needed:
+            scope[TOKEN] = self._shown(scope, headers)
+            check_token(scope, needs)
+
+    def check_host(self, host: bytes) -> None:
+        """Refuse a name that is not ours: another site could point it at us.
+
+        Raises:
+            Problem: It is not.
+        """
+        if self._hosts and not _is_ours(host[:LONGEST_HOST], self._hosts):
+            raise Problem(
+                421,
+                "this server is not known by that name: its owner can allow it "
+                "(--public-url, --allowed-host)",
+            )
+
+    def _shown(self, scope: Mapping[str, Any], headers: Headers) -> Token:
+        kind, _, text = headers.get(b"authorization", b"").partition(b" ")
+        is_bearer = kind.lower() == b"bearer"
+        found = self._tokens.find(text.strip()) if is_bearer else None
+        if found is not None:
+            return found
+        wait = self._guesses.wait_s(client_of(scope)) if is_bearer else 0.0
+        if wait:
+            seconds = str(int(wait) + 1)
+            raise Problem(429, "too many wrong tokens", {"Retry-After": seconds})
         raise Problem(
             401,
-            "jobs and uploads need the token of this server: send the header "
+            "this needs a token of the server that is valid: send the header "
             "`Authorization: Bearer TOKEN`",
             {"WWW-Authenticate": 'Bearer realm="irene"'},
         )
 
+    def _check_origin(self, headers: Headers) -> None:
+        """A page of another site may not use a visitor's way to this server."""
+        origin = headers.get(b"origin")
+        if origin is None:  # not a browser
+            return
+        try:
+            netloc = urlsplit(origin.decode("latin-1")).netloc.lower()
+        except ValueError:  # as `http://[`
+            netloc = ""
+        if netloc.encode("latin-1") != headers.get(b"host", b"").lower():
+            raise Problem(403, "requests of other sites are refused")
 
-def _check_origin(settings: Settings, headers: Mapping[bytes, bytes]) -> None:
-    """A page of another site may not use a visitor's way to this server."""
-    origin = headers.get(b"origin")
-    if origin is None:  # not a browser
-        return
-    name = (urlsplit(origin.decode("latin-1")).hostname or "").lower()
-    host = headers.get(b"host", b"").decode("latin-1").lower()
-    same = urlsplit(origin.decode("latin-1")).netloc.lower() == host
-    # On a local address another site could point its own name at this machine.
-    local = (*LOCAL_NAMES, "127.0.0.1", "::1", settings.host.lower())
-    public = urlsplit(settings.public_url or "").netloc.lower()
-    if not same or (settings.is_local and name not in local and host != public):
-        raise Problem(403, "requests of other sites are refused")
+
+@lru_cache(1_000)
+def _is_ours(host: bytes, hosts: frozenset[str]) -> bool:
+    """Whether a `Host` header has one of these names, or an address."""
+    text = host.decode("latin-1").lower()
+    name = text[: text.find("]") + 1] if text.startswith("[") else text.split(":")[0]
+    if name in hosts:
+        return True
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 class Rates:
@@ -107,12 +202,15 @@ class Rates:
 
 
 @lru_cache(MOST_CLIENTS)
-def client_of(address: str) -> str:
+def network_of(address: str) -> str:
     """Who counts as one client: an IPv4 address, or a network of 64 bits of IPv6."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
-        return address
+        return "unknown"  # what a proxy passed on is no address
     if parsed.version == 4:
         return address
+    inner = parsed.ipv4_mapped
+    if inner is not None:
+        return str(inner)
     return str(ipaddress.ip_network((parsed, 64), strict=False).network_address)

@@ -22,6 +22,7 @@ from irene.serve.answers.memory import Memory
 from irene.serve.answers.question import warm_up
 from irene.serve.answers.storage import Answers
 from irene.serve.computing.pool import Pool
+from irene.serve.http.connections import Lines
 from irene.serve.http.front import Front, problem_response
 from irene.serve.http.metrics import Metrics
 from irene.serve.http.problems import Problem, problem_of, wrong_parameters
@@ -67,6 +68,7 @@ def create_app(settings: Settings) -> FastAPI:
     app = _App(
         title="irene", version=__version__, description=DESCRIPTION,
         lifespan=_lifespan, docs_url=None, redoc_url=None, openapi_url=None,
+        redirect_slashes=False,
     )  # fmt: skip
     _fill_state(app, settings, store)
     _add_handlers(app)
@@ -77,6 +79,10 @@ def create_app(settings: Settings) -> FastAPI:
     _add_description(app)
     if pages.WEB.is_dir():
         app.mount("/static", StaticFiles(directory=pages.WEB), name="static")
+        app.add_api_route(
+            "/{rest:path}", pages.elsewhere, methods=["GET", "HEAD"],
+            include_in_schema=False,
+        )  # fmt: skip
     return app
 
 
@@ -107,8 +113,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     await asyncio.to_thread(warm_up)
     try:
         # The protocol sets it when the server begins to stop, for open streams.
-        limits = state.settings.limits
-        yield {"stopping": state.stopping, "headers_s": limits.headers_s}
+        yield {"stopping": state.stopping, "lines": Lines(state.settings)}
     finally:
         state.stopping.set()
         await state.jobs.stop()

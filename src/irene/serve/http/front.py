@@ -17,10 +17,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from irene.serve.answers.memory import Memory, Ready
-from irene.serve.http.access import Rates, check_access, client_of
+from irene.serve.http.access import CLIENT, Access, Rates, client_of, network_of
+from irene.serve.http.logs import new_request
 from irene.serve.http.metrics import Metrics
 from irene.serve.http.problems import MEDIA_TYPE, Problem, problem_document
-from irene.serve.http.settings import Settings
+from irene.serve.http.settings import USUAL_RATE, Settings
 
 __all__ = ["Front", "problem_response"]
 
@@ -33,6 +34,9 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 Headers = tuple[tuple[bytes, bytes], ...]
 UNLIMITED = ("/healthz", "/readyz", "/metrics")
+VERSIONS = ("1.0", "1.1", "2", "3")
+LARGEST_HEAD = 32_768
+CLOSE = {"Connection": "close"}
 API = "/api/v1"
 UPLOADS = f"{API}/uploads"
 HIDDEN = bytes.maketrans(bytes(range(33)) + b'"\\\x7f', b"?" * 36)
@@ -86,8 +90,10 @@ class Front:
         self.settings = settings
         self.memory = memory
         self.metrics = metrics
-        limits = settings.limits
-        self.rates = Rates(limits.requests_per_s, limits.burst)
+        self.access = Access(settings)
+        rate = settings.limits.requests_per_s
+        self.rates = Rates(USUAL_RATE if rate is None else rate, settings.limits.burst)
+        self.is_own_limited = rate is not None
 
     async def __call__(
         self, scope: MutableMapping[str, Any], receive: Receive, send: Send
@@ -97,28 +103,46 @@ class Front:
             await self.app(scope, receive, send)
             return
         exchange = _Exchange(send)
+        address = (scope.get("client") or ("", 0))[0]
+        is_own = self.settings.is_own(address)
+        scope[CLIENT] = "" if is_own else network_of(address)
         try:
             await self._answer(scope, receive, exchange)
         except Problem as problem:
-            response = problem_response(problem, scope["path"])
-            await response(scope, receive, exchange.send)
+            await self._refuse(problem, scope, receive, exchange)
+        except asyncio.CancelledError:  # a stop waits only so long
+            if not exchange.status:
+                ending = Problem(503, "the server is stopping", {"Retry-After": "5"})
+                await self._refuse(ending, scope, receive, exchange)
         except Exception:
             logger.exception("unexpected error")
-            if not exchange.is_complete:
+            if exchange.status and not exchange.is_complete:
                 raise  # half a response cannot be taken back
+            if not exchange.status:
+                bug = Problem(500, "this is a bug in irene; see its log")
+                await self._refuse(bug, scope, receive, exchange)
         finally:
             self._note(scope, exchange)
+
+    async def _refuse(
+        self,
+        problem: Problem,
+        scope: MutableMapping[str, Any],
+        receive: Receive,
+        exchange: _Exchange,
+    ) -> None:
+        response = problem_response(problem, scope["path"])
+        await response(scope, receive, exchange.send)
 
     async def _answer(
         self, scope: MutableMapping[str, Any], receive: Receive, exchange: _Exchange
     ) -> None:
         path, query = scope["path"], scope["query_string"]
-        if len(scope.get("raw_path") or b"") + len(query) > (
-            self.settings.limits.query_bytes
-        ):
-            raise Problem(414, "the address is longer than this server reads")
         headers = dict(scope["headers"])
+        self._check_form(scope, headers)
         self._check_rate(scope, path)
+        if self.settings.private:
+            self.access.check(scope, headers)
         if scope["method"] == "GET":
             ready = self.memory.request(path, query, headers.get(b"accept", b""))
             if ready is not None:
@@ -126,14 +150,29 @@ class Front:
                 self.metrics.answer("memory", 0.0)
                 await exchange.give(ready, headers)
                 return
-        check_access(self.settings, scope["method"], path, headers)
+        self.access.check(scope, headers)
         await self.app(scope, self._bounded(path, headers, receive), exchange.send)
 
+    def _check_form(
+        self, scope: MutableMapping[str, Any], headers: dict[bytes, bytes]
+    ) -> None:
+        """Refuse what is no request to this server, before anything of it is read."""
+        size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+        if size > self.settings.limits.query_bytes:
+            raise Problem(414, "the address is longer than this server reads")
+        if sum(map(len, headers)) + sum(map(len, headers.values())) > LARGEST_HEAD:
+            raise Problem(431, f"more than {LARGEST_HEAD:,} bytes of headers", CLOSE)
+        if scope.get("http_version", "1.1") not in VERSIONS:
+            raise Problem(505, "this server speaks HTTP/1.1", CLOSE)
+        if b"transfer-encoding" in headers and b"content-length" in headers:
+            raise Problem(400, "a body has a length or is sent in chunks", CLOSE)
+        self.access.check_host(headers.get(b"host", b""))
+
     def _check_rate(self, scope: MutableMapping[str, Any], path: str) -> None:
-        client = scope.get("client")
-        if not self.rates.per_s or client is None or path in UNLIMITED:
+        client = client_of(scope)
+        if path in UNLIMITED or not (client or self.is_own_limited):
             return
-        wait = self.rates.wait_s(client_of(client[0]))
+        wait = self.rates.wait_s(client)
         if wait:
             seconds = str(int(wait) + 1)
             raise Problem(
@@ -150,7 +189,7 @@ class Front:
         too_large = f"the body is larger than the {most:,} bytes that are taken"
         told = headers.get(b"content-length", b"")
         if told.isdigit() and int(told[:20]) > most:
-            raise Problem(413, too_large, {"Connection": "close"})
+            raise Problem(413, too_large, CLOSE)
         if not told and b"transfer-encoding" not in headers:
             return receive
         return _bounded_body(receive, most, limits.body_s, too_large)
@@ -180,18 +219,24 @@ def _write_access(
     scope: MutableMapping[str, Any], exchange: _Exchange, status: int, seconds: float
 ) -> None:
     """One line of the access log; nothing in it can start another one."""
-    client = scope.get("client")
+    client = network_of((scope.get("client") or ("", 0))[0])
+    method = scope["method"][:16]
     path = (scope.get("raw_path") or b"").translate(HIDDEN).decode("latin-1")
     query = scope["query_string"].translate(HIDDEN).decode("latin-1")
+    target = f"{path}{'?' if query else ''}{query}"
+    milliseconds = round(seconds * 1000, 1)
     line = (
-        f'{client[0] if client else "-"} "{scope["method"][:16]} {path}'
-        f'{"?" if query else ""}{query}" {status} {exchange.sent} '
-        f"{seconds * 1000:.1f} ms"
+        f'{client} "{method} {target}" {status} {exchange.sent} {milliseconds} ms '
+        f"{exchange.key}"
     )
     # Made here: to look for the calling line would take longer than all the rest.
     record = logging.LogRecord(
         access_logger.name, logging.INFO, "", 0, line, None, None
     )
+    record.fields = {
+        "client": client, "method": method, "target": target, "status": status,
+        "bytes": exchange.sent, "ms": milliseconds,
+    }  # fmt: skip
     access_logger.handle(record)
 
 
@@ -221,10 +266,10 @@ def _bounded_body(
             async with asyncio.timeout(ends - time.monotonic()):
                 message = await receive()
         except TimeoutError:
-            raise HTTPException(408, "the body came too slowly") from None
+            raise HTTPException(408, "the body came too slowly", CLOSE) from None
         got += len(message.get("body", b""))
         if got > most:
-            raise HTTPException(413, too_large, {"Connection": "close"})
+            raise HTTPException(413, too_large, CLOSE)
         is_whole = not message.get("more_body", False)
         return message
 
@@ -240,17 +285,22 @@ class _Exchange:
         self.sent = 0
         self.is_complete = False
         self.route = ""
+        self.key = new_request()
         self._send = send
 
     async def send(self, message: Message) -> None:
         """Pass on a message of the app, with our headers."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message.get("headers", ()), *SECURITY]
+            told = message.get("headers", ())
+            message["headers"] = [*told, *SECURITY, self._id()]
         elif message["type"] == "http.response.body":
             self.sent += len(message.get("body", b""))
             self.is_complete = not message.get("more_body", False)
         await self._send(message)
+
+    def _id(self) -> tuple[bytes, bytes]:
+        return (b"x-request-id", self.key.encode())
 
     async def give(self, ready: Ready, headers: dict[bytes, bytes]) -> None:
         """Send an answer that is ready."""
@@ -259,7 +309,7 @@ class _Exchange:
         start = {
             "type": "http.response.start",
             "status": status,
-            "headers": [*told, *FOR_DATA],
+            "headers": [*told, *FOR_DATA, self._id()],
         }
         await self._send(start)
         await self._send({"type": "http.response.body", "body": body})

@@ -8,6 +8,10 @@ all.
 from __future__ import annotations
 
 import os
+import shutil
+import time
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import (
@@ -21,11 +25,15 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from irene.serve.computing.pool import Pool
+from irene.serve.store import Store
+from irene.serve.store.job_records import JobRecords
 
 __all__ = ["Metrics"]
 
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 SECONDS = (0.001, 0.005, 0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 60.0)
 ORIGINS = ("memory", "store", "computed")
+LOOK_S = 5.0
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
 
@@ -56,14 +64,22 @@ class Metrics:
             "Computing processes that were ended, by reason", ("reason",),
             registry=self.registry,
         )  # fmt: skip
-        self.waiting = Gauge(
-            "irene_computations_waiting", "Computations that wait for a process",
-            registry=self.registry, multiprocess_mode="livesum",
-        )  # fmt: skip
-        self.running = Gauge(
-            "irene_computations_running", "Computations that run now",
-            registry=self.registry, multiprocess_mode="livesum",
-        )  # fmt: skip
+        live = partial(Gauge, registry=self.registry, multiprocess_mode="livesum")
+        last = partial(Gauge, registry=self.registry, multiprocess_mode="mostrecent")
+        self.waiting = live(
+            "irene_computations_waiting", "Computations that wait for a process"
+        )
+        self.running = live("irene_computations_running", "Computations that run now")
+        self.processes = live(
+            "irene_computing_processes", "Computing processes that are there"
+        )
+        self.streams = live("irene_event_streams", "Event streams that are open")
+        self.jobs = last("irene_jobs", "Jobs by state", ("state",))
+        self.store_bytes = last("irene_store_bytes", "What the database takes")
+        self.disk_free_bytes = last(
+            "irene_disk_free_bytes", "What is free where the data folder is"
+        )
+        self._looked = 0.0
         self._origins = {each: self.answers.labels(each) for each in ORIGINS}
         self._children: dict[tuple[str, str, int], tuple[Any, Any]] = {}
 
@@ -76,6 +92,7 @@ class Metrics:
             status: What it was answered with.
             seconds: How long it took, s.
         """
+        method = method if method in METHODS else "other"
         key = (route, method, status)
         found = self._children.get(key)
         if found is None:
@@ -105,11 +122,27 @@ class Metrics:
         """Show what a pool is doing, at the time of looking."""
         self._pool = pool
 
+    def look(self, store: Store, folder: Path) -> None:
+        """Take in how the jobs, the store and the disk are, every few seconds.
+
+        Args:
+            store: The database.
+            folder: The data folder.
+        """
+        if time.monotonic() < self._looked + LOOK_S:
+            return
+        self._looked = time.monotonic()
+        self.disk_free_bytes.set(shutil.disk_usage(folder).free)
+        self.store_bytes.set(store.size_bytes())
+        for state, number in JobRecords(store.engine).count().items():
+            self.jobs.labels(state).set(number)
+
     def page(self) -> tuple[bytes, str]:
         """Everything as Prometheus reads it, and its media type."""
         if self._pool is not None:
             self.waiting.set(self._pool.waiting)
             self.running.set(self._pool.running)
+            self.processes.set(len(self._pool.processes))
         registry = self.registry
         if os.environ.get(FOLDER):
             registry = CollectorRegistry()

@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import shutil
 import signal
 import socket
+import threading
+import time
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from types import FrameType
-from typing import Any
 
-import h11
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
 from irene.errors import UsageError
 from irene.serve.http.app import create_app
+from irene.serve.http.connections import PatientProtocol
+from irene.serve.http.front import LARGEST_HEAD
+from irene.serve.http.logs import set_up_log
 from irene.serve.http.metrics import FOLDER
 from irene.serve.http.settings import Settings
+from irene.work.lock import Lock, take
 
-__all__ = ["PatientProtocol", "listen", "run", "set_up_log"]
+__all__ = ["listen", "run"]
 
 logger = logging.getLogger(__name__)
 KEEP_ALIVE_S = 15
-STOP_S = 10
-"""How much longer than the longest computation a stop may take, s."""
+STOP_S = 5
+"""How long a stop waits for answers that are under way, s; with all else 10 s."""
+LOOK_S = 1.0
+"""How often a process looks whether the one that started it is still there, s."""
 SILENT_S = 60
 """Time after which an HTTP process that says nothing is replaced, s."""
-STALLED_MS = 60_000
-"""Time after which a client that takes nothing more is given up, ms."""
 BACKLOG = 2048
-LOG_FORMAT = "%(asctime)s %(name)s %(levelname)s %(message)s"
-LARGEST_HEAD = 32_768
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -83,9 +83,9 @@ def run(settings: Settings, sock: socket.socket) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=settings.limits.connections,
+        forwarded_allow_ips=list(settings.proxies),
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=int(settings.limits.seconds) + STOP_S,
+        timeout_graceful_shutdown=STOP_S,
         timeout_worker_healthcheck=SILENT_S,
         backlog=BACKLOG,
         h11_max_incomplete_event_size=LARGEST_HEAD,
@@ -95,82 +95,46 @@ def run(settings: Settings, sock: socket.socket) -> None:
     if settings.workers == 1:
         uvicorn.Server(config).run([sock])
         return
-    folder = _metrics_folder(settings)
+    folder, lock = _metrics_folder(settings)
     try:
         Multiprocess(config, [sock]).run()
     finally:
+        lock.release()
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _make_app(settings: Settings) -> FastAPI:
     """The app, in whichever process serves it."""
-    set_up_log()
+    set_up_log(settings.json_log)
+    os.umask(0o077)  # what a server writes is nobody else's business
+    if settings.workers > 1:
+        watch = threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True)
+        watch.start()
     return create_app(settings)
 
 
-def set_up_log() -> None:
-    """Write the log of this process to standard error."""
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+def _end_with(parent: int) -> None:
+    """End this process when the one that started it has gone, however it went."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(2 * STOP_S)
+    os._exit(1)
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
-def _metrics_folder(settings: Settings) -> Path:
-    """A folder in which the processes keep their numbers together."""
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+def _metrics_folder(settings: Settings) -> tuple[Path, Lock]:
+    """A folder in which the processes keep their numbers together, and its lock."""
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for old in settings.data_dir.glob("metrics-*"):
+        if (lock := take(old / "lock")) is not None:  # its server has ended
+            lock.release()
+            shutil.rmtree(old, ignore_errors=True)
     folder = Path(mkdtemp(prefix="metrics-", dir=settings.data_dir))
+    lock = take(folder / "lock")
+    assert lock is not None
     os.environ[FOLDER] = str(folder)
-    return folder
-
-
-class PatientProtocol(H11Protocol):
-    """Waits for a head only so long, and tells open streams when the server stops.
-
-    What it needs to know is in the state that the app's lifespan gives: `headers_s`,
-    the time for a head, s, and `stopping`, the event to set.
-    """
-
-    _head_timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
-        super().connection_made(transport)
-        found: Any = transport.get_extra_info("socket")
-        option = getattr(socket, "TCP_USER_TIMEOUT", None)
-        if found is not None and option is not None and found.family != socket.AF_UNIX:
-            found.setsockopt(socket.IPPROTO_TCP, option, STALLED_MS)
-        self._begin_head()
-
-    def data_received(self, data: bytes) -> None:
-        """Read on; a head that has begun must be whole in time."""
-        super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
-            self._end_head()
-        elif self._head_timer is None and not self.transport.is_closing():
-            self._begin_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timer."""
-        self._end_head()
-        super().connection_lost(exc)
-
-    def shutdown(self) -> None:
-        """Finish what is under way; streams without an end are told to end."""
-        self.app_state["stopping"].set()
-        super().shutdown()
-
-    def _begin_head(self) -> None:
-        seconds = self.app_state["headers_s"]
-        self._head_timer = self.loop.call_later(seconds, self._too_slow)
-
-    def _end_head(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _too_slow(self) -> None:
-        self._head_timer = None
-        if not self.transport.is_closing():
-            self.transport.close()
+    return folder, lock

@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from irene import errors
 from irene.errors import IreneError, UsageError
 from irene.serve.answers.storage import Answers
+from irene.serve.computing.pool import environment
 from irene.serve.http.problems import Problem, problem_document, problem_of
 from irene.serve.http.settings import Settings
 from irene.serve.jobs.notify import notify
@@ -53,12 +54,6 @@ STATUS = {
     "MeterError": HTTPStatus.NOT_IMPLEMENTED,
     "MissingExtraError": HTTPStatus.NOT_IMPLEMENTED,
 }
-KEPT_VARIABLES = (
-    "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "TMPDIR", "CUDA_VISIBLE_DEVICES",
-    "IRENE_DATA_DIR", "IRENE_SYSFS", "IRENE_PROC", "SYSTEMROOT",
-)  # fmt: skip
-"""What of the server's environment a job sees: no token, no password."""
-HUB_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HF_ENDPOINT", "SSL_CERT_FILE")
 
 
 class StoppingError(Exception):
@@ -150,9 +145,7 @@ class Execution:
         result_key = hashlib.sha256(body).hexdigest()[:32]
         question = json.dumps({"job": record.id}, separators=(",", ":"))
         # First the answer, then the record that points to it.
-        self._insist(
-            lambda: self._answers.put(result_key, body, question=question, keep=True)
-        )
+        self._insist(lambda: self._answers.put(result_key, body, question=question))
         self._insist(lambda: self._records.succeed(record.id, result_key))
 
     def _outcome(self, record: JobRecord) -> Outcome:
@@ -304,8 +297,11 @@ class Execution:
 
 
 def _environment(folder: Path, hub: bool) -> dict[str, str]:
-    names = (*KEPT_VARIABLES, *(HUB_VARIABLES if hub else ()))
-    kept = {name: os.environ[name] for name in names if name in os.environ}
-    if not hub:
-        kept |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    return kept | {"HOME": str(folder), "TOKENIZERS_PARALLELISM": "false"}
+    """As for computing; a measurement uses the threads it is told to."""
+    kept = environment(hub)
+    for name in ("OMP_NUM_THREADS", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
+        kept.pop(name, None)
+    # What it keeps goes with its folder; machines are found where the server's user
+    # has them.
+    settings = Path(kept.get("HOME", folder)) / ".config"
+    return {"XDG_CONFIG_HOME": str(settings)} | kept | {"HOME": str(folder)}

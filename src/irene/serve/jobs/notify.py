@@ -8,6 +8,7 @@ changes nothing.
 
 from __future__ import annotations
 
+import hmac
 import http.client
 import ipaddress
 import json
@@ -16,36 +17,46 @@ import re
 import smtplib
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from email.message import EmailMessage
 from typing import Any
 from urllib.parse import urlsplit
 
 from irene.errors import UsageError
-from irene.serve.http.settings import Mail, Settings
+from irene.serve.http.settings import LOCAL_NAMES, Mail, Settings
 from irene.serve.jobs.document import job_document
 from irene.serve.store.job_records import JobRecord
 
-__all__ = ["Target", "check_notify", "check_webhook", "find_target", "notify"]
+__all__ = [
+    "Target",
+    "check_notify",
+    "check_webhook",
+    "find_target",
+    "notify",
+    "signature",
+]
 
 logger = logging.getLogger(__name__)
 TIMEOUT_S = 10.0
+"""For one message from its beginning to its end, whatever the other side does, s."""
 PAUSES_S = (1.0, 4.0, 15.0)
 """Time between two tries, s."""
 LONGEST_ADDRESS = 254
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,190}")
 LONGEST_URL = 2_000
 PORTS = {"http": 80, "https": 443}
-WAYS = ("email", "webhook")
+WAYS = ("email", "webhook", "secret")
 
 
 def check_notify(wishes: object, settings: Settings) -> dict[str, str]:
     """Refuse what this server does not do.
 
     Args:
-        wishes: `email`, `webhook`, both or nothing.
+        wishes: `email`, `webhook` and its `secret`, or nothing.
         settings: What it does.
 
     Raises:
@@ -54,7 +65,7 @@ def check_notify(wishes: object, settings: Settings) -> dict[str, str]:
     if wishes is None:
         return {}
     if not isinstance(wishes, dict) or not set(wishes) <= set(WAYS):
-        raise UsageError(f"notify has the fields {' and '.join(WAYS)}")
+        raise UsageError(f"notify has the fields {', '.join(WAYS)}")
     kept: dict[str, str] = {}
     if wishes.get("email") is not None:
         kept["email"] = _checked_address(wishes["email"], settings.mail)
@@ -62,7 +73,30 @@ def check_notify(wishes: object, settings: Settings) -> dict[str, str]:
         if not settings.webhooks:
             raise UsageError("this server calls no webhooks")
         kept["webhook"] = check_webhook(wishes["webhook"])
+        _check_literal(kept["webhook"], settings)
+    if wishes.get("secret") is not None:
+        kept["secret"] = _checked_secret(wishes["secret"], kept)
     return kept
+
+
+def _checked_secret(secret: object, kept: Mapping[str, str]) -> str:
+    if "webhook" not in kept:
+        raise UsageError("a secret is for a webhook: give its URL, too")
+    if not isinstance(secret, str) or not 16 <= len(secret) <= 200:
+        raise UsageError("the secret of a webhook has 16 to 200 characters")
+    return secret
+
+
+def _check_literal(url: str, settings: Settings) -> None:
+    """Refuse at once what needs no name server to see: an address of a network."""
+    host = urlsplit(url).hostname or ""
+    is_inside = host.lower() in LOCAL_NAMES
+    with suppress(ValueError):
+        is_inside = not _is_public(str(ipaddress.ip_address(host)))
+    if is_inside and not settings.private_webhooks:
+        raise UsageError(
+            f"{host} is no address of the internet: choose another webhook"
+        )
 
 
 def _checked_address(address: object, mail: Mail | None) -> str:
@@ -96,11 +130,13 @@ def notify(
         _try_often("e-mail", lambda: _send_mail(mail, message), sleep)
     if "webhook" in wishes and settings.webhooks:
         url, body = wishes["webhook"], _body(record, settings)
-        _try_often(
-            "webhook",
-            lambda: _call(find_target(url, settings.private_webhooks), body),
-            sleep,
-        )
+        secret = wishes.get("secret") or settings.webhook_secret
+
+        def call() -> None:
+            target = find_target(url, settings.private_webhooks)
+            _call(target, body, record.id, secret)
+
+        _try_often("webhook", call, sleep)
 
 
 def _try_often(
@@ -141,8 +177,33 @@ def _message(record: JobRecord, address: str, settings: Settings) -> EmailMessag
     return message
 
 
+@contextmanager
+def _in_time(line: Callable[[], socket.socket | None]) -> Iterator[None]:
+    """Cut a connection when its time is over: a byte now and then does not prolong it.
+
+    Args:
+        line: Gives the connection, if there is one by then.
+    """
+
+    def cut() -> None:
+        found = line()
+        if found is not None:
+            with suppress(OSError):
+                socket.socket.shutdown(found, socket.SHUT_RDWR)
+
+    timer = threading.Timer(TIMEOUT_S, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _send_mail(mail: Mail, message: EmailMessage) -> None:
-    with smtplib.SMTP(mail.host, mail.port, timeout=TIMEOUT_S) as server:
+    server = smtplib.SMTP(timeout=TIMEOUT_S)
+    with _in_time(lambda: server.sock), server:
+        server.connect(mail.host, mail.port)
         if mail.starttls:
             server.starttls(context=ssl.create_default_context())
         if mail.user:
@@ -156,13 +217,33 @@ def _body(record: JobRecord, settings: Settings) -> bytes:
     return json.dumps({**document, "links": links}).encode()
 
 
-def _call(target: Target, body: bytes) -> None:
+def signature(secret: str, key: str, timestamp: str, body: bytes) -> str:
+    """What shows a receiver that a message is from who knows the secret.
+
+    Args:
+        secret: Known to both.
+        key: Id of the message, which stays the same when it is sent again.
+        timestamp: When it was sent, s since 1970.
+        body: The document.
+    """
+    signed = b".".join((key.encode(), timestamp.encode(), body))
+    return f"v1={hmac.new(secret.encode(), signed, 'sha256').hexdigest()}"
+
+
+def _call(target: Target, body: bytes, key: str, secret: str | None) -> None:
     """POST a document to a webhook; where it redirects to does not matter."""
+    now = str(int(time.time()))
+    headers = {
+        "Content-Type": "application/json", "User-Agent": "irene", "Webhook-Id": key,
+        "Webhook-Timestamp": now,
+    }  # fmt: skip
+    if secret:
+        headers["Webhook-Signature"] = signature(secret, key, now, body)
     connection = _Connection(target)
     try:
-        headers = {"Content-Type": "application/json", "User-Agent": "irene"}
-        connection.request("POST", target.path, body, headers)
-        status = connection.getresponse().status
+        with _in_time(lambda: connection.sock):
+            connection.request("POST", target.path, body, headers)
+            status = connection.getresponse().status
     finally:
         connection.close()
     if status >= 500 or status == 429:
@@ -183,10 +264,13 @@ class _Connection(http.client.HTTPConnection):
         line = socket.create_connection(
             (self._target.address, self._target.port), TIMEOUT_S
         )
+        self.sock = line
         if self._target.scheme == "https":
             context = ssl.create_default_context()
-            line = context.wrap_socket(line, server_hostname=self._target.host)
-        self.sock = line
+            self.sock = safe = context.wrap_socket(
+                line, server_hostname=self._target.host, do_handshake_on_connect=False
+            )
+            safe.do_handshake()
 
 
 # Where a webhook may go -------------------------------------------------------
@@ -261,14 +345,32 @@ def find_target(url: str, private_allowed: bool) -> Target:
     return Target(parts.scheme, host, port, path + query, addresses[0])
 
 
+NOT_PUBLIC = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8",
+            "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
+            "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16",
+            "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+            "224.0.0.0/4", "240.0.0.0/4",
+            "2001::/23", "2001:db8::/32", "2620:4f:8000::/48", "3fff::/20",
+        ),
+    )
+)  # fmt: skip
+"""Special-purpose addresses (IANA's registries, RFC 6890), and multicast."""
+UNICAST = ipaddress.ip_network("2000::/3")
+"""The only part of IPv6 that is the internet's."""
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
 def _is_public(text: str) -> bool:
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
-        if address.teredo is not None:
+        if address in NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+        if inner is None and address not in UNICAST:
             return False
-        if inner is not None:
-            address = inner
-        elif address in ipaddress.ip_network("64:ff9b::/96"):  # NAT64
-            address = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
-    return address.is_global and not address.is_multicast
+        address = inner or address
+    return not any(address in network for network in NOT_PUBLIC)

@@ -13,6 +13,7 @@ import logging
 import queue
 import resource
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,6 +24,7 @@ from irene.serve.jobs.execution import Execution
 from irene.serve.jobs.watch import JobWatch
 from irene.serve.store.engine import Store
 from irene.serve.store.job_records import JobRecord, JobRecords
+from irene.serve.store.retention import Keeping, prune
 from irene.serve.uploads.storage import Uploads
 from irene.work.lock import Lock, kept_name, take
 
@@ -31,7 +33,10 @@ __all__ = ["JobRunner", "start_jobs"]
 logger = logging.getLogger(__name__)
 LOOK_S = 0.5
 """How often the store is asked for jobs that other processes have accepted, s."""
-STOP_S = 20.0
+STOP_S = 2.0
+"""How long a stop waits for a message that is being sent, s."""
+PRUNE_S = 3_600.0
+"""How often what is too old or too much is deleted, s."""
 AT_ONCE = {"predict": 2, "measure": 1}
 ANNOUNCED_AT_ONCE = 2
 SPARE_FILES = 500
@@ -83,16 +88,14 @@ class JobRunner:
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self.settings = settings
+        self._store = store
         self.records = JobRecords(store.engine)
         self.uploads = Uploads(store.engine)
-        self.watch = JobWatch(self.records, settings.limits.streams)
+        limits = settings.limits
+        self.watch = JobWatch(self.records, limits.streams, limits.client_streams)
         self._server = kept_name(settings.data_dir / "server-id")
-        self._execution = Execution(
-            settings,
-            self.records,
-            self.uploads,
-            Answers(store, settings.limits.stored_bytes),
-        )
+        self._answers = Answers(store, limits.stored_bytes)
+        self._execution = Execution(settings, self.records, self.uploads, self._answers)
         self._lock_path = settings.data_dir / "jobs.lock"
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="jobs", daemon=True)
@@ -103,14 +106,21 @@ class JobRunner:
             lock.release()  # it can be used: else this fails now, not in the background
         self._thread.start()
 
-    def submit(self, request: Mapping[str, Any]) -> JobRecord:
+    def submit(self, request: Mapping[str, Any], owner: str = "") -> JobRecord:
         """Accept a job: it will be run, whatever happens to this process.
+
+        Args:
+            request: What is asked for.
+            owner: Who asks; "", this machine's own user, may have all places.
 
         Raises:
             QueueFullError: Too many wait.
         """
-        most = self.settings.limits.jobs
-        record = self.records.add(uuid.uuid4().hex, self._server, request, most)
+        limits = self.settings.limits
+        record = self.records.add(
+            uuid.uuid4().hex, self._server, request, limits.jobs,
+            owner=owner, most_of_owner=limits.client_jobs if owner else None,
+        )  # fmt: skip
         self._wake.set()
         return record
 
@@ -119,12 +129,18 @@ class JobRunner:
         self.records.cancel(key)
         return self.records.get(key)
 
+    def forget(self, record: JobRecord) -> None:
+        """Delete a job that has ended, and its result."""
+        self.records.forget(record.id)
+        if record.result_key:
+            self._answers.drop(record.result_key)
+
     async def stop(self) -> None:
         """End the streams and the processes; open jobs go on at the next start."""
         await self.watch.close()
         self._execution.stopping.set()
         self._wake.set()
-        await asyncio.to_thread(self._thread.join, STOP_S)
+        await asyncio.to_thread(self._thread.join, STOP_S + 1.0)
 
     @property
     def _stopping(self) -> bool:
@@ -136,17 +152,32 @@ class JobRunner:
         if lock is None:
             return
         do, announce = self._execution.execute, self._execution.announce
-        crews = {kind: _Crew(do, most) for kind, most in AT_ONCE.items()}
-        announcers = _Crew(announce, ANNOUNCED_AT_ONCE)
+        crews = {kind: _Crew(do, most, self._wake) for kind, most in AT_ONCE.items()}
+        announcers = _Crew(announce, ANNOUNCED_AT_ONCE, self._wake)
+        keepers = _Crew(self._prune, 1, self._wake)
+        due = 0.0
         try:
             while not self._stopping:
                 self._wake.clear()
                 self._hand_over(crews, announcers)
+                if time.monotonic() >= due:
+                    keepers.put("what is kept")
+                    due = time.monotonic() + PRUNE_S
                 self._wake.wait(LOOK_S)
         finally:
-            for crew in (*crews.values(), announcers):
-                crew.stop()
+            until = time.monotonic() + STOP_S
+            for crew in (*crews.values(), announcers, keepers):
+                crew.stop(until)
             lock.release()
+
+    def _prune(self, _: str) -> None:
+        """Delete what is too old or too much."""
+        limits = self.settings.limits
+        keeping = Keeping(
+            self.settings.retain_s, limits.stored_bytes, limits.uploads_bytes,
+            limits.energies_bytes,
+        )  # fmt: skip
+        prune(self._store, self.settings.data_dir, keeping)
 
     def _wait_for_turn(self) -> Lock | None:
         while not self._stopping:
@@ -170,13 +201,19 @@ class JobRunner:
 class _Crew:
     """A few threads that do one thing with jobs, each job by one of them at a time.
 
+    It takes no more jobs than it has threads: who is next is decided when one is free.
+
     Args:
         do: What is done with the job of an id.
         size: How many threads.
+        on_end: Set when one of them is free again.
     """
 
-    def __init__(self, do: Callable[[str], None], size: int) -> None:
+    def __init__(
+        self, do: Callable[[str], None], size: int, on_end: threading.Event
+    ) -> None:
         self._do = do
+        self._on_end = on_end
         self._keys: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._taken: set[str] = set()
         self._threads = [
@@ -186,17 +223,22 @@ class _Crew:
             thread.start()
 
     def put(self, key: str) -> None:
-        """Have it done, unless it is about to be done already."""
-        if key not in self._taken:
+        """Have it done, if a thread is free and it is not being done already."""
+        if key not in self._taken and len(self._taken) < len(self._threads):
             self._taken.add(key)
             self._keys.put(key)
 
-    def stop(self) -> None:
-        """Wait for what is being done; the rest is left."""
+    def stop(self, until: float) -> None:
+        """Wait for what is being done; the rest is left.
+
+        Args:
+            until: Not longer than this, s of `time.monotonic`; what is being done
+                then ends with the process, and is begun again at the next start.
+        """
         for _ in self._threads:
             self._keys.put(None)
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, until - time.monotonic()))
 
     def _work(self) -> None:
         while (key := self._keys.get()) is not None:
@@ -206,3 +248,4 @@ class _Crew:
                 logger.exception("job %s is tried again", key)
             finally:
                 self._taken.discard(key)
+                self._on_end.set()

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -46,34 +47,44 @@ class JobWatch:
     Args:
         records: Of the jobs.
         most_streams: How many may follow at a time.
+        of_client: How many of one client; "", this machine's own user, has all.
 
     Attributes:
-        streams: How many follow.
         stopping: Set when the server begins to stop: all streams end.
     """
 
-    def __init__(self, records: JobRecords, most_streams: int) -> None:
+    def __init__(self, records: JobRecords, most_streams: int, of_client: int) -> None:
         self._records = records
         self._most_streams = most_streams
+        self._of_client = of_client
+        self._clients: Counter[str] = Counter()
         self._topics: dict[str, _Topic] = {}
         self._look: asyncio.Task[None] | None = None
         self._closed = False
-        self.streams = 0
         self.stopping: asyncio.Event | None = None
 
-    def reserve(self) -> None:
+    @property
+    def streams(self) -> int:
+        """How many follow."""
+        return self._clients.total()
+
+    def reserve(self, client: str = "") -> None:
         """Take one of the places; `leave` gives it back.
+
+        Args:
+            client: Who follows.
 
         Raises:
             TooManyError: There is none.
         """
-        if self.streams >= self._most_streams or self._closed:
+        has_most = bool(client) and self._clients[client] >= self._of_client
+        if has_most or self._closed or self.streams >= self._most_streams:
             raise TooManyError
-        self.streams += 1
+        self._clients[client] += 1
 
-    def leave(self) -> None:
+    def leave(self, client: str = "") -> None:
         """Give a place back."""
-        self.streams -= 1
+        self._clients -= Counter([client])
 
     async def follow(
         self, record: JobRecord, beat_s: float
@@ -157,7 +168,7 @@ class JobWatch:
 
 
 async def event_stream(
-    watch: JobWatch, record: JobRecord, last_id: str | None
+    watch: JobWatch, record: JobRecord, last_id: str | None, client: str = ""
 ) -> AsyncIterator[bytes]:
     """The events of a job from now to its end.
 
@@ -168,6 +179,7 @@ async def event_stream(
         watch: Tells of changes.
         record: The job as it is now.
         last_id: Id of the last event that the client has, if it comes back.
+        client: Who has the place.
     """
     state: State | None = None
     try:
@@ -180,7 +192,7 @@ async def event_stream(
                 yield _event(found, state)
             state = found.state
     finally:
-        watch.leave()
+        watch.leave(client)
 
 
 def _event(record: JobRecord, before: State | None) -> bytes:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 import zlib
-from collections.abc import Iterable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, MetaData, Table, create_engine, event
+from sqlalchemy import Engine, MetaData, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.schema import CreateTable
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from irene.errors import MissingExtraError, UsageError
+from irene.serve.store.migrations import bring_up_to_date, touch
 
-__all__ = ["METADATA", "Store", "ensure_tables", "open_store", "unpack"]
+__all__ = ["METADATA", "Store", "is_key", "open_store", "unpack"]
 
 METADATA = MetaData()
 """All tables of the store."""
+KEY = re.compile("[0-9a-f]{32}")
 BUSY_MS = 15_000
 """How long a writer waits for another one."""
 
@@ -40,26 +42,54 @@ class Store:
         """Whether it is a file of this machine."""
         return self.engine.dialect.name == "sqlite"
 
+    def touch(self) -> None:
+        """Read and write it.
+
+        Raises:
+            SQLAlchemyError: It cannot be read, written, or is damaged.
+        """
+        touch(self.engine)
+
+    def shrink(self) -> None:
+        """Give back to the disk what is free in the file."""
+        if not self.is_sqlite:
+            return
+        with closing(self.engine.raw_connection()) as connection:
+            # As a script: a page goes with every step, and all of them are taken.
+            words = "PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);"
+            connection.cursor().executescript(words)
+
+    def size_bytes(self) -> int:
+        """What the database takes on disk."""
+        words = "SELECT pg_database_size(current_database())"
+        if self.is_sqlite:
+            words = (
+                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+            )
+        with self.engine.connect() as connection:
+            return int(connection.exec_driver_sql(words).scalar_one())
+
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
 
 
 def open_store(url: str) -> Store:
-    """Open the database and make what is missing.
+    """Open the database; make what is missing, and bring up what is older.
 
     Args:
         url: Of SQLAlchemy: `sqlite:///FILE`, `postgresql://USER@HOST/NAME`.
 
     Raises:
-        UsageError: It cannot be opened.
+        UsageError: It cannot be opened, or a newer irene has made it.
     """
+    _load_tables()
     try:
         address = make_url(url)
         if address.drivername in ("postgresql", "postgres"):
             address = address.set(drivername="postgresql+psycopg")
         if address.get_backend_name() == "sqlite" and address.database:
-            Path(address.database).parent.mkdir(parents=True, exist_ok=True)
+            _private_file(Path(address.database))
         engine = create_engine(address, pool_pre_ping=True, hide_parameters=True)
     except (ArgumentError, NoSuchModuleError, OSError) as error:
         raise UsageError(f"cannot open the store: {error}") from error
@@ -70,52 +100,55 @@ def open_store(url: str) -> Store:
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _set_up_sqlite)
     try:
-        ensure_tables(engine, _all_tables())
+        bring_up_to_date(engine, METADATA)
     except SQLAlchemyError as error:
         engine.dispose()
         raise UsageError(
             f"cannot open the store {address.render_as_string()}: {error}"
         ) from error
+    except TypeError as error:
+        engine.dispose()
+        if "bytes-like" not in str(error):  # as psycopg gives texts of SQL_ASCII
+            raise
+        raise UsageError("the database must have the encoding UTF8") from error
+    except UsageError:
+        engine.dispose()
+        raise
     return Store(engine)
 
 
-def _all_tables() -> list[Table]:
-    from irene.serve.answers.storage import ANSWERS
-    from irene.serve.store.job_records import JOB_TABLES
-    from irene.serve.uploads.storage import UPLOADS
+def _load_tables() -> None:
+    """Have all tables in `METADATA`."""
+    import irene.serve.answers.storage
+    import irene.serve.store.job_records
+    import irene.serve.uploads.storage  # noqa: F401
 
-    return [ANSWERS, UPLOADS, *JOB_TABLES.sorted_tables]
+
+def _private_file(path: Path) -> None:
+    """Make the file and its folder for this user alone; what SQLite adds is as it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(0o600)
+    with suppress(PermissionError):  # somebody else's, and we may write to it
+        path.chmod(0o600)
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
     # The timeout first: switching to WAL wants the file for itself for a moment.
     cursor.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+    cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a new file
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.close()
 
 
-def ensure_tables(engine: Engine, tables: Iterable[Table]) -> None:
-    """Make tables that are not there yet; several servers may do so at once.
+def is_key(text: str) -> bool:
+    """Whether this could name an answer, an upload or a job.
 
-    Args:
-        engine: The database.
-        tables: Of `METADATA`.
+    What could not is looked up nowhere: a database may refuse it (Postgres has no NUL).
     """
-    for table in tables:
-        for is_last in (False, True):
-            try:
-                with engine.begin() as connection:
-                    connection.execute(CreateTable(table, if_not_exists=True))
-                    for index in table.indexes:
-                        index.create(connection, checkfirst=True)
-            except DBAPIError:  # another server was making it in this moment
-                if is_last:
-                    raise
-            else:
-                break
+    return KEY.fullmatch(text) is not None
 
 
 def unpack(packed: bytes, digest: str) -> bytes | None:

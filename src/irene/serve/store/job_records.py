@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,7 +19,6 @@ from sqlalchemy import (
     Engine,
     Float,
     Integer,
-    MetaData,
     Row,
     String,
     Table,
@@ -31,10 +31,12 @@ from sqlalchemy import (
 )
 
 from irene.errors import IreneError
+from irene.serve.store.engine import METADATA, is_key
 
 __all__ = [
     "FINAL",
-    "JOB_TABLES",
+    "JOBS",
+    "NOTICES",
     "OPEN",
     "JobRecord",
     "JobRecords",
@@ -46,11 +48,9 @@ State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 OPEN: tuple[State, ...] = ("queued", "running")
 FINAL: tuple[State, ...] = ("succeeded", "failed", "cancelled")
 MOST_IDS = 500
-JOB_TABLES = MetaData()
-"""For `open_store` to make."""
-_JOBS = Table(
+JOBS = Table(
     "jobs",
-    JOB_TABLES,
+    METADATA,
     Column("id", String(32), primary_key=True),
     Column("server", String(32), nullable=False),
     Column("kind", String(16), nullable=False),
@@ -64,10 +64,11 @@ _JOBS = Table(
     Column("finished", Float),
     Column("result_key", String(64)),
     Column("error", Text),
+    Column("owner", String(100), nullable=False, server_default=""),
 )
-_NOTICES = Table(
+NOTICES = Table(
     "job_notices",
-    JOB_TABLES,
+    METADATA,
     Column("job", String(32), primary_key=True),
     Column("server", String(32), nullable=False),
 )
@@ -96,6 +97,7 @@ class JobRecord:
         finished: When it ended, s since 1970.
         result_key: Key of its answer.
         error: Why it failed, as the problem that HTTP would show.
+        owner: Who asked for it; "" for this machine's own user.
     """
 
     id: str
@@ -111,6 +113,7 @@ class JobRecord:
     finished: float | None
     result_key: str | None
     error: Mapping[str, Any] | None
+    owner: str = ""
 
     @property
     def is_final(self) -> bool:
@@ -129,7 +132,14 @@ class JobRecords:
         self._engine = engine
 
     def add(
-        self, key: str, server: str, request: Mapping[str, Any], most_open: int
+        self,
+        key: str,
+        server: str,
+        request: Mapping[str, Any],
+        most_open: int,
+        *,
+        owner: str = "",
+        most_of_owner: int | None = None,
     ) -> JobRecord:
         """Accept a job: when this returns, it is on disk.
 
@@ -138,6 +148,8 @@ class JobRecords:
             server: Who runs it.
             request: What is asked for; `kind` is in it.
             most_open: How many jobs may wait or run at once.
+            owner: Who asks.
+            most_of_owner: How many of the owner's may; None: all.
 
         Raises:
             QueueFullError: That many do.
@@ -152,29 +164,41 @@ class JobRecords:
             "request": _text(request),
             "progress": _text({"done": 0, "total": 0, "text": "queued"}),
             "created": time.time(),
+            "owner": owner,
         }
         with self._engine.begin() as connection:
-            if _count_open(connection) >= most_open:
-                raise QueueFullError(
-                    f"{most_open} jobs wait already: try again in a minute"
-                )
-            connection.execute(insert(_JOBS).values(row))
+            for most, whose in ((most_open, None), (most_of_owner, owner)):
+                if most is not None and _count_open(connection, whose) >= most:
+                    words = "jobs" if whose is None else "jobs of yours"
+                    raise QueueFullError(
+                        f"{most} {words} wait already: try again in a minute"
+                    )
+            connection.execute(insert(JOBS).values(row))
         record = self.get(key)
         assert record is not None
         return record
 
     def get(self, key: str) -> JobRecord | None:
         """A job by its id."""
+        if not is_key(key):
+            return None
         with self._engine.connect() as connection:
-            row = connection.execute(select(_JOBS).where(_JOBS.c.id == key)).first()
+            row = connection.execute(select(JOBS).where(JOBS.c.id == key)).first()
         return None if row is None else _record(row)
 
     def state(self, key: str) -> State | None:
         """Its state alone, which is quick."""
         with self._engine.connect() as connection:
-            query = select(_JOBS.c.state).where(_JOBS.c.id == key)
+            query = select(JOBS.c.state).where(JOBS.c.id == key)
             found: State | None = connection.execute(query).scalar()
             return found
+
+    def count(self) -> dict[str, int]:
+        """How many there are of each state."""
+        query = select(JOBS.c.state, func.count()).group_by(JOBS.c.state)
+        with self._engine.connect() as connection:
+            found = {row[0]: int(row[1]) for row in connection.execute(query)}
+        return dict.fromkeys((*OPEN, *FINAL), 0) | found
 
     def count_open(self) -> int:
         """How many wait or run."""
@@ -182,32 +206,47 @@ class JobRecords:
             return _count_open(connection)
 
     def open_jobs(self, server: str) -> list[tuple[str, str]]:
-        """Ids and kinds of a server's jobs that wait or run, the oldest first."""
+        """Ids and kinds of a server's jobs that wait or run.
+
+        The oldest first of every owner, then the second of each, and so on.
+        """
         query = (
-            select(_JOBS.c.id, _JOBS.c.kind)
-            .where(_JOBS.c.state.in_(OPEN), _JOBS.c.server == server)
-            .order_by(_JOBS.c.created)
+            select(JOBS.c.id, JOBS.c.kind, JOBS.c.owner)
+            .where(JOBS.c.state.in_(OPEN), JOBS.c.server == server)
+            .order_by(JOBS.c.created)
         )
         with self._engine.connect() as connection:
-            return [(row.id, row.kind) for row in connection.execute(query)]
+            rows = list(connection.execute(query))
+        return [(row.id, row.kind) for row in _in_turn(rows)]
+
+    def forget(self, key: str) -> None:
+        """Delete a job, whatever its state."""
+        with self._engine.begin() as connection:
+            connection.execute(delete(NOTICES).where(NOTICES.c.job == key))
+            connection.execute(delete(JOBS).where(JOBS.c.id == key))
 
     def unannounced(self, server: str) -> list[str]:
         """Ids of a server's jobs that have ended and whose owners do not know it."""
-        query = select(_NOTICES.c.job).where(_NOTICES.c.server == server)
+        query = (
+            select(JOBS.c.id, JOBS.c.kind, JOBS.c.owner)
+            .join(NOTICES, NOTICES.c.job == JOBS.c.id)
+            .where(NOTICES.c.server == server)
+            .order_by(JOBS.c.finished)
+        )
         with self._engine.connect() as connection:
-            return list(connection.execute(query).scalars())
+            return [row.id for row in _in_turn(list(connection.execute(query)))]
 
     def get_unannounced(self, key: str) -> JobRecord | None:
         """A job whose owner does not know that it has ended."""
-        query = select(_JOBS).join(_NOTICES, _NOTICES.c.job == _JOBS.c.id)
+        query = select(JOBS).join(NOTICES, NOTICES.c.job == JOBS.c.id)
         with self._engine.connect() as connection:
-            row = connection.execute(query.where(_JOBS.c.id == key)).first()
+            row = connection.execute(query.where(JOBS.c.id == key)).first()
         return None if row is None else _record(row)
 
     def announced(self, key: str) -> None:
         """Note that the owner of a job has been told of its end."""
         with self._engine.begin() as connection:
-            connection.execute(delete(_NOTICES).where(_NOTICES.c.job == key))
+            connection.execute(delete(NOTICES).where(NOTICES.c.job == key))
 
     def versions(self, keys: Collection[str]) -> dict[str, int]:
         """Version of each of these jobs."""
@@ -216,7 +255,7 @@ class JobRecords:
         with self._engine.connect() as connection:
             while waiting:
                 some, waiting = waiting[:MOST_IDS], waiting[MOST_IDS:]
-                query = select(_JOBS.c.id, _JOBS.c.version).where(_JOBS.c.id.in_(some))
+                query = select(JOBS.c.id, JOBS.c.version).where(JOBS.c.id.in_(some))
                 found |= {row.id: row.version for row in connection.execute(query)}
         return found
 
@@ -227,8 +266,8 @@ class JobRecords:
             key,
             OPEN,
             state="running",
-            attempts=_JOBS.c.attempts + 1,
-            started=func.coalesce(_JOBS.c.started, now),
+            attempts=JOBS.c.attempts + 1,
+            started=func.coalesce(JOBS.c.started, now),
             progress=_text({"done": 0, "total": 0, "text": "starting"}),
         )
         return self.get(key) if moved else None
@@ -254,21 +293,33 @@ class JobRecords:
 
     def _move(self, key: str, states: Iterable[State], **values: Any) -> bool:
         change = (
-            update(_JOBS)
-            .where(_JOBS.c.id == key, _JOBS.c.state.in_(tuple(states)))
-            .values(version=_JOBS.c.version + 1, **values)
+            update(JOBS)
+            .where(JOBS.c.id == key, JOBS.c.state.in_(tuple(states)))
+            .values(version=JOBS.c.version + 1, **values)
         )
         with self._engine.begin() as connection:
             has_moved = bool(connection.execute(change).rowcount)
             if has_moved and values.get("state") in ("succeeded", "failed"):
-                ended = select(_JOBS.c.id, _JOBS.c.server).where(_JOBS.c.id == key)
-                notice = insert(_NOTICES).from_select(["job", "server"], ended)
+                ended = select(JOBS.c.id, JOBS.c.server).where(JOBS.c.id == key)
+                notice = insert(NOTICES).from_select(["job", "server"], ended)
                 connection.execute(notice)
             return has_moved
 
 
-def _count_open(connection: Connection) -> int:
-    query = select(func.count()).select_from(_JOBS).where(_JOBS.c.state.in_(OPEN))
+def _in_turn(rows: Iterable[Any]) -> list[Any]:
+    """The first of every owner, then the second of each, and so on."""
+    before: Counter[tuple[str, str]] = Counter()
+    ranked = []
+    for row in rows:
+        ranked.append((before[row.owner, row.kind], row))
+        before[row.owner, row.kind] += 1
+    return [row for _, row in sorted(ranked, key=lambda each: each[0])]
+
+
+def _count_open(connection: Connection, owner: str | None = None) -> int:
+    query = select(func.count()).select_from(JOBS).where(JOBS.c.state.in_(OPEN))
+    if owner is not None:
+        query = query.where(JOBS.c.owner == owner)
     return int(connection.execute(query).scalar_one())
 
 

@@ -6,7 +6,8 @@ Nothing that is uploaded is run, unpickled or used as a path.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from tempfile import NamedTemporaryFile
+from typing import IO, Any
 from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Request, Response
@@ -14,20 +15,25 @@ from fastapi.responses import JSONResponse
 
 from irene.errors import LimitError
 from irene.serve.answers.memory import is_known
+from irene.serve.computing.pool import Pool
+from irene.serve.computing.questions import CHECKED
+from irene.serve.http.access import client_of, may_all, owner_of
 from irene.serve.http.problems import Problem
 from irene.serve.http.routes.asking import stored
 from irene.serve.http.routes.openapi import PROBLEM, PROBLEMS, TEXT, Key, content
 from irene.serve.http.settings import Settings
-from irene.serve.uploads.documents import read_document, readable_name
+from irene.serve.uploads.bounded_json import unpacked
+from irene.serve.uploads.documents import Document, read_document, readable_name
 from irene.serve.uploads.storage import Upload, Uploads
 
-__all__ = ["bring", "router", "upload"]
+__all__ = ["bring", "forget", "router", "upload"]
 
 router = APIRouter(tags=["uploads"])
 SCHEMA = "irene.upload/1"
 AT_ONCE = 2
 """Uploads that a process reads at a time: each may take some hundred megabytes."""
-FOREVER = "public, max-age=31536000, immutable"
+READ_HERE_BYTES = 200_000
+FOREVER = "private, max-age=31536000, immutable"
 KEPT = content(
     SCHEMA,
     id={**TEXT, "pattern": "^[0-9a-f]{32}$"},
@@ -78,15 +84,15 @@ async def bring(request: Request) -> Response:
     if not body:
         raise Problem(400, "the body is empty: send the file as the body")
     name = readable_name(unquote(request.headers.get("x-filename", "")[:3_000]))
+    owner = owner_of(request.scope)
     async with _places(request):
-        most_bytes = settings.limits.upload_bytes
-        found, is_new = await stored(lambda: _keep(uploads, body, name, most_bytes))
-    document = _document(found)
-    return JSONResponse(
-        document,
-        201 if is_new else 200,
-        {"Location": document["links"]["self"], "Cache-Control": "no-store"},
-    )
+        document = await _checked(request, body, settings.limits.upload_bytes)
+        found, is_new = await stored(
+            lambda: uploads.put(document.kind, name, document.body, owner)
+        )
+    told = _document(found)
+    headers = {"Location": told["links"]["self"], "Cache-Control": "no-store"}
+    return JSONResponse(told, 201 if is_new else 200, headers)
 
 
 @router.get(
@@ -127,14 +133,58 @@ def _places(request: Request) -> asyncio.Semaphore:
     return places
 
 
-def _keep(
-    uploads: Uploads, body: bytes, name: str, most_bytes: int
-) -> tuple[Upload, bool]:
+async def _checked(request: Request, body: bytes, most_bytes: int) -> Document:
+    """A document that holds together.
+
+    A large one is read by a computing process: here it would hold up everybody else.
+    """
     try:
-        document = read_document(body, most_bytes)
+        if len(body) <= READ_HERE_BYTES:
+            text = unpacked(body, most_bytes)
+            if len(text) <= READ_HERE_BYTES:
+                return await asyncio.to_thread(read_document, text, most_bytes)
+        settings: Settings = request.app.state.settings
+        pool: Pool = request.app.state.pool
+        with NamedTemporaryFile(dir=settings.data_dir, prefix=".upload-") as file:
+            await asyncio.to_thread(_write, file, body)
+            reply = await pool.ask(
+                CHECKED, {"path": file.name, "most_bytes": most_bytes},
+                client=client_of(request.scope),
+            )  # fmt: skip
     except LimitError as error:
         raise Problem(413, str(error)) from error
-    return uploads.put(document.kind, name, document.body)
+    except OSError as error:
+        raise Problem(507, "the server's disk is full: nothing was kept") from error
+    text = await asyncio.to_thread(unpacked, body, most_bytes)
+    return Document(reply.body.decode(), text)
+
+
+def _write(file: IO[bytes], body: bytes) -> None:
+    file.write(body)
+    file.flush()
+
+
+@router.delete(
+    "/uploads/{key}",
+    summary="Have what you uploaded deleted",
+    status_code=204,
+    response_class=Response,
+    responses={**PROBLEMS, **dict.fromkeys((401, 403, 507), PROBLEM)},
+)
+async def forget(request: Request, key: Key) -> Response:
+    """Delete a file; where others brought the same one, it stays theirs."""
+    uploads: Uploads = request.app.state.uploads
+    if await stored(lambda: uploads.get(key)) is None:
+        raise Problem(404, f"no upload {key!r}: it may have been on another server")
+    owner = owner_of(request.scope)
+    owners = await stored(lambda: uploads.owners(key))
+    if may_all(request.scope):
+        await stored(lambda: uploads.drop(key))
+    elif owner in owners:
+        await stored(lambda: uploads.drop(key, owner))
+    else:
+        raise Problem(403, "this upload is somebody else's")
+    return Response(status_code=204)
 
 
 def _document(found: Upload) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlalchemy import (
@@ -23,12 +24,13 @@ from sqlalchemy import (
     delete,
     insert,
     select,
+    update,
 )
 from sqlalchemy.exc import IntegrityError
 
-from irene.serve.store.engine import METADATA, unpack
+from irene.serve.store.engine import METADATA, is_key, unpack
 
-__all__ = ["UPLOADS", "Upload", "Uploads", "upload_id"]
+__all__ = ["OWNERS", "UPLOADS", "Upload", "Uploads", "upload_id"]
 
 logger = logging.getLogger(__name__)
 ID_DIGITS = 32
@@ -42,7 +44,16 @@ UPLOADS = Table(
     Column("created", Float, nullable=False),
     Column("size", Integer, nullable=False),
     Column("body", LargeBinary, nullable=False),
+    Column("used", Float, nullable=False, server_default="0"),
 )
+OWNERS = Table(
+    "upload_owners",
+    METADATA,
+    Column("upload", String(ID_DIGITS), primary_key=True),
+    Column("owner", String(100), primary_key=True),
+)
+"""Who brought what: the same file may be of several."""
+DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +90,16 @@ class Uploads:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def put(self, kind: str, name: str, body: bytes) -> tuple[Upload, bool]:
+    def put(
+        self, kind: str, name: str, body: bytes, owner: str = ""
+    ) -> tuple[Upload, bool]:
         """Keep a document.
+
+        Args:
+            kind: `config`, `tree` or `ledger`.
+            name: What its owner calls it.
+            body: The document.
+            owner: Who brings it.
 
         Returns:
             The upload, and whether it is new. The first name that it came with stays.
@@ -88,6 +107,7 @@ class Uploads:
         key = upload_id(body)
         known = self.get(key)
         if known is not None:
+            self._own(key, owner)
             return known, False
         upload = Upload(key, kind, name, body, time.time())
         row = {
@@ -97,19 +117,28 @@ class Uploads:
             "created": upload.created,
             "size": len(body),
             "body": gzip.compress(body, COMPRESSION, mtime=0),
+            "used": upload.created,
         }
         try:
             with self._engine.begin() as connection:
                 connection.execute(insert(UPLOADS).values(row))
+                connection.execute(insert(OWNERS).values(upload=key, owner=owner))
         except IntegrityError:  # somebody else brought the same at the same time
             known = self.get(key)
             if known is None:
                 raise
+            self._own(key, owner)
             return known, False
         return upload, True
 
+    def _own(self, key: str, owner: str) -> None:
+        with suppress(IntegrityError), self._engine.begin() as connection:
+            connection.execute(insert(OWNERS).values(upload=key, owner=owner))
+
     def get(self, key: str) -> Upload | None:
         """An upload by its id; None if there is none, or if its row is damaged."""
+        if not is_key(key):
+            return None
         with self._engine.connect() as connection:
             row = connection.execute(
                 select(UPLOADS).where(UPLOADS.c.id == key)
@@ -121,9 +150,32 @@ class Uploads:
             logger.error("upload %s is damaged in the store: dropped", key)
             self.drop(key)
             return None
+        now = time.time()
+        if now - row.used > DAY_S:
+            with self._engine.begin() as connection:
+                change = update(UPLOADS).where(UPLOADS.c.id == key)
+                connection.execute(change.values(used=now))
         return Upload(row.id, row.kind, row.name, body, row.created)
 
-    def drop(self, key: str) -> None:
-        """Forget an upload."""
+    def owners(self, key: str) -> frozenset[str]:
+        """Who brought it."""
+        query = select(OWNERS.c.owner).where(OWNERS.c.upload == key)
+        with self._engine.connect() as connection:
+            return frozenset(connection.execute(query).scalars())
+
+    def drop(self, key: str, owner: str | None = None) -> None:
+        """Forget an upload.
+
+        Args:
+            key: Its id.
+            owner: Only as far as it is theirs: it stays for others who brought it;
+                None: of all.
+        """
+        mine = OWNERS.c.upload == key
+        if owner is not None:
+            mine = mine & (OWNERS.c.owner == owner)
         with self._engine.begin() as connection:
-            connection.execute(delete(UPLOADS).where(UPLOADS.c.id == key))
+            connection.execute(delete(OWNERS).where(mine))
+            left = select(OWNERS.c.owner).where(OWNERS.c.upload == key)
+            if connection.execute(left).first() is None:
+                connection.execute(delete(UPLOADS).where(UPLOADS.c.id == key))

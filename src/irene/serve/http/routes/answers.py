@@ -12,7 +12,7 @@ from irene.serve.http.routes.openapi import PROBLEMS, Key
 __all__ = ["answer", "router"]
 
 router = APIRouter(tags=["answers"])
-FOREVER = "public, max-age=31536000, immutable"
+FOREVER = "private, max-age=31536000, immutable"
 
 
 @router.get(

@@ -17,9 +17,10 @@ from irene.analyse.subject import Subject, known_trees, read_subject
 from irene.questions import AskTradeOff, AskWhatIf, Question
 from irene.questions.question import OfModel
 from irene.serve.answers.answering import Answering, Compute
-from irene.serve.answers.memory import Memory, Ready
+from irene.serve.answers.memory import Memory, Ready, prefers_csv
 from irene.serve.answers.question import Inquiry, check_hardware, check_model
 from irene.serve.answers.storage import Answers
+from irene.serve.http.access import client_of
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Settings
 from irene.serve.uploads.storage import Uploads
@@ -114,12 +115,12 @@ def _brought(request: Request, name: str) -> tuple[str, bytes]:
     where, _, key = name.partition(":")
     if where == "upload":
         uploads: Uploads = request.app.state.uploads
-        upload = uploads.get(key[:64])
+        upload = uploads.get(key)
         if upload is not None:
             return upload.kind, upload.body
     else:
         answers: Answers = request.app.state.answers
-        answer = answers.get(key[:64])
+        answer = answers.get(key)
         if answer is not None and b'"irene.tree/' in answer.body[:200]:
             return "tree", answer.body
     raise Problem(404, f"there is no {name[:50]!r}: uploads and answers have 32 digits")
@@ -129,8 +130,8 @@ def form_of(request: Request, asked: str | None) -> str:
     """`json` or `csv`: as the query says, else as the client prefers."""
     if asked:
         return asked
-    accept = request.headers.get("accept", "")
-    return "csv" if "text/csv" in accept and "json" not in accept else "json"
+    accept = request.headers.get("accept", "").encode("latin-1")
+    return "csv" if prefers_csv(accept) else "json"
 
 
 async def give(
@@ -145,8 +146,9 @@ async def give(
     """
     answering: Answering = request.app.state.answering
     ready = await answering.ask(
-        inquiry, lambda: asyncio.ensure_future(_gone(request)), compute
-    )
+        inquiry, lambda: asyncio.ensure_future(_gone(request)), compute,
+        client_of(request.scope),
+    )  # fmt: skip
     if request.method == "GET":
         remember(request, ready.key)
     return send(request, ready)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import shutil
+import time
+from contextlib import suppress
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.datastructures import State
 
 from irene.serve.http.metrics import Metrics
 from irene.serve.http.problems import Problem
@@ -14,6 +19,10 @@ from irene.serve.store import Store
 
 __all__ = ["healthz", "metrics", "readyz", "router"]
 
+logger = logging.getLogger(__name__)
+LOOK_S = 1.0
+"""How long what was found of the store counts, s."""
+LOW_DISK_BYTES = 200_000_000
 router = APIRouter(tags=["health"], include_in_schema=False)
 
 
@@ -24,28 +33,67 @@ async def healthz() -> dict[str, str]:
 
 
 @router.get("/readyz")
-async def readyz(request: Request) -> dict[str, str]:
-    """Questions can be answered: a computing process is warm, the store is there."""
-    if request.app.state.stopping.is_set():
+async def readyz(request: Request) -> dict[str, Any]:
+    """Questions can be answered: a process is warm, the store is read and written.
+
+    What is not as it should be and keeps nobody from asking is named in `degraded`.
+    """
+    state = request.app.state
+    if state.stopping.is_set():
         raise Problem(503, "the server is stopping")
-    if not request.app.state.pool.is_ready:
+    if not state.pool.is_ready:
         raise Problem(503, "the computing processes are starting", {"Retry-After": "2"})
-    store: Store = request.app.state.store
+    trouble = await _store_trouble(state)
+    if trouble:
+        raise Problem(503, trouble, {"Retry-After": "5"})
+    degraded = _degraded(state)
+    return {"status": "ready", **({"degraded": degraded} if degraded else {})}
+
+
+async def _store_trouble(state: State) -> str:
+    """What is wrong with the store; looked at now and then, however many ask."""
+    if not hasattr(state, "store_seen"):
+        state.store_seen, state.store_lock = (0.0, ""), asyncio.Lock()
+    async with state.store_lock:
+        until, trouble = state.store_seen
+        if time.monotonic() >= until:
+            trouble = await asyncio.to_thread(_touch, state.store)
+            state.store_seen = (time.monotonic() + LOOK_S, trouble)
+        return str(trouble)
+
+
+def _touch(store: Store) -> str:
     try:
-        await asyncio.to_thread(_touch, store)
+        store.touch()
     except SQLAlchemyError as error:
-        raise Problem(503, "the store cannot be read", {"Retry-After": "5"}) from error
-    return {"status": "ready"}
+        logger.error("the store is not ready: %s", error)
+        words = str(error).lower()
+        if "full" in words or "no space" in words:
+            return "the disk is full: the store cannot be written"
+        return "the store cannot be read and written"
+    return ""
 
 
-def _touch(store: Store) -> None:
-    with store.engine.connect() as connection:
-        connection.execute(text("SELECT 1"))
+def _degraded(state: State) -> list[str]:
+    found = []
+    if len(state.pool.processes) < state.pool.size:
+        found.append("a computing process is being replaced")
+    if state.pool.waiting >= state.settings.limits.queue:
+        found.append("as many computations wait as may")
+    if shutil.disk_usage(state.settings.data_dir).free < LOW_DISK_BYTES:
+        found.append("the disk is nearly full")
+    return found
 
 
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
     """For Prometheus."""
-    known: Metrics = request.app.state.metrics
-    body, media_type = known.page()
+    state = request.app.state
+    known: Metrics = state.metrics
+    jobs = getattr(state, "jobs", None)
+    if jobs is not None:
+        known.streams.set(jobs.watch.streams)
+    with suppress(SQLAlchemyError, OSError):
+        await asyncio.to_thread(known.look, state.store, state.settings.data_dir)
+    body, media_type = await asyncio.to_thread(known.page)
     return Response(body, media_type=media_type)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from irene.serve.http.access import check_token, client_of, may_all, owner_of
 from irene.serve.http.problems import Problem
 from irene.serve.http.routes.asking import FULL_S, stored
 from irene.serve.http.routes.openapi import PROBLEM, PROBLEMS, TEXT, Key, content
@@ -63,7 +64,7 @@ def _request_schema() -> dict[str, Any]:
             "notify": {
                 "type": "object",
                 "additionalProperties": False,
-                "properties": {"email": text, "webhook": text},
+                "properties": {"email": text, "webhook": text, "secret": text},
                 "description": "Who is told when it has ended.",
             },
         },
@@ -90,11 +91,13 @@ def _request_schema() -> dict[str, Any]:
 async def submit(request: Request) -> Response:
     """Accept a job; it is run to its end even if the server is killed meanwhile."""
     runner = _runner(request)
-    body = await request.body()
+    body, owner = await request.body(), owner_of(request.scope)
 
     def accept() -> JobRecord:
         asked = read_request(parse(body), runner.settings, runner.uploads)
-        return runner.submit(asked)
+        if asked["kind"] == "measure":
+            check_token(request.scope, "measure")
+        return runner.submit(asked, owner)
 
     try:
         record = await stored(accept)
@@ -115,19 +118,33 @@ async def job(request: Request, key: Key) -> Response:
 
 @router.delete(
     "/jobs/{key}",
-    summary="Cancel a job",
+    summary="Cancel a job, or have it deleted",
     responses={
         **PROBLEMS,
         200: A_JOB,
+        204: {"description": "It is deleted."},
         **dict.fromkeys((401, 403, 409, 507), PROBLEM),
     },
 )
-async def cancel(request: Request, key: Key) -> Response:
+async def cancel(
+    request: Request,
+    key: Key,
+    forget: Annotated[
+        bool, Query(description="Delete the job and its result, not only cancel it.")
+    ] = False,
+) -> Response:
     """End a job that waits or runs; its process is killed."""
     runner = _runner(request)
-    await _found(request, key)
+    found = await _found(request, key)
+    if found.owner != owner_of(request.scope) and not may_all(request.scope):
+        raise Problem(403, "this job is somebody else's")
     record = await stored(lambda: runner.cancel(key))
     assert record is not None
+    if forget:
+        await stored(lambda: runner.forget(record))
+        if record.result_key:
+            request.app.state.answering.memory.answers.drop(record.result_key)
+        return Response(status_code=204)
     if record.state != "cancelled":
         raise Problem(409, f"the job has {record.state} already")
     return _sent(record)
@@ -154,14 +171,16 @@ async def events(request: Request, key: Key) -> Response:
     record = await _found(request, key)
     watch = runner.watch
     watch.stopping = request.app.state.stopping
+    client = client_of(request.scope)
     try:
-        watch.reserve()
+        watch.reserve(client)
     except TooManyError as error:
         raise Problem(
             429, "too many streams are open: ask for the job now and then",
             {"Retry-After": "10"},
         ) from error  # fmt: skip
-    stream = event_stream(watch, record, request.headers.get("last-event-id"))
+    last_id = request.headers.get("last-event-id")
+    stream = event_stream(watch, record, last_id, client)
     return StreamingResponse(
         stream, media_type="text/event-stream", headers=STREAM_HEADERS
     )

@@ -13,11 +13,13 @@ from pydantic import BaseModel, Field
 
 from irene.analyse.leaderboard import Leaderboard, rank_known
 from irene.errors import UsageError
+from irene.predict.machines.chosen import named
 from irene.predict.machines.finding import find_machine
 from irene.questions import QUESTIONS, AskLeaderboard, AskTradeOff, Question
 from irene.serve.answers.answering import Passing
 from irene.serve.answers.filling import Filling, Known, Wanted
 from irene.serve.computing.pool import Reply
+from irene.serve.http.access import client_of
 from irene.serve.http.problems import Problem
 from irene.serve.http.routes.asking import form_of, give, inquire
 from irene.serve.http.routes.openapi import answers
@@ -104,7 +106,7 @@ async def _leaderboard(request: Request, query: BaseModel) -> Response:
     question: AskLeaderboard = _asked(AskLeaderboard, query)
     form = form_of(request, getattr(query, "format", None))
     inquiry = await inquire(request, question, form)
-    wanted = Wanted(question.entries(), question.run, question.on)
+    wanted = Wanted(question.entries(), question.run, named(question.on))
     inquiry = replace(inquiry, models=tuple(each.name for each in wanted.entries))
     filling: Filling = request.app.state.filling
 
@@ -121,6 +123,8 @@ async def _leaderboard(request: Request, query: BaseModel) -> Response:
         return made(body.encode(), seconds)
 
     known = await asyncio.to_thread(filling.known, wanted)
+    if known.missing:
+        filling.want(wanted, client_of(request.scope))
     if getattr(query, "partial", False) and known.missing:
         request.app.state.answering.begin(inquiry, compute)
         return _partial(_board(question, wanted, known), question)

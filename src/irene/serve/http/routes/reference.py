@@ -71,7 +71,7 @@ async def hardware(request: Request) -> Response:
     responses=answers("irene.provenance/1"),
 )
 async def provenance(
-    request: Request, hardware: Annotated[Hardware, Query()] = "pc1"
+    request: Request, hardware: Annotated[Hardware, Query()] = "default"
 ) -> Response:
     """What the predictor was fitted to, its held-out errors and its coverage."""
     check_hardware(hardware)

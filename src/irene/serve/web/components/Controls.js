@@ -25,12 +25,12 @@ export function Slider({ label, value, min, max, step = 1, text, onInput, onChan
 
 /**
  * @param {{label: string, value: string, options: readonly (readonly [string, string])[],
- *   onChange: (value: string) => void}} props options are [value, words]
+ *   onChange: (value: string) => void, title?: string}} props options are [value, words]
  */
-export function Choice({ label, value, options, onChange }) {
+export function Choice({ label, value, options, onChange, title }) {
   const id = useId();
   return html`<div class="field">
-    <label for=${id}>${label}</label>
+    <label for=${id} title=${title}>${label}</label>
     <select id=${id} value=${value} onChange=${(/** @type {any} */ event) => onChange(event.target.value)}>
       ${options.map(([each, words]) => html`<option value=${each} selected=${each === value}>${words}</option>`)}
     </select>

@@ -11,19 +11,20 @@ import { shareOf } from "./TreeTable.js";
 
 /**
  * @param {{view: import("./TreeTable.js").View, root: number, setRoot: (row: number) => void,
- *   height?: number, levels?: number, label?: string}} props height: of a level, px
+ *   height?: number, levels?: number, label?: string, roomy?: boolean}} props height: of a level, px;
+ *   roomy: levels as high as the window has room for
  */
-export function Icicle({ view, root, setRoot, height = 26, levels = Infinity, label: name = "Icicle of the model" }) {
+export function Icicle({ view, root, setRoot, height: least = 26, levels = Infinity, label: name = "Icicle of the model", roomy = false }) {
   const { tree, minShare } = view;
   const [frame, width] = useWidth();
   const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
   const [focus, setFocus] = useState(root);
   const [drawn, redraw] = useState(0);
-  const [tip, setTip] = useState(/** @type {{row: number, x: number, y: number} | null} */ (null));
   const boxes = useMemo(
     () => layoutIcicle(tree, root, width, { levels, minShare: Math.max(minShare, 0) }),
     [tree, root, width, levels, minShare],
   );
+  const height = roomy ? Math.min(Math.max(Math.floor((window.innerHeight - 480) / boxes.levels), 30), 64) : least;
   useEffect(() => setFocus(view.selected >= root && view.selected < tree.end[root] ? view.selected : root), [root, view.selected, tree]);
   useEffect(() => {
     if (canvas.current) paint(canvas.current, boxes, view, width, height, focus);
@@ -34,10 +35,14 @@ export function Icicle({ view, root, setRoot, height = 26, levels = Infinity, la
     const at = boxAt(boxes, event.clientX - box.left, Math.floor((event.clientY - box.top) / height));
     return at < 0 ? -1 : /** @type {number} */ (boxes.rows[at]);
   };
-  const onMove = (/** @type {PointerEvent} */ event) => {
-    const row = rowAt(event);
-    setTip(row < 0 ? null : { row, x: event.clientX, y: event.clientY });
-    view.hover(row);
+  // With Ctrl, or a pinch, the wheel opens what is under the pointer, and goes back up.
+  const onWheel = (/** @type {WheelEvent} */ event) => {
+    if (!roomy || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    let row = rowAt(event);
+    if (event.deltaY > 0) return setRoot(Math.max(tree.parent[root], 0));
+    while (row > root && tree.parent[row] !== root) row = tree.parent[row];
+    if (row > root) setRoot(row);
   };
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -56,7 +61,7 @@ export function Icicle({ view, root, setRoot, height = 26, levels = Infinity, la
     onKeyDown=${onKeyDown} onFocus=${() => redraw((n) => n + 1)} onBlur=${() => (view.hover(-1), redraw((n) => n + 1))}
   >
     <canvas ref=${canvas} aria-hidden="true"
-      onPointerMove=${onMove} onPointerLeave=${() => (setTip(null), view.hover(-1))}
+      onPointerMove=${(/** @type {PointerEvent} */ e) => view.hover(rowAt(e))} onPointerLeave=${() => view.hover(-1)} onWheel=${onWheel}
       onClick=${(/** @type {MouseEvent} */ e) => {
         const row = rowAt(e);
         if (row >= 0) view.select(row === view.selected ? -1 : row);
@@ -67,7 +72,6 @@ export function Icicle({ view, root, setRoot, height = 26, levels = Infinity, la
       }}
     ></canvas>
     <span class="visually-hidden" role="status">${words(tree, focus)}</span>
-    ${tip && html`<${Tip} view=${view} ...${tip} />`}
   </div>`;
 }
 
@@ -80,9 +84,14 @@ function words(tree, row) {
   return `${displayPath(tree, row)}${tree.count[row] > 1 ? `, ${tree.count[row]} equal ones` : ""}, ${amount(tree, row)}, ${percent(tree.share[row])} of the total`;
 }
 
-/** @param {{view: import("./TreeTable.js").View, row: number, x: number, y: number}} props */
-export function Tip({ view: { tree }, row, x, y }) {
-  if (row >= tree.size) return null;
+/**
+ * The part under the pointer, beside the pointer.
+ * @param {{view: import("./TreeTable.js").View, hovered: {value: number}, pointer: {value: number[]}}} props
+ */
+export function Tip({ view: { tree }, hovered, pointer }) {
+  const row = hovered.value;
+  const [x, y] = /** @type {[number, number]} */ (pointer.value);
+  if (row < 0 || row >= tree.size || !y) return null;
   const right = x > window.innerWidth - 360;
   const style = { top: `${Math.min(y + 14, window.innerHeight - 90)}px`, left: right ? "auto" : `${x + 12}px`, right: right ? `${window.innerWidth - x + 12}px` : "auto" };
   return html`<div class="tip" style=${style}>

@@ -21,10 +21,11 @@ export function useModels() {
 }
 
 /**
- * @param {{value: string, onChange: (name: string) => void, label?: string}} props
+ * @param {{value: string, onChange: (name: string) => void, label?: string, kind?: string}} props kind: of
+ *   models to offer; "" for all
  */
-export function ModelCombobox({ value, onChange, label = "Model" }) {
-  const models = useModels();
+export function ModelCombobox({ value, onChange, label = "Model", kind = "" }) {
+  const models = useModels().filter((each) => !kind || each.kind === kind);
   const id = useId();
   const [typed, setTyped] = useState(/** @type {string | null} */ (null));
   const [at, setAt] = useState(0);

@@ -29,7 +29,7 @@ export function NodeDetails({ view, row, pinned, hovering, onOpen }) {
     <dl class="facts">
       ${facts(view, row).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}
     </dl>
-    ${node.features && html`<h3 class="features-title">${node.source === "measured" ? "Measured" : `Features, ${node.source ?? "of unknown source"}`}</h3><dl class="facts">
+    ${node.features && html`<h2 class="features-title">${node.source === "measured" ? "Measured" : `Features, ${node.source ?? "of unknown source"}`}</h2><dl class="facts">
       ${Object.entries(node.features).map(([name, value]) => html`<dt>${name}</dt><dd>${digits(value, 4)}</dd>`)}
     </dl>`}
     ${tree.count[row] > 1 && html`<p><button type="button" onClick=${() => view.unfold(row)}>Unfold ×${tree.count[row]}</button></p>`}

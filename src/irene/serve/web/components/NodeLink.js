@@ -8,10 +8,12 @@ import { amount } from "../lib/headline.js";
 import { BOX, layoutNodeLink } from "../lib/node-link.js";
 import { visibleRows } from "../lib/rows.js";
 import { hasChildren, label } from "../lib/tree.js";
-import { fit } from "./Icicle.js";
+import { fit as shortened } from "./Icicle.js";
 import { shareOf } from "./TreeTable.js";
 
 const AROUND = 400;
+const [SMALLEST, LARGEST, STEP] = [0.3, 2, 1.25];
+const MAP = { width: 150, height: 170 };
 
 /**
  * @param {{view: import("./TreeTable.js").View, root: number, setRoot: (row: number) => void}} props
@@ -20,6 +22,7 @@ export function NodeLink({ view, root, setRoot }) {
   const { tree, open, only, minShare } = view;
   const frame = useRef(/** @type {HTMLElement | null} */ (null));
   const [part, setPart] = useState({ top: 0, left: 0, width: 1200, height: 800 });
+  const [scale, setScale] = useState(1);
   const [active, setActive] = useState(root);
   const wantsFocus = useRef(false);
   const picture = useMemo(
@@ -37,13 +40,50 @@ export function NodeLink({ view, root, setRoot }) {
     return () => watch.disconnect();
   }, []);
   useEffect(() => setActive(root), [root]);
+  const fit = () => {
+    const element = frame.current;
+    if (!element) return;
+    const whole = Math.min(element.clientWidth / picture.width, element.clientHeight / picture.height);
+    setScale(Math.min(Math.max(whole, SMALLEST), 1));
+  };
+  useLayoutEffect(fit, [tree, root]);
+  // The point under the pointer stays where it is.
+  const zoom = (/** @type {number} */ factor, /** @type {{clientX: number, clientY: number} | null} */ at = null) => {
+    const element = /** @type {HTMLElement} */ (frame.current);
+    const box = element.getBoundingClientRect();
+    const [x, y] = at ? [at.clientX - box.left, at.clientY - box.top] : [box.width / 2, box.height / 2];
+    const next = Math.min(Math.max(scale * factor, SMALLEST), LARGEST);
+    const [left, top] = [((element.scrollLeft + x) / scale) * next - x, ((element.scrollTop + y) / scale) * next - y];
+    setScale(next);
+    requestAnimationFrame(() => {
+      element.scrollTo(left, top);
+      look();
+    });
+  };
+  const onWheel = (/** @type {WheelEvent} */ event) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    zoom(Math.exp(-event.deltaY / 300), event);
+  };
+  const drag = useRef(/** @type {{x: number, y: number, left: number, top: number} | null} */ (null));
+  const onPointerDown = (/** @type {PointerEvent} */ event) => {
+    const element = /** @type {HTMLElement} */ (frame.current);
+    const onBox = event.target instanceof Element && event.target.closest("[role=treeitem]");
+    if (event.button !== 0 || onBox || event.pointerType === "touch") return;
+    drag.current = { x: event.clientX, y: event.clientY, left: element.scrollLeft, top: element.scrollTop };
+    element.setPointerCapture(event.pointerId);
+  };
+  const onPointerMove = (/** @type {PointerEvent} */ event) => {
+    const from = drag.current;
+    if (from) frame.current?.scrollTo(from.left - event.clientX + from.x, from.top - event.clientY + from.y);
+  };
   // The root stays in sight when the picture changes its height around it.
   useLayoutEffect(() => {
     const [element, top] = [frame.current, picture.nodes[0]];
     if (!element || !top) return;
-    if (top.y < element.scrollTop || top.y > element.scrollTop + element.clientHeight) {
+    if (top.y * scale < element.scrollTop || top.y * scale > element.scrollTop + element.clientHeight) {
       const at = picture.nodes.find(({ row }) => row === active) ?? top;
-      element.scrollTop = at.y - element.clientHeight / 2;
+      element.scrollTop = at.y * scale - element.clientHeight / 2;
       look();
     }
   }, [picture]);
@@ -56,8 +96,9 @@ export function NodeLink({ view, root, setRoot }) {
     setActive(node.row);
     view.hover(node.row);
     const element = /** @type {HTMLElement} */ (frame.current);
-    if (node.y < element.scrollTop + 30 || node.y > element.scrollTop + element.clientHeight - 30) element.scrollTop = node.y - element.clientHeight / 2;
-    if (node.x < element.scrollLeft || node.x + BOX.width > element.scrollLeft + element.clientWidth) element.scrollLeft = node.x - 60;
+    const [x, y] = [node.x * scale, node.y * scale];
+    if (y < element.scrollTop + 30 || y > element.scrollTop + element.clientHeight - 30) element.scrollTop = y - element.clientHeight / 2;
+    if (x < element.scrollLeft || x + BOX.width * scale > element.scrollLeft + element.clientWidth) element.scrollLeft = x - 60;
     look();
   };
   useLayoutEffect(() => {
@@ -70,14 +111,54 @@ export function NodeLink({ view, root, setRoot }) {
   });
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const own = { "+": () => zoom(STEP), "-": () => zoom(1 / STEP), 0: fit }[event.key];
+    if (own) return event.preventDefault(), own();
     if (onLinkKey(event.key, { view, picture, index: Math.max(current, 0), go, setRoot, root })) event.preventDefault();
   };
-  const shown = inWindow(picture.nodes, part);
-  return html`<div class="node-link" ref=${frame} onScroll=${look}>
-    <svg width=${picture.width} height=${picture.height} role="tree" aria-label="Tree of the model" onKeyDown=${onKeyDown}>
-      <g aria-hidden="true">${shown.edges.map(([from, to]) => html`<path class="edge" d=${edge(from, to)} />`)}</g>
-      ${shown.nodes.map((node) => html`<${Box} key=${node.row} view=${view} node=${node} active=${node.row === active} onPick=${() => (setActive(node.row), view.hover(-1))} />`)}
-    </svg>
+  const seen = { top: part.top / scale, left: part.left / scale, width: part.width / scale, height: part.height / scale };
+  const shown = inWindow(picture.nodes, seen);
+  const large = picture.width > 1.3 * seen.width || picture.height > 1.3 * seen.height;
+  return html`<div class="node-link-frame">
+    <div class="node-link" ref=${frame} onScroll=${look} onWheel=${onWheel} onPointerDown=${onPointerDown} onPointerMove=${onPointerMove} onPointerUp=${() => (drag.current = null)}>
+      <svg width=${picture.width * scale} height=${picture.height * scale} viewBox=${`0 0 ${picture.width} ${picture.height}`} role="tree" aria-label="Tree of the model" onKeyDown=${onKeyDown}>
+        <g aria-hidden="true">${shown.edges.map(([from, to]) => html`<path class="edge" d=${edge(from, to)} />`)}</g>
+        ${shown.nodes.map((node) => html`<${Box} key=${node.row} view=${view} node=${node} active=${node.row === active} onPick=${() => setActive(node.row)} />`)}
+      </svg>
+    </div>
+    <div class="zoom toolbar" role="group" aria-label="Zoom">
+      <button type="button" class="square" aria-label="Smaller" onClick=${() => zoom(1 / STEP)}>−</button>
+      <button type="button" onClick=${fit}>Fit</button>
+      <button type="button" class="square" aria-label="Larger" onClick=${() => zoom(STEP)}>+</button>
+    </div>
+    ${large && html`<${Minimap} view=${view} picture=${picture} seen=${seen} onGo=${(/** @type {number} */ x, /** @type {number} */ y) => frame.current?.scrollTo((x - seen.width / 2) * scale, (y - seen.height / 2) * scale)} />`}
+  </div>`;
+}
+
+/**
+ * The whole tree in small, and the part of it that is in sight; a click goes there.
+ * @param {{view: import("./TreeTable.js").View, picture: ReturnType<typeof layoutNodeLink>,
+ *   seen: {top: number, left: number, width: number, height: number}, onGo: (x: number, y: number) => void}} props
+ */
+function Minimap({ view, picture, seen, onGo }) {
+  const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
+  const scale = Math.min(MAP.width / picture.width, MAP.height / picture.height);
+  const [width, height] = [Math.max(picture.width * scale, 24), Math.max(picture.height * scale, 24)];
+  useEffect(() => {
+    const pen = canvas.current?.getContext("2d");
+    if (!pen) return;
+    pen.clearRect(0, 0, width, height);
+    for (const { row, x, y } of picture.nodes) {
+      pen.fillStyle = ramp(shareOf(view, row).at, view.dark);
+      pen.fillRect(x * scale, (y - BOX.height / 2) * scale, Math.max(BOX.width * scale, 2), Math.max(BOX.height * scale, 1));
+    }
+  }, [picture, view.dark, view.metric]);
+  const go = (/** @type {PointerEvent} */ event) => {
+    const box = /** @type {HTMLElement} */ (event.currentTarget).getBoundingClientRect();
+    if (event.buttons) onGo((event.clientX - box.left) / scale, (event.clientY - box.top) / scale);
+  };
+  return html`<div class="minimap" aria-hidden="true" style=${{ width: `${width}px`, height: `${height}px` }} onPointerDown=${go} onPointerMove=${go}>
+    <canvas ref=${canvas} width=${Math.ceil(width)} height=${Math.ceil(height)}></canvas>
+    <span style=${{ left: `${seen.left * scale}px`, top: `${seen.top * scale}px`, width: `${Math.min(seen.width * scale, width)}px`, height: `${Math.min(seen.height * scale, height)}px` }}></span>
   </div>`;
 }
 
@@ -128,7 +209,7 @@ function Box({ view, node, active, onPick }) {
     onPointerEnter=${() => view.hover(row)} onPointerLeave=${() => view.hover(-1)}
   >
     <rect width=${BOX.width} height=${BOX.height} rx="4" style=${{ fill: ramp(at, dark), fillOpacity: faint ? 0.35 : 1 }} />
-    <text x="8" y=${BOX.height / 2} dy="0.35em" style=${{ fill: faint ? "var(--ink)" : ink }}>${mark}${fit(`${label(tree, row)}${times}`, room)}</text>
+    <text x="8" y=${BOX.height / 2} dy="0.35em" style=${{ fill: faint ? "var(--ink)" : ink }}>${mark}${shortened(`${label(tree, row)}${times}`, room)}</text>
     <text x=${BOX.width - 8} y=${BOX.height / 2} dy="0.35em" text-anchor="end" style=${{ fill: faint ? "var(--ink)" : ink }}>${percent(share)}</text>
   </g>`;
 }

@@ -1,8 +1,13 @@
 // What is around every page: navigation, theme, keyboard help.
 
 import { html, useEffect, useState } from "../vendor/preact.js";
-import { navigate } from "../lib/state.js";
+import { carried } from "../lib/run.js";
+import { navigate, readQuery } from "../lib/state.js";
+import { useDrop } from "../lib/bring.js";
+import { Busy } from "./Busy.js";
 import { KeyboardHelp } from "./KeyboardHelp.js";
+import { Palette } from "./Palette.js";
+import { Problem } from "./Problem.js";
 
 /** Path, label, and the key that follows `g`. */
 export const NAVIGATION = [
@@ -20,7 +25,14 @@ const THEMES = ["auto", "light", "dark"];
 /** @param {{path: string, children?: any}} props */
 export function Chrome({ path, children }) {
   const [help, setHelp] = useState(false);
-  useEffect(() => watchKeys(() => setHelp(true)), []);
+  const [finding, setFinding] = useState(false);
+  const dropped = useDrop();
+  // One subject: model, run, machine and file go along.
+  const along = carried(readQuery(window.location.search));
+  useEffect(() => watchKeys(() => setHelp(true), () => setFinding(true)), []);
+  useEffect(() => {
+    document.querySelector(".bar nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+  }, [path]);
   return html`
     <a class="skip" href="#main">Skip to the content</a>
     <header class="bar">
@@ -30,12 +42,13 @@ export function Chrome({ path, children }) {
       <nav aria-label="Pages">
         ${NAVIGATION.map(
           ([href, label]) => html`<a
-            href=${href}
+            href=${href + (href === path ? window.location.search : along)}
             aria-current=${href === path ? "page" : undefined}
           >${label}</a>`,
         )}
       </nav>
       <div class="bar-end">
+        <button type="button" class="quiet find" aria-haspopup="dialog" aria-label="Find a model or page" title="Find a model or page (Ctrl K)" onClick=${() => setFinding(true)}><span aria-hidden="true">⌕</span> <kbd>Ctrl K</kbd></button>
         <a href="/method" aria-current=${path === "/method" ? "page" : undefined}>Method</a>
         <a href="/help" aria-current=${path === "/help" ? "page" : undefined}>Help</a>
         <${ThemeToggle} />
@@ -45,7 +58,13 @@ export function Chrome({ path, children }) {
         >?</button>
       </div>
     </header>
-    <main id="main" tabindex="-1">${children}</main>
+    <main id="main" tabindex="-1">
+      ${dropped.busy && html`<${Busy} label=${`Opening ${dropped.name}`} />`}
+      ${dropped.error && html`<${Problem} error=${dropped.error} /><p><a href="/open">What can be opened</a></p>`}
+      ${children}
+    </main>
+    ${dropped.over && html`<div class="drop-over" aria-hidden="true"><p>Drop it: a config, a tree, a ledger, a model file or a trace</p></div>`}
+    <${Palette} open=${finding} onClose=${() => setFinding(false)} />
     <${KeyboardHelp} open=${help} onClose=${() => setHelp(false)} />
   `;
 }
@@ -104,18 +123,24 @@ export function useDark() {
 }
 
 /**
- * Keys that work on every page: `?` for help, `/` to search, `g` then a letter to go.
+ * Keys that work on every page: `?` for help, `/` to search, Ctrl K to find, `g` then a letter
+ * to go.
  * @param {() => void} openHelp
+ * @param {() => void} openPalette
  */
-function watchKeys(openHelp) {
+function watchKeys(openHelp, openPalette) {
   let going = false;
   /** @param {KeyboardEvent} event */
   const onKey = (event) => {
+    if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !document.querySelector("dialog[open]")) {
+      event.preventDefault();
+      return openPalette();
+    }
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
     const target = going && NAVIGATION.find(([, , key]) => key === event.key);
     going = event.key === "g";
-    if (target) navigate(/** @type {string} */ (target[0]));
+    if (target) navigate(target[0] + carried(readQuery(window.location.search)));
     else if (event.key === "?") openHelp();
     else if (event.key === "/") {
       const search = document.querySelector("[data-search]");

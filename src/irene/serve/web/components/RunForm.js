@@ -1,42 +1,107 @@
 // The run that a question is about: model (where there is one), sizes, settings, machine.
+// One pass through a model and a served language model are asked for in their own ways.
 
-import { html } from "../vendor/preact.js";
-import { Choice } from "./Controls.js";
+import { html, useId, useState } from "../vendor/preact.js";
+import { Choice, Segments } from "./Controls.js";
 import { ModelCombobox, useModels } from "./ModelCombobox.js";
 import { Sizes } from "./Sizes.js";
-import { HardwareSelect, MoreFields } from "./SpecForm.js";
 import { longest } from "../lib/catalogue.js";
-import { CHOICES, settingChoices } from "../lib/spec.js";
+import { useMachines } from "../lib/machines.js";
+import { fieldLabel, runFields } from "../lib/parameters.js";
+import { asServing, CHOICES, isServing, settingChoices } from "../lib/run.js";
 
-const NOT_OF_A_RUN = ["level"];
-const WORDS = { dtype: "Number format", attention: "Attention", phase: "Phase" };
+const SERVED = "llama-3.1-8b";
+const SIZED = ["prompt_len", "output_len"];
+
+/** @typedef {Record<string, string>} Run */
 
 /**
- * @param {{model?: string, onModel?: (name: string) => void, run: Record<string, string>,
- *   onRun: (run: Record<string, string>, options?: {replace: boolean}) => void,
- *   without?: readonly string[], resolved?: any}} props without: settings that the page
- *   asks for in its own way; resolved: the run of the answer
+ * @param {{model?: string, onModel?: (name: string) => void, run: Run,
+ *   onRun: (run: Run, options?: {replace?: boolean}) => void,
+ *   without?: readonly string[], resolved?: any, fixed?: any}} props without: settings that the page
+ *   asks for in its own way; resolved: the run of the answer; fixed: why nothing can be changed
  */
-export function RunForm({ model, onModel, run, onRun, without = [], resolved }) {
+export function RunForm({ model, onModel, run, onRun, without = [], resolved, fixed }) {
   const models = useModels();
-  const has = (/** @type {string} */ name) => !without.includes(name) && run[name] !== undefined;
-  const set = (/** @type {string} */ name) => (/** @type {string | number} */ value, /** @type {any} */ how) =>
-    onRun({ ...run, [name]: String(value) }, how);
-  const change = (/** @type {Record<string, any>} */ changes, /** @type {any} */ how) =>
-    onRun({ ...run, ...Object.fromEntries(Object.entries(changes).map(([name, value]) => [name, value === null ? "" : String(value)])) }, how);
-  return html`<fieldset class="group"><legend>The run</legend>
-    ${onModel && html`<${ModelCombobox} value=${model} onChange=${onModel} />`}
-    ${has("batch_size") && html`<${Sizes} label="Batch size" value=${Number(run.batch_size) || 1} most=${256} onChange=${set("batch_size")} />`}
-    ${has("seq_len") && html`<${Sizes}
-      label="Sequence length" unit="tokens" value=${Number(run.seq_len) || 1}
-      most=${model ? longest(models.find((each) => each.name === model)) : 4096} onChange=${set("seq_len")}
-    />`}
-    <div class="field-row">
-      ${Object.keys(CHOICES).map((name) => has(name) && html`<${Choice}
-        key=${name} label=${WORDS[/** @type {"dtype"} */ (name)]} value=${run[name]} options=${settingChoices(/** @type {"dtype"} */ (name), resolved)} onChange=${set(name)}
-      />`)}
-      ${has("hardware") && html`<${HardwareSelect} value=${run.hardware} onChange=${change} />`}
-    </div>
-    <div class="spec"><${MoreFields} value=${run} onChange=${change} without=${NOT_OF_A_RUN} /></div>
+  const machines = useMachines();
+  const serving = isServing(run);
+  const known = models.find((each) => each.name === model);
+  const set = (/** @type {string} */ name) => (/** @type {string | number} */ value, /** @type {any} */ how) => onRun({ ...run, [name]: String(value) }, how);
+  const asked = (/** @type {string} */ name) => !without.includes(name);
+  const size = (/** @type {string} */ name, /** @type {string} */ label, /** @type {number} */ most, /** @type {string} */ unit) =>
+    asked(name) && html`<${Sizes} key=${name} label=${label} unit=${unit} value=${Number(run[name] ?? resolved?.[name]) || 1} most=${most} onChange=${set(name)} />`;
+  const turn = (/** @type {string} */ mode) => {
+    const can = (/** @type {string} */ name) => machines.find((each) => each.name === name)?.serves;
+    const wanted = mode === "serving";
+    const hardware = wanted && !can(String(run.hardware)) ? "h100" : String(run.hardware);
+    /** @type {Run} */
+    const other = wanted && onModel && known?.kind !== "decoder" && !model?.startsWith("upload:") ? { model: SERVED } : {};
+    onRun({ ...asServing(run, wanted, hardware), ...other });
+  };
+  const hardware = asked("hardware") && html`<${HardwareSelect} value=${run.hardware} serving=${serving} onChange=${set("hardware")} />`;
+  return html`<fieldset class="group" disabled=${Boolean(fixed)}><legend>The run</legend>
+    ${fixed && html`<p class="hint">${fixed}</p>`}
+    <${Segments} label="What is run" value=${serving ? "serving" : "pass"} options=${[["pass", "one pass"], ["serving", "LLM serving"]]} onChange=${turn} />
+    ${onModel && html`<${ModelCombobox} value=${model} onChange=${onModel} kind=${serving ? "decoder" : ""} />`}
+    ${serving
+      ? html`${hardware}
+          ${size("batch_size", "Streams at once", 1024, "streams")} ${size("prompt_len", "Prompt", 32768, "tokens")} ${size("output_len", "Output", 8192, "tokens")}
+          <div class="field-row">${settings(["dtype"])}${runFields().filter((field) => field.serving && asked(field.name) && !SIZED.includes(field.name)).map(one)}</div>`
+      : html`${size("batch_size", "Batch size", 256, "sequences")}
+          ${readsTokens(known) && size("seq_len", "Sequence length", known ? longest(known) : 4096, "tokens")}
+          ${hardware}
+          <div class="field-row">${settings(["dtype", "attention", "phase"])}</div>
+          <${More} fields=${runFields().filter((field) => !field.serving && !(field.name in CHOICES) && !["batch_size", "seq_len"].includes(field.name))} run=${run} one=${one} />`}
   </fieldset>`;
+
+  /** @param {string[]} names */
+  function settings(names) {
+    return names.filter((name) => asked(name) && run[name] !== undefined).map((name) => html`<${Choice}
+      key=${name} label=${fieldLabel(name)} value=${run[name]} onChange=${set(name)}
+      options=${settingChoices(/** @type {"dtype"} */ (name), resolved).filter(([value]) => value !== "generate")}
+    />`);
+  }
+
+  /** @param {import("../lib/parameters.js").Field} field */
+  function one(field) {
+    return html`<${OneField} key=${field.name} field=${field} value=${run[field.name] ?? ""} resolved=${resolved} onChange=${set(field.name)} />`;
+  }
+}
+
+/** @param {import("../lib/catalogue.js").Model | undefined} model whether its inputs have a length */
+function readsTokens(model) {
+  return !model || !["vision", "audio"].includes(model.kind ?? "");
+}
+
+/** @param {{fields: import("../lib/parameters.js").Field[], run: Run, one: (field: any) => any}} props */
+function More({ fields, run, one }) {
+  const [open, setOpen] = useState(fields.some(({ name }) => run[name]));
+  return html`<details class="more" open=${open} onToggle=${(/** @type {any} */ e) => setOpen(e.target.open)}>
+    <summary>More settings</summary>
+    ${open && html`<div class="field-row">${fields.map(one)}</div>`}
+  </details>`;
+}
+
+/** @param {{value: string, serving?: boolean, onChange: (value: string) => void}} props */
+export function HardwareSelect({ value, serving = false, onChange }) {
+  const machines = useMachines();
+  const able = machines.filter((each) => each.serves || !serving);
+  /** @type {[string, string][]} */
+  const known = [["default", "as usual"], ...able.map((each) => /** @type {[string, string]} */ ([each.name, each.words]))];
+  return html`<${Choice} label="Hardware" value=${value} options=${known.some(([name]) => name === value) ? known : [...known, [value, value]]} onChange=${onChange} />`;
+}
+
+/** @param {{field: import("../lib/parameters.js").Field, value: string, resolved: any, onChange: (value: string) => void}} props */
+function OneField({ field, value, resolved, onChange }) {
+  const id = useId();
+  const label = fieldLabel(field.name);
+  const chosen = resolved?.chosen?.includes(field.name) ? resolved[field.name] : undefined;
+  const open = chosen !== undefined && chosen !== null ? `${chosen} (chosen)` : field.usual ? `${field.usual}, as usual` : "as usual";
+  if (field.choices.length) {
+    return html`<${Choice} label=${label} title=${field.description} value=${value} options=${[["", open], ...field.choices.map((each) => [each, each])]} onChange=${onChange} />`;
+  }
+  return html`<div class="field">
+    <label for=${id} title=${field.description}>${label}</label>
+    <input id=${id} type=${field.whole ? "number" : "text"} min=${field.least ?? undefined} placeholder=${open} value=${value} onChange=${(/** @type {any} */ e) => onChange(e.target.value)} />
+  </div>`;
 }

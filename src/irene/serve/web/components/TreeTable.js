@@ -8,7 +8,8 @@ import { position, ramp } from "../lib/colour.js";
 import { visibleRows } from "../lib/rows.js";
 import { childrenOf, hasChildren, label } from "../lib/tree.js";
 
-const ROW = 26;
+/** Height of a row, px: as the style has it; on a phone as a thumb needs it. */
+const ROW = globalThis.matchMedia?.("(max-width: 860px)").matches ? 40 : 26;
 const HEAD = 28;
 const AROUND = 12;
 const COLUMNS = ["Part", "Share", "Energy", "FLOPs", "Bytes", "J/GFLOP"];

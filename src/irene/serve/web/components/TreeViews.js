@@ -9,7 +9,7 @@ import { search, topLeaves } from "../lib/questions.js";
 import { carryOpen, openMain, openTo, visibleRows, withAncestors, withDescendants } from "../lib/rows.js";
 import { findRow, keyOf, label, loadTree } from "../lib/tree.js";
 import { ExportMenu } from "./ExportMenu.js";
-import { Icicle } from "./Icicle.js";
+import { Icicle, Tip } from "./Icicle.js";
 import { NodeDetails } from "./NodeDetails.js";
 import { NodeLink } from "./NodeLink.js";
 import { NodeList } from "./NodeList.js";
@@ -18,7 +18,8 @@ import { Legend, TreeTable } from "./TreeTable.js";
 
 const AUTO = "auto";
 const OVERVIEW_LEVELS = 5;
-const THRESHOLDS = [["", "that cost energy"], ["all", "all, also free ones"], ["0.001", "≥ 0.1 %"], ["0.01", "≥ 1 %"], ["0.05", "≥ 5 %"]];
+const MATTERS = 0.001;
+const THRESHOLDS = [["", "that matter"], ["0", "that cost energy"], ["all", "all, also free ones"], ["0.001", "≥ 0.1 %"], ["0.01", "≥ 1 %"], ["0.05", "≥ 5 %"]];
 const METRICS = [["total", "of the total"], ["parent", "of the parent"], ["log", "of the total, log"]];
 const VIEWS = [["table", "Table"], ["icicle", "Icicle"], ["tree", "Tree"]];
 
@@ -40,9 +41,10 @@ export function useTreeView(document, query, setQuery) {
   const top = useMemo(() => (flag(query, "top") ? topLeaves(tree) : null), [tree, query.top]);
   const only = useMemo(() => shownOnly(tree, hits, top), [tree, hits, top]);
   const threshold = text(query, "min_share");
-  const minShare = threshold === "all" ? -1 : Math.max(Number(threshold) || 0, 0);
   const depthText = text(query, "depth", AUTO);
   const depth = depthOf(depthText);
+  const usual = depth < 0 && !words && !top ? MATTERS : 0;
+  const minShare = threshold === "all" ? -1 : threshold === "" ? usual : Math.max(Number(threshold) || 0, 0);
   const [open, setOpen] = useOpen(tree, depth, only);
   const hovered = useSignal(-1);
   const selected = query.path === undefined ? -1 : findRow(tree, text(query, "path"));
@@ -50,7 +52,8 @@ export function useTreeView(document, query, setQuery) {
 
   const select = useCallback(
     (/** @type {number} */ row) => {
-      setQuery({ path: row < 0 ? null : keyOf(tree, row) });
+      // Looking around is no step that "back" should undo one by one.
+      setQuery({ path: row < 0 ? null : keyOf(tree, row) }, { replace: true });
       if (row >= 0) setOpen((old) => openAbove(tree, old, row));
     },
     [tree, setQuery],
@@ -213,13 +216,15 @@ function groupOf(tree, row, unfolded) {
 
 /**
  * @param {{document: any, query: import("../lib/state.js").Query, setQuery: (changes: any, options?: any) => void,
- *   name: string, api?: () => string, cli?: () => string}} props name: of exported files
+ *   name: string, api?: () => string, cli?: () => string, children?: any}} props name: of exported
+ *   files; children: more beside the views
  */
-export function TreeViews({ document, query, setQuery, name, api, cli }) {
+export function TreeViews({ document, query, setQuery, name, api, cli, children }) {
   const state = useTreeView(document, query, setQuery);
   const { view, root, hovered, top } = state;
-  const { tree, hits, minShare, metric, dark } = view;
+  const { tree, minShare, metric, dark } = view;
   const kind = choice(query, "view", ["table", "icicle", "tree"]);
+  const pointer = useSignal([0, 0]);
   const by = /** @type {"node" | "class" | "primitive"} */ (choice(query, "by", ["node", "class", "primitive"]));
   const setRoot = (/** @type {number} */ row) => setQuery({ root: row <= 0 ? null : keyOf(tree, row) });
   const options = { root, metric, dark, minShare: Math.max(minShare, 0) };
@@ -227,21 +232,23 @@ export function TreeViews({ document, query, setQuery, name, api, cli }) {
     kind === "tree" ? nodeLinkSvg(tree, visibleRows(tree, view.open, view), options) : icicleSvg(tree, options);
   return html`
     <div class="explore-main">
-      <section class="panel view-panel" aria-label="The model, part by part">
+      <section class="panel view-panel" aria-label="The model, part by part" onPointerMove=${(/** @type {PointerEvent} */ e) => (pointer.value = [e.clientX, e.clientY])}>
         <${Tools} state=${state} kind=${kind} setQuery=${setQuery}>
           <${ExportMenu} name=${name} svg=${picture} csv=${() => treeRows(tree, view)} json=${() => document} api=${api} cli=${cli} />
         </${Tools}>
-        <p class="found" role="status" hidden=${!hits && !top && minShare <= 0}>${foundWords(view, top)}</p>
+        <${Found} view=${view} top=${top} setQuery=${setQuery} />
         ${root > 0 && kind !== "table" && html`<${Crumbs} tree=${tree} root=${root} setRoot=${setRoot} />`}
         ${kind === "table" && html`
           <${Icicle} view=${view} root=${0} setRoot=${(/** @type {number} */ row) => view.select(row)} height=${20} levels=${OVERVIEW_LEVELS} label="Overview of the model" />
           <${TreeTable} view=${view} />`}
-        ${kind === "icicle" && html`<${Icicle} view=${view} root=${root} setRoot=${setRoot} height=${30} />`}
+        ${kind === "icicle" && html`<${Icicle} view=${view} root=${root} setRoot=${setRoot} roomy />`}
         ${kind === "tree" && html`<${NodeLink} view=${view} root=${root} setRoot=${setRoot} />`}
+        <${Tip} view=${view} hovered=${hovered} pointer=${pointer} />
       </section>
       <p class="toolbar below-view"><${Legend} view=${view} /><span class="spacer"></span><span class="soft">${integer(tree.nodeCount)} nodes${tree.folded ? `, equal ones folded into ${integer(tree.size)}` : ""}</span></p>
     </div>
     <div class="explore-side">
+      ${children}
       <${Details} view=${view} hovered=${hovered} onOpen=${kind === "table" ? undefined : setRoot} />
       <${NodeList} view=${view} by=${by} top=${top} setBy=${(/** @type {string} */ v) => setQuery({ by: v === "node" ? null : v })} />
     </div>`;
@@ -249,22 +256,42 @@ export function TreeViews({ document, query, setQuery, name, api, cli }) {
 
 /** @param {{view: View, hovered: {value: number}, onOpen?: (row: number) => void}} props */
 function Details({ view, hovered, onOpen }) {
-  const pinned = view.selected >= 0;
   const over = hovered.value < view.tree.size ? hovered.value : -1;
-  const row = pinned ? view.selected : Math.max(over, 0);
-  return html`<${NodeDetails} view=${view} row=${row} pinned=${pinned} hovering=${over >= 0} onOpen=${onOpen} />`;
+  // What is under the pointer wins; what is pinned stays when the pointer leaves.
+  const row = over >= 0 ? over : Math.max(view.selected, 0);
+  return html`<${NodeDetails} view=${view} row=${row} pinned=${view.selected === row && row >= 0 && view.selected >= 0} hovering=${over >= 0} onOpen=${onOpen} />`;
 }
 
 /**
- * @param {View} view
- * @param {{rows: number[], leaves: number, share: number} | null} top
+ * What a search, "top 90 %" or a threshold shows; small parts are told as one.
+ * @param {{view: View, top: {rows: number[], leaves: number, share: number} | null, setQuery: (changes: any) => void}} props
  */
-function foundWords({ tree, hits, minShare }, top) {
+function Found({ view, top, setQuery }) {
+  const { tree, hits, minShare } = view;
+  const small = minShare > 0 ? smallParts(view) : { rows: 0, share: 0 };
   const words = [];
   if (hits) words.push(html`<strong>${plural(hits.nodes, "match", "matches")} = ${percent(hits.share)}</strong> of the ${tree.basis === "energy" ? "energy" : "cost"}`);
   if (top) words.push(html`<strong>${integer(top.rows.length)} of ${plural(top.leaves, "leaf", "leaves")}</strong> carry ${percent(top.share)}`);
-  if (minShare > 0) words.push(html`parts below ${percent(minShare)} are hidden`);
-  return words.map((each, i) => (i ? html` · ${each}` : each));
+  if (small.rows) words.push(html`${plural(small.rows, "part")}, ${percent(small.share)}, below ${percent(minShare)} each: <button type="button" class="link" onClick=${() => setQuery({ min_share: "0" })}>show</button>`);
+  return html`<p class="found" role="status" hidden=${words.length === 0}>${words.map((each, i) => (i ? html` · ${each}` : each))}</p>`;
+}
+
+/**
+ * Parts of what is open that are too small to show.
+ * @param {View} view
+ */
+function smallParts({ tree, open, only, minShare }) {
+  let [rows, share] = [0, 0];
+  for (const row of visibleRows(tree, open, { only, minShare })) {
+    if (!open[row]) continue;
+    for (let child = row + 1; child < tree.end[row]; child = tree.end[child]) {
+      if (tree.share[child] > 0 && tree.share[child] < minShare) {
+        rows += tree.count[child];
+        share += tree.share[child];
+      }
+    }
+  }
+  return { rows, share };
 }
 
 /** @param {{tree: import("../lib/tree.js").Tree, root: number, setRoot: (row: number) => void}} props */
@@ -288,7 +315,7 @@ function Tools({ state, kind, setQuery, children }) {
   };
   const option = (/** @type {string[][]} */ list, /** @type {string} */ value) =>
     list.map(([name, text]) => html`<option value=${name} selected=${name === value}>${text}</option>`);
-  const depths = [[AUTO, "where it matters"], ["1", "1 level"], ...["2", "3", "4", "5"].map((n) => [n, `${n} levels`]), ["all", "all levels"]];
+  const depths = [[AUTO, "where it matters"], ["0", "the root alone"], ["1", "1 level"], ...["2", "3", "4", "5"].map((n) => [n, `${n} levels`]), ["all", "all levels"]];
   if (!depths.some(([name]) => name === depthText)) depths.unshift([depthText, `${depthText} levels`]);
   return html`<div class="view-tools toolbar">
     <div class="segments" role="group" aria-label="View">
@@ -299,8 +326,8 @@ function Tools({ state, kind, setQuery, children }) {
     <select aria-label="Depth" value=${depthText} onChange=${(/** @type {any} */ e) => setDepth(e.target.value)}>${option(depths, depthText)}</select>
     <select aria-label="Parts to show" value=${threshold} onChange=${(/** @type {any} */ e) => setQuery({ min_share: e.target.value || null })}>${option(THRESHOLDS, threshold)}</select>
     <select aria-label="Share" value=${view.metric} onChange=${(/** @type {any} */ e) => setQuery({ metric: e.target.value === "total" ? null : e.target.value })}>${option(METRICS, view.metric)}</select>
-    <button type="button" onClick=${() => setDepth("all")}>Expand all</button>
-    <button type="button" onClick=${() => setDepth("1")}>Collapse all</button>
+    <button type="button" onClick=${() => (setQuery({ unfold: view.tree.folded || isUnfolded ? 1 : null, depth: "all" }))}>Expand all</button>
+    <button type="button" onClick=${() => (foldAll(), setDepth("0"))}>Collapse to the root</button>
     ${(view.tree.folded || isUnfolded) && html`<button
       type="button" aria-pressed=${isUnfolded} title="Show equal layers one by one"
       onClick=${() => (isUnfolded ? foldAll() : setQuery({ unfold: 1 }))}

@@ -1,59 +1,44 @@
-// Parameters of an endpoint out of the server's OpenAPI document, so that a run's new
-// fields get a control without a change here.
+// The fields of a run as the server's table of questions has them: the page is told in its
+// head, so that a new field gets a control without a change here.
 
 /**
- * @typedef {object} Parameter
+ * @typedef {object} Field
  * @property {string} name
  * @property {string} description
  * @property {string[]} choices empty where anything goes
  * @property {boolean} whole a whole number
- * @property {number | undefined} least
- * @property {number | undefined} most
+ * @property {number | null} least
+ * @property {any} usual
+ * @property {boolean} serving of a served language model
  */
 
-/**
- * @param {any} openapi
- * @param {string} path such as "/energy"
- * @returns {Parameter[]}
- */
-export function parametersOf(openapi, path) {
-  const paths = openapi?.paths ?? {};
-  const key = Object.keys(paths).find((each) => each === path || each === `/api/v1${path}`);
-  const declared = key ? (paths[key].get?.parameters ?? []) : [];
-  return declared
-    .map((/** @type {any} */ each) => resolve(openapi, each))
-    .filter((/** @type {any} */ each) => each?.in === "query")
-    .map((/** @type {any} */ each) => describe(openapi, each));
+/** @type {Field[] | null} */
+let known = null;
+
+/** @returns {Field[]} all fields of a run but its model */
+export function runFields() {
+  if (known) return known;
+  const told = globalThis.document?.querySelector("meta[name=irene-run]")?.getAttribute("content");
+  known = told ? JSON.parse(told) : [];
+  return /** @type {Field[]} */ (known);
 }
 
 /**
- * @param {any} openapi
- * @param {any} value
+ * For tests, and for pages without a server.
+ * @param {Field[]} fields
  */
-function resolve(openapi, value) {
-  if (!value?.$ref) return value;
-  return value.$ref.replace(/^#\//, "").split("/").reduce(
-    (/** @type {any} */ at, /** @type {string} */ part) => at?.[part], openapi,
-  );
+export function setRunFields(fields) {
+  known = fields;
 }
 
-/**
- * @param {any} openapi
- * @param {any} parameter
- * @returns {Parameter}
- */
-function describe(openapi, parameter) {
-  const schema = resolve(openapi, parameter.schema) ?? {};
-  const options = (schema.anyOf ?? schema.oneOf ?? schema.allOf ?? [schema]).map(
-    (/** @type {any} */ each) => resolve(openapi, each),
-  );
-  const used = options.find((/** @type {any} */ each) => each?.type !== "null") ?? {};
-  return {
-    name: parameter.name,
-    description: parameter.description ?? schema.description ?? "",
-    choices: (used.enum ?? (used.const !== undefined ? [used.const] : [])).map(String),
-    whole: used.type === "integer",
-    least: used.minimum ?? (used.exclusiveMinimum !== undefined ? used.exclusiveMinimum + 1 : undefined),
-    most: used.maximum,
-  };
+/** @type {Record<string, string>} */
+const LABELS = {
+  batch_size: "Batch size", seq_len: "Sequence length", dtype: "Number format", prompt_len: "Prompt", output_len: "Output",
+  tensor_parallel: "GPUs per model", expert_parallel: "GPUs per experts", quantization: "Weights", cache_dtype: "KV cache",
+};
+
+/** @param {string} name of a field */
+export function fieldLabel(name) {
+  const words = name.replaceAll("_", " ");
+  return LABELS[name] ?? words.charAt(0).toUpperCase() + words.slice(1);
 }

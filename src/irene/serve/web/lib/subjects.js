@@ -1,6 +1,6 @@
 // What is compared, in the words of `irene compare`: gpt2@b16s256,fp16, upload:ID.
 
-import { CHOICES } from "./spec.js";
+import { CHOICES } from "./run.js";
 import { writeQuery } from "./state.js";
 
 /**

@@ -9,12 +9,12 @@ import { LinkedIcicles } from "../components/LinkedIcicles.js";
 import { ModelCombobox } from "../components/ModelCombobox.js";
 import { Problem } from "../components/Problem.js";
 import { RunForm } from "../components/RunForm.js";
+import { Side } from "../components/Side.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl, get } from "../lib/api.js";
 import { alignment, changedSubjects, comparisonCells, mergedRows, sides, verdict } from "../lib/comparison.js";
 import { change, interval, joules } from "../lib/format.js";
-import { readRun, runChanges, runOptions } from "../lib/run.js";
-import { CHOICES } from "../lib/spec.js";
+import { CHOICES, isServing, readRun, runChanges, runOptions } from "../lib/run.js";
 import { choice, flag, list, text } from "../lib/state.js";
 import { commandLine, exploreLink, parseSubject, treeAddress, writeSubject } from "../lib/subjects.js";
 import { loadTree } from "../lib/tree.js";
@@ -28,7 +28,7 @@ const MOST = 6;
 /** @param {{query: any, setQuery: any}} props */
 export default function ComparePage({ query, setQuery }) {
   const run = readRun(query);
-  const subjects = list(query, "subject").length ? list(query, "subject") : FIRST;
+  const subjects = list(query, "subject").length ? list(query, "subject") : usual(query);
   const per = choice(query, "per", PER);
   const all = flag(query, "all");
   const path = text(query, "path");
@@ -68,7 +68,7 @@ export default function ComparePage({ query, setQuery }) {
       ${subjects.length < MOST && html`<li class="panel subject add"><${Adding} run=${run} last=${subjects.at(-1) ?? FIRST[0]} act=${act} /></li>`}
     </ul>
     <div class="with-side">
-      <aside class="side" aria-label="Settings">
+      <${Side}>
         <fieldset class="group"><legend>Show</legend>
           <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === "run" ? null : value })} />
           <${Segments} label="Align by" value=${by} options=${[["path", "path"], ["role", "role"]]} onChange=${(/** @type {string} */ value) => setQuery({ by: value })} />
@@ -77,7 +77,7 @@ export default function ComparePage({ query, setQuery }) {
         </fieldset>
         <${RunForm} run=${run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
         <p class="hint">The run holds for all that do not say otherwise.</p>
-      </aside>
+      </${Side}>
       <section class="main-column" aria-busy=${answer.busy}>
         ${!enough && html`<p class="panel">Add a second model, size or setting to compare with.</p>`}
         ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
@@ -101,6 +101,17 @@ export default function ComparePage({ query, setQuery }) {
       </section>
     </div>
   </div>`;
+}
+
+/**
+ * What is compared at first: the subject of the page one comes from, with another.
+ * @param {import("../lib/state.js").Query} query
+ */
+function usual(query) {
+  const [upload, model] = [text(query, "upload"), text(query, "model")];
+  if (upload && model) return [`upload:${upload}`, model];
+  if (!model || model === FIRST[0]) return FIRST;
+  return [model, isServing(readRun(query)) ? (model === "qwen3-8b" ? "llama-3.1-8b" : "qwen3-8b") : /** @type {string} */ (FIRST[0])];
 }
 
 /** @param {Record<string, string>} run */

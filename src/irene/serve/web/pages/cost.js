@@ -7,18 +7,20 @@ import { Choice, Entry, Notes, Slider } from "../components/Controls.js";
 import { ExportMenu } from "../components/ExportMenu.js";
 import { Problem } from "../components/Problem.js";
 import { RunForm } from "../components/RunForm.js";
+import { Side } from "../components/Side.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl, getOnce } from "../lib/api.js";
 import { amountPosition, costLines, roundAmount } from "../lib/costing.js";
 import { barsSvg } from "../lib/drawings.js";
 import { digits, integer, interval, si } from "../lib/format.js";
 import { FIRST_MODEL, readRun, runChanges, runOptions } from "../lib/run.js";
-import { number, text, writeQuery } from "../lib/state.js";
+import { flag, number, text, writeQuery } from "../lib/state.js";
 import { commandLine } from "../lib/subjects.js";
 
 export const title = "Cost and carbon";
 
 const PER_DAY = 250_000;
+const CURRENCIES = ["USD", "EUR", "GBP", "CHF", "INR", "CNY", "JPY"];
 
 /** @param {{query: any, setQuery: any}} props */
 export default function CostPage({ query, setQuery }) {
@@ -30,7 +32,10 @@ export default function CostPage({ query, setQuery }) {
   const pue = moved.pue ?? Math.max(number(query, "pue", 1.2), 1);
   const region = text(query, "region", "WORLD");
   const own = text(query, "intensity");
-  const params = { model, ...run, per_day: number(query, "per_day", PER_DAY), price: number(query, "price", 0.25), pue: number(query, "pue", 1.2), region, intensity: own };
+  const upload = text(query, "upload");
+  const isFile = Boolean(upload) && !flag(query, "anew");
+  const currency = text(query, "currency", "USD");
+  const params = { model: isFile ? `upload:${upload}` : model, ...(isFile ? {} : run), currency, per_day: number(query, "per_day", PER_DAY), price: number(query, "price", 0.25), pue: number(query, "pue", 1.2), region, intensity: own };
   const answer = useAnswer("/cost", params);
   const { document } = answer;
   const regions = useRegions();
@@ -44,23 +49,23 @@ export default function CostPage({ query, setQuery }) {
   useEffect(() => setMoved({}), [text(query, "per_day"), text(query, "price"), text(query, "pue")]);
   return html`<div class="page">
     <header class="page-head">
-      <div><h1>Cost and carbon</h1><${Headline} document=${document} lines=${lines} /></div>
+      <div><h1>Cost and carbon</h1><${Headline} document=${document} lines=${lines} currency=${currency} /></div>
       <${ExportMenu}
         name=${`cost-${model}`} csv=${() => cells(lines)} json=${() => document} api=${() => apiUrl("/cost", params)}
         svg=${regions.length && lines.length ? () => barsSvg(`${model}: CO₂e a year by region`, places(regions, lines.at(-1)).map(({ name, kg }) => ({ label: name, value: kg, text: kilograms(kg) }))) : undefined}
-        cli=${() => commandLine("cost", [model], { ...runOptions(run), per_day: params.per_day, price: params.price, pue: params.pue, region: own ? "" : region, intensity: own })}
+        cli=${() => commandLine("cost", [model], { ...runOptions(run), per_day: params.per_day, price: params.price, currency: currency === "USD" ? "" : currency, pue: params.pue, region: own ? "" : region, intensity: own })}
       />
     </header>
     <div class="with-side">
-      <aside class="side" aria-label="Settings">
-        <${RunForm} model=${model} run=${run} onModel=${(/** @type {string} */ name) => setQuery({ model: name })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
+      <${Side}>
+        <${RunForm} model=${model} run=${run} resolved=${document?.spec} onModel=${(/** @type {string} */ name) => setQuery({ model: name, upload: null })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery({ ...runChanges(next), ...(isFile ? { anew: 1 } : {}) }, how)} />
         <fieldset class="group"><legend>The service</legend>
           <${Slider}
             label="Queries per day" value=${amountPosition(perDay)} min=${6} max=${30} text=${integer(perDay)}
             onInput=${(/** @type {number} */ at) => slide("per_day")(roundAmount(at))} onChange=${(/** @type {number} */ at) => settle("per_day")(roundAmount(at))}
           />
           <${Slider}
-            label="Price of a kWh" value=${price} min=${0} max=${1} step=${0.01} text=${price.toFixed(2)} hint="in any currency"
+            label="Price of a kWh" value=${price} min=${0} max=${1} step=${0.01} text=${price.toFixed(2)} hint=${html`in <select aria-label="Currency" value=${currency} onChange=${(/** @type {any} */ e) => setQuery({ currency: e.target.value === "USD" ? null : e.target.value })}>${[...new Set([...CURRENCIES, currency])].map((each) => html`<option value=${each} selected=${each === currency}>${each}</option>`)}</select>`}
             onInput=${slide("price")} onChange=${settle("price")}
           />
           <${Slider}
@@ -76,17 +81,16 @@ export default function CostPage({ query, setQuery }) {
             onChange=${(/** @type {string} */ value) => setQuery({ intensity: value })}
           />
         </fieldset>
-      </aside>
+      </${Side}>
       <section class="main-column" aria-busy=${answer.busy}>
         ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
         ${!document && answer.busy && html`<${Busy} label="Predicting" />`}
-        ${document && html`<${Figures} line=${lines.at(-1)} />
-          <div class="panel"><${Table} lines=${lines} /></div>
+        ${document && html`<${Figures} line=${lines.at(-1)} currency=${currency} />
+          <div class="panel"><${Table} lines=${lines} currency=${currency} /></div>
           <${Regions} regions=${regions} line=${lines.at(-1)} intensity=${intensity} chosen=${own ? "" : region} query=${query} />
           <div class="panel prose">
             <p>Energy: ${document.energy_source}. ${document.run}.
               Intensity: ${own ? "as you gave it" : html`${document.region.name}, ${document.region.year}, ${document.region.source}`}.</p>
-            <p class="hint">${document.paper_table_3?.note}</p>
             <${Notes} notes=${document.notes} />
             <p><a href=${`/${writeQuery({ model, ...runChanges(run) })}`}>Where the energy goes</a> ·
               <a href=${`/suggest${writeQuery({ model, ...runChanges(run) })}`}>What would save most</a></p>
@@ -105,12 +109,12 @@ function useRegions() {
   return regions;
 }
 
-/** @param {{document: any, lines: any[]}} props */
-function Headline({ document, lines }) {
+/** @param {{document: any, lines: any[], currency: string}} props */
+function Headline({ document, lines, currency }) {
   const year = lines.at(-1);
   if (!document || !year) return html`<p class="lede">What it takes to answer queries with a model, for a year.</p>`;
   return html`<p class="lede" role="status">${document.model}: <strong>${kwh(year.kwh.value)}</strong>,
-    ${" "}<strong>${kilograms(year.kg.value)}</strong> CO₂e${year.money && html` and <strong>${money(year.money.value)}</strong>`} a year
+    ${" "}<strong>${kilograms(year.kg.value)}</strong> CO₂e${year.money && html` and <strong>${money(year.money.value)} ${currency}</strong>`} a year
     for ${integer(year.queries / 365.25)} queries a day.</p>`;
 }
 
@@ -121,23 +125,23 @@ const kilograms = (value) => (value >= 1000 ? `${digits(value / 1000)} t` : si(v
 /** @param {number} value in the user's currency */
 const money = (value) => (value >= 0.01 || value === 0 ? value.toLocaleString("en-US", { maximumFractionDigits: value < 100 ? 2 : 0 }) : digits(value, 2));
 
-/** @param {{line: any}} props */
-function Figures({ line }) {
+/** @param {{line: any, currency: string}} props */
+function Figures({ line, currency }) {
   const spread = interval(line.kwh.value, line.kwh.low, line.kwh.high);
   return html`<dl class="figures big">
     <div><dt>electricity a year</dt><dd>${kwh(line.kwh.value)} <span class="hint">${spread}</span></dd></div>
     <div><dt>CO₂e a year</dt><dd>${kilograms(line.kg.value)} <span class="hint">${spread}</span></dd></div>
-    ${line.money && html`<div><dt>money a year</dt><dd>${money(line.money.value)} <span class="hint">${spread}</span></dd></div>`}
+    ${line.money && html`<div><dt>money a year</dt><dd>${money(line.money.value)} ${currency} <span class="hint">${spread}</span></dd></div>`}
   </dl>`;
 }
 
-/** @param {{lines: any[]}} props */
-function Table({ lines }) {
+/** @param {{lines: any[], currency: string}} props */
+function Table({ lines, currency }) {
   return html`<div class="table-scroll" tabindex="0" role="region" aria-label="Costs">
     <table class="data">
       <caption class="visually-hidden">Costs of queries</caption>
       <thead><tr><th scope="col">For</th><th scope="col" class="number">Queries</th><th scope="col" class="number">Electricity</th>
-        <th scope="col" class="number">CO₂e</th><th scope="col" class="number">Money</th></tr></thead>
+        <th scope="col" class="number">CO₂e</th><th scope="col" class="number">${currency}</th></tr></thead>
       <tbody>${lines.map((line) => html`<tr key=${line.name}>
         <th scope="row">${line.name}</th><td class="number">${integer(line.queries)}</td>
         <td class="number">${kwh(line.kwh.value)} <span class="hint">${kwh(line.kwh.low)} – ${kwh(line.kwh.high)}</span></td>

@@ -4,42 +4,59 @@ import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
 import { ramp, inkOn } from "../lib/colour.js";
-import { percent } from "../lib/format.js";
+import { percent, plural } from "../lib/format.js";
 import { headline, settings, stripParts } from "../lib/headline.js";
-import { cliCommand, DEFAULTS, forAddress, readSpec } from "../lib/spec.js";
-import { text, writeQuery } from "../lib/state.js";
+import { COVERS, useMachines } from "../lib/machines.js";
+import { FIRST_MODEL, isServing, readRun, runChanges, runOptions } from "../lib/run.js";
+import { flag, text, writeQuery } from "../lib/state.js";
+import { commandLine } from "../lib/subjects.js";
 import { displayPath, keyOf, label, loadTree } from "../lib/tree.js";
 import { Busy } from "../components/Busy.js";
+import { Intro } from "../components/Intro.js";
+import { useModels } from "../components/ModelCombobox.js";
 import { useDark } from "../components/Page.js";
 import { Problem } from "../components/Problem.js";
-import { SpecForm } from "../components/SpecForm.js";
+import { RunForm } from "../components/RunForm.js";
+import { ServingFigures, StreamsCurve } from "../components/Serving.js";
+import { Side } from "../components/Side.js";
 import { TreeViews } from "../components/TreeViews.js";
 
 /** @param {{query: import("../lib/state.js").Query}} place */
-export const title = ({ query }) => text(query, "model", query.upload || query.answer ? "" : DEFAULTS.model);
+export const title = ({ query }) => text(query, "model", query.upload || query.answer ? "" : FIRST_MODEL);
 
 /** @param {{query: import("../lib/state.js").Query, setQuery: (changes: any, options?: any) => void}} props */
 export default function Explore({ query, setQuery }) {
-  const spec = readSpec(query);
-  const source = sourceOf(query, spec);
+  const run = readRun(query);
+  const model = text(query, "model", FIRST_MODEL);
+  const source = sourceOf(query, model, run);
   const answer = useAnswer(source.path, source.params);
   const { document, error, busy } = answer;
-  const change = (/** @type {Record<string, any>} */ changes, /** @type {any} */ options) => {
-    const gone = "model" in changes ? { path: null, root: null } : {};
-    setQuery({ ...forAddress(changes), ...gone, upload: null, answer: null }, options);
-  };
-  const shownSpec = source.kind === "spec" ? spec : { ...spec, ...known(document?.spec) };
+  const isNew = Object.keys(query).length === 0;
+  const known = useModels().some((each) => each.name === document?.spec?.model);
+  useSubject(source.kind, document, setQuery);
+  // A file stays the subject: its model is predicted anew where the run is changed.
+  const anew = source.kind === "spec" ? {} : { anew: 1, answer: null };
+  const change = (/** @type {Record<string, string>} */ next, /** @type {any} */ options = {}) =>
+    setQuery({ ...runChanges(next), ...anew, ...(next.model ? { path: null, root: null } : {}) }, options);
+  const choose = (/** @type {string} */ name) => setQuery({ model: name, path: null, root: null, upload: null, anew: null, answer: null });
+  const fixed = source.kind !== "spec" && document && !known
+    ? "A saved tree has one size. Bring the config.json of its model to change sizes." : "";
   return html`<div class="explore" aria-busy=${busy}>
-    <${FormPanel}><${SpecForm} value=${shownSpec} onChange=${change} resolved=${document?.spec} /></${FormPanel}>
+    ${isNew && html`<${Intro} />`}
+    <div class="explore-form"><${Side}>
+      <${RunForm} model=${model} onModel=${choose} run=${run} onRun=${change} resolved=${document?.spec} fixed=${fixed} />
+    </${Side}></div>
     <div class=${busy && document ? "explore-head updating" : "explore-head"}>
       ${error && html`<${Problem} error=${error} retry=${answer.retry} />`}
+      ${flag(query, "anew") && text(query, "upload") && html`<p class="note">The model of your file, predicted anew. <a href=${`/${writeQuery({ upload: text(query, "upload") })}`}>Show the file again</a></p>`}
+      ${model.startsWith("upload:") && html`<p class="soft">Your model. <a href=${`/open${writeQuery({ ...runChanges(run), upload: model.slice("upload:".length) })}`}>Predict it as a job</a>, with a message when it is ready.</p>`}
       ${document ? html`<${Head} document=${document} setQuery=${setQuery} />` : !error && html`<h1 class="lead">Where does the energy go?</h1><${Busy} label="Predicting" />`}
     </div>
     ${document && html`<${TreeViews}
       document=${document} query=${query} setQuery=${setQuery} name=${fileStem(document)}
       api=${() => apiUrl(source.path, source.params)}
-      cli=${source.kind === "spec" ? () => cliCommand(spec) : undefined}
-    />`}
+      cli=${source.kind === "spec" ? () => commandLine("predict", [model], runOptions(run)) : undefined}
+    >${source.kind === "spec" && isServing(run) && html`<${StreamsCurve} model=${model} run=${run} onStreams=${(/** @type {number} */ streams) => change({ ...run, batch_size: String(streams) })} />`}</${TreeViews}>`}
     ${document?.ledger && html`<${LazyLedger} document=${document} query=${query} setQuery=${setQuery} api=${apiUrl(source.path, source.params)} />`}
   </div>`;
 }
@@ -47,19 +64,31 @@ export default function Explore({ query, setQuery }) {
 /**
  * Where the tree comes from: a run to predict, an upload, or an answer that is kept.
  * @param {import("../lib/state.js").Query} query
- * @param {Record<string, string | number>} spec
+ * @param {string} model
+ * @param {Record<string, string>} run
  * @returns {{kind: string, path: string, params: Record<string, any>}}
  */
-function sourceOf(query, spec) {
+function sourceOf(query, model, run) {
   const [upload, answer] = [text(query, "upload"), text(query, "answer")];
-  if (upload) return { kind: "upload", path: `/uploads/${encodeURIComponent(upload)}`, params: {} };
+  if (upload && !flag(query, "anew")) return { kind: "upload", path: `/uploads/${encodeURIComponent(upload)}`, params: {} };
   if (answer) return { kind: "answer", path: `/answers/${encodeURIComponent(answer)}`, params: {} };
-  return { kind: "spec", path: "/energy", params: spec };
+  return { kind: "spec", path: "/energy", params: { model, ...run } };
 }
 
-/** @param {any} spec of a document: only what is known of it */
-function known(spec) {
-  return Object.fromEntries(Object.entries(spec ?? {}).filter(([name, value]) => value !== null && name in DEFAULTS));
+/**
+ * Model, run and machine of a file go into the address: other pages ask about the same.
+ * @param {string} kind
+ * @param {any} document
+ * @param {(changes: any, options?: any) => void} setQuery
+ */
+function useSubject(kind, document, setQuery) {
+  useEffect(() => {
+    const spec = kind === "spec" ? null : document?.spec;
+    if (!spec?.model) return;
+    const given = Object.entries(spec).filter(([name, value]) => value !== null && !Array.isArray(value) && !spec.chosen?.includes(name));
+    const run = Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
+    setQuery({ ...runChanges({ ...run, hardware: document.hardware?.name ?? "" }), model: spec.model }, { replace: true });
+  }, [kind, document]);
 }
 
 /** @param {any} document */
@@ -69,20 +98,6 @@ function fileStem(document) {
   return `${spec.model}@b${spec.batch_size}s${spec.seq_len}${hardware ? `-${hardware.name}` : ""}`;
 }
 
-/** On a phone the form folds away: the result comes first. @param {{children?: any}} props */
-function FormPanel({ children }) {
-  const query = "(max-width: 860px)";
-  const [narrow, setNarrow] = useState(() => matchMedia(query).matches);
-  useEffect(() => {
-    const media = matchMedia(query);
-    const look = () => setNarrow(media.matches);
-    media.addEventListener("change", look);
-    return () => media.removeEventListener("change", look);
-  }, []);
-  if (!narrow) return html`<aside class="panel explore-form" aria-label="Choose the run">${children}</aside>`;
-  return html`<details class="panel explore-form fold-form"><summary>Change model, sizes and hardware</summary>${children}</details>`;
-}
-
 /** @param {{document: any, setQuery: (changes: any) => void}} props */
 function Head({ document, setQuery }) {
   const dark = useDark();
@@ -90,12 +105,15 @@ function Head({ document, setQuery }) {
   const head = useMemo(() => headline(tree), [tree]);
   const parts = useMemo(() => stripParts(tree), [tree]);
   const notes = document.notes ?? [];
+  const machine = useMachines().find((each) => each.name === document.hardware?.name);
   const pin = (/** @type {number} */ row) => setQuery({ path: keyOf(tree, row) });
   return html`
     <h1 class="lead">
-      <strong>${head.model}</strong>${head.sizes && `, ${head.sizes}`}${head.where && html` on <strong>${head.where}</strong>`}:
+      <strong>${head.model}</strong>${head.sizes && `, ${head.sizes}`}${head.where && html` on <strong title=${document.hardware?.description}>${head.where}</strong>`}:
       ${" "}<strong class="energy">${head.amount}</strong> ${head.interval && html`<span class="soft">${head.interval}</span>`}, ${head.source}
     </h1>
+    ${document.hardware && html`<p class="soft">${machine?.words ?? document.hardware.description}: ${COVERS[document.hardware.covers] ?? document.hardware.covers}.</p>`}
+    ${document.generation && html`<${ServingFigures} document=${document} />`}
     <p class="lead-where">
       ${head.parts.map((part, i) => html`${i > 0 && ", "}<strong>${percent(part.share)}</strong> in ${part.text}${i === 0 && head.inside.length > 0 && html` (${shares(head.inside)})`}`)}${head.parts.length > 0 && ". "}
       By primitive: ${shares(head.primitives)}.
@@ -112,7 +130,7 @@ function Head({ document, setQuery }) {
       })}
     </div>
     <dl class="figures">
-      ${head.per.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}
+      ${head.per.filter(([name]) => !document.generation || !name.startsWith("per ")).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}
       <div><dt>settings</dt><dd>${settings(document.spec).join(", ") || "–"}</dd></div>
       <div><dt>method</dt><dd><a href=${`/method${writeQuery({ hardware: document.hardware?.name }, { hardware: "pc1" })}`}>${document.produced_by ?? "tracing alone"}</a></dd></div>
     </dl>
@@ -138,8 +156,11 @@ function LazyLedger({ document, query, setQuery, api }) {
 
 /** @param {{notes: string[]}} props */
 function Notes({ notes }) {
+  // What is to be doubted is in sight; how it was reckoned is there for who asks.
+  const doubts = notes.filter((note) => /^(extrapolation|warning):/.test(note));
+  const rest = [...doubts.slice(2), ...notes.filter((note) => !doubts.includes(note))];
   return html`<div>
-    ${notes.slice(0, 2).map((note) => html`<p class="note">${note}</p>`)}
-    ${notes.length > 2 && html`<details><summary>${notes.length - 2} more notes</summary>${notes.slice(2).map((note) => html`<p class="note">${note}</p>`)}</details>`}
+    ${doubts.slice(0, 2).map((note) => html`<p class="note">${note}</p>`)}
+    ${rest.length > 0 && html`<details><summary>${plural(rest.length, doubts.length ? "more note" : "note")}</summary>${rest.map((note) => html`<p class="note">${note}</p>`)}</details>`}
   </div>`;
 }

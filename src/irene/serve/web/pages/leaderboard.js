@@ -5,13 +5,15 @@ import { Busy } from "../components/Busy.js";
 import { Choice, Entry, Segments, SortHead } from "../components/Controls.js";
 import { ExportMenu } from "../components/ExportMenu.js";
 import { Problem } from "../components/Problem.js";
+import { useModels } from "../components/ModelCombobox.js";
 import { RunForm } from "../components/RunForm.js";
+import { Side } from "../components/Side.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
 import { counted, energyPer, intervalPer, joulesPerGflop, matching, PER, SORTS, sorted } from "../lib/board.js";
 import { barsSvg } from "../lib/drawings.js";
 import { count, flops, integer, interval, joules, plural, si } from "../lib/format.js";
-import { readRun, runChanges, runOptions } from "../lib/run.js";
+import { isServing, readRun, runChanges, runOptions } from "../lib/run.js";
 import { choice, flag, list, number, text, writeQuery } from "../lib/state.js";
 import { commandLine, writeSubject } from "../lib/subjects.js";
 
@@ -24,7 +26,8 @@ const POLL_MS = 1500;
 /** @param {{query: any, setQuery: any}} props */
 export default function LeaderboardPage({ query, setQuery }) {
   const run = readRun(query);
-  const per = choice(query, "per", PER);
+  const serving = isServing(run);
+  const per = choice(query, "per", serving ? ["token", "sequence", "run"] : PER);
   const by = choice(query, "sort", SORTS);
   const down = flag(query, "down");
   const wanted = {
@@ -35,12 +38,13 @@ export default function LeaderboardPage({ query, setQuery }) {
     most: number(query, "max_params", Infinity),
   };
   const limit = text(query, "limit");
-  const answer = useBoard({ ...run, limit });
+  const filters = { search: wanted.search, family: wanted.family, kind: wanted.kind, min_params: text(query, "min_params"), max_params: text(query, "max_params") };
+  const answer = useBoard({ ...run, ...filters, limit });
+  const models = useModels();
   const all = answer.document?.models ?? [];
   const pending = answer.document?.pending ?? 0;
   const shown = useMemo(() => sorted(matching(all, wanted), by, down, per), [answer.document, JSON.stringify(wanted), by, down, per]);
   const picked = list(query, "pick").filter((name) => all.some((/** @type {any} */ each) => each.model === name));
-  const filters = { family: wanted.family, kind: wanted.kind, min_params: text(query, "min_params"), max_params: text(query, "max_params") };
   return html`<div class="page">
     <header class="page-head">
       <div><h1>Leaderboard</h1>
@@ -53,20 +57,20 @@ export default function LeaderboardPage({ query, setQuery }) {
       />
     </header>
     <div class="with-side">
-      <aside class="side" aria-label="Settings">
+      <${Side}>
         <fieldset class="group"><legend>Which models</legend>
           <${Entry} label="Search" type="search" search value=${wanted.search} placeholder="name, family or kind" onChange=${(/** @type {string} */ words) => setQuery({ search: words }, { replace: true })} />
           <div class="field-row">
-            <${Choice} label="Family" value=${wanted.family} options=${choices(all, "family", wanted.family)} onChange=${(/** @type {string} */ value) => setQuery({ family: value })} />
-            <${Choice} label="Kind" value=${wanted.kind} options=${choices(all, "kind", wanted.kind)} onChange=${(/** @type {string} */ value) => setQuery({ kind: value })} />
+            <${Choice} label="Family" value=${wanted.family} options=${choices(models, "family", wanted.family)} onChange=${(/** @type {string} */ value) => setQuery({ family: value })} />
+            <${Choice} label="Kind" value=${wanted.kind} options=${choices(models, "kind", wanted.kind)} onChange=${(/** @type {string} */ value) => setQuery({ kind: value })} />
             <${Choice} label="Parameters from" value=${text(query, "min_params")} options=${PARAMS} onChange=${(/** @type {string} */ value) => setQuery({ min_params: value })} />
             <${Choice} label="up to" value=${text(query, "max_params")} options=${PARAMS} onChange=${(/** @type {string} */ value) => setQuery({ max_params: value })} />
           </div>
           <${Choice} label="Catalogue" value=${limit} options=${limits(limit)} onChange=${(/** @type {string} */ value) => setQuery({ limit: value })} />
-          <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === PER[0] ? null : value })} />
+          <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === (serving ? "token" : PER[0]) ? null : value })} />
         </fieldset>
         <${RunForm} run=${run} resolved=${answer.document?.run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
-      </aside>
+      </${Side}>
       <section class="main-column" aria-busy=${answer.busy}>
         ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
         ${(answer.busy || pending > 0) && html`<${Busy} inline=${!!all.length} label=${pending ? `${integer(all.length)} models; ${integer(pending)} more are being predicted, once for these settings` : "Predicting"} />`}
@@ -137,6 +141,7 @@ function headline(shown, per, whole) {
 /** @param {{shown: any[], per: string, by: string, down: boolean, run: any, picked: string[], setQuery: any}} props */
 function Table({ shown, per, by, down, run, picked, setQuery }) {
   const most = shown.reduce((all, each) => Math.max(all, energyPer(each, per) || 0), 0);
+  const least = shown.reduce((all, each) => Math.min(all, energyPer(each, per) || Infinity), Infinity);
   const onSort = (/** @type {string} */ name, /** @type {boolean} */ isDown) => setQuery({ sort: name === "energy" ? null : name, down: isDown ? 1 : null });
   const pick = (/** @type {string} */ name, /** @type {boolean} */ on) =>
     setQuery({ pick: on ? [...picked, name].slice(-MOST_COMPARED) : picked.filter((each) => each !== name) }, { replace: true });
@@ -147,7 +152,7 @@ function Table({ shown, per, by, down, run, picked, setQuery }) {
         <th scope="col"><span class="visually-hidden">Pick to compare</span></th>
         <th scope="col" class="number">#</th>
         <${SortHead} ...${head} name="model">Model</${SortHead}>
-        <${SortHead} ...${head} name="family">Family</${SortHead}>
+        <${SortHead} ...${head} name="family">What it is</${SortHead}>
         <${SortHead} ...${head} name="energy" number>J per ${per}</${SortHead}>
         <th scope="col" class="number">Interval</th>
         <${SortHead} ...${head} name="params" number first="down">Parameters</${SortHead}>
@@ -161,10 +166,10 @@ function Table({ shown, per, by, down, run, picked, setQuery }) {
           <td><input type="checkbox" aria-label=${`Pick ${each.model} to compare`} checked=${picked.includes(each.model)} onChange=${(/** @type {any} */ event) => pick(each.model, event.target.checked)} /></td>
           <td class="number hint">${index + 1}</td>
           <th scope="row"><a href=${`/${writeQuery({ model: each.model, ...runChanges(run) })}`}>${each.model}</a></th>
-          <td>${each.family}</td>
+          <td>${KINDS[each.kind] ?? each.kind}, ${each.family} <span class="hint">${sizeWord(each.params)}</span></td>
           ${each.energy
-            ? html`<td class="number energy-cell"><span class="cell-bar" aria-hidden="true" style=${{ width: `${most ? (energy / most) * 100 : 0}%` }}></span><span class="cell-text">${joules(energy)}</span></td>
-                <td class="number hint">${interval(energy, low, high)}${each.is_extrapolated && html` <abbr title="extrapolated: outside what was measured">ext.</abbr>`}</td>`
+            ? html`<td class="number energy-cell"><span class="cell-bar" aria-hidden="true" style=${{ width: `${logWidth(energy, least, most)}%` }}></span><span class="cell-text">${joules(energy)}</span></td>
+                <td class="number hint">${interval(energy, low, high)}${each.is_extrapolated && html` <abbr title="outside what this machine was measured on: the interval is wider">rough</abbr>`}${each.fits === false && html` <span class="badge bad">does not fit</span>`}</td>`
             : html`<td colspan="2" class="hint">${each.problem || "not known"}</td>`}
           <td class="number">${count(each.params)}</td>
           <td class="number">${flops(each.flops)}</td>
@@ -173,6 +178,25 @@ function Table({ shown, per, by, down, run, picked, setQuery }) {
       })}</tbody>
     </table>
   </div>`;
+}
+
+/** @type {Record<string, string>} */
+const KINDS = {
+  encoder: "reads text", decoder: "writes text", "encoder-decoder": "rewrites text", vision: "sees images", audio: "hears speech", multimodal: "text and images",
+};
+
+/** @param {number} params */
+const sizeWord = (params) => (params < 5e7 ? "tiny" : params < 2e8 ? "small" : params < 2e9 ? "medium" : params < 2e10 ? "large" : "very large");
+
+/**
+ * How long a bar is, percent: logarithmic, so that the small ones can be told apart.
+ * @param {number} value
+ * @param {number} least
+ * @param {number} most
+ */
+function logWidth(value, least, most) {
+  if (!(value > 0) || !(most > least)) return value > 0 ? 100 : 0;
+  return 4 + (96 * Math.log(value / least)) / Math.log(most / least);
 }
 
 /** @param {any[]} shown */

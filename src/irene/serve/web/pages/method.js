@@ -6,7 +6,7 @@ import { digits, integer, percent } from "../lib/format.js";
 import { text } from "../lib/state.js";
 import { Busy } from "../components/Busy.js";
 import { Problem } from "../components/Problem.js";
-import { HardwareSelect } from "../components/SpecForm.js";
+import { HardwareSelect } from "../components/RunForm.js";
 
 export const title = "Method and provenance";
 
@@ -55,7 +55,7 @@ function Hardware({ entry, setQuery }) {
   return html`
     <section class="panel method-hardware" aria-labelledby="method-hardware">
       <h2 id="method-hardware">Hardware and data</h2>
-      <${HardwareSelect} value=${about.name} onChange=${(/** @type {any} */ c) => setQuery({ hardware: c.hardware === "pc1" ? null : c.hardware })} />
+      <${HardwareSelect} value=${about.name} onChange=${(/** @type {string} */ name) => setQuery({ hardware: name === "pc1" ? null : name })} />
       <dl class="facts wide">
         ${[
           ["machine", about.description],

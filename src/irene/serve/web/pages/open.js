@@ -6,9 +6,11 @@ import { DropZone, Entry, Notes } from "../components/Controls.js";
 import { LedgerView } from "../components/LedgerView.js";
 import { Problem } from "../components/Problem.js";
 import { RunForm } from "../components/RunForm.js";
+import { Side } from "../components/Side.js";
 import { TokenField } from "../components/TokenField.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl, getOnce, post } from "../lib/api.js";
+import { bring } from "../lib/bring.js";
 import { bytes, interval, joules } from "../lib/format.js";
 import { forget, recent, remember } from "../lib/recent.js";
 import { readRun, runChanges, runOptions } from "../lib/run.js";
@@ -17,7 +19,7 @@ import { commandLine } from "../lib/subjects.js";
 
 export const title = "Open";
 
-const ACCEPT = ".json,.gz,application/json,application/gzip";
+const ACCEPT = ".json,.gz,.gguf,application/json,application/gzip";
 
 /** @param {{query: any, setQuery: any}} props */
 export default function OpenPage({ query, setQuery }) {
@@ -34,10 +36,7 @@ function Bring() {
   const send = async (/** @type {File} */ file) => {
     setState({ file, busy: true, error: null });
     try {
-      const upload = await post("/uploads", file, { headers: { "X-Filename": encodeURIComponent(file.name.slice(0, 200)) } });
-      const href = `/open${writeQuery({ upload: upload.id })}`;
-      remember(upload.kind, upload.name || file.name, href);
-      navigate(href);
+      await bring(file);
     } catch (error) {
       setState({ file, busy: false, error });
     }
@@ -45,7 +44,7 @@ function Bring() {
   const needsToken = state.error?.status === 401 || state.error?.status === 403;
   return html`<div class="open-columns">
     <section>
-      <${DropZone} label="Drop a config.json, a saved tree or a ledger here" accept=${ACCEPT} onFile=${send} busy=${state.busy} hint="also gzipped; what is brought is never run" />
+      <${DropZone} label="Drop a config.json, a saved tree, a ledger, a GGUF file or a trace here, or anywhere" accept=${ACCEPT} onFile=${send} busy=${state.busy} hint="also gzipped; what is brought is never run" />
       ${state.busy && html`<${Busy} label=${`Sending ${state.file.name}, ${bytes(state.file.size)}`} />`}
       ${state.error && html`<${Problem} error=${state.error} retry=${() => send(state.file)} />`}
       ${needsToken && html`<${TokenField} onToken=${() => send(state.file)} />`}
@@ -127,7 +126,7 @@ function ConfigForm({ config, id, query, setQuery }) {
   const needsToken = state.error?.status === 401 || state.error?.status === 403;
   const facts = ["model_type", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"].filter((name) => ["string", "number"].includes(typeof config[name]));
   return html`<div class="with-side">
-    <aside class="side"><${RunForm} run=${run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} /></aside>
+    <${Side}><${RunForm} run=${run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} /></${Side}>
     <section class="main-column"><div class="panel stack">
       <h2>Your model</h2>
       <dl class="inline">${facts.map((name) => html`<div><dt>${name}</dt><dd>${String(config[name])}</dd></div>`)}</dl>

@@ -6,6 +6,7 @@ import { Check, Choice, Notes } from "../components/Controls.js";
 import { ExportMenu } from "../components/ExportMenu.js";
 import { Problem } from "../components/Problem.js";
 import { RunForm } from "../components/RunForm.js";
+import { Side } from "../components/Side.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
 import { barsSvg } from "../lib/drawings.js";
@@ -49,13 +50,13 @@ export default function SuggestPage({ query, setQuery }) {
       />
     </header>
     <div class="with-side">
-      <aside class="side" aria-label="Settings">
-        <${RunForm} model=${model} run=${run} onModel=${(/** @type {string} */ name) => setQuery({ model: name })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
+      <${Side}>
+        <${RunForm} model=${model} run=${run} resolved=${document?.spec} onModel=${(/** @type {string} */ name) => setQuery({ model: name })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
         <fieldset class="group"><legend>Show</legend>
           <${Choice} label="What it may take" value=${effort} options=${EFFORTS} onChange=${(/** @type {string} */ value) => setQuery({ effort: value })} />
           <${Check} label="only savings that are sure" checked=${sure} onChange=${(/** @type {boolean} */ on) => setQuery({ sure: on ? 1 : null })} />
         </fieldset>
-      </aside>
+      </${Side}>
       <section class="main-column" aria-busy=${answer.busy}>
         ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
         ${!document && answer.busy && html`<${Busy} label="Trying every rule" />`}
@@ -105,13 +106,42 @@ function Suggestion({ each, model, run }) {
         <div><dt>accuracy</dt><dd>${each.accuracy === "none" ? "stays" : each.accuracy}</dd></div>
         ${!each.is_real && html`<div><dt>sure</dt><dd>no: the interval holds zero</dd></div>`}
       </dl>
-      <p class="apply"><span class="hint">How to apply:</span> ${fields.map(([name, value]) => html`<code>${name} = ${String(value)}</code> `)}</p>
+      <div class="apply"><span class="hint">How to apply:</span> <${CopyCode} code=${codeFor(each.change, after.model)} /></div>
       <p class="actions"><a href=${link}>Look at it</a>
         ${isSpec && html`<a href=${`/compare${writeQuery({ subject: [subjectOf(before), subjectOf(after)] })}`}>Compare with now</a>`}
         <${CopyCommand} command=${command} /></p>
       <${Notes} notes=${each.notes} />
     </div>
   </li>`;
+}
+
+/**
+ * A change as code that can be pasted: what transformers, or a serving engine, is told.
+ * @param {Record<string, any>} change
+ * @param {string} model
+ */
+function codeFor(change, model) {
+  /** @type {Record<string, (value: any) => string>} */
+  const known = {
+    dtype: (value) => `model = AutoModel.from_pretrained("${model}", torch_dtype=torch.${{ fp16: "float16", bf16: "bfloat16", fp32: "float32" }[/** @type {"fp16"} */ (value)] ?? value})`,
+    attention: (value) => `model = AutoModel.from_pretrained("${model}", attn_implementation="${value}")`,
+    batch_size: (value) => `loader = DataLoader(dataset, batch_size=${value})`,
+    seq_len: (value) => `batch = tokenizer(texts, padding=True, truncation=True, max_length=${value})`,
+    model: (value) => `model = AutoModel.from_pretrained("${value}")`,
+    quantization: (value) => `vllm serve ${model} --quantization ${value}`,
+    cache_dtype: (value) => `vllm serve ${model} --kv-cache-dtype ${value}`,
+    tensor_parallel: (value) => `vllm serve ${model} --tensor-parallel-size ${value}`,
+  };
+  const setting = (/** @type {[string, any]} */ [name, value]) => known[name]?.(value) ?? `config.${name} = ${JSON.stringify(value)}`;
+  return Object.entries(change).map(setting).join("\n");
+}
+
+/** @param {{code: string}} props */
+function CopyCode({ code }) {
+  const [said, say] = useState("");
+  return html`<pre class="code"><code>${code}</code></pre>
+    <button type="button" class="quiet" onClick=${() => navigator.clipboard?.writeText(code).then(() => say("copied"), () => say(""))}>Copy<span class="visually-hidden"> the code ${code}</span></button>
+    <span role="status" class="hint">${said}</span>`;
 }
 
 /** @param {string} words */
@@ -128,7 +158,7 @@ function without(run, name) {
 /** @param {Record<string, string>} run */
 function subjectOf(run) {
   const sizes = `b${run.batch_size}s${run.seq_len}`;
-  const words = [run.dtype, run.attention, run.phase, run.hardware !== "pc1" && `on=${run.hardware}`];
+  const words = [run.dtype, run.attention, run.phase, run.hardware !== "default" && `on=${run.hardware}`];
   return `${run.model}@${[sizes, ...words].filter(Boolean).join(",")}`;
 }
 

@@ -7,6 +7,7 @@ import { Check, DropZone, Slider, Notes } from "../components/Controls.js";
 import { ExportMenu } from "../components/ExportMenu.js";
 import { Problem } from "../components/Problem.js";
 import { RunForm } from "../components/RunForm.js";
+import { Side } from "../components/Side.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl, post } from "../lib/api.js";
 import { digits, interval, joules, plural } from "../lib/format.js";
@@ -45,14 +46,14 @@ export default function TradeOffPage({ query, setQuery }) {
       />
     </header>
     <div class="with-side">
-      <aside class="side" aria-label="Settings">
+      <${Side}>
         <fieldset class="group"><legend>Accuracies</legend>
           <p class="hint">${file ? html`From <strong>${file.name}</strong>, in this tab alone.` : "Published ones on SST-2."}</p>
           <${DropZone} small label="Drop your own CSV" accept=".csv,text/csv" onFile=${(/** @type {File} */ each) => readTable(each).then(setFile)} hint="columns model and accuracy; also energy_j per sequence" />
           ${file && html`<button type="button" onClick=${() => setFile(null)}>Back to the published ones</button>`}
         </fieldset>
         <${RunForm} run=${run} resolved=${answer.document?.run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
-      </aside>
+      </${Side}>
       <section class="main-column" aria-busy=${answer.busy}>
         ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
         ${answer.busy && html`<${Busy} inline=${all.length > 0} label="Predicting the models" />`}

@@ -6,22 +6,30 @@ import { Bars, Chart, Line, Scatter } from "../components/Chart.js";
 import { Entry, Notes, Segments } from "../components/Controls.js";
 import { ExportMenu } from "../components/ExportMenu.js";
 import { useDark } from "../components/Page.js";
+import { useModels } from "../components/ModelCombobox.js";
 import { Problem } from "../components/Problem.js";
 import { RunForm } from "../components/RunForm.js";
+import { Side } from "../components/Side.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
 import { inkOn, ramp, series } from "../lib/colour.js";
 import { mapSvg } from "../lib/drawings.js";
 import { change, digits, integer, interval, joules } from "../lib/format.js";
 import { axes, grouped, listValues, MOST_CELLS, outcomeEnergy, table } from "../lib/grid.js";
-import { FIRST_MODEL, readRun, runChanges, runOptions, USUAL } from "../lib/run.js";
+import { CHOICES, FIRST_MODEL, isServing, readRun, runChanges, runOptions, USUAL } from "../lib/run.js";
 import { choice, list, text, writeQuery } from "../lib/state.js";
 import { commandLine } from "../lib/subjects.js";
 
 export const title = "What if";
 
 const PER = ["sequence", "token", "run"];
-const WORDS = { batch_size: "batch size", seq_len: "sequence length" };
+const WORDS = { batch_size: "batch size", seq_len: "sequence length", prompt_len: "prompt", output_len: "output" };
+const SIZES = { batch_size: "1,2,4,8,16,32", seq_len: "32,64,128,256,512" };
+/** Fields of configs that most models have, to begin with. */
+const FIELDS = [
+  ["num_hidden_layers", "6,12"], ["hidden_size", "512,768"], ["intermediate_size", "2048,3072"], ["hidden_act", "relu,gelu"],
+  ["num_attention_heads", "8,12"], ["vocab_size", "30522,50265"], ["num_key_value_heads", "4,8"],
+];
 
 /** @param {string} name */
 const words = (name) => WORDS[/** @type {"seq_len"} */ (name)] ?? name;
@@ -29,10 +37,16 @@ const words = (name) => WORDS[/** @type {"seq_len"} */ (name)] ?? name;
 /** @param {{query: any, setQuery: any}} props */
 export default function WhatIfPage({ query, setQuery }) {
   const sets = list(query, "set");
-  const usual = sets.length > 0 ? USUAL : { ...USUAL, batch_size: "1,2,4,8,16,32", seq_len: "32,64,128,256,512" };
+  const serving = isServing(readRun(query));
+  /** @type {Record<string, string>} */
+  const usual = { ...USUAL, ...(serving ? { batch_size: "1,4,16,64,256" } : sets.length > 0 ? {} : SIZES) };
+  // One size out of another page is where curves begin, not all there is.
+  const one = ["batch_size", "seq_len", "prompt_len"].every((name) => !/[,:]/.test(text(query, name)));
+  /** @type {Record<string, string>} */
   const run = readRun(query, usual);
+  if (one && !sets.length) Object.assign(run, { batch_size: usual.batch_size }, serving ? {} : { seq_len: usual.seq_len });
   const model = text(query, "model", FIRST_MODEL);
-  const [batch, seq] = [String(run.batch_size), String(run.seq_len)];
+  const [batch, seq] = [String(run.batch_size), String(run.seq_len ?? run.prompt_len ?? "")];
   const per = choice(query, "per", PER);
   const view = choice(query, "view", ["map", "curve"]);
   const [batches, lengths] = [listValues(batch), listValues(seq)];
@@ -52,18 +66,19 @@ export default function WhatIfPage({ query, setQuery }) {
       />
     </header>
     <div class="with-side">
-      <aside class="side" aria-label="Settings">
+      <${Side}>
         <fieldset class="group"><legend>What to vary</legend>
           <${Entry} label="Batch sizes" value=${batch} problem=${batches ? "" : "Whole numbers as 1,8,32 or 8:64:8"} hint="1,8,32 or from:to:step" onChange=${(/** @type {string} */ value) => setQuery({ batch_size: value })} />
-          <${Entry} label="Sequence lengths" value=${seq} problem=${lengths ? "" : "Whole numbers as 64,128 or 64:512:64"} onChange=${(/** @type {string} */ value) => setQuery({ seq_len: value })} />
+          <${Entry} label=${serving ? "Prompts" : "Sequence lengths"} value=${seq} problem=${lengths ? "" : "Whole numbers as 64,128 or 64:512:64"} onChange=${(/** @type {string} */ value) => setQuery({ [serving ? "prompt_len" : "seq_len"]: value })} />
           <${Entry} label="Fields of the config" value=${sets.join(" ")} placeholder="num_hidden_layers=6,12" hint="FIELD=VALUE,… with spaces between" onChange=${(/** @type {string} */ value) => setQuery({ set: value.split(/\s+/).filter(Boolean) })} />
+          <${ConfigFields} model=${model} sets=${sets} onSet=${(/** @type {string[]} */ next) => setQuery({ set: next })} />
         </fieldset>
         <fieldset class="group"><legend>Show</legend>
           <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === PER[0] ? null : value })} />
           <${Segments} label="As" value=${view} options=${[["map", "heat map"], ["curve", "curves"]]} onChange=${(/** @type {string} */ value) => setQuery({ view: value === "map" ? null : value })} />
         </fieldset>
-        <${RunForm} model=${model} run=${run} without=${["batch_size", "seq_len"]} onModel=${(/** @type {string} */ name) => setQuery({ model: name })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next, usual), how)} />
-      </aside>
+        <${RunForm} model=${model} run=${run} resolved=${document?.spec} without=${["batch_size", "seq_len", "prompt_len"]} onModel=${(/** @type {string} */ name) => setQuery({ model: name })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next, usual), how)} />
+      </${Side}>
       <section class="main-column" aria-busy=${answer.busy} ref=${frame}>
         ${problem && html`<${Problem} error=${new Error(problem)} />`}
         ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
@@ -74,6 +89,21 @@ export default function WhatIfPage({ query, setQuery }) {
       </section>
     </div>
   </div>`;
+}
+
+/**
+ * Fields of the model's config with values to try: a click adds them.
+ * @param {{model: string, sets: string[], onSet: (sets: string[]) => void}} props
+ */
+function ConfigFields({ model, sets, onSet }) {
+  const config = useModels().find((each) => each.name === model)?.config ?? {};
+  const offered = FIELDS.filter(([name]) => name in config && !sets.some((set) => set.startsWith(`${name}=`)));
+  if (!offered.length) return null;
+  const values = (/** @type {string} */ name, /** @type {string} */ usual) => {
+    const now = config[name];
+    return typeof now === "number" ? `${Math.max(Math.round(now / 2), 1)},${now}` : usual;
+  };
+  return html`<div class="field"><span>Or try</span><p class="chips">${offered.map(([name, usual]) => html`<button key=${name} type="button" class="chip" onClick=${() => onSet([...sets, `${name}=${values(name, usual)}`])}>${name} = ${values(name, usual)}</button>`)}</p></div>`;
 }
 
 /**
@@ -144,7 +174,7 @@ function HeatMap({ outcomes, rows, columns, per, scale, run, model }) {
  * @param {string} model
  */
 function sizeLink(outcome, run, model) {
-  const known = Object.keys(outcome.settings).every((name) => name in run);
+  const known = Object.keys(outcome.settings).every((name) => name in run || name in CHOICES);
   if (!known) return "";
   const settings = Object.fromEntries(Object.entries(outcome.settings).map(([name, value]) => [name, String(value)]));
   return `/${writeQuery({ model, ...runChanges({ ...run, ...settings }) })}`;

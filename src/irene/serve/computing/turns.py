@@ -1,0 +1,101 @@
+"""Who is next at the computing processes: clients take turns.
+
+Whoever asks a hundred questions waits for all of them as long as a hundred take; the
+one question of somebody else is answered in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from irene.serve.http.problems import Problem
+
+__all__ = ["Turns", "Waiting"]
+
+T = TypeVar("T")
+SOON = {"Retry-After": "2"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiting(Generic[T]):
+    """A question that waits.
+
+    Attributes:
+        client: Whose it is.
+        is_long: Whether it may take long.
+        turn: Has what was waited for when its turn has come.
+    """
+
+    client: str
+    is_long: bool
+    turn: asyncio.Future[T] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+
+class Turns(Generic[T]):
+    """The questions that wait, by client.
+
+    Args:
+        most: How many may wait.
+        of_client: How many of one client may; "", this machine's own user, has all.
+    """
+
+    def __init__(self, most: int, of_client: int) -> None:
+        self._most = most
+        self._of_client = of_client
+        self._lines: dict[str, deque[Waiting[T]]] = {}
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return sum(map(len, self._lines.values()))
+
+    def join(self, new: Waiting[T]) -> None:
+        """Wait behind the other questions of the same client.
+
+        Where as many wait as may, the client with the most of them loses its last one.
+
+        Raises:
+            Problem: There is no place for this one.
+        """
+        line = self._lines.get(new.client, ())
+        if new.client and len(line) >= self._of_client:
+            raise Problem(
+                429, f"{len(line)} of your computations wait already: ask again", SOON
+            )
+        if len(self) >= self._most:
+            words = f"{len(self)} computations are waiting already: ask again later"
+            longest = max(self._lines.values(), key=len, default=None)
+            if longest is None or len(longest) <= len(line) + 1:
+                raise Problem(503, words, SOON)
+            last = longest[-1]
+            self.leave(last)
+            last.turn.set_exception(Problem(503, words, SOON))
+        self._lines.setdefault(new.client, deque()).append(new)
+
+    def leave(self, waiting: Waiting[T]) -> None:
+        """Wait no more."""
+        line = self._lines.get(waiting.client)
+        if line is not None and waiting in line:
+            line.remove(waiting)
+            if not line:
+                del self._lines[waiting.client]
+
+    def next(self, may: Callable[[Waiting[T]], bool]) -> Waiting[T] | None:
+        """The first that may begin, of the client whose last turn is longest ago.
+
+        Args:
+            may: Whether one may begin now.
+        """
+        for client, line in self._lines.items():
+            for waiting in line:
+                if may(waiting):
+                    self.leave(waiting)
+                    if line:  # behind all other clients
+                        self._lines[client] = self._lines.pop(client)
+                    return waiting
+        return None

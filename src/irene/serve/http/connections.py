@@ -1,0 +1,158 @@
+"""Connections: each has its times, and nobody has so many that others have none."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from irene.serve.http.access import network_of
+from irene.serve.http.settings import Settings
+
+__all__ = ["Lines", "PatientProtocol"]
+
+STALLED_MS = 60_000
+"""Time after which a client that takes nothing more is given up, ms."""
+LATE_S = 5.0
+"""The application says itself that a body came too slowly; this is for others, s."""
+REST_S = 2.0
+"""Time for the rest of a body that nobody wants any more, s."""
+
+
+class Lines:
+    """The open connections of a process.
+
+    When there are too many, of one address or of all, the one that has kept us waiting
+    longest makes room: a connection on which a request is being answered never does.
+
+    Args:
+        settings: How many there may be, their times, and whose proxies are ours.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.limits = settings.limits
+        self.is_proxy = settings.is_proxy
+        self._open: dict[str, dict[PatientProtocol, None]] = {}
+        self._waiting: dict[PatientProtocol, None] = {}
+        self.count = 0
+
+    def add(self, line: PatientProtocol) -> bool:
+        """Take a new connection; False if there is no place for it."""
+        self._open.setdefault(line.address, {})[line] = None
+        self.count += 1
+        of_address = self._open[line.address]
+        if not line.is_proxy and len(of_address) > self.limits.client_connections:
+            return self._cut_one(of_address)
+        return self.count <= self.limits.connections or self._cut_one(self._waiting)
+
+    def remove(self, line: PatientProtocol) -> None:
+        """Forget a connection."""
+        self._waiting.pop(line, None)
+        of_address = self._open.get(line.address, {})
+        if line in of_address:
+            del of_address[line]
+            self.count -= 1
+        if not of_address:
+            self._open.pop(line.address, None)
+
+    def wait(self, line: PatientProtocol, waits: bool) -> None:
+        """Note whether we wait for a client, or it waits for us."""
+        if not waits:
+            self._waiting.pop(line, None)
+        elif line not in self._waiting:
+            self._waiting[line] = None
+
+    def _cut_one(self, some: dict[PatientProtocol, None]) -> bool:
+        for line in some:  # the oldest first
+            if line in self._waiting:
+                self.remove(line)
+                line.transport.abort()
+                return True
+        return False
+
+
+class PatientProtocol(H11Protocol):
+    """Waits for heads and bodies only so long; tells streams when the server stops.
+
+    What it needs to know is in the state that the app's lifespan gives: `lines`, and
+    `stopping`, the event to set.
+    """
+
+    address = ""
+    is_proxy = False
+    _timer: asyncio.TimerHandle | None = None
+    _timed: object = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        found: Any = transport.get_extra_info("socket")
+        option = getattr(socket, "TCP_USER_TIMEOUT", None)
+        if found is not None and option is not None and found.family != socket.AF_UNIX:
+            found.setsockopt(socket.IPPROTO_TCP, option, STALLED_MS)
+        self._lines: Lines = self.app_state["lines"]
+        if self.client:
+            self.address = network_of(self.client[0])
+            self.is_proxy = self._lines.is_proxy(self.client[0])
+        if self._lines.add(self):
+            self._watch()
+        else:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; what has begun must be whole in time."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or a short time for the rest of this one."""
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._lines.remove(self)
+        self._time(None, 0.0)
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Finish what is under way; streams without an end are told to end."""
+        self.app_state["stopping"].set()
+        super().shutdown()
+
+    def _watch(self) -> None:
+        """Have a clock for what we wait for now, which runs until that is over."""
+        if self.transport.is_closing():
+            return
+        limits, state = self._lines.limits, self.conn.their_state
+        cycle: RequestResponseCycle | None = self.cycle
+        answered = cycle is None or cycle.response_complete
+        self._lines.wait(self, answered or state is h11.SEND_BODY)
+        if state is h11.IDLE:
+            # Between two requests uvicorn has a clock, until the first byte.
+            has_clock = self.timeout_keep_alive_task is not None
+            self._time(None if has_clock else "head", limits.headers_s)
+        elif state is h11.SEND_BODY and answered:
+            self._time("rest", REST_S)
+        elif state is h11.SEND_BODY:
+            self._time("body", limits.body_s + LATE_S)
+        else:
+            self._time(None, 0.0)
+
+    def _time(self, what: str | None, seconds: float) -> None:
+        if what is not None and what == self._timed and self._timer is not None:
+            return  # it runs already: dripping bytes do not turn it back
+        self._timed = what
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if what is not None:
+            self._timer = self.loop.call_later(seconds, self._too_slow)
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if not self.transport.is_closing():
+            self.transport.close()

@@ -1,0 +1,238 @@
+"""What a server keeps, how long and how much: all of it has an age and a size.
+
+Answers, uploads and ended jobs go when nobody has used them for a while, or when there
+are too many; energies of leaderboards when they are old. What waits or runs stays.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, select
+
+from irene.serve.answers.storage import ANSWERS
+from irene.serve.store.engine import Store
+from irene.serve.store.job_records import FINAL, JOBS, NOTICES, OPEN
+from irene.serve.uploads.storage import OWNERS, UPLOADS
+
+__all__ = ["Keeping", "Part", "parts", "prune"]
+
+logger = logging.getLogger(__name__)
+SOME = 500
+"""Rows that are deleted at a time, so that others can write in between."""
+TO = 0.9
+"""To which part of its limit what is too large is cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How long and how much is kept.
+
+    Attributes:
+        age_s: Time without use after which something goes, s; None: never.
+        answers_bytes: Most that answers may take.
+        uploads_bytes: Most that uploads may take.
+        energies_bytes: Most that energies of leaderboards may take.
+        jobs: Most ended jobs.
+    """
+
+    age_s: float | None = None
+    answers_bytes: int = 4_000_000_000
+    uploads_bytes: int = 4_000_000_000
+    energies_bytes: int = 200_000_000
+    jobs: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is kept of a kind.
+
+    Attributes:
+        name: `answers`, `uploads`, `jobs` or `energies`.
+        count: How many.
+        size_bytes: What they take.
+        oldest: When the longest unused was used last, s since 1970; None for none.
+    """
+
+    name: str
+    count: int
+    size_bytes: int
+    oldest: float | None
+
+
+def parts(store: Store, folder: Path) -> list[Part]:
+    """What is kept.
+
+    Args:
+        store: The database.
+        folder: Of the server.
+    """
+    job_size = func.length(JOBS.c.request) + func.length(JOBS.c.progress)
+    wanted = (
+        (ANSWERS, ANSWERS.c.size, ANSWERS.c.used),
+        (UPLOADS, func.length(UPLOADS.c.body), UPLOADS.c.used),
+        (JOBS, job_size, JOBS.c.created),
+    )
+    found = []
+    with store.engine.connect() as connection:
+        for table, size, used in wanted:
+            query = select(func.count(), func.sum(size), func.min(used))
+            row = connection.execute(query.select_from(table)).one()
+            found.append(Part(table.name, int(row[0]), int(row[1] or 0), row[2]))
+    files = [path.stat() for path in _energies(folder)]
+    oldest = min((each.st_mtime for each in files), default=None)
+    size_bytes = sum(each.st_size for each in files)
+    return [*found, Part("energies", len(files), size_bytes, oldest)]
+
+
+def prune(store: Store, folder: Path, keeping: Keeping) -> dict[str, int]:
+    """Delete what is too old or too much, and give its room back.
+
+    Args:
+        store: The database.
+        folder: Of the server.
+        keeping: How long and how much is kept.
+
+    Returns:
+        How many went, by the names of `parts`.
+    """
+    gone = {
+        "jobs": _prune_jobs(store, keeping),
+        "answers": _prune_table(
+            store, ANSWERS, ANSWERS.c.key, ANSWERS.c.size, keeping.answers_bytes,
+            keeping.age_s,
+        ),
+        "uploads": _prune_table(
+            store, UPLOADS, UPLOADS.c.id, func.length(UPLOADS.c.body),
+            keeping.uploads_bytes, keeping.age_s, _uploads_of_open_jobs(store),
+        ),
+        "energies": _prune_energies(folder, keeping),
+    }  # fmt: skip
+    _prune_scratch(store, folder)
+    with store.engine.begin() as connection:
+        there = select(UPLOADS.c.id)
+        connection.execute(delete(OWNERS).where(OWNERS.c.upload.not_in(there)))
+    if any(gone.values()):
+        logger.info("deleted %s", ", ".join(f"{n} {what}" for what, n in gone.items()))
+        store.shrink()
+    return gone
+
+
+def _uploads_of_open_jobs(store: Store) -> frozenset[str]:
+    query = select(JOBS.c.request).where(JOBS.c.state.in_(OPEN))
+    with store.engine.connect() as connection:
+        models = [
+            json.loads(row)["model"] for row in connection.execute(query).scalars()
+        ]
+    return frozenset(str(model).removeprefix("upload:") for model in models)
+
+
+def _prune_jobs(store: Store, keeping: Keeping) -> int:
+    """Ended jobs that are old, and their results with them."""
+    ended = JOBS.c.state.in_(FINAL) & JOBS.c.id.not_in(select(NOTICES.c.job))
+    query = select(JOBS.c.id, JOBS.c.result_key).order_by(JOBS.c.finished.desc())
+    old = query.where(ended).offset(keeping.jobs)
+    gone = 0
+    with store.engine.connect() as connection:
+        rows = list(connection.execute(old))
+        if keeping.age_s is not None:
+            before = JOBS.c.finished < time.time() - keeping.age_s
+            rows = [*connection.execute(query.where(ended, before)), *rows]
+    unique = {row.id: row.result_key for row in rows}
+    for some in _some(list(unique)):
+        results = [unique[key] for key in some if unique[key]]
+        with store.engine.begin() as connection:
+            connection.execute(delete(JOBS).where(JOBS.c.id.in_(some)))
+            others = select(JOBS.c.result_key).where(JOBS.c.result_key.in_(results))
+            shared = set(connection.execute(others).scalars())
+            mine = [key for key in results if key not in shared]
+            connection.execute(delete(ANSWERS).where(ANSWERS.c.key.in_(mine)))
+        gone += len(some)
+    return gone
+
+
+def _prune_table(
+    store: Store,
+    table: Table,
+    key: ColumnElement[str],
+    size: ColumnElement[int],
+    most_bytes: int,
+    age_s: float | None,
+    needed: frozenset[str] = frozenset(),
+) -> int:
+    """Rows that were not used for long, and the longest unused of too many."""
+    used = table.c.used
+    with store.engine.connect() as connection:
+        total = int(connection.execute(select(func.sum(size))).scalar() or 0)
+        limit = most_bytes if total <= most_bytes else int(most_bytes * TO)
+        oldest = 0.0 if age_s is None else time.time() - age_s
+        if total <= limit and age_s is None:
+            return 0
+        rows = _unused(connection, key, size, used, total - limit, oldest)
+        rows = [each for each in rows if each not in needed]
+    for some in _some(rows):
+        with store.engine.begin() as connection:
+            connection.execute(delete(table).where(key.in_(some)))
+    return len(rows)
+
+
+def _unused(
+    connection: Connection,
+    key: ColumnElement[str],
+    size: ColumnElement[int],
+    used: ColumnElement[float],
+    excess_bytes: int,
+    oldest: float,
+) -> list[str]:
+    found = []
+    for row in connection.execute(select(key, size, used).order_by(used)):
+        if excess_bytes <= 0 and row[2] >= oldest:
+            break
+        found.append(str(row[0]))
+        excess_bytes -= int(row[1])
+    return found
+
+
+def _some(keys: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(keys), SOME):
+        yield keys[start : start + SOME]
+
+
+def _energies(folder: Path) -> list[Path]:
+    return list((folder / "energies").glob("*/*.json"))
+
+
+def _prune_energies(folder: Path, keeping: Keeping) -> int:
+    files = [(path, path.stat()) for path in _energies(folder)]
+    files.sort(key=lambda each: each[1].st_mtime)
+    total = sum(stat.st_size for _, stat in files)
+    limit = keeping.energies_bytes
+    excess = total - int(limit * TO) if total > limit else 0
+    oldest = 0.0 if keeping.age_s is None else time.time() - keeping.age_s
+    gone = 0
+    for path, stat in files:
+        if excess <= 0 and stat.st_mtime >= oldest:
+            break
+        path.unlink(missing_ok=True)
+        excess -= stat.st_size
+        gone += 1
+    return gone
+
+
+def _prune_scratch(store: Store, folder: Path) -> None:
+    """Folders of jobs that are not open any more: a killed server leaves them."""
+    scratch = folder / "scratch"
+    if scratch.is_symlink() or not scratch.is_dir():
+        return
+    with store.engine.connect() as connection:
+        query = select(JOBS.c.id).where(JOBS.c.state.in_(OPEN))
+        is_open = set(connection.execute(query).scalars())
+    for path in scratch.iterdir():
+        if path.name not in is_open:
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,117 @@
+"""Who leaves takes nothing from those who stay."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from irene.questions import AskEnergy
+from irene.serve.answers.answering import Answering
+from irene.serve.answers.memory import Memory
+from irene.serve.answers.question import Inquiry
+from irene.serve.answers.storage import Answers
+from irene.serve.computing.pool import Pool, Reply
+from irene.serve.computing.turns import Turns, Waiting
+from irene.serve.http.problems import Problem
+from irene.serve.http.settings import Limits
+from irene.serve.store import open_store
+from irene.spec import RunSpec
+
+
+class SlowPool(Pool):
+    """Answers when it is told to; nothing begins before."""
+
+    def __init__(self) -> None:
+        super().__init__(1, Limits())
+        self.may = asyncio.Event()
+        self.asked = 0
+
+    async def ask(self, question: str, arguments: object, **_: object) -> Reply:  # type: ignore[override]
+        self.asked += 1
+        await self.may.wait()
+        return Reply(b"{}", 0.0)
+
+
+def test_a_client_that_leaves_ends_nothing_for_others(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'a.sqlite'}")
+    inquiry = Inquiry(AskEnergy(run=RunSpec("gpt2"), on="pc1"))
+
+    async def go() -> None:
+        pool = SlowPool()
+        answering = Answering(pool, Answers(store), Memory(1_000_000))
+        loop = asyncio.get_running_loop()
+        leaves, stays = loop.create_future(), loop.create_future()
+        first = asyncio.create_task(answering.ask(inquiry, lambda: leaves))
+        while not pool.asked:
+            await asyncio.sleep(0)
+        leaves.set_result(None)
+        with pytest.raises(Problem) as left:
+            await first
+        assert left.value.status == 499
+        # The first is being cancelled in this very moment.
+        second = asyncio.create_task(answering.ask(inquiry, lambda: stays))
+        pool.may.set()
+        assert (await second).body == b"{}"
+        assert pool.asked == 2
+
+    asyncio.run(go())
+    store.close()
+
+
+def test_what_is_given_up_by_a_stop_is_told() -> None:
+    async def go() -> int:
+        pool = SlowPool()
+        answering = Answering(pool, None, Memory(1_000_000))  # type: ignore[arg-type]
+        answering.by_key = lambda key: asyncio.sleep(0)  # type: ignore[assignment,method-assign,return-value]
+        inquiry = Inquiry(AskEnergy(run=RunSpec("gpt2"), on="pc1"))
+        gone = asyncio.get_running_loop().create_future()
+        waiting = asyncio.create_task(answering.ask(inquiry, lambda: gone))
+        while not pool.asked:
+            await asyncio.sleep(0)
+        await answering.stop()
+        with pytest.raises(Problem) as told:
+            await waiting
+        return told.value.status
+
+    assert asyncio.run(go()) == 503
+
+
+def test_clients_take_turns() -> None:
+    async def go() -> list[str]:
+        turns: Turns[None] = Turns(10, 4)
+        for client in ("a", "a", "a", "b", "c"):
+            turns.join(Waiting(client, False))
+        turns.join(Waiting("c", True))
+        order = []
+        while (found := turns.next(lambda waiting: not waiting.is_long)) is not None:
+            order.append(found.client)
+        assert len(turns) == 1  # what may not begin yet holds nobody up
+        return order
+
+    assert asyncio.run(go()) == ["a", "b", "c", "a", "a"]
+
+
+def test_who_has_most_makes_room_and_nobody_takes_all() -> None:
+    async def go() -> None:
+        turns: Turns[None] = Turns(5, 3)
+        greedy: list[Waiting[None]] = [Waiting("a", False) for _ in range(3)]
+        for each in greedy:
+            turns.join(each)
+        with pytest.raises(Problem) as refused:
+            turns.join(Waiting("a", False))
+        assert refused.value.status == 429
+        turns.join(Waiting("b", False))
+        turns.join(Waiting("c", False))
+        turns.join(Waiting("c2", False))
+        lost = greedy[2].turn.exception()
+        assert isinstance(lost, Problem)
+        assert lost.status == 503
+        assert len(turns) == 5
+        turns.join(Waiting("d", False))  # in place of a's second one
+        with pytest.raises(Problem) as full:
+            turns.join(Waiting("e", False))  # all have one
+        assert full.value.status == 503
+
+    asyncio.run(go())
