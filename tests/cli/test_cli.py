@@ -51,6 +51,55 @@ def test_an_unknown_command_has_a_neighbour(run):
     assert "did you mean trace?" in err
 
 
+def test_an_unknown_option_has_a_neighbour(run):
+    code, out, err = run("predict", "gpt2", "--promt", "750")
+    assert (code, out) == (2, "")
+    assert "did you mean --prompt?" in err
+
+
+def test_a_missing_file_is_noticed_before_torch_is_loaded():
+    code = (
+        "import sys; from irene.cli import main; codes = [main([each, "
+        "'no/config.json']) for each in ('predict', 'trace', 'suggest', 'cost', "
+        "'measure')]; "
+        "print(codes, 'torch' in sys.modules, 'scipy' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[2, 2, 2, 2, 2] False False"
+    assert done.stderr.count("cannot read no/config.json") == 5
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("irene com", "compare completion"),
+        ("irene predict llama-3.1", "llama-3.1-405b llama-3.1-70b llama-3.1-8b"),
+        ("irene predict --on h", "h100 h200"),
+        ("irene cost --pri", "--price-per-kwh --price"),
+    ],
+)
+def test_bash_completes(run, typed, offered):
+    code, script, _ = run("completion", "bash")
+    assert code == 0
+    asking = (
+        f"{script}\nCOMP_WORDS=({typed}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); "
+        'COMP_LINE=x _irene; echo "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "-c", asking], capture_output=True, text=True, check=True
+    )
+    assert sorted(done.stdout.split()) == sorted(offered.split())
+
+
+def test_zsh_and_fish_complete_too(run):
+    assert run("completion", "zsh")[1].startswith("#compdef irene")
+    fish = run("completion", "fish")[1].splitlines()
+    assert "complete -c irene -n '__fish_seen_subcommand_from predict'" in "".join(fish)
+    assert all(line.startswith("complete -c irene ") for line in fish)
+
+
 def test_version(run):
     code, out, _ = run("--version")
     assert code == 0
@@ -189,6 +238,14 @@ CONFIGS = {
     "remote code": (
         '{"model_type": "mine", "auto_map": {"AutoModel": "m.M"}}',
         "asks to run code of its own",
+    ),
+    "classes of a wrong type": (
+        '{"model_type": "bert", "architectures": 1e308}',
+        "architectures is a list of names",
+    ),
+    "a module as dtype": (
+        '{"model_type": "bert", "torch_dtype": "hub"}',
+        "torch has no dtype 'hub'",
     ),
     "absurd width": (
         '{"model_type": "bert", "hidden_size": 1000000000000}',

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from irene.cli import main
+from irene.meters.finding import METERS
 from tests.meters.made_up_proc import FakeProc
 
 
@@ -102,7 +103,8 @@ def test_json_is_one_document_and_nothing_else(run, fake):
     assert document["auto"] == ["rapl", "proc"]
     assert document["measured"] == ["cpu-package"]
     meters = {meter["name"]: meter for meter in document["meters"]}
-    assert list(meters) == ["rapl", "perf", "nvml", "zeus", "estimate", "proc"]
+    assert list(meters) == list(METERS)
+    assert "http://HOST/PATH#WHERE" in document["by_address"]
     (package,) = meters["rapl"]["channels"]
     assert package["source"] == "measured"
     assert package["live"]["quantity"] == "power_w"

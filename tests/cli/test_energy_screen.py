@@ -43,8 +43,7 @@ def test_energy_is_what_the_tree_is_about(show):
     assert re.search(r"layer.0…1 ×2 +Layer +8\.00 J +80\.0%", out)
     assert re.search(r"\(own\) +2\.00 J +20\.0%", out)
     assert "10.0 J (9.00 – 11.0)" in out
-    assert "predicted for pc1 · covers wall · by made-up rates 1" in out
-    assert "\npc1: a desk\n" in out
+    assert "predicted for pc1 (a desk) · covers wall · by made-up rates 1" in out
     assert "\nextrapolation: 3 is more than 2\nnote: made up\n" in out
     assert "not shown: 1, 0.0% of the energy" in out
 

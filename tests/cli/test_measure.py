@@ -63,8 +63,9 @@ def test_a_model_is_measured_and_shown(run, brisk, tmp_path):
     words = ("-s", "8", "--quick", "--threads", "1", "--name", "lab")
     code, out, err = run("measure", TINY, *words)
     assert code == 0
-    assert "share of energy" in out
-    assert "measured on lab · covers wall" in out
+    assert "share" in out
+    assert "measured on lab" in out
+    assert "covers wall" in out
     assert "distinct nodes" in err
     assert len(list((tmp_path / "cache" / "irene" / "measure").iterdir())) == 1
     code, out, _ = run("measure", TINY, *words, "--top", "3", "--html", str(page))

@@ -109,7 +109,7 @@ def test_hardware_shows_a_file(run, trained) -> None:
 
 
 def test_hardware_lists_what_is_known(run) -> None:
-    code, out, err = run("hardware")
+    code, out, err = run("hardware", "pc1")
     assert (code, err) == (0, "")
     for words in ("pc1: wall energy", "GTX 1080 Ti", "distilgpt2", "family", "tokens"):
         assert words in out

@@ -70,7 +70,7 @@ def test_the_totals_are_on_the_page(page, bert):
     text = " ".join(Page(page).texts)
     assert "5.61 J (5.44 – 5.72)" in text
     assert "701.0 mJ per sequence" in text.replace("  ", " ")
-    assert "predicted for pc1 · covers wall · by made-up rates 1 · a desk" in text
+    assert "predicted for pc1 (a desk) · covers wall · by made-up rates 1" in text
     assert "179.2 GFLOP" in text
     assert "extrapolation: made up" in text
     assert bert.spec.digest in text

@@ -43,7 +43,7 @@ def words(page: Page) -> str:
 def test_a_tree_shows_its_total_and_folded_layers_with_bars():
     text = words(shown(tree_of_own()))
     assert "Model: 10.0 J (9.00 – 11.0)" in text
-    assert "predicted for pc1 · covers wall · by made-up rates 1" in text
+    assert "predicted for pc1 (a desk) · covers wall · by made-up rates 1" in text
     assert "⚠ extrapolation: 3 is more than 2" in text
     assert re.search(r"layer\.0…1 ×2 Layer 8\.00 J 80\.0% ████████", text)
     assert re.search(r"\(own\) 2\.00 J 20\.0% ██", text)

@@ -164,5 +164,5 @@ def test_energy_per_token_only_where_there_are_tokens(shape, spec, units):
 
 def test_an_energy_says_where_it_is_from():
     said = energy_source(tree_of_own())
-    assert said == "predicted for pc1 · covers wall · by made-up rates 1"
+    assert said == "predicted for pc1 (a desk) · covers wall · by made-up rates 1"
     assert energy_source(small_tree()) == ""

@@ -5,7 +5,8 @@ imported only when it is called, so that `irene --help` stays instant.
 
 - `asking`: commands that ask about models; `running`: that run something under meters;
   `data`: on measured data; `machines`: that learn, examine and list machines.
-- `serve`: the HTTP API and the dashboard.
+- `serve`: the HTTP API and the dashboard; `data_dir`: what it keeps; `server_tokens`:
+  who may use it; `mcp`: tools for agents; `completion`: scripts for shells.
 - `options`: options that commands share, made from parameters; `output`: trees, ledgers
   and notes on screen or in files; `progress`: on standard error.
 """
@@ -18,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 from irene import __version__
 from irene.errors import IreneError
@@ -49,8 +50,14 @@ COMMANDS = {
     "what-if": Command("asking.what_if", "other sizes, settings, architectures"),
     "trade-off": Command("asking.trade_off", "accuracy against energy"),
     "cost": Command("asking.cost", "kilowatt-hours, money and CO₂e"),
+    "plan-training": Command(
+        "asking.plan_training", "what a training takes, before it runs"
+    ),
+    "card": Command("asking.card", "its energy for a model card, label or regulator"),
+    "check": Command("asking.check", "budgets of a project, and what a change did"),
     "suggest": Command("asking.suggest", "what to change, and what it saves"),
     "leaderboard": Command("asking.leaderboard", "all models by their energy"),
+    "serve-plan": Command("asking.serve_plan", "the cheapest serving, quick enough"),
     "report": Command("asking.report", "everything about a model on one page"),
     "models": Command("asking.models", "list and search the models we know"),
     "show": Command("asking.show", "print a saved tree"),
@@ -77,9 +84,14 @@ COMMANDS = {
     ),
     "doctor": Command("running.doctor", "which meters work here"),
     "monitor": Command("running.monitor", "what a whole program uses"),
+    "learn": Command("machines.learn", "learn the machine that this runs on"),
     "hardware": Command("machines.hardware", "list, add and remove machines"),
     "data": Command("data.data", "look into, convert and fetch measured data"),
+    "mcp": Command("mcp", "questions as tools for agents"),
     "serve": Command("serve", "the HTTP API and the dashboard"),
+    "data-dir": Command("data_dir", "what a server keeps: show, prune, back up"),
+    "token": Command("server_tokens", "who may use a server: add, list, remove"),
+    "completion": Command("completion", "a script for bash, zsh or fish"),
 }
 
 EXAMPLES = """\
@@ -95,6 +107,23 @@ examples:
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    """One that says which option was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and leave with 2."""
+        import difflib
+
+        _, told, rest = message.partition("unrecognized arguments: ")
+        flags = [flag for flag in self._option_string_actions if flag[1] == "-"]
+        wrong = [word for word in rest.split() if word.startswith("-")] if told else []
+        for word in wrong:
+            near = difflib.get_close_matches(word.partition("=")[0], flags, n=1)
+            if near:
+                super().error(f"no option {word}; did you mean {near[0]}?")
+        super().error(message)
+
+
 def build_parser(name: str) -> argparse.ArgumentParser:
     """The parser of one command.
 
@@ -102,7 +131,7 @@ def build_parser(name: str) -> argparse.ArgumentParser:
         name: A key of `COMMANDS`.
     """
     command = COMMANDS[name]
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"irene {name}",
         description=f"{command.summary[0].upper()}{command.summary[1:]}.",
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -11,17 +11,20 @@ from irene.parameters import Parameter, parameters_of
 from irene.spec import SERVING, RunSpec
 
 __all__ = [
+    "MODEL",
     "add_limits_option",
     "add_output_options",
     "add_parameters",
     "add_run_options",
     "add_view_options",
     "checked_run",
+    "duration_s",
     "number",
     "values_of",
     "whole_number",
 ]
 
+MODEL = "catalogue name, Hugging Face id, path of a config.json or of a model file"
 DEVICE = "meta (default): shapes alone; cpu, cuda: run the model for real"
 
 
@@ -41,6 +44,20 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from error
 
 
+def duration_s(text: str) -> float:
+    """A time as `30d`, `12h`, `90m` or `45s`, in s."""
+    units = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+    try:
+        seconds = float(text[:-1]) * units[text[-1:]]
+    except (ValueError, KeyError):
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time: as 30d, 12h, 90m or 45s"
+        )
+    return seconds
+
+
 _TYPES: Mapping[type, Callable[[str], Any]] = {
     int: whole_number, float: number, str: str,
 }  # fmt: skip
@@ -51,7 +68,7 @@ def add_parameters(
     wanted: Iterable[Parameter],
     *,
     positional: str = "model",
-    model_help: str = "catalogue name, Hugging Face id, or path of a config.json",
+    model_help: str = MODEL,
 ) -> None:
     """Options from parameters, under the headings that they name.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irene.errors import UsageError
+from irene.show.text import plain
 from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ __all__ = [
     "check_ledger_output",
     "check_output",
     "check_writable",
+    "machine_words",
     "print_left_out",
     "print_notes",
     "put_ledger",
@@ -32,18 +35,21 @@ __all__ = [
     "write_text",
 ]
 
-WIDTH_OFF_TERMINAL = 120
+MOST_NAMED = 5
+"""How many of those that were left out for the same reason are named."""
+UNBOUNDED = 10_000
+"""Characters per line where no terminal cuts them."""
 LEDGER_FILES = ("csv", "parquet", "html", "perfetto")
 
 
 def screen() -> Console:
-    """Standard output; off a terminal wide enough for the tables."""
+    """Standard output; off a terminal nothing is cut, unless `COLUMNS` is set."""
     from rich.console import Console
 
     console = Console(highlight=False)
-    if console.is_terminal:
+    if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
         return console
-    return Console(highlight=False, width=WIDTH_OFF_TERMINAL)
+    return Console(highlight=False, width=UNBOUNDED)
 
 
 def print_notes(console: Console, notes: Iterable[str]) -> None:
@@ -54,12 +60,32 @@ def print_notes(console: Console, notes: Iterable[str]) -> None:
 
 
 def print_left_out(console: Console, left_out: Iterable[LeftOut]) -> None:
-    """Which subjects of a list have no answer, and why: one line per reason."""
-    by_reason: dict[str, list[str]] = {}
+    """Which subjects of a list have no answer, and why: one line per kind of reason."""
+    by_kind: dict[str, list[LeftOut]] = {}
     for each in left_out:
-        by_reason.setdefault(each.problem, []).append(each.model)
-    for reason, models in by_reason.items():
-        console.print(f"left out: {', '.join(models)}: {reason}", markup=False)
+        kind = re.sub(r"'[^']*'|[\d.,]+", "", each.problem.replace(each.model, ""))
+        by_kind.setdefault(kind, []).append(each)
+    for alike in by_kind.values():
+        names = [plain(each.model) for each in alike[:MOST_NAMED]]
+        more = f" and {len(alike) - len(names)} more" if len(alike) > MOST_NAMED else ""
+        console.print(
+            f"left out: {', '.join(names)}{more}: {plain(alike[0].problem)}",
+            markup=False,
+        )
+
+
+def machine_words(on: str) -> str:
+    """A machine for a headline: its name, what it is, and of which year.
+
+    Args:
+        on: Name or file, as it was asked for; a stranger's name stays as it is.
+    """
+    from irene.predict.machines.finding import find_machine
+
+    try:
+        return plain(find_machine(on).hardware.words)
+    except UsageError:
+        return plain(on)
 
 
 def _print(parts: Iterable[RenderableType], console: Console | None = None) -> None:

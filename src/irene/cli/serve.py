@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irene.cli.options import whole_number
+from irene.cli.options import duration_s, whole_number
 from irene.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from irene.serve.http.settings import Settings
 
-__all__ = ["configure", "run"]
+__all__ = ["check_extra", "configure", "run", "usual_folder"]
 
-LOCAL = "127.0.0.1"
-PUBLIC_RATE = 50.0
-"""Requests per second of one client of a server that others can reach."""
 EXAMPLES = """\
 Without options only this machine can reach the server. Elsewhere jobs and uploads need
 a token (or IRENE_TOKEN, which does not show in the list of processes).
@@ -56,6 +54,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--public-url", metavar="URL",
         help="how clients reach the server, for links in messages",
     )  # fmt: skip
+    parser.add_argument(
+        "--allowed-host", dest="allowed_hosts", action="append", metavar="NAME",
+        help="a further name under which requests may come; may be given several times",
+    )  # fmt: skip
+    parser.add_argument(
+        "--proxy", dest="proxies", action="append", metavar="ADDRESS",
+        help="a proxy, by address or network, whose X-Forwarded-For names the client; "
+        "may be given several times (default: this machine)",
+    )  # fmt: skip
     _add_processes(parser)
     _add_access(parser)
     _add_limits(parser)
@@ -81,6 +88,10 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         help="what clients must show for jobs and uploads (default: IRENE_TOKEN)",
     )  # fmt: skip
     group.add_argument(
+        "--private", action="store_true",
+        help="a token is needed to read, too (`irene token add`)",
+    )  # fmt: skip
+    group.add_argument(
         "--read-only", action="store_true", help="refuse jobs and uploads"
     )
     group.add_argument(
@@ -98,8 +109,8 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("limits")
     group.add_argument(
         "--rate", type=float, dest="requests_per_s", metavar="N",
-        help="requests per second of one client, 0 for any (default: 50, and any on a "
-        "local address)",
+        help="requests per second of one client, 0 for any (default: 50, and any for "
+        "who asks from this machine)",
     )  # fmt: skip
     group.add_argument(
         "--seconds", type=float, metavar="S", help="longest computation (default 60)"
@@ -117,8 +128,16 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         help="answers that are kept before the longest unused go (default 4e9)",
     )  # fmt: skip
     group.add_argument(
+        "--retain", type=duration_s, dest="retain_s", metavar="AGE",
+        help="delete what nobody has used for so long, as 30d or 12h (default: never)",
+    )  # fmt: skip
+    group.add_argument(
         "--no-access-log", action="store_false", dest="access_log",
         help="do not log every request",
+    )  # fmt: skip
+    group.add_argument(
+        "--log", choices=("text", "json"),
+        help="form of the log's lines (default: text on a terminal, else json)",
     )  # fmt: skip
 
 
@@ -143,8 +162,12 @@ def _add_messages(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def run(options: argparse.Namespace) -> int:
-    """Serve until a signal says to stop."""
+def check_extra() -> None:
+    """See that what a server needs is installed.
+
+    Raises:
+        MissingExtraError: It is not.
+    """
     try:
         import fastapi  # noqa: F401
         import sqlalchemy  # noqa: F401
@@ -153,11 +176,17 @@ def run(options: argparse.Namespace) -> int:
         raise MissingExtraError(
             f"the server needs {error.name}: pip install 'irene-energy[serve]'"
         ) from error
-    from irene.serve.http.server import listen, set_up_log
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until a signal says to stop."""
+    check_extra()
+    from irene.serve.http.logs import set_up_log
+    from irene.serve.http.server import listen
     from irene.serve.http.server import run as serve
 
     settings = _settings(options)
-    set_up_log()
+    set_up_log(settings.json_log)
     sock = listen(settings)
     host, port = sock.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
@@ -168,7 +197,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    from irene.serve.http.settings import Limits, Settings, is_loopback
+    from irene.serve.http.settings import Limits, Settings
 
     given = vars(options)
 
@@ -176,14 +205,17 @@ def _settings(options: argparse.Namespace) -> Settings:
         return {f.name: given[f.name] for f in fields(kind) if f.name in given}
 
     chosen = of(Settings)
-    folder = chosen.pop("data_dir", None) or _usual_folder()
+    folder = chosen.pop("data_dir", None) or usual_folder()
     chosen["token"] = given.get("token") or os.environ.get("IRENE_TOKEN") or None
-    limits = of(Limits)
-    if not is_loopback(given.get("host", LOCAL)):
-        limits = {"requests_per_s": PUBLIC_RATE, **limits}
+    chosen["webhook_secret"] = os.environ.get("IRENE_WEBHOOK_SECRET") or None
+    for name in ("allowed_hosts", "proxies"):
+        if name in chosen:
+            chosen[name] = tuple(chosen[name])
+    form = given.get("log") or ("text" if sys.stderr.isatty() else "json")
     return Settings(
-        folder.absolute(), mail=_mail(options), limits=Limits(**limits), **chosen
-    )
+        folder.absolute(), mail=_mail(options), limits=Limits(**of(Limits)),
+        json_log=form == "json", **chosen,
+    )  # fmt: skip
 
 
 def _mail(options: argparse.Namespace) -> Any:
@@ -202,6 +234,7 @@ def _mail(options: argparse.Namespace) -> Any:
     )
 
 
-def _usual_folder() -> Path:
+def usual_folder() -> Path:
+    """Where a server keeps everything, if it is not told."""
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home) / "irene" / "serve"

@@ -1,9 +1,11 @@
 """Trees, ledgers and answers for people.
 
 - `view`: which lines of a tree are shown and how they add up.
-- `text`: a tree as plain text; `terminal`: tables on a terminal; `tree_terminal`,
-  `ledger_terminal`: trees and ledgers there.
+- `text`: a tree as plain text; `terminal`: tables on a terminal, `fitted` to
+  its width; `tree_terminal`, `ledger_terminal`: trees and ledgers there.
 - `page`: pages: one shell, templates, style and script.
+- `cards`: metadata, labels and words for regulators.
+- `checks`: budgets in Markdown and as JUnit tests.
 - `notebook`: what notebooks show.
 - `picture`: charts, and pictures of trees, ledgers and answers.
 - `report`: everything about one model on one page.

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ledger_screen"]
 
 UNRESOLVED = "~"
-FIRST = ("energy", "<", "<share", "power")
-LEAST = {"energy": 9, "": 11, "share": 17, "power": 9}
+FIRST = ("energy", "interval", "<share", "power")
 
 
 def ledger_screen(
@@ -86,7 +85,7 @@ def _cells(row: Row, name: str) -> tuple[str | Text, ...]:
 def _table(rows: Sequence[Row], by: str) -> Table:
     spread = ("per step",) if any(row.steps for row in rows) else ()
     heads = (f"<{by}", *FIRST, "time", "calls", *spread)
-    table = columns(*heads, ratio={by: 1}, least=LEAST, dim=("",))
+    table = columns(*heads, goes=("calls", "time"), dim=("interval",))
     for row in rows:
         steps = row.steps
         each = (
@@ -102,8 +101,8 @@ def _table(rows: Sequence[Row], by: str) -> Table:
 def _module_table(rows: Sequence[ModuleRow], flat: bool, has_costs: bool) -> Table:
     parts = ("of parent", "forward", "backward")
     heads = ("<module", *FIRST, *parts, *(("J/GFLOP",) if has_costs else ()))
-    least = {**LEAST, **dict.fromkeys(parts, 9)}
-    table = columns(*heads, ratio={"module": 1}, least=least, dim=("",))
+    goes = ("J/GFLOP", "backward", "forward", "of parent")
+    table = columns(*heads, goes=goes, dim=("interval",))
     for row in rows:
         path = row.row.name
         rate = "" if row.j_per_gflop is None else f"{row.j_per_gflop:.3g}"

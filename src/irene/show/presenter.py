@@ -9,6 +9,7 @@ __all__ = [
     "comparison_notebook",
     "ledger_notebook",
     "ledger_page",
+    "tree_latex",
     "tree_notebook",
     "tree_page",
     "tree_picture",
@@ -16,6 +17,7 @@ __all__ = [
 ]
 
 tree_text = text.tree_text
+tree_latex = text.tree_latex
 tree_page = trees.tree_page
 tree_picture = tree_pictures.tree_picture
 tree_notebook = notebook.tree_notebook

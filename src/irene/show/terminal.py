@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from irene.show.text import BAR_LENGTH, bar, plain
@@ -16,29 +15,24 @@ if TYPE_CHECKING:
 
 __all__ = ["columns", "note_lines", "percent", "share_cell", "value"]
 
-BEYOND = re.compile(r"(extrapolation: [a-z ]+ )([\d,]+)( is outside .*)")
-
 
 def columns(
     *names: str,
+    goes: Sequence[str] = (),
     wide: Collection[str] = (),
-    ratio: Mapping[str, int] | None = None,
-    least: Mapping[str, int] | None = None,
     dim: Collection[str] = (),
 ) -> Table:
     """A table without rules or rows; numbers to the right, names to the left.
 
     Args:
         *names: Of the columns; those that begin with `<` hold words.
-        wide: Columns of words that take what room there is, in several lines.
-        ratio: Columns that take what room there is in one line, and how much of it.
-        least: Characters that a column takes at least.
+        goes: Columns that may go where there is no room, the first to go first.
+        wide: Columns of words that take several lines rather than lose some.
         dim: Columns of less weight.
     """
-    from rich.table import Table
+    from irene.show.fitted import Fitted
 
-    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-    ratios = {**dict.fromkeys(wide, 1), **(ratio or {})}
+    table = Fitted(goes)
     for name in names:
         title = name.removeprefix("<")
         table.add_column(
@@ -46,8 +40,6 @@ def columns(
             justify="left" if name.startswith("<") else "right",
             no_wrap=title not in wide,
             overflow="fold" if title in wide else "ellipsis",
-            ratio=ratios.get(title),
-            min_width=(least or {}).get(title),
             style="dim" if title in dim else None,
         )
     return table
@@ -64,18 +56,12 @@ def share_cell(part: float, whole: float) -> Text:
 
 
 def note_lines(notes: Iterable[str]) -> list[Text]:
-    """Warnings in yellow, every note once; those that differ in one number as one."""
+    """Warnings in yellow, every note once."""
     from rich.text import Text
 
-    numbers: dict[tuple[str, str], list[str]] = {}
-    for note in dict.fromkeys(map(plain, notes)):
-        found = BEYOND.fullmatch(note)
-        key = (found[1], found[3]) if found else (note, "")
-        numbers.setdefault(key, []).append(found[2] if found else "")
-    merged = [f"{a}{', '.join(values)}{b}" for (a, b), values in numbers.items()]
     return [
         Text(note, style="yellow") if is_warning(note) else Text(f"note: {note}")
-        for note in merged
+        for note in dict.fromkeys(map(plain, notes))
     ]
 
 

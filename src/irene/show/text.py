@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from irene.human import human, human_energy, human_range
+from irene.human import human, human_energy, human_range, human_spread
 
 if TYPE_CHECKING:
     from irene.tree.model_tree import ModelTree
@@ -13,12 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bar",
+    "citation",
     "counted_name",
     "member_names",
     "plain",
     "ranged_path",
     "signed_energy",
     "total_words",
+    "tree_latex",
     "tree_text",
 ]
 
@@ -100,10 +103,67 @@ def _ranged_name(node: Node) -> str:
 
 
 def tree_text(tree: ModelTree, depth: int | None, level: str) -> str:
-    """The folded tree, one line per node, costs of all instances and their share."""
+    """The folded tree, one line per node, costs of all instances and their share.
+
+    Energy, its interval and share where the tree has them; else FLOPs come first.
+    """
+    rows = list(_text_rows(tree, depth, level))
+    names = max(len(row[0]) for row in rows)
+    widths = [max(len(row[i]) for row in rows) for i in range(1, len(rows[0]))]
+    return "\n".join(
+        f"{row[0]:{names}} {row[1]:{widths[0]}} "
+        + " ".join(f"{cell:>{w}}" for cell, w in zip(row[2:], widths[1:], strict=True))
+        for row in rows
+    )
+
+
+def tree_latex(tree: ModelTree, depth: int | None, level: str) -> str:
+    """The folded tree as a LaTeX table (booktabs), with a line to cite below it."""
+    head, *rows = _text_rows(tree, depth, level)
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        f"\\begin{{tabular}}{{ll{'r' * (len(head) - 2)}}}", "\\toprule",
+        *(f"{' & '.join(map(_latex, row))} \\\\" for row in [head]), "\\midrule",
+        *(f"{' & '.join(map(_latex, row))} \\\\" for row in rows),
+        "\\bottomrule", "\\end{tabular}",
+        f"% {citation(tree)}",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def citation(tree: ModelTree) -> str:
+    """What was run, where, by which predictor and program: a line that can be cited."""
+    from irene import __version__
+    from irene.tree.headline import energy_source, model_name, run_words
+
+    told = (model_name(tree), run_words(tree), energy_source(tree))
+    return f"{' · '.join(filter(None, told))} · irene {__version__}"
+
+
+LATEX = str.maketrans({
+    "\\": r"\textbackslash{}", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#",
+    "$": r"\$", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "×": r"$\times$", "…": r"\dots{}", "µ": r"\textmu{}", "±": r"$\pm$", "−": "$-$",
+})  # fmt: skip
+
+
+def _latex(cell: str) -> str:
+    indent = len(cell) - len(cell.lstrip())
+    text = cell.strip().translate(LATEX)
+    return f"\\hspace{{{indent / 2:g}em}}{text}" if indent and text else text
+
+
+def _text_rows(
+    tree: ModelTree, depth: int | None, level: str
+) -> Iterator[tuple[str, ...]]:
     folded = tree.at_level(level).fold()
-    total = max(folded.total().flops, 1)
-    lines = [f"{'':48} {'op':30} {'FLOPs':>9} {'share':>6} {'bytes':>9} {'params':>9}"]
+    total = folded.total()
+    with_energy = total.energy_j is not None
+    first = ("energy", "share", "interval", "FLOPs") if with_energy else (
+        "FLOPs", "share"
+    )  # fmt: skip
+    yield ("", "op", *first, "bytes", "params")
     for node in folded.nodes():
         indent = int(folded.columns.depth[node.row])
         if depth is not None and indent > depth:
@@ -111,9 +171,12 @@ def tree_text(tree: ModelTree, depth: int | None, level: str) -> str:
         times = int(folded.multiplicity[node.row])
         count = f" ×{node.count}" if node.count > 1 else ""
         name = "  " * indent + (member_names(node) or "(model)") + count
-        lines.append(
-            f"{name:48} {node.op:30} {human(node.flops * times):>9} "
-            f"{node.flops * times / total:6.1%} {human(node.bytes * times):>9} "
-            f"{human(node.params):>9}"
-        )
-    return "\n".join(lines)
+        flops, energy = human(node.flops * times), node.energy
+        share = node.flops * times / max(total.flops, 1)
+        costs: tuple[str, ...] = (flops, f"{share:.1%}")
+        if with_energy:
+            joules = energy.joules * times if energy else math.nan
+            part = joules / (total.energy_j or 1.0)
+            spread = human_spread(energy) if energy else ""
+            costs = (human_energy(joules), f"{part:.1%}", spread, flops)
+        yield (name, node.op, *costs, human(node.bytes * times), human(node.params))

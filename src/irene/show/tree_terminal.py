@@ -18,7 +18,13 @@ from irene.show.view import (
     weights,
 )
 from irene.tree.generation import generation_of
-from irene.tree.headline import energy_per_unit, energy_source, model_name, run_sizes
+from irene.tree.headline import (
+    energy_per_unit,
+    energy_source,
+    model_name,
+    run_sizes,
+    run_time,
+)
 from irene.tree.model_tree import OWN, ModelTree
 from irene.tree.node import Node
 
@@ -86,7 +92,7 @@ def _cost_table(tree: ModelTree, chosen: View) -> Table:
     """Nodes with FLOPs, bytes and parameters, of all instances with their shares."""
     table = columns(
         "<node", "<op", "FLOPs", "<share of FLOPs", "bytes", "<share of bytes",
-        "params", ratio={"node": 3, "op": 2}, dim=("op",),
+        "params", goes=("op", "params"), dim=("op",),
     )  # fmt: skip
     total = tree.total()
     for line in chosen.lines:
@@ -103,15 +109,15 @@ def _cost_table(tree: ModelTree, chosen: View) -> Table:
         )
     if chosen.left_out:
         hidden = f"nodes that cost nothing, not shown: {chosen.left_out:,} (--all)"
-        table.caption, table.caption_justify = hidden, "left"
+        table.caption = hidden
     return table
 
 
 def _energy_table(tree: ModelTree, chosen: View) -> Table:
     """Nodes with energy, share and interval; lines below a line add up to it."""
     table = columns(
-        "<node", "<op", "energy", "<share of energy", "interval", "FLOPs", "bytes",
-        ratio={"node": 3, "op": 2}, dim=("op", "FLOPs", "bytes"),
+        "<node", "<op", "energy", "<share", "interval", "FLOPs", "bytes",
+        goes=("FLOPs", "bytes", "op"), dim=("op", "FLOPs", "bytes"),
     )  # fmt: skip
     total_j = tree.total().energy_j or 0.0
     for line in chosen.lines:
@@ -135,7 +141,6 @@ def _energy_table(tree: ModelTree, chosen: View) -> Table:
             f"nodes that compute nothing (views), not shown: {chosen.left_out:,}, "
             f"{chosen.left_out_share:.1%} of the energy (--all)"
         )
-        table.caption_justify = "left"
     return table
 
 
@@ -147,7 +152,7 @@ def _top_table(tree: ModelTree, top: int, sort: str, depth: int | None) -> Table
     measure = MEASURES[key]
     table = columns(
         "#", "<node", "<op", measure, f"<share of {measure}", "together",
-        ratio={"node": 3, "op": 1}, dim=("#", "op"),
+        goes=("op", "together"), dim=("#", "op"),
     )  # fmt: skip
     whole = float(weights(tree, key)[0])
     together = 0.0
@@ -199,12 +204,11 @@ def _energy_summary(tree: ModelTree) -> list[Text]:
     generation = _generation_lines(tree)
     for unit, joules in () if generation else energy_per_unit(tree):
         total.append(f" · {human_energy(joules)} per {unit}", style="not bold")
-    lines = [total, *generation, Text(plain(energy_source(tree)))]
-    if tree.hardware and tree.hardware.description:
-        lines.append(
-            Text(f"{plain(tree.hardware.name)}: {plain(tree.hardware.description)}")
-        )
-    return lines
+    taken = None if generation else run_time(tree)
+    if taken is not None:
+        seconds, low, high = map(human_time, taken)
+        total.append(f" · {seconds} ({low} – {high})", style="not bold")
+    return [total, *generation, Text(plain(energy_source(tree)))]
 
 
 def _generation_lines(tree: ModelTree) -> list[Text]:
@@ -221,6 +225,7 @@ def _generation_lines(tree: ModelTree) -> list[Text]:
         Text(
             f"{human_energy(found.j_per_request.value)} per request · "
             f"{human_energy(per_token.value)} per output token ({ends}) · "
+            f"{human_energy(found.j_per_total_token.value)} per token of both · "
             f"{watts.value:.0f} W ({watts.low:.0f} – {watts.high:.0f})",
             style="bold",
         ),

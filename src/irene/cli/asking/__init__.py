@@ -2,6 +2,8 @@
 
 - `predict`, `trace`, `show`, `models`: trees, and which models there are.
 - `bottlenecks`, `compare`, `what_if`, `trade_off`, `cost`, `suggest`, `leaderboard`,
-  `report`: the other questions.
+  `serve_plan`, `report`: the other questions.
+- `plan_training`: what a training takes; `card`: energy for model cards;
+  `check`: budgets of a project.
 - `answering`: how they ask, and in which forms they give the answers.
 """

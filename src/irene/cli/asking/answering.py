@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from irene.cli.options import add_limits_option, add_parameters, values_of
+from irene.cli.options import MODEL, add_limits_option, add_parameters, values_of
 from irene.cli.output import say_written, write_text
 from irene.errors import UsageError
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from irene.show.picture import Picture
 
 __all__ = [
-    "MODEL",
     "add_answer_options",
     "add_question",
     "answered",
@@ -31,7 +30,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-MODEL = "catalogue name, Hugging Face id, or path of a config.json"
 SUBJECT = f"{MODEL} or of a saved tree"
 
 
@@ -89,11 +87,12 @@ def _as_option(message: str, question: type[Question[Any]]) -> str:
 def say_anew(options: argparse.Namespace) -> None:
     """Say that the energy of a saved tree does not count."""
     from irene.analyse.subject import is_saved_tree
+    from irene.predict.machines.chosen import default_machine
 
     if is_saved_tree(options.model):
         print(
             f"{options.model}: the model and size of this tree are predicted anew for "
-            f"{options.on or 'pc1'}",
+            f"{options.on or default_machine().name}",
             file=sys.stderr,
         )
 
@@ -120,6 +119,13 @@ def answered(
             return question.answer(progress)
 
 
+def _say_default(question: Question[Any]) -> None:
+    """Say which machine is meant where nobody named one, and why."""
+    whys = dict.fromkeys(why for each in question.subjects() for why in each.why)
+    for why in whys if question.machines() else ():
+        print(why)
+
+
 def run_question(
     options: argparse.Namespace,
     question: Question[T],
@@ -144,6 +150,7 @@ def run_question(
         from irene.cli.output import screen
 
         show(screen(), found)
+        _say_default(question)
     return 0
 
 

@@ -151,6 +151,7 @@ def _table(view: str, rows: Sequence[Bottleneck]) -> Table:
     table = columns(
         f"<{view}", "energy", "<share", "together", "J/GFLOP", "J/GB", "FLOP/B",
         "<bound by", "above best",
+        goes=("FLOP/B", "J/GB", "J/GFLOP", "together", "bound by"),
     )  # fmt: skip
     whole = rows[0].energy_j / rows[0].share if rows and rows[0].share else 0.0
     for row in rows:

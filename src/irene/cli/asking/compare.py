@@ -96,7 +96,7 @@ def _print(
     console.print(_overview(found, found[0].per))
     for each in found:
         console.print()
-        console.print(f"{each.base.name} → {each.other.name}", style="bold")
+        console.print(_sides(each.base, each.other), style="bold", markup=False)
         console.print(_verdict(each))
         views = [options.by] if options.by else _views(each)
         for view in views:
@@ -115,31 +115,57 @@ def _overview(found: Sequence[Comparison], per: str) -> Table:
     from irene.show.terminal import columns
 
     sides = [found[0].base, *(each.other for each in found)]
-    with_run = len({side.run for side in sides}) > 1
+    apart = {
+        name: told
+        for name, told in (("run", _runs(sides)), ("energy is", _sources(sides)))
+        if len(set(told)) > 1
+    }
     table = columns(
-        "<model", *(["<run"] if with_run else []), f"J per {per}", "interval", "ratio",
-        "FLOPs", "bytes", wide=("run",),
+        "<model", f"J per {per}", "interval", "ratio", "FLOPs", "bytes",
+        *(f"<{name}" for name in apart), wide=tuple(apart), goes=("bytes", "FLOPs"),
     )  # fmt: skip
     ratios = [None, *(each.ratio for each in found)]
-    for side, ratio in zip(sides, ratios, strict=True):
-        _add_side(table, side, ratio, with_run)
-    if not with_run:
-        table.caption, table.caption_justify = sides[0].run, "left"
+    for place, (side, ratio) in enumerate(zip(sides, ratios, strict=True)):
+        _add_side(table, side, ratio, [told[place] for told in apart.values()])
+    same = {"run": _runs(sides)[0], "energy is": _sources(sides)[0]}
+    table.caption = "\n".join(told for name, told in same.items() if name not in apart)
     return table
 
 
-def _add_side(table: Table, side: Side, ratio: float | None, with_run: bool) -> None:
+def _runs(sides: Sequence[Side]) -> list[str]:
+    return [side.run for side in sides]
+
+
+def _sources(sides: Sequence[Side]) -> list[str]:
+    """Where each energy is from: machine and what of it, without the predictor."""
+    return [side.source.partition(" · by ")[0] for side in sides]
+
+
+def _sides(base: Side, other: Side) -> str:
+    """Both names; of one model what tells its two sides apart."""
+    from irene.show.text import plain
+
+    names = [plain(base.name), plain(other.name)]
+    for told in (_sources, _runs):
+        if names[0] == names[1]:
+            names = [f"{base.name} {each}" for each in map(plain, told([base, other]))]
+    return " → ".join(names)
+
+
+def _add_side(
+    table: Table, side: Side, ratio: float | None, more: Sequence[str]
+) -> None:
     from irene.human import human, human_energy
     from irene.show.text import plain
 
     table.add_row(
         plain(side.name),
-        *([plain(side.run)] if with_run else []),
         human_energy(side.energy_j),
         f"{human_energy(side.low_j)} – {human_energy(side.high_j)}",
         "" if ratio is None else f"×{ratio:.2f}",
         human(side.flops),
         human(side.bytes),
+        *map(plain, more),
     )
 
 
@@ -165,7 +191,7 @@ def _contributions(view: str, rows: Sequence[Contribution], each: Comparison) ->
 
     table = columns(
         f"<{view}", "before", "after", "difference", "of all", "by FLOPs", "by bytes",
-        "by efficiency",
+        "by efficiency", goes=("by bytes", "by FLOPs", "by efficiency"),
     )  # fmt: skip
     for row in rows:
         table.add_row(

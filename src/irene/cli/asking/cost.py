@@ -76,14 +76,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print(console: Console, found: Costing) -> None:
-    from irene.analyse.costs import PAPER_TABLE_3
     from irene.cli.output import print_notes
     from irene.human import human_range
     from irene.show.terminal import columns
     from irene.show.text import plain
 
     money = found.price_per_kwh is not None
-    table = columns("<per", "kWh", "interval", *(["money"] if money else []), "CO₂e")
+    head = [found.currency] if money else []
+    table = columns("<per", "kWh", "interval", *head, "CO₂e")
     for line in found.lines:
         table.add_row(*_cells(line, money))
     console.print(f"{plain(found.model)}: {plain(found.run)}", style="bold")
@@ -91,7 +91,6 @@ def _print(console: Console, found: Costing) -> None:
     console.print(table)
     for told in _assumptions(found):
         console.print(told, style="dim", markup=False)
-    console.print(str(PAPER_TABLE_3["note"]), style="dim")
     print_notes(console, found.notes)
 
 
@@ -120,7 +119,7 @@ def _assumptions(found: Costing) -> list[str]:
     region = found.region
     told = [f"PUE {found.pue:g}"]
     if found.price_per_kwh is not None:
-        told.append(f"{found.price_per_kwh:g} per kWh")
+        told.append(f"{found.price_per_kwh:g} {found.currency} per kWh")
     if region.code:
         told.append(
             f"{region.gco2e_per_kwh:g} g CO₂e per kWh, {region.name} {region.year} "

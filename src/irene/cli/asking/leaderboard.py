@@ -59,15 +59,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print(console: Console, found: Leaderboard) -> None:
-    from irene.cli.output import print_left_out
+    from irene.cli.output import machine_words, print_left_out
     from irene.human import human, human_energy, human_spread
     from irene.show.terminal import columns
     from irene.show.text import plain
-    from irene.tree.headline import run_sizes
+    from irene.tree.headline import run_sizes, unit_words
 
+    unit, token = unit_words(found.run.phase)
     table = columns(
-        "#", "<model", "<kind", "params", "J per sequence", "per token", "interval",
-        "FLOPs", "<",
+        "#", "<model", "<kind", "params", f"J per {unit}", f"per {token}", "interval",
+        "FLOPs", "<", goes=("FLOPs", "kind", "params"),
     )  # fmt: skip
     for place, each in enumerate(found.models, start=1):
         table.add_row(
@@ -79,17 +80,18 @@ def _print(console: Console, found: Leaderboard) -> None:
             "–" if each.per_token_j is None else human_energy(each.per_token_j),
             human_spread(each.energy),
             human(each.flops),
-            "*" if each.is_extrapolated else "",
+            "does not fit" if each.fits is False else "*" * each.is_extrapolated,
         )
     run = ", ".join(run_sizes(found.run))
-    title = f"{len(found.models)} models for {found.hardware}: {run}"
-    console.print(plain(title), style="bold")
+    title = f"{len(found.models)} models for {machine_words(found.hardware)}: {run}"
+    console.print(title, style="bold", markup=False)
     console.print(table)
-    console.print(
-        "a sequence is one input: an image or clip for models that read no tokens, "
-        "whatever --seq says",
-        style="dim",
-    )
+    if unit == "sequence":
+        console.print(
+            "a sequence is one input: an image or clip for models that read no tokens, "
+            "whatever --seq says",
+            style="dim",
+        )
     if any(each.is_extrapolated for each in found.models):
         console.print(f"* outside what {found.hardware} was measured on", style="dim")
     print_left_out(console, found.left_out)

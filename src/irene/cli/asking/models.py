@@ -65,10 +65,12 @@ def _print_json(found: Sequence[Entry]) -> None:
 
 
 def _print_table(found: Sequence[Entry]) -> None:
+    from irene.human import human
+
     width = max(len(entry.name) for entry in found)
     print(f"{'name':{width}}  {'kind':15}  {'parameters':>12}  Hugging Face id")
     for entry in found:
-        params = f"{entry.params / 1e6:,.1f} M"
+        params = human(entry.params)
         if entry.active_params:
             params += "*"
         print(f"{entry.name:{width}}  {entry.kind:15}  {params:>12}  {entry.hub_id}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from irene.cli.asking.answering import MODEL, add_question, answered, question_of
-from irene.cli.options import add_output_options, add_view_options
+from irene.cli.asking.answering import add_question, answered, question_of
+from irene.cli.options import MODEL, add_output_options, add_view_options
 
 __all__ = ["configure", "run"]
 

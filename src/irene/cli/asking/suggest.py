@@ -53,12 +53,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print(console: Console, found: Advice) -> None:
-    from irene.cli.output import print_notes
+    from irene.cli.output import machine_words, print_notes
     from irene.human import human_energy
     from irene.show.text import plain
 
     console.print(
-        f"{plain(found.model)} for {plain(found.hardware)}: "
+        f"{plain(found.model)} for {machine_words(found.hardware)}: "
         f"{human_energy(found.per_sequence_j)} per sequence",
         style="bold",
     )

@@ -73,9 +73,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _what(found: TradeOff, on: str) -> str:
+    from irene.cli.output import machine_words
     from irene.tree.headline import run_sizes
 
-    return f"{', '.join(run_sizes(found.run))}, for {on}"
+    return f"{', '.join(run_sizes(found.run))}, for {machine_words(on)}"
 
 
 def _print(
@@ -89,7 +90,7 @@ def _print(
     with_split = any(each.split for each in found.candidates)
     table = columns(
         "<", "<model", "accuracy", *(["<on"] if with_split else []), "J per sequence",
-        "interval", "<beaten by",
+        "interval", "<beaten by", goes=("beaten by", "on"),
     )  # fmt: skip
     for each in found.candidates:
         mark = "●" if each.on_front else ("○" if each.maybe else "")

@@ -40,8 +40,6 @@ examples:
   irene what-if llama-3.1-8b --on b200 -b 64 --prompt 750 --output 500 \\
       --quantization bf16,fp8
 """
-UNITS = {"generate": ("request", "output token")}
-"""What a sequence and a token are called in a phase."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -84,25 +82,27 @@ def _print_either(console: Console, found: WhatIf | Sensitivity) -> None:
 
 
 def _print(console: Console, found: WhatIf) -> None:
-    from irene.cli.output import print_notes
+    from irene.cli.output import machine_words, print_notes
     from irene.show.terminal import columns
     from irene.show.text import plain
+    from irene.tree.headline import unit_words
 
     names = list(found.choices)
-    each, token = UNITS.get(found.phase, ("sequence", "token"))
+    each, token = unit_words(found.phase)
     numbers = ["J per run", "interval", f"per {each}", f"per {token}", "before"]
     numbers.append("change")
-    table = columns(*(f"<{plain(name)}" for name in names), *numbers)
+    table = columns(*(f"<{plain(name)}" for name in names), *numbers, goes=("before",))
     for row in (found.base, *found.rows):
         if row is not found.base and row.settings == found.base.settings:
             continue  # the base is shown already
         shown = [plain(str(row.settings[name])) for name in names]
         style = "bold" if row is found.base else None
         table.add_row(*_cells(row, found, shown), style=style)
-    console.print(f"{plain(found.model)} for {plain(found.hardware)}", style="bold")
+    title = f"{plain(found.model)} for {machine_words(found.hardware)}"
+    console.print(title, style="bold", markup=False)
     console.print(table)
     console.print(
-        "before, change: of energy per sequence, against the model as it is at the "
+        f"before, change: of energy per {each}, against the model as it is at the "
         "same size (at the first, if only sizes change); ~ the interval of the change "
         "holds zero",
         style="dim",
@@ -134,7 +134,7 @@ def _cells(row: Outcome, found: WhatIf, shown: list[str]) -> list[str]:
 
 
 def _print_sensitivity(console: Console, found: Sensitivity) -> None:
-    from irene.cli.output import print_notes
+    from irene.cli.output import machine_words, print_notes
     from irene.show.terminal import columns
     from irene.show.text import plain
     from irene.tree.headline import run_sizes
@@ -148,8 +148,8 @@ def _print_sensitivity(console: Console, found: Sensitivity) -> None:
                 plain(row.field), f"{row.value:,}", tried, f"{row.elasticity:+.2f}"
             )
     run = ", ".join(run_sizes(found.run))
-    title = f"{plain(found.model)} for {plain(found.hardware)}, {run}"
-    console.print(title, style="bold")
+    title = f"{plain(found.model)} for {machine_words(found.hardware)}, {run}"
+    console.print(title, style="bold", markup=False)
     console.print(table)
     console.print(
         "elasticity: d ln energy / d ln field; 1: twice the value takes twice the "

@@ -1,7 +1,7 @@
 """Commands that learn, examine and list machines.
 
-- `train`, `train_ops`, `calibrate`: learn; `crossvalidate`, `evaluate`, `validate`:
-  examine; `hardware`: list, add, remove.
+- `learn`: this machine; `train`, `train_ops`, `calibrate`: others; `crossvalidate`,
+  `evaluate`, `validate`: examine; `hardware`: list, add, remove, choose.
 - `learning_options`: what those that learn and examine share; `machine_text`: a machine
   in words.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from irene.cli.machines.machine_text import machine_lines, put_json
+from irene.cli.machines.machine_text import fleet_lines, machine_lines, put_json
 from irene.errors import UsageError
 
 __all__ = ["configure", "run"]
@@ -15,6 +15,7 @@ A datasheet is a TOML file; the prediction of a GPU that was never measured is w
 and says whose kernels stand in for its own:
 
   description = "NVIDIA A100 SXM 80 GB"
+  memory = "hbm"
   hbm_tb_s = 2.039
   tdp_w = 400
   idle_w = 60
@@ -24,7 +25,8 @@ and says whose kernels stand in for its own:
 
 examples:
   irene hardware
-  irene hardware lab.json
+  irene hardware this-machine
+  irene hardware use lab
   irene hardware --json
   irene hardware add --datasheet a100.toml
   irene hardware add lab.json --name lab
@@ -34,12 +36,13 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene hardware [add|remove] [NAME …] [options]"
+    parser.usage = "irene hardware [add|remove|use] [NAME …] [options]"
     parser.epilog = EXAMPLES
     parser.add_argument(
         "names", nargs="*", metavar="NAME",
-        help="known machines, or files of predictors (default: all known); after "
-        "`add` the file of a predictor or of a GPU, after `remove` an added name",
+        help="machines, or files of predictors, in full (default: all known, a line "
+        "each); after `add` the file of a machine, after `remove` an added name, after "
+        "`use` the machine that is meant where nobody names one (none: as before)",
     )  # fmt: skip
     parser.add_argument(
         "--datasheet", metavar="FILE", help="add: the datasheet of a GPU (TOML)"
@@ -59,14 +62,33 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--datasheet and --name belong to `irene hardware add`")
     if word == "remove":
         return _remove(options)
+    if word == "use":
+        return _use(options)
     from irene.analyse.known import hardware_document
 
     document = hardware_document(options.names)
     if options.json:
         put_json(document)
         return 0
+    if not options.names:
+        print(*fleet_lines(document), sep="\n")
+        return 0
     for i, fields in enumerate(document["hardware"]):
         print(*([""] if i else []), *machine_lines(fields), sep="\n")
+    return 0
+
+
+def _use(options: argparse.Namespace) -> int:
+    if len(options.names) > 2:
+        raise UsageError("use one machine: `irene hardware use NAME`")
+    from irene.predict.machines.chosen import default_machine, use_machine
+
+    path = use_machine(options.names[1] if len(options.names) == 2 else None)
+    name, why = default_machine()
+    if options.json:
+        _tell(options, "used", name, path)
+    else:
+        print(f"predictions are for {name}: {why}")
     return 0
 
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "error_lines",
+    "fleet_lines",
+    "interval_line",
     "kernel_lines",
+    "learning_lines",
     "level_table",
     "machine_lines",
     "origin_lines",
@@ -34,6 +37,45 @@ def put_json(document: Mapping[str, Any]) -> None:
     print()
 
 
+def fleet_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """A line per machine: since when, what it covers, how good, what it is.
+
+    Args:
+        document: Of `irene hardware --json`.
+    """
+    rows = [("machine", "learned", "memory", "covers", "error", "what it is")]
+    rows += [_fleet_row(fields) for fields in document["hardware"]]
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    for row in rows:
+        cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=False)]
+        yield plain("  ".join([*cells, row[5]]).rstrip())
+    name, why = document["default"]["name"], document["default"]["why"]
+    yield plain(f"predictions are for {name} unless --on names another: {why}")
+
+
+def _fleet_row(fields: Mapping[str, Any]) -> tuple[str, str, str, str, str, str]:
+    hardware, told = fields["hardware"], fields["provenance"]
+    sheet = fields.get("datasheet") or {}
+    memory = (told.get("surroundings") or {}).get("memory", "")
+    if sheet.get("memory_bytes"):
+        memory = f"{sheet['memory_bytes'] / 1e9:.0f} GB"
+    year = str(told.get("date") or told.get("measured") or "")[:4] or "–"
+    return (
+        hardware["name"], year, memory or "–", hardware["covers"], _how_good(told),
+        sheet.get("description") or hardware["description"],
+    )  # fmt: skip
+
+
+def _how_good(told: Mapping[str, Any]) -> str:
+    """Error of whole runs that it had not seen, %."""
+    exam = [abs(row["error_percent"]) for row in told.get("exam", ())]
+    held_out = told.get("held_out_errors_percent") or {}
+    errors = exam or [row["model"] for row in held_out.values() if row.get("model")]
+    serving = (told.get("serving") or {}).get("errors_percent") or {}
+    errors = errors or [value for value in serving.values() if isinstance(value, float)]
+    return f"{max(errors):.1f} %" if errors else "not known"
+
+
 def machine_lines(fields: Mapping[str, Any]) -> Iterator[str]:
     """All that is known of a machine.
 
@@ -42,6 +84,14 @@ def machine_lines(fields: Mapping[str, Any]) -> Iterator[str]:
     """
     if "datasheet" in fields:
         yield from _gpu_lines(fields)
+        return
+    if "domain" not in fields:
+        hardware = fields["hardware"]
+        about = f"{hardware['covers']} energy; {hardware['description']}"
+        yield plain(f"{hardware['name']}: {about}")
+        yield from learning_lines(fields["provenance"])
+        yield from error_lines(fields["provenance"])
+        yield plain(interval_line(fields["widths"]))
         return
     told = fields["provenance"]
     yield from origin_lines(fields)
@@ -207,3 +257,41 @@ def _error_row(name: str, error: Mapping[str, Any]) -> str:
 
 def _row(name: str, *cells: str) -> str:
     return f"{name:32}" + "".join(f"  {cell:>8}" for cell in cells)
+
+
+def interval_line(widths: Mapping[str, Any]) -> str:
+    """Intervals of a learned machine, of what takes longest and shortest.
+
+    Args:
+        widths: By level, times and widths.
+    """
+    parts = []
+    for level, (seconds, each) in widths.items():
+        ends = dict.fromkeys((-1, 0)) if len(each) > 1 else {-1: None}
+        told = [
+            f"±{100 * math.expm1(each[end]):.0f} % at {1e3 * seconds[end]:.2g} ms"
+            for end in ends
+        ]
+        parts.append(f"{level} {', '.join(told)}")
+    return f"90 % interval of time: {'; '.join(parts)}"
+
+
+def learning_lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """What a machine was learned from, and how well it did.
+
+    Args:
+        told: Provenance of a learned machine.
+    """
+    yield plain(
+        f"{told['ops']:,} ops timed in {told['measuring_s']:.0f} s under "
+        f"{told['meter']}; {told['date']}, torch {told['surroundings']['torch']}"
+    )
+    for row in told.get("exam", ()):
+        run = ", ".join(f"{k} {v}" for k, v in row["run"].items())
+        yield plain(
+            f"exam: {row['model']} ({run}): {row['predicted_s'] * 1e3:.1f} ms "
+            f"predicted, {row['measured_s'] * 1e3:.1f} ms measured "
+            f"({row['error_percent']:+.1f} %; rounds differ by "
+            f"{100 * row['spread']:.1f} %)"
+        )
+    yield from map(plain, told.get("caveats", ()))

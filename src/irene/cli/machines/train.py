@@ -93,7 +93,8 @@ def run(options: argparse.Namespace) -> int:
         hardware = machine(options, table.name, "wall", measured.hardware)
         rounds = folds.rounds(table, joiner, options.method, chosen) if folds else None
         with progress_bar("holding out") as progress:
-            how = (hardware, data_provenance(table), joiner, progress, rounds)
+            told = {**data_provenance(table), **measured.doubts()}
+            how = (hardware, told, joiner, progress, rounds)
             if options.method == "specs":
                 predictor = train(table, *how)
             else:

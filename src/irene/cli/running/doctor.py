@@ -99,7 +99,7 @@ def _examine(roots: Roots, seconds: float) -> dict[str, Any]:
         seconds: Length of the live reading, s; 0 for none.
     """
     from irene.meters.estimate.cpu_estimate import assumptions
-    from irene.meters.finding import METERS, choose, findings
+    from irene.meters.finding import ADDRESSED, METERS, choose, findings, plugins
     from irene.meters.machine import describe_machine
 
     found = findings(roots)
@@ -122,6 +122,8 @@ def _examine(roots: Roots, seconds: float) -> dict[str, Any]:
             }
             for finding in found
         ],
+        "by_address": list(ADDRESSED.values()),
+        "of_other_packages": list(plugins()),
         "estimate": list(assumptions(roots)),
     }
 
@@ -196,6 +198,10 @@ def _show(document: Mapping[str, Any]) -> None:
     _heading(console, "meters")
     for meter in document["meters"]:
         _show_meter(console, meter)
+    _line(console, f"  by address: {', '.join(document['by_address'])}")
+    if document["of_other_packages"]:
+        names = ", ".join(document["of_other_packages"])
+        _line(console, f"  of other packages: {names}")
     _heading(console, "what is used")
     for line in _used(document):
         _line(console, f"  {line}")

@@ -259,9 +259,8 @@ class _Lines:
 
 def _plan_table(plan: Plan) -> Table:
     """The distinct nodes, how often each occurs, and about how long each takes."""
-    ratio = {"node": 3, "op": 2, "inputs": 2}
     heads = ("<node", "<op", "<inputs", "times", "about")
-    table = columns(*heads, ratio=ratio, dim=("op", "inputs"))
+    table = columns(*heads, goes=("inputs", "op"), dim=("op", "inputs"))
     for node in plan.nodes:
         shapes = " ".join("×".join(map(str, shape)) for shape in node.shapes)
         times = f"×{node.times}" if node.times > 1 else ""

@@ -7,7 +7,8 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from irene.measure.windows.monitored import Monitored
+    from irene.meters.sampling.sampler_process import SamplerProcess
     from irene.meters.sampling.totals import Window
 
 __all__ = ["configure", "run", "sparkline"]
@@ -29,6 +31,8 @@ examples:
   irene monitor --plot power.svg -- ./simulate
   irene monitor --meters rapl,nvml --period 0.05 --json -- make > energy.json
   irene monitor --seconds 10
+  irene monitor --prometheus 9101            until Ctrl-C
+  irene monitor --meters http://192.168.1.7/rpc/Switch.GetStatus?id=0 -- ./simulate
 """
 BARS = "▁▂▃▄▅▆▇█"
 GAP = "·"
@@ -68,6 +72,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--plot", type=Path, metavar="FILE",
         help="draw power over time: .svg, .png or .html")  # fmt: skip
 
+    add("--prometheus", type=int, metavar="PORT",
+        help="answer /metrics on this port meanwhile; 0 for a free one")  # fmt: skip
+    add("--otlp", metavar="URL",
+        help="send to an OpenTelemetry collector meanwhile, as http://host:4318/v1/metrics",
+        )  # fmt: skip
+
 
 def _positive(word: str) -> float:
     value = float(word)
@@ -88,19 +98,37 @@ def run(options: argparse.Namespace) -> int:
     command = options.command
     if command[:1] == ["--"]:
         command = command[1:]
+    shown = options.prometheus is not None or options.otlp
     found = monitor(
         command,
-        options.seconds,
+        options.seconds or (math.inf if shown and not command else None),
         names_in(options.meters),
         options.period,
         options.out,
         output_to_errors=options.json,
+        beside=partial(_exporting, options) if shown else nullcontext,
     )
     with _kept(found.exit_code) as code:
         _report(found, options)
         for write in _files(found, options):
             write()
     return code()
+
+
+@contextmanager
+def _exporting(options: argparse.Namespace, sampler: SamplerProcess) -> Iterator[None]:
+    """Show what is counted to Prometheus and OpenTelemetry, as asked."""
+    from irene.measure.windows.exported import Exported, to_otlp, to_prometheus
+
+    exported = Exported(sampler)
+    with ExitStack() as stack:
+        if options.prometheus is not None:
+            port = stack.enter_context(to_prometheus(exported, options.prometheus))
+            where = f"http://localhost:{port}/metrics"
+            print(f"irene monitor: {where}", file=sys.stderr, flush=True)
+        if options.otlp:
+            stack.enter_context(to_otlp(exported, options.otlp))
+        yield
 
 
 @contextmanager

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 
 from irene import __version__
-from irene.human import human, human_energy, human_range, human_spread
+from irene.human import human, human_energy, human_range, human_spread, human_time
 from irene.show.page.shell import page, percent
 from irene.show.picture.colours import SHARES
 from irene.show.picture.tree_pictures import PlacedBox, placed_boxes
 from irene.show.text import ranged_path, total_words
 from irene.show.view import MEASURES, Line, View, amount_of, main_key, view
 from irene.tree.columns import Shape
+from irene.tree.generation import generation_of
 from irene.tree.headline import (
     energy_per_unit,
     energy_source,
@@ -155,9 +157,7 @@ class ShownTree:
     def origin(self) -> str:
         """Where the energy comes from."""
         told = energy_source(self.whole) or "costs only: this tree carries no energy"
-        hardware = self.whole.hardware
-        more = f" · {hardware.description}" if hardware and hardware.description else ""
-        return told + more
+        return f"{told} · irene {__version__}, {date.today().isoformat()}"
 
     @property
     def cards(self) -> list[tuple[str, str]]:
@@ -165,6 +165,7 @@ class ShownTree:
         tree, total, energy = self.whole, self.whole.total(), self.whole.energy_of(0)
         whole = [(human_range(energy), "energy of one run")] if energy else []
         rates = [(human_energy(j), f"per {unit}") for unit, j in energy_per_unit(tree)]
+        rates = _generation_cards(tree) or rates
         return [
             *whole,
             *rates,
@@ -345,3 +346,22 @@ def _measured_facts(node: Node) -> list[str]:
 
 def _shapes(shapes: tuple[Shape, ...]) -> str:
     return ", ".join("×".join(map(str, s)) or "scalar" for s in shapes) or "nothing"
+
+
+def _generation_cards(tree: ModelTree) -> list[tuple[str, str]]:
+    """What a serving takes per request, token and second; empty for other runs."""
+    found = generation_of(tree)
+    if found is None:
+        return []
+    token, request, watts = (
+        found.j_per_output_token, found.j_per_request, found.j_per_second,
+    )  # fmt: skip
+    ends = f"{human_energy(token.low)} – {human_energy(token.high)}"
+    return [
+        (f"{human_energy(token.value)} ({ends})", "per output token"),
+        (human_energy(request.value), "per request"),
+        (f"{watts.value:.0f} W ({watts.low:.0f} – {watts.high:.0f})", "power"),
+        (human_time(found.ttft_s.value), "to the first token"),
+        (human_time(found.tbt_s.value), "between tokens"),
+        (f"{found.output_tokens_per_s:,.0f}", "tokens per second"),
+    ]

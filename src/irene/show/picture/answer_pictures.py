@@ -1,4 +1,4 @@
-"""Pictures of answers: bottlenecks, comparisons, sizes, trade-offs, ledgers."""
+"""Pictures of answers: bottlenecks, comparisons, sizes, servings, ledgers, …."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from irene.analyse.grid import Outcome, WhatIf
     from irene.analyse.leaderboard import Leaderboard
     from irene.analyse.pareto import TradeOff
+    from irene.analyse.serving_plan import ServingOption, ServingPlan
 
 __all__ = [
     "SIZES",
@@ -28,6 +29,7 @@ __all__ = [
     "comparison_bars",
     "leaderboard_bars",
     "ledger_pictures",
+    "serving_chart",
     "size_chart",
     "trade_off_chart",
     "what_if_chart",
@@ -188,6 +190,32 @@ def size_chart(found: WhatIf) -> Picture:
     lines = [every, _line("this size", axis, here)]
     y = AxisSpec("energy per sequence", "J", low=0)
     return line_chart(lines, title, x, y, (860, 380))
+
+
+# Servings ---------------------------------------------------------------------
+
+
+def serving_chart(found: ServingPlan) -> Picture:
+    """Energy per token over the time between tokens, a line for each set of GPUs."""
+    groups: dict[str, list[ServingOption]] = {}
+    for each in sorted(found.options, key=lambda each: each.batch_size):
+        groups.setdefault(each.name, []).append(each)
+    cheapest = sorted(
+        groups, key=lambda g: min(o.j_per_output_token for o in groups[g])
+    )
+    lines = [
+        Line(
+            name,
+            [1e3 * each.tbt_s for each in groups[name]],
+            [each.j_per_output_token for each in groups[name]],
+            [each.low_j for each in groups[name]],
+            [each.high_j for each in groups[name]],
+        )
+        for name in cheapest[:MOST_LINES]
+    ]
+    x = AxisSpec("time between two tokens of a stream", "ms", log=True)
+    y = AxisSpec("energy per output token", "J", log=True)
+    return line_chart(lines, f"Servings of {found.model}", x, y)
 
 
 # Accuracy ---------------------------------------------------------------------

@@ -66,7 +66,13 @@ class StudyReport:
             "title": study.title,
             "conditions": study.conditions.to_dict(),
             "findings": [
-                {"name": f.name, "value": _number(f.value), "unit": f.unit}
+                {
+                    "name": f.name,
+                    "value": _number(f.value),
+                    "unit": f.unit,
+                    "spread": _number(f.spread),
+                    "noise": f.is_noise,
+                }
                 for f in study.findings
             ],
             "pictures": {name: _records(p) for name, p in self.pictures.items()},

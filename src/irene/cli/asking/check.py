@@ -1,0 +1,116 @@
+"""`irene check`: budgets of a project, and what a change did to its models."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irene.cli.options import number
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from irene.analyse.budgets import Check
+
+__all__ = ["configure", "run"]
+
+EXAMPLES = """\
+Budgets are in pyproject.toml, or without `tool.irene` in irene.toml:
+
+  [[tool.irene.budget]]
+  model = "configs/small.json"       # or a name, or module:factory
+  batch_size = 8
+  on = ["pc1", "h100"]
+  max_j_per_token = 0.05             # or max_j_per_sequence
+  max_change_percent = 1             # against --base
+
+Exit code 1: over budget; 2: something could not be predicted.
+
+examples:
+  irene check
+  irene check --base origin/main --markdown energy.md --junit energy.xml
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.usage = "irene check [MODEL …] [options]"
+    parser.epilog = EXAMPLES
+    parser.add_argument(
+        "model", nargs="*", metavar="MODEL", help="models to check (default: all)"
+    )
+    parser.add_argument(
+        "--base", metavar="REF", default="",
+        help="commit, branch or tag whose models are predicted, too",
+    )  # fmt: skip
+    parser.add_argument(
+        "--project", metavar="FOLDER", default=".", help="where it is (default: here)"
+    )
+    parser.add_argument(
+        "--timeout", type=number, default=600.0, metavar="S",
+        help="most time for one model, s (default 600)",
+    )  # fmt: skip
+    group = parser.add_argument_group("the output")
+    group.add_argument("--json", action="store_true", help="one JSON document")
+    group.add_argument("--markdown", metavar="FILE", help="write a comment")
+    group.add_argument("--junit", metavar="FILE", help="write tests of a pipeline")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Predict, compare, print."""
+    from irene.analyse.budgets import check
+    from irene.cli.output import check_writable, screen, write_text
+    from irene.cli.progress import working
+    from irene.errors import UsageError
+    from irene.show.checks import check_junit, check_markdown
+
+    for file in filter(None, (options.markdown, options.junit)):
+        check_writable(file)
+    folder = Path(options.project).resolve()
+    if not folder.is_dir():
+        raise UsageError(f"no folder {options.project}")
+    if options.timeout <= 0:
+        raise UsageError(f"--timeout must be above 0, got {options.timeout:g}")
+    with working("predicting"):
+        found = check(
+            folder, options.base, only=options.model, timeout_s=options.timeout
+        )
+    if options.markdown:
+        write_text(options.markdown, check_markdown(found))
+    if options.junit:
+        write_text(options.junit, check_junit(found))
+    if options.json:
+        sys.stdout.write(json.dumps(found.to_dict(), allow_nan=False) + "\n")
+    else:
+        _print(screen(), found)
+    return found.exit_code
+
+
+def _print(console: Console, found: Check) -> None:
+    from irene.human import human_energy
+    from irene.show.checks import change_words, node_words
+    from irene.show.terminal import columns
+    from irene.show.text import plain
+
+    change = ["change"] if found.base else []
+    table = columns(
+        "<budget", "J per token", "J per sequence", *change, "<", wide=("budget",)
+    )
+    for row in found.rows:
+        amounts = [
+            "–" if each is None else human_energy(each)
+            for each in (row.j_per_token, row.j_per_sequence)
+        ]
+        state = "no prediction" if row.problem else "OVER" if row.over else "ok"
+        told = [change_words(row)] if found.base else []
+        table.add_row(plain(row.budget.name), *amounts, *told, state)
+    console.print(table)
+    for row in found.rows:
+        lines = [row.problem] * bool(row.problem) + list(row.over)
+        lines += [f"changed: {', '.join(node_words(row))}"] * row.has_changed
+        lines += [f"not in the base: {row.base_problem}"] * bool(row.base_problem)
+        for line in lines:
+            console.print(plain(f"{row.budget.name}: {line}"), markup=False)

@@ -1,0 +1,76 @@
+"""`irene plan-training`: what a training takes, before it runs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from irene.cli.asking.answering import (
+    add_answer_options,
+    add_question,
+    check_answer,
+    question_of,
+    run_question,
+)
+from irene.cli.options import MODEL
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from irene.analyse.training_plan import TrainingPlan
+
+__all__ = ["configure", "run"]
+
+EXAMPLES = """\
+examples:
+  irene plan-training gpt2 --tokens 2e9 --batch 8 --seq 1024 --on h100 --gpus 8
+  irene plan-training llama-3.2-1b --tokens 1e10 --gpus 64 --checkpointing \\
+      --price 0.12 --price-per-gpu-hour 2.5 --region SE --pue 1.2
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    from irene.questions import AskTrainingPlan
+
+    parser.usage = "irene plan-training MODEL --tokens N [options]"
+    parser.epilog = EXAMPLES
+    add_question(parser, AskTrainingPlan, subject_help=MODEL)
+    add_answer_options(parser, plot=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Predict a step, add up, print."""
+    from irene.questions import AskTrainingPlan
+
+    check_answer(options)
+    return run_question(options, question_of(options, AskTrainingPlan), _print)
+
+
+def _print(console: Console, found: TrainingPlan) -> None:
+    from irene.cli.output import print_notes
+    from irene.human import human
+    from irene.show.terminal import columns, value
+    from irene.show.text import plain
+
+    told = f"{human(found.tokens)} tokens in {found.steps:,} steps on {found.gpus} GPU"
+    console.print(f"{plain(found.model)}: {told}, {plain(found.run)}", style="bold")
+    table = columns("<", "", "interval")
+    amounts = {
+        "kWh": found.kwh, "hours": found.hours, "money": found.money,
+        "kg CO₂e": found.kg_co2e,
+    }  # fmt: skip
+    for unit, amount in amounts.items():
+        if amount is not None:
+            ends = f"{value(amount.low)} – {value(amount.high)}"
+            table.add_row(unit, value(amount.value), ends)
+    console.print(table)
+    whole_j = sum(found.parts.values())
+    shares = [
+        f"{name.replace('_', ' and ')} {joules / whole_j:.0%}"
+        for name, joules in found.parts.items()
+        if joules
+    ]
+    place = f"{found.region.name} {found.region.gco2e_per_kwh:g} g CO₂e per kWh"
+    console.print(f"{', '.join(shares)} · PUE {found.pue:g} · {place}", style="dim")
+    print_notes(console, found.notes)

@@ -1,0 +1,134 @@
+"""`irene learn`: this machine, measured and learned in minutes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from irene.cli.machines.machine_text import interval_line, learning_lines, put_json
+from irene.cli.options import whole_number
+from irene.errors import UsageError
+from irene.show.text import plain
+
+if TYPE_CHECKING:
+    from irene.collect.learning import Learned
+
+__all__ = ["configure", "learned_lines", "run"]
+
+EXAMPLES = """\
+Small models of many architectures and single products are run under the best meter
+there is. Stop it whenever you like: the same command goes on. From then on all commands
+predict for this machine, unless --on, $IRENE_HARDWARE or `irene hardware use` name
+another.
+
+examples:
+  irene learn --quick
+  irene learn
+  irene learn --threads 1 --name one-thread
+  irene learn --check
+"""
+MINUTES = {"quick": "3 minutes", "usual": "10 minutes", "thorough": "35 minutes"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.epilog = EXAMPLES
+    how = parser.add_mutually_exclusive_group()
+    for word, what in (
+        ("--quick", "at most 3 minutes"),
+        ("--thorough", "about 35 minutes, for the smallest errors"),
+        ("--check", "half a minute: whether it still behaves as it was learned"),
+    ):
+        how.add_argument(word, action="store_true", help=what)
+    parser.add_argument(
+        "--name", default="this-machine", metavar="NAME",
+        help="what to call it (default this-machine, which becomes the default)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--device", default="auto", metavar="D",
+        help="cpu, cuda, cuda:1, mps, … (default: the fastest there is)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--threads", type=whole_number, metavar="N",
+        help="threads of torch on the CPU (default: as many as it uses)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fresh", action="store_true", help="forget what a stopped run has measured"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Learn or check, and say how it went."""
+    if options.check:
+        return _check(options)
+    plan = "quick" if options.quick else "thorough" if options.thorough else "usual"
+    if options.threads is not None and options.threads < 1:
+        raise UsageError(f"--threads must be at least 1, got {options.threads}")
+    print(
+        f"measuring this machine: small models and products, at most {MINUTES[plan]}; "
+        "leave it alone meanwhile. Ctrl-C stops it, the same command goes on.",
+        file=sys.stderr,
+    )
+    from irene.collect.learning import learn
+
+    with _progress() as tell:
+        found = learn(
+            plan, name=options.name, device=options.device, threads=options.threads,
+            fresh=options.fresh, tell=tell,
+        )  # fmt: skip
+    if options.json:
+        put_json(found.to_dict())
+    else:
+        print(*learned_lines(found), sep="\n")
+    return 0
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[float, float, str], None]]:
+    """A bar on a terminal; a line every half minute elsewhere."""
+    from irene.cli.progress import progress_bar
+
+    with progress_bar("learning") as bar:
+        said = [-30.0]
+
+        def tell(done_s: float, total_s: float, what: str) -> None:
+            if bar is not None:
+                bar(round(done_s), round(total_s), what)
+            elif done_s - said[0] >= 30 or done_s >= total_s:
+                said[0] = done_s
+                print(f"{done_s:.0f} of {total_s:.0f} s: {what}", file=sys.stderr)
+
+        yield tell
+
+
+def learned_lines(found: Learned) -> Iterator[str]:
+    """What was learned, in words.
+
+    Args:
+        found: Of `irene.collect.learning.learn`.
+    """
+    hardware, told = found.machine.hardware, found.machine.provenance
+    yield plain(f"{hardware.name}: {hardware.description}")
+    yield from learning_lines(told)
+    yield plain(interval_line(found.machine.to_dict()["widths"]))
+    yield plain(f"took {found.took_s:.0f} s; kept in {found.path}")
+    if hardware.name == "this-machine":
+        yield "from now on predictions are for this machine, unless --on says otherwise"
+    else:
+        yield f"use it: --on {hardware.name}, or `irene hardware use {hardware.name}`"
+
+
+def _check(options: argparse.Namespace) -> int:
+    from irene.collect.drift import check_machine
+
+    with _progress() as tell:
+        found = check_machine(options.name, tell=tell)
+    if options.json:
+        put_json(found.to_dict())
+    else:
+        print(*map(plain, found.lines()), sep="\n")
+    return 0

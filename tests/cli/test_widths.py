@@ -1,0 +1,82 @@
+"""Tables on terminals of every width: numbers stay whole, whatever the names are."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from irene.cli import main
+from irene.tree import TreeBuilder
+
+from ..made_up import with_made_up_energy
+
+CHAT = ("--on", "b200", "-b", "64", "--prompt", "750", "--output", "500")
+LONG = "deepseek-coder-1.3b"
+COMMANDS = {
+    "predict": ("predict", LONG, *CHAT),
+    "top": ("predict", LONG, *CHAT, "--top", "9"),
+    "trace": ("trace", LONG, *CHAT[2:]),
+    "compare": ("compare", LONG, "llama-3.1-8b@on=h100", *CHAT, "--per", "token"),
+    "bottlenecks": ("bottlenecks", LONG, *CHAT),
+    "what-if": ("what-if", LONG, *CHAT, "--quantization", "bf16,fp8"),
+    "cost": ("cost", LONG, *CHAT, "--price", "0.3", "--per-day", "1e6"),
+    "leaderboard": ("leaderboard", "deepseek-coder", *CHAT),
+    "show": ("show", "TREE"),
+}
+AMOUNT = r"−?\+?\d[\d.,]*(?:e[+-]\d+)? (?:[kmµnMG]?J\b|[kMGTP]\b|W\b)"
+
+
+@pytest.fixture(scope="module")
+def deep_tree(tmp_path_factory):
+    """A saved tree whose names are longer than a terminal."""
+    builder = TreeBuilder()
+    parent = builder.add(-1, "", "model", "Model")
+    for depth in range(6):
+        name = f"a_module_with_a_name_of_length_{depth}"
+        parent = builder.add(parent, name, "module", "ModuleOfAVeryLongName")
+    builder.add(parent, "product", "ml", "Linear", flops=10**9)
+    file = tmp_path_factory.mktemp("trees") / "deep.json"
+    with_made_up_energy(builder.build()).save(file)
+    return str(file)
+
+
+@pytest.fixture
+def screen(capsys, monkeypatch, tmp_path, deep_tree):
+    """What a command prints on a terminal so wide; None for a pipe."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def call(words: tuple[str, ...], width: int | None) -> str:
+        monkeypatch.delenv("COLUMNS", raising=False)
+        if width:
+            monkeypatch.setenv("COLUMNS", str(width))
+        assert main([deep_tree if word == "TREE" else word for word in words]) == 0
+        return capsys.readouterr().out
+
+    return call
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_numbers_are_whole_at_every_width(screen, command):
+    words = COMMANDS[command]
+    whole = screen(words, None)
+    assert "…" not in re.sub(r"\d…\d", "", whole), "a pipe cuts nothing"
+    known = set(re.findall(AMOUNT, whole))
+    for width in (60, 80, 100, 120):
+        out = screen(words, width)
+        assert max(map(len, out.splitlines())) <= width
+        assert not re.search(r"(?<!\S)[−+]?\d[\d.,]* ?…(?!\d)|…[kmµn]?J\b", out), out
+        assert set(re.findall(AMOUNT, out)) <= known
+        energies = [line for line in out.splitlines() if re.search(AMOUNT, line)]
+        assert energies
+
+
+def test_bars_and_costs_go_before_names(screen):
+    words = (*COMMANDS["predict"], "--depth", "2")
+    wide, narrow = (screen(words, width) for width in (120, 80))
+    assert "█" in wide
+    assert "FLOPs" in wide.splitlines()[1]
+    assert "█" not in narrow
+    assert "no room for FLOPs" in narrow
+    assert "model.embed_tokens" in narrow
+    assert re.search(r"a_mod\w+…\w+", screen(COMMANDS["show"], 60))
