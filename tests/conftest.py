@@ -34,6 +34,15 @@ settings.register_profile(
 )  # fmt: skip
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
+
+@pytest.fixture(scope="session", autouse=True)
+def own_machines(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No machine that was learned or added here decides what a test sees."""
+    os.environ["IRENE_HOME"] = str(tmp_path_factory.mktemp("irene-home"))
+    os.environ.pop("IRENE_HARDWARE", None)
+    os.environ.pop("COLUMNS", None)  # workers of a parallel run have one
+
+
 DECODER = "two-layer-gpt"
 NOISE = 0.01
 

@@ -4,8 +4,8 @@
 `irene.predict` gives every node its energy, `irene.measure` runs it here and measures
 it, `irene.account` says where a running program spends it; `irene.load` reads a saved
 tree, and `irene.connect` asks a server. `irene.bottlenecks`, `compare`, `cost`,
-`suggest`, `what_if`, `sensitivity`, `trade_off`, `leaderboard` and `report` ask
-questions of models and trees.
+`curve`, `suggest`, `what_if`, `sensitivity`, `trade_off`, `leaderboard`, `serve_plan`,
+`plan_training`, `card` and `report` ask questions of models and trees.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from irene.errors import IreneError
 if TYPE_CHECKING:
     from irene import presented
     from irene.account.live.session import record as account
+    from irene.analyse.curve import curve
     from irene.energy import Energy
     from irene.hardware import Hardware
     from irene.measure.api import measure
@@ -27,11 +28,14 @@ if TYPE_CHECKING:
     from irene.predict.api import predict
     from irene.questions.here import (
         bottlenecks,
+        card,
         compare,
         cost,
         leaderboard,
+        plan_training,
         report,
         sensitivity,
+        serve_plan,
         suggest,
         trade_off,
         what_if,
@@ -52,15 +56,19 @@ __all__ = [
     "RunSpec",
     "account",
     "bottlenecks",
+    "card",
     "compare",
     "connect",
     "cost",
+    "curve",
     "leaderboard",
     "load",
     "measure",
+    "plan_training",
     "predict",
     "report",
     "sensitivity",
+    "serve_plan",
     "session",
     "suggest",
     "trace",
@@ -78,6 +86,7 @@ _HOMES = {
     "RunSpec": "irene.spec",
     "account": "irene.account.live.session",
     "connect": "irene.serve.client",
+    "curve": "irene.analyse.curve",
     "load": "irene.tree",
     "measure": "irene.measure.api",
     "predict": "irene.predict.api",

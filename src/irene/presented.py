@@ -62,6 +62,9 @@ class Presenter(Protocol):
     def tree_text(self, tree: ModelTree, depth: int | None, level: str) -> str:
         """A tree as plain text."""
 
+    def tree_latex(self, tree: ModelTree, depth: int | None, level: str) -> str:
+        """A tree as a table for a paper."""
+
     def tree_page(self, tree: ModelTree, title: str | None) -> str:
         """A tree as a page."""
 

@@ -12,6 +12,9 @@ from irene.errors import MissingExtraError
 
 __all__ = ["csv_of_columns", "csv_of_records", "csv_of_rows", "data_frame", "pyarrow"]
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a formula begins with, in one program or another."""
+
 
 def csv_of_rows(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     """The text of a CSV file; numbers in full, nothing where a value is None.
@@ -22,10 +25,21 @@ def csv_of_rows(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(rows)
+    writer.writerow(map(_inert, names))
+    writer.writerows(map(_inert, row) for row in rows)
     # What no UTF-8 file could hold becomes a question mark.
     return text.getvalue().encode("utf-8", "replace").decode("utf-8")
+
+
+def _inert(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: an apostrophe goes before it."""
+    if not isinstance(cell, str) or not cell.startswith(FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def csv_of_columns(columns: Mapping[str, Iterable[Any]]) -> str:

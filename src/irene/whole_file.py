@@ -1,8 +1,9 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and the folder of what can be made again."""
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,16 +12,19 @@ from typing import BinaryIO
 
 from irene.errors import UsageError
 
-__all__ = ["whole_file"]
+__all__ = ["cache_folder", "whole_file"]
 
 
 @contextmanager
-def whole_file(path: Path, make_folder: bool = True) -> Iterator[BinaryIO]:
+def whole_file(
+    path: Path, make_folder: bool = True, mode: int | None = None
+) -> Iterator[BinaryIO]:
     """Open a file for writing that takes its name when all of it is on disk.
 
     Args:
         path: Name of the finished file.
         make_folder: Make its folder if there is none.
+        mode: Who may read and write it; None: whom the user's umask lets.
 
     Raises:
         UsageError: The file cannot be written.
@@ -37,7 +41,7 @@ def whole_file(path: Path, make_folder: bool = True) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(0o666 & ~_umask() if mode is None else mode)
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
@@ -50,3 +54,14 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def cache_folder() -> Path:
+    """The folder of this user for what can be made again (`XDG_CACHE_HOME`)."""
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    if chosen:
+        return Path(chosen)
+    home = Path("~").expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache")

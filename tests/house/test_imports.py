@@ -16,6 +16,7 @@ LIGHT = (
     ("trace", "--help"),
     ("hardware",),
     ("hardware", "--json"),
+    ("predict", "bert-base-uncased", "-b", "3"),
 )
 WORDS = ("tree", "spec", "energy", "hardware", "errors")
 

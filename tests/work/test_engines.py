@@ -104,10 +104,34 @@ def test_a_slurm_job_whose_machine_goes_away_is_submitted_again(
         while not noted(log):
             assert engine.wait(0.05) == []
         engine._jobs[0].handle.cancel()
+        engine._jobs[0].handle.wait()
         (tmp_path / "gate").touch()
         outcomes = all_outcomes(engine, 1)
     assert outcomes[0].payload == b"a"
     assert len([line for line in noted(log) if "begin" in line]) == 2
+
+
+def test_a_job_that_dies_is_noticed_where_slurm_keeps_no_accounts(
+    monkeypatch, tmp_path
+):
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name, says in {
+        "sbatch": "echo Submitted batch job 7",  # and its job is killed at once
+        "squeue": "true",
+        "sacct": "echo 'Slurm accounting storage is disabled' >&2; exit 1",
+        "srun": "true",
+    }.items():
+        (commands / name).write_text(f"#!/bin/sh\n{says}\n")
+        (commands / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(commands), prepend=os.pathsep)
+    monkeypatch.setattr("irene.work.engines.slurm_engine.SLOW_FILES_S", 0.0)
+    settings = SlurmSettings(cluster="slurm", folder=str(tmp_path / "jobs"), retries=0)
+    with SlurmEngine(settings) as engine:
+        engine.submit(task("a"))
+        (outcome,) = all_outcomes(engine, 1)
+    assert outcome.fault == "lost"
+    assert "left the queue without a result" in outcome.problem
 
 
 # Ray --------------------------------------------------------------------------

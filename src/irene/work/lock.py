@@ -151,7 +151,7 @@ def _shared_folder() -> Path:
 
 def _sign(lock: Lock) -> None:
     """Say beside the lock who has it; who cannot has it all the same."""
-    with suppress(UsageError), whole_file(_signature(lock)) as file:
+    with suppress(UsageError), whole_file(_signature(lock), mode=0o644) as file:
         file.write(f"process {os.getpid()} of {_user()}".encode())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +18,10 @@ from irene.work.task import Outcome, Task
 __all__ = ["SlurmEngine", "SlurmSettings"]
 
 POLL_S = 0.2
+QUEUE_S = 5.0
+"""Time between two looks at the queue, s."""
+SLOW_FILES_S = 30.0
+"""How long a result may take to be seen after its job has left the queue, s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,8 @@ class SlurmEngine(Engine):
         self._submitit = _submitit()
         self._jobs: list[_Job] = []
         self._executor: Any = None
+        self._left_s: dict[str, float] = {}  # when a job was first not in the queue
+        self._looked_s = 0.0
 
     @property
     def window(self) -> int:
@@ -91,6 +99,8 @@ class SlurmEngine(Engine):
             self._executor.update_parameters(**self._parameters())
         except (RuntimeError, ValueError, TypeError, NameError, OSError) as error:
             raise IreneError(f"cannot use Slurm: {error}") from error
+        # Without accounting it warns, twice, at every look at every job.
+        logging.getLogger("submitit").setLevel(logging.ERROR)
         return self
 
     def _parameters(self) -> dict[str, Any]:
@@ -120,21 +130,41 @@ class SlurmEngine(Engine):
         """Outcomes of the jobs that have ended."""
         until_s = time.monotonic() + timeout_s
         while True:
-            ended = [job for job in self._jobs if job.handle.done()]
+            self._look_at_queue()
+            ended = [job for job in self._jobs if job.handle.done() or self._gone(job)]
             found = [o for job in ended if (o := self._outcome(job)) is not None]
             if found or time.monotonic() >= until_s:
                 return found
             time.sleep(min(POLL_S, max(0.0, until_s - time.monotonic())))
 
+    def _look_at_queue(self) -> None:
+        """Note which jobs are in the queue no more.
+
+        A job that dies hard writes no result, and where Slurm keeps no accounts,
+        `sacct` has nothing to say of it: the queue is what is left to ask.
+        """
+        now_s = time.monotonic()
+        if self._executor.cluster != "slurm" or now_s < self._looked_s + QUEUE_S:
+            return
+        self._looked_s = now_s
+        queued = _queued()
+        if queued is not None:
+            gone = {str(job.handle.job_id) for job in self._jobs} - queued
+            self._left_s = {name: self._left_s.get(name, now_s) for name in gone}
+
+    def _gone(self, job: _Job) -> bool:
+        left_s = self._left_s.get(str(job.handle.job_id))
+        return left_s is not None and time.monotonic() >= left_s + SLOW_FILES_S
+
     def _outcome(self, job: _Job) -> Outcome | None:
         """What became of a job; None if it was submitted again."""
         self._jobs.remove(job)
+        faults = self._submitit.core.utils
         try:
+            if not job.handle.done():
+                raise faults.UncompletedJobError("it left the queue without a result")
             outcome: Outcome = job.handle.result()
-        except (
-            self._submitit.core.utils.UncompletedJobError,
-            self._submitit.core.utils.FailedJobError,
-        ) as error:
+        except (faults.UncompletedJobError, faults.FailedJobError) as error:
             if job.lost < self.settings.retries:
                 again = self._executor.submit(run_task, job.task)
                 self._jobs.append(_Job(job.task, again, job.lost + 1))
@@ -152,6 +182,18 @@ class SlurmEngine(Engine):
         for job in self._jobs:
             job.handle.cancel(check=False)
         self._jobs.clear()
+
+
+def _queued() -> set[str] | None:
+    """Jobs of this user that wait or run; None if Slurm does not say."""
+    command = ["squeue", "--me", "--noheader", "--format", "%A"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return set(done.stdout.split()) if done.returncode == 0 else None
 
 
 @dataclass(frozen=True, slots=True)
