@@ -143,6 +143,9 @@ def test_a_question_that_nobody_waits_for_is_not_begun(
 ) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'a.sqlite'}")
     origins: list[str] = []
+    (process,) = running.pool.processes
+    computing = process.process.pid
+    os.kill(computing, signal.SIGSTOP)  # the first is under way until we say
 
     async def leave_early() -> None:
         answering = Answering(
@@ -164,6 +167,7 @@ def test_a_question_that_nobody_waits_for_is_not_begun(
         with pytest.raises(Problem) as left:
             await answering.ask(energy({**SMALL, "fold": False}), gone)
         assert left.value.status == 499
+        os.kill(computing, signal.SIGCONT)
         await first
         while running.pool.waiting:
             await asyncio.sleep(0.001)
@@ -200,7 +204,7 @@ def test_lost_late_and_greedy_processes_are_replaced(running: Running) -> None:
     running.runner.run(lose())
     assert running.ask("energy", SMALL)  # by a new process
 
-    running.pool.limits = Limits(seconds=0.2)
+    running.pool.limits = Limits(seconds=0.01)
     slow = {**SMALL, "model": "bert-large-uncased", "seq_len": 512}
     with pytest.raises(Problem) as late:
         running.ask("suggest", slow)

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+import os
 import signal
 import socket
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -125,19 +127,49 @@ def test_permalinks_outlive_a_restart_and_two_servers_share_a_folder(
 
 
 def check_a_stop_waits_for_the_answers_under_way(server: RealServer) -> None:
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    computing = _computing_process(server)
+    os.kill(computing, signal.SIGSTOP)  # the answer is under way until we say
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
         ask = {"model": "bert-l2-h128", "batch_size": "1:8"}
         waiting = pool.submit(
             httpx.get, f"{server.url}/api/v1/what-if", params=ask, timeout=120
         )
-        while not _gauge(server, "irene_computations_running"):
-            time.sleep(0.05)
-        code = server.stop(signal.SIGTERM)
+        _until(lambda: _gauge(server, "irene_computations_running") > 0)
+        stopped = pool.submit(server.stop, signal.SIGTERM)
+        _until(lambda: not _takes_connections(server))
+        os.kill(computing, signal.SIGCONT)
+        code = stopped.result()
         answer = waiting.result()
     assert code == 0
     assert answer.status_code == 200
     assert len(answer.json()["rows"]) == 8
     assert '"ERROR"' not in server.log.read_text()
+
+
+def _computing_process(server: RealServer) -> int:
+    parent = server.process.pid
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    (child,) = [
+        int(each)
+        for each in children
+        if b"irene.work.child" in Path(f"/proc/{each}/cmdline").read_bytes()
+    ]
+    return child
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+
+
+def _takes_connections(server: RealServer) -> bool:
+    try:
+        httpx.get(f"{server.url}/healthz")
+    except httpx.TransportError:
+        return False
+    return True
 
 
 def _gauge(server: RealServer, name: str) -> float:
