@@ -64,6 +64,13 @@ def test_json_is_one_document_and_nothing_else(run, words, schema):
     assert json.loads(out)["schema"] == schema
 
 
+@pytest.mark.parametrize("command", ["bottlenecks", "cost", "suggest", "what-if"])
+def test_why_this_machine_is_said_once(run, command):
+    code, out, _ = run(command, "bert-l2-h128", *SMALL)
+    assert code == 0
+    assert out.count("nothing was learned here yet") == 1
+
+
 def test_bottlenecks_of_a_model(run):
     code, out, err = run("bottlenecks", "bert-base-uncased", "-b", "8", "-s", "128")
     assert (code, err) == (0, "")

@@ -119,11 +119,13 @@ def answered(
             return question.answer(progress)
 
 
-def _say_default(question: Question[Any]) -> None:
-    """Say which machine is meant where nobody named one, and why."""
+def _say_default(question: Question[Any], found: object) -> None:
+    """Say which machine is meant where nobody named one, unless the answer says so."""
+    said = getattr(found, "notes", ())
     whys = dict.fromkeys(why for each in question.subjects() for why in each.why)
     for why in whys if question.machines() else ():
-        print(why)
+        if why not in said:
+            print(why)
 
 
 def run_question(
@@ -150,7 +152,7 @@ def run_question(
         from irene.cli.output import screen
 
         show(screen(), found)
-        _say_default(question)
+        _say_default(question, found)
     return 0
 
 
