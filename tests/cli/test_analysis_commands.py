@@ -64,7 +64,7 @@ def test_json_is_one_document_and_nothing_else(run, words, schema):
     assert json.loads(out)["schema"] == schema
 
 
-@pytest.mark.parametrize("command", ["bottlenecks", "cost", "suggest", "what-if"])
+@pytest.mark.parametrize("command", ["bottlenecks", "cost", "suggest"])
 def test_why_this_machine_is_said_once(run, command):
     code, out, _ = run(command, "bert-l2-h128", *SMALL)
     assert code == 0
