@@ -18,7 +18,6 @@ import irene
 from irene.cli import build_parser
 from irene.parameters import Parameter, parameters_of, words_of
 from irene.questions import QUESTIONS, Question
-from irene.serve.http.routes.questions import NOT_SERVED
 from irene.spec import RunSpec
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -97,7 +96,7 @@ def words(parameter: Parameter) -> str:
 
 def wire(parameter: Parameter, question: type[Question[Any]]) -> str:
     """What a parameter is called in a request."""
-    if parameter.asked.here or question.name in NOT_SERVED:
+    if parameter.asked.here:
         return "not served"
     if parameter.asked.is_body:
         return "the body"
@@ -123,9 +122,8 @@ def section(question: type[Question[Any]]) -> str:
     found = question.parameters()
     own = [each for each in found if each.name not in of_run]
     lacking = [n for n in of_run if n not in {each.name for each in found}]
-    served = question.name not in NOT_SERVED
     asked = [f"`irene {command}`"]
-    asked += [f"`GET /api/v1/{question.name}`"] if served else []
+    asked += [f"`GET /api/v1/{question.name}`"]
     asked += [f"`irene.{function}`{ALSO.get(question.name, '')}"]
     form = f"`{question.schema}`" + (", CSV" if question.has_table else "")
     other = [

@@ -1,4 +1,4 @@
-"""How examples are chosen, and trees "measured" on machines that are made up."""
+"""How examples are chosen, groups of tests, and trees of machines that are made up."""
 
 from __future__ import annotations
 
@@ -33,6 +33,19 @@ settings.register_profile(
     database=settings.get_profile("default").database, print_blob=True,
 )  # fmt: skip
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """See that tests which share a server stay together: xdist tells by the name."""
+    if not getattr(session.config.option, "loadgroup", False):
+        return
+    for item in session.items:
+        mark = item.get_closest_marker("xdist_group")
+        if mark is not None and "@" not in item.nodeid:
+            raise pytest.UsageError(
+                f"{item.nodeid} is not kept in its group: this pytest does not go with "
+                "this pytest-xdist"
+            )
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from irene.cli import main
-from irene.cli.running.study_subjects import parse_fields, subjects
+from irene.cli.running.study import parse_fields, subjects
 
 SMALL = [
     "--set", "vocab_size=100", "-b", "2", "-s", "16", "--steps", "2", "--runs", "1",

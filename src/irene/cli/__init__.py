@@ -1,7 +1,8 @@
 """The command line: one file per command, and the only place that prints.
 
-A command is a module with `configure(parser)` and `run(arguments) -> int`; it is
-imported only when it is called, so that `irene --help` stays instant.
+A command is a module with `configure(parser)` and `run(arguments) -> int`, or with a
+`COMMAND` that has them, beside the texts `USAGE` and `EXAMPLES`; it is imported only
+when it is called, so that `irene --help` stays instant.
 
 - `asking`: commands that ask about models; `running`: that run something under meters;
   `data`: on measured data; `machines`: that learn, examine and list machines.
@@ -130,20 +131,22 @@ def build_parser(name: str) -> argparse.ArgumentParser:
     Args:
         name: A key of `COMMANDS`.
     """
-    command = COMMANDS[name]
+    summary, module = COMMANDS[name].summary, _module(name)
     parser = _Parser(
         prog=f"irene {name}",
-        description=f"{command.summary[0].upper()}{command.summary[1:]}.",
+        usage=f"irene {name} {module.USAGE}",
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=module.EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _command_module(name).configure(parser)
+    getattr(module, "COMMAND", module).configure(parser)
     parser.add_argument(
         "--debug", action="store_true", help="show the traceback of an error"
     )
     return parser
 
 
-def _command_module(name: str) -> Any:
+def _module(name: str) -> Any:
     return import_module(f"{__name__}.{COMMANDS[name].module}")
 
 
@@ -188,7 +191,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(name: str, options: argparse.Namespace) -> int:
     debug = options.debug or os.environ.get("IRENE_DEBUG", "") not in ("", "0")
     try:
-        return int(_command_module(name).run(options))
+        module = _module(name)
+        return int(getattr(module, "COMMAND", module).run(options))
     except IreneError as error:
         if debug:
             raise

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 __all__ = ["configure", "run"]
 
+USAGE = "bash|zsh|fish"
 EXAMPLES = """\
 examples:
   irene completion bash > ~/.local/share/bash-completion/completions/irene
@@ -37,8 +38,6 @@ ZSH = "#compdef irene\nautoload -U +X bashcompinit && bashcompinit\n"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene completion bash|zsh|fish"
-    parser.epilog = EXAMPLES
     parser.add_argument(
         "shell", choices=("bash", "zsh", "fish"), help="for which shell"
     )

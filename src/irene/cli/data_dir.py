@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irene.cli.options import duration_s, whole_number
+from irene.cli.output import put
 from irene.cli.serve import check_extra, usual_folder
 from irene.errors import UsageError
 from irene.human import human_duration
@@ -36,12 +35,11 @@ ACTIONS = {
     "backup": "write everything to one file, while the server runs",
     "restore": "put a backup into an empty folder or database",
 }
+USAGE = f"{{{','.join(ACTIONS)}}} …"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = f"irene data-dir {{{','.join(ACTIONS)}}} …"
-    parser.epilog = EXAMPLES
     parser.add_argument("action", choices=ACTIONS, help="what to do")
     parser.add_argument(
         "file", nargs="?", type=Path, metavar="FILE", help="of backup and restore"
@@ -75,7 +73,8 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "restore":
         _check_alone(folder)
         found = restore(options.file, url, folder)
-        _answer(options, found, [f"{name:14} {n:>9,}" for name, n in found.items()])
+        lines = [f"{name:14} {n:>9,}" for name, n in found.items()]
+        put(options, SCHEMA, found, lines)
         return 0
     if not options.store and not (folder / "irene.sqlite").exists():
         raise UsageError(f"{folder} is no folder of a server: give --data-dir")
@@ -88,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
             back_up(store, folder, options.file)
             size = options.file.stat().st_size
             told = {"file": str(options.file), "bytes": size}
-            _answer(options, told, [f"{options.file}: {size:,} bytes"])
+            put(options, SCHEMA, told, [f"{options.file}: {size:,} bytes"])
     return 0
 
 
@@ -126,7 +125,7 @@ def _show(options: argparse.Namespace, store: Store, folder: Path) -> None:
             for each in found
         },
     }  # fmt: skip
-    _answer(options, document, lines)
+    put(options, SCHEMA, document, lines)
 
 
 def _prune(options: argparse.Namespace, store: Store, folder: Path) -> None:
@@ -139,15 +138,5 @@ def _prune(options: argparse.Namespace, store: Store, folder: Path) -> None:
     after = store.size_bytes()
     lines = [f"deleted {', '.join(f'{n:,} {what}' for what, n in gone.items())}"]
     lines.append(f"the store has {after:,} bytes; it had {before:,}")
-    _answer(options, {"deleted": gone, "before": before, "after": after}, lines)
-
-
-def _answer(
-    options: argparse.Namespace, document: dict[str, object] | dict[str, int],
-    lines: list[str],
-) -> None:  # fmt: skip
-    if options.json:
-        json.dump({"schema": SCHEMA, **document}, sys.stdout, indent=2)
-        print()
-    else:
-        print("\n".join(lines))
+    told = {"deleted": gone, "before": before, "after": after}
+    put(options, SCHEMA, told, lines)

@@ -7,6 +7,7 @@ import json
 
 __all__ = ["configure", "run"]
 
+USAGE = "[options]"
 EXAMPLES = """\
 examples:
   irene mcp --tools
@@ -18,8 +19,6 @@ An agent starts it, and talks to it over standard input and output:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene mcp [options]"
-    parser.epilog = EXAMPLES
     parser.add_argument(
         "--tools", action="store_true", help="list the tools as JSON, and exit"
     )

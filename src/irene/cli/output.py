@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from irene.errors import UsageError
 from irene.show.text import plain
@@ -28,6 +29,8 @@ __all__ = [
     "machine_words",
     "print_left_out",
     "print_notes",
+    "put",
+    "put_json",
     "put_ledger",
     "put_tree",
     "say_written",
@@ -50,6 +53,25 @@ def screen() -> Console:
     if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
         return console
     return Console(highlight=False, width=UNBOUNDED)
+
+
+def put_json(document: Mapping[str, Any]) -> None:
+    """One JSON document on standard output."""
+    json.dump(document, sys.stdout, indent=2, allow_nan=False)
+    print()
+
+
+def put(
+    options: argparse.Namespace,
+    schema: str,
+    document: Mapping[str, Any],
+    lines: Iterable[str],
+) -> None:
+    """One document with `--json`, else lines for people."""
+    if options.json:
+        put_json({"schema": schema, **document})
+    else:
+        print(*lines, sep="\n")
 
 
 def print_notes(console: Console, notes: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_extra", "configure", "run", "usual_folder"]
 
+USAGE = "[options]"
 EXAMPLES = """\
 Without options only this machine can reach the server. Elsewhere jobs and uploads need
 a token (or IRENE_TOKEN, which does not show in the list of processes).
@@ -32,8 +33,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options, each under the name of the setting that it makes."""
-    parser.usage = "irene serve [options]"
-    parser.epilog = EXAMPLES
     # What is not given has the default of `Settings`.
     parser.argument_default = argparse.SUPPRESS
     parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from irene.cli.options import duration_s
+from irene.cli.output import put
 from irene.cli.serve import check_extra, usual_folder
 from irene.errors import UsageError
 
 __all__ = ["configure", "run"]
 
+USAGE = "{add,list,remove} …"
 EXAMPLES = """\
 A token is shown once, when it is made; its digest is kept in the server's folder. A
 server that runs knows of changes at once.
@@ -29,8 +30,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene token {add,list,remove} …"
-    parser.epilog = EXAMPLES
     parser.add_argument("action", choices=("add", "list", "remove"), help="what to do")
     parser.add_argument("name", nargs="?", metavar="NAME", help="whose token it is")
     parser.add_argument(
@@ -61,22 +60,21 @@ def run(options: argparse.Namespace) -> int:
         scopes = [each.strip() for each in options.scopes.split(",")]
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         text = add_token(path, options.name, scopes, ends)
-        found = {"name": options.name, "token": text, "scopes": scopes, "expires": ends}
-        _answer(options, found, [text])
+        lines = [text]
+        told: dict[str, Any] = {"name": options.name, "token": text}
+        told |= {"scopes": scopes, "expires": ends}
     elif options.action == "remove":
         remove_token(path, options.name)
-        _answer(options, {"removed": options.name}, [f"removed {options.name}"])
+        told, lines = {"removed": options.name}, [f"removed {options.name}"]
     else:
         tokens = read_tokens(path)
         lines = [
             f"{each.name:20} {','.join(each.scopes):22} {_until(each.expires)}"
             for each in tokens
         ]
-        told = [
-            {"name": each.name, "scopes": list(each.scopes), "expires": each.expires}
-            for each in tokens
-        ]
-        _answer(options, {"tokens": told}, lines or ["no tokens"])
+        shown = ("name", "scopes", "expires")
+        told = {"tokens": [{k: getattr(each, k) for k in shown} for each in tokens]}
+    put(options, "irene.token/1", told, lines or ["no tokens"])
     return 0
 
 
@@ -85,13 +83,3 @@ def _until(expires: float | None) -> str:
         return "never ends"
     when = datetime.fromtimestamp(expires, UTC).isoformat(" ", "minutes")
     return f"{'ended' if expires < time.time() else 'ends'} {when}"
-
-
-def _answer(
-    options: argparse.Namespace, document: dict[str, object], lines: list[str]
-) -> None:
-    if options.json:
-        json.dump({"schema": "irene.token/1", **document}, sys.stdout, indent=2)
-        print()
-    else:
-        print("\n".join(lines))

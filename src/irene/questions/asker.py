@@ -366,7 +366,7 @@ class Asker(ABC):
             on=on, without=cast(Any, tuple(without)), title=title,
             terms=terms or CostTerms(), **_of(model, run),
         )  # fmt: skip
-        return asked.page(self.ask(asked, progress))
+        return self.ask(asked, progress).html
 
 
 def _of(model: Asked, run: Mapping[str, Any]) -> dict[str, Any]:

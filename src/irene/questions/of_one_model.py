@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         WhatIf,
     )
     from irene.analyse.card import Card
-    from irene.show.report import Report
+    from irene.show.report import ReportPage
 
 __all__ = [
     "AskBottlenecks",
@@ -219,7 +219,7 @@ class AskCard(OfModel["Card"]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskReport(OfModel["Report"]):
+class AskReport(OfModel["ReportPage"]):
     """Everything about a model on one page.
 
     Attributes:
@@ -231,7 +231,7 @@ class AskReport(OfModel["Report"]):
 
     name: ClassVar[str] = "report"
     summary: ClassVar[str] = "Everything about a model on one page"
-    schema: ClassVar[str] = "text/html"
+    schema: ClassVar[str] = "irene.report/1"
     is_long: ClassVar[bool] = True
 
     on: Annotated[str | None, *get_args(On)[1:]] = None  # type: ignore[assignment]
@@ -246,9 +246,9 @@ class AskReport(OfModel["Report"]):
         found = read_subject(self.run.model, self.run, self.on or "default")
         return replace(found, device=self.device)
 
-    def answer(self, progress: Progress | None = None) -> Report:
-        """All answers, and why some are missing."""
-        from irene.show.report import make_report
+    def answer(self, progress: Progress | None = None) -> ReportPage:
+        """A page of all answers, and why some are missing."""
+        from irene.show.report import ReportPage, make_report, report_html
         from irene.tree import load
 
         if progress:
@@ -259,19 +259,10 @@ class AskReport(OfModel["Report"]):
         else:
             tree = self.tree or load(self.run.model)
             base = subject_of_tree(tree, self.on) if self.on else None
-        return make_report(
+        report = make_report(
             tree, base, without=self.without, cost=self.terms, progress=progress
         )
-
-    def document(self, found: Report) -> Mapping[str, Any]:
-        """The page, and what is not in it."""
-        return {"html": self.page(found), "left_out": dict(found.left_out)}
-
-    def page(self, found: Report) -> str:
-        """The page as HTML."""
-        from irene.show.report import report_html
-
-        return report_html(found, self.title)
+        return ReportPage(report_html(report, self.title), report.left_out)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,18 +20,71 @@ if TYPE_CHECKING:
     from irene.questions import Question
     from irene.show.picture import Picture
 
-__all__ = [
-    "add_answer_options",
-    "add_question",
-    "answered",
-    "check_answer",
-    "question_of",
-    "run_question",
-    "say_anew",
-]
+__all__ = ["Asking", "add_question", "answered", "check_answer", "question_of"]
 
 T = TypeVar("T")
 SUBJECT = f"{MODEL} or of a saved tree"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """A command that asks one question of the table and shows the answer.
+
+    Attributes:
+        question: Its name in the table.
+        show: Fills the screen from an answer and the options.
+        draw: Makes the picture of `--plot` from the same; None for no such option.
+        add: Adds options that the question does not know.
+        more: Values of the question that come from those options.
+        doing: What it does, in a word.
+        positional: The parameter that needs no option.
+        without: Parameters that have options of another kind here.
+        subject_help: What the user is told about the positional one.
+        predicts_anew: Whether the energy of a saved tree does not count.
+    """
+
+    question: str
+    show: Callable[[Console, Any, argparse.Namespace], None]
+    draw: Callable[[Any, argparse.Namespace], Picture] | None = None
+    add: Callable[[argparse.ArgumentParser], None] | None = None
+    more: Callable[[argparse.Namespace], Mapping[str, Any]] | None = None
+    doing: str = "predicting"
+    positional: str = "model"
+    without: Collection[str] = ()
+    subject_help: str = SUBJECT
+    predicts_anew: bool = False
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's options."""
+        from irene.questions import QUESTIONS
+
+        asked = QUESTIONS[self.question]
+        add_question(
+            parser, asked, positional=self.positional, without=self.without,
+            subject_help=self.subject_help,
+        )  # fmt: skip
+        if self.add is not None:
+            self.add(parser)
+        _add_answer_options(parser, asked.has_table, self.draw is not None)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Ask, and give the answer in the form that was asked for."""
+        from irene.cli.output import screen
+        from irene.questions import QUESTIONS
+
+        check_answer(options)
+        more = self.more(options) if self.more is not None else {}
+        question = question_of(options, QUESTIONS[self.question], **more)
+        if self.predicts_anew:
+            _say_anew(options)
+        found = answered(options, question, self.doing)
+        if self.draw is not None and options.plot:
+            for path in self.draw(found, options).save(options.plot):
+                say_written(path)
+        if not _put_answer(options, question, found):
+            self.show(screen(), found, options)
+            _say_default(question, found)
+        return 0
 
 
 def add_question(
@@ -84,7 +138,7 @@ def _as_option(message: str, question: type[Question[Any]]) -> str:
     return f"--{name.replace('_', '-')}{space}{rest}" if name in known else message
 
 
-def say_anew(options: argparse.Namespace) -> None:
+def _say_anew(options: argparse.Namespace) -> None:
     """Say that the energy of a saved tree does not count."""
     from irene.analyse.subject import is_saved_tree
     from irene.predict.machines.chosen import default_machine
@@ -128,44 +182,9 @@ def _say_default(question: Question[Any], found: object) -> None:
             print(why)
 
 
-def run_question(
-    options: argparse.Namespace,
-    question: Question[T],
-    show: Callable[[Console, T], None],
-    *,
-    draw: Callable[[T], Picture] | None = None,
-    doing: str = "predicting",
-) -> int:
-    """Answer a question and give the answer in the form that was asked for.
-
-    Args:
-        options: Of `add_question` and `add_answer_options`.
-        question: The question.
-        show: Fills the screen.
-        draw: Makes the picture of `--plot`.
-        doing: In a word.
-    """
-    found = answered(options, question, doing)
-    wants_picture = draw is not None and options.plot
-    picture = draw(found) if draw is not None and wants_picture else None
-    if _put_answer(options, question, found, picture):
-        from irene.cli.output import screen
-
-        show(screen(), found)
-        _say_default(question, found)
-    return 0
-
-
-def add_answer_options(
-    parser: argparse.ArgumentParser, *, table: bool = False, plot: bool = True
+def _add_answer_options(
+    parser: argparse.ArgumentParser, table: bool, plot: bool
 ) -> None:
-    """In which form, and where to.
-
-    Args:
-        parser: Gets the options.
-        table: Whether there is a table for CSV.
-        plot: Whether there is a picture.
-    """
     group = parser.add_argument_group("the output")
     form = group.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON document")
@@ -197,36 +216,15 @@ def check_answer(options: argparse.Namespace) -> None:
         check_writable(file)
 
 
-def _put_answer(
-    options: argparse.Namespace,
-    question: Question[T],
-    found: T,
-    picture: Picture | None = None,
-) -> bool:
-    """Write what is asked for in other forms than the screen.
-
-    Args:
-        options: Of `add_answer_options`.
-        question: The question.
-        found: Its answer.
-        picture: For `--plot`.
-
-    Returns:
-        Whether the screen is still to be filled.
-    """
-    if picture is not None and options.plot:
-        for path in picture.save(options.plot):
-            say_written(path)
+def _put_answer(options: argparse.Namespace, question: Question[T], found: T) -> bool:
+    """Write an answer as JSON or CSV; False where neither is asked for."""
     out = getattr(options, "out", None)
     as_csv = getattr(options, "csv", False) or (out or "").endswith(".csv")
     if not (options.json or as_csv or out):
-        return True
+        return False
     if as_csv:
         text = question.csv(found)
     else:
         text = json.dumps(question.document(found), allow_nan=False) + "\n"
-    if out is None:
-        sys.stdout.write(text)
-        return False
-    write_text(out, text)
-    return False
+    write_text(out, text) if out else sys.stdout.write(text)
+    return True

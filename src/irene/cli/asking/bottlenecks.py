@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from irene.cli.asking.answering import (
-    add_answer_options,
-    add_question,
-    check_answer,
-    question_of,
-    run_question,
-)
+from irene.cli.asking.answering import Asking
 from irene.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,9 +14,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from irene.analyse.bottlenecks import Bottleneck, Bottlenecks
+    from irene.show.picture import Picture
 
-__all__ = ["configure", "run"]
+__all__ = ["COMMAND"]
 
+USAGE = "MODEL|TREE.json [options]"
 EXAMPLES = """\
 MODEL may also be a saved tree, predicted or measured.
 
@@ -37,44 +33,6 @@ OVERVIEW = ("module", "role", "primitive")
 SAME_SHARE = 1e-6
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    from irene.questions import AskBottlenecks
-
-    parser.usage = "irene bottlenecks MODEL|TREE.json [options]"
-    parser.epilog = EXAMPLES
-    add_question(parser, AskBottlenecks)
-    group = parser.add_argument_group("the view")
-    group.add_argument(
-        "--by", choices=BY, action="append",
-        help="how to add up, may be given several times (default: module, role and "
-        "primitive)",
-    )  # fmt: skip
-    group.add_argument(
-        "--top", type=float, default=90.0, metavar="PERCENT",
-        help="show the largest that together have this share (default 90)",
-    )  # fmt: skip
-    group.add_argument("--all", action="store_true", help="show all, however small")
-    add_answer_options(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Predict or read, then print."""
-    from irene.questions import AskBottlenecks
-    from irene.show.picture.answer_pictures import bottleneck_bars
-
-    if not 0 < options.top <= 100:
-        raise UsageError(f"--top is a share from 0 to 100 %, got {options.top:g}")
-    check_answer(options)
-    views = tuple(dict.fromkeys(options.by or OVERVIEW))
-    return run_question(
-        options,
-        question_of(options, AskBottlenecks),
-        lambda console, found: _print(console, found, views, options),
-        draw=lambda found: bottleneck_bars(found, _shown(found, views[0], options)),
-    )
-
-
 def _shown(
     found: Bottlenecks, view: str, options: argparse.Namespace
 ) -> Sequence[Bottleneck]:
@@ -85,19 +43,14 @@ def _shown(
     return [row for row in found.views[view] if row.name in top]
 
 
-def _print(
-    console: Console,
-    found: Bottlenecks,
-    views: Sequence[str],
-    options: argparse.Namespace,
-) -> None:
+def _print(console: Console, found: Bottlenecks, options: argparse.Namespace) -> None:
     from irene.cli.output import print_notes
     from irene.human import human_energy, human_range
     from irene.show.terminal import value
 
     console.print(f"{found.model}: {human_range(found.energy)}", style="bold")
     console.print(found.run, style="dim", markup=False)
-    for view in views:
+    for view in _views(options):
         rows = _shown(found, view, options)
         rest = len(found.views[view]) - len(rows)
         console.print()
@@ -167,3 +120,38 @@ def _table(view: str, rows: Sequence[Bottleneck]) -> Table:
             f"{row.wasted_j / row.energy_j:.0%}" if row.energy_j else "",
         )
     return table
+
+
+def _draw(found: Bottlenecks, options: argparse.Namespace) -> Picture:
+    from irene.show.picture.answer_pictures import bottleneck_bars
+
+    return bottleneck_bars(found, _shown(found, _views(options)[0], options))
+
+
+def _views(options: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(options.by or OVERVIEW))
+
+
+def _checked(options: argparse.Namespace) -> dict[str, Any]:
+    if not 0 < options.top <= 100:
+        raise UsageError(f"--top is a share from 0 to 100 %, got {options.top:g}")
+    return {}
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the view")
+    group.add_argument(
+        "--by", choices=BY, action="append",
+        help="how to add up, may be given several times (default: module, role and "
+        "primitive)",
+    )  # fmt: skip
+    group.add_argument(
+        "--top", type=float, default=90.0, metavar="PERCENT",
+        help="show the largest that together have this share (default 90)",
+    )  # fmt: skip
+    group.add_argument("--all", action="store_true", help="show all, however small")
+
+
+COMMAND = Asking(
+    question="bottlenecks", show=_print, draw=_draw, add=_add, more=_checked
+)

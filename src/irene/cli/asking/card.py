@@ -14,6 +14,7 @@ from irene.cli.asking.answering import (
 
 __all__ = ["configure", "run"]
 
+USAGE = "MODEL|TREE.json [options]"
 EXAMPLES = """\
 MODEL may also be a saved tree: what was measured says so.
 
@@ -27,8 +28,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     from irene.questions import AskCard
 
-    parser.usage = "irene card MODEL|TREE.json [options]"
-    parser.epilog = EXAMPLES
     add_question(parser, AskCard)
     group = parser.add_argument_group("the output")
     form = group.add_mutually_exclusive_group()

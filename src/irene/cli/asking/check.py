@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
+USAGE = "[MODEL …] [options]"
 EXAMPLES = """\
 Budgets are in pyproject.toml, or without `tool.irene` in irene.toml:
 
@@ -37,8 +38,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene check [MODEL …] [options]"
-    parser.epilog = EXAMPLES
     parser.add_argument(
         "model", nargs="*", metavar="MODEL", help="models to check (default: all)"
     )

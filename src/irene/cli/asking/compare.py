@@ -6,13 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from irene.cli.asking.answering import (
-    add_answer_options,
-    add_question,
-    check_answer,
-    question_of,
-    run_question,
-)
+from irene.cli.asking.answering import Asking
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,9 +14,11 @@ if TYPE_CHECKING:
 
     from irene.analyse.comparison import Comparison, Contribution, Side
     from irene.analyse.comparisons import Comparisons
+    from irene.show.picture import Picture
 
-__all__ = ["configure", "run"]
+__all__ = ["COMMAND"]
 
+USAGE = "A B [C …] [options]"
 EXAMPLES = """\
 A, B, …: a saved tree, or a model with its own size and machine after an @:
   gpt2  gpt2@b16s256  gpt2@s256,fp16,sdpa  llama-3.2-1b@decode,c512  gpt2@on=lab.json
@@ -34,41 +30,6 @@ examples:
   irene compare bert-base-uncased gpt2 --by role --all
   irene compare predicted.json measured.json
 """
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    from irene.questions import AskComparison
-
-    parser.usage = "irene compare A B [C …] [options]"
-    parser.epilog = EXAMPLES
-    add_question(
-        parser, AskComparison, positional="subject",
-        subject_help="saved tree, or MODEL[@SIZE,…]; all are compared with the first",
-    )  # fmt: skip
-    group = parser.add_argument_group("the table")
-    group.add_argument(
-        "--by", choices=("role", "path"),
-        help="how parts are aligned (default: by path if the names agree, and by role)",
-    )  # fmt: skip
-    group.add_argument(
-        "--all", action="store_true", help="show parts that do not differ, too"
-    )
-    add_answer_options(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Predict or read, compare, print."""
-    from irene.questions import AskComparison
-    from irene.show.picture.answer_pictures import comparison_bars
-
-    check_answer(options)
-    return run_question(
-        options,
-        question_of(options, AskComparison),
-        lambda console, found: _print_all(console, found, options),
-        draw=lambda found: comparison_bars(found.comparisons),
-    )
 
 
 def _print_all(
@@ -205,3 +166,26 @@ def _contributions(view: str, rows: Sequence[Contribution], each: Comparison) ->
             signed_energy(row.efficiency_j),
         )
     return table
+
+
+def _draw(found: Comparisons, _: argparse.Namespace) -> Picture:
+    from irene.show.picture.answer_pictures import comparison_bars
+
+    return comparison_bars(found.comparisons)
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the table")
+    group.add_argument(
+        "--by", choices=("role", "path"),
+        help="how parts are aligned (default: by path if the names agree, and by role)",
+    )  # fmt: skip
+    group.add_argument(
+        "--all", action="store_true", help="show parts that do not differ, too"
+    )
+
+
+COMMAND = Asking(
+    question="compare", show=_print_all, draw=_draw, add=_add, positional="subject",
+    subject_help="saved tree, or MODEL[@SIZE,…]; all are compared with the first",
+)  # fmt: skip

@@ -5,21 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from irene.cli.asking.answering import (
-    add_answer_options,
-    add_question,
-    check_answer,
-    question_of,
-    run_question,
-)
+from irene.cli.asking.answering import Asking
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from irene.analyse.costs import Costing, Line
 
-__all__ = ["configure", "run"]
+__all__ = ["COMMAND"]
 
+USAGE = "MODEL|TREE.json [options]"
 EXAMPLES = """\
 MODEL may also be a saved tree, predicted or measured. A query is one sequence.
 
@@ -31,51 +26,7 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    from irene.questions import AskCost
-
-    parser.usage = "irene cost MODEL|TREE.json [options]"
-    parser.epilog = EXAMPLES
-    parser.add_argument(
-        "--regions", action=_ListRegions, nargs=0,
-        help="list the regions with year and source, and exit",
-    )  # fmt: skip
-    add_question(parser, AskCost)
-    add_answer_options(parser, plot=False)
-
-
-class _ListRegions(argparse.Action):
-    """Print all regions and leave; a model is not needed for that."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        """List and exit."""
-        from irene.analyse.costs import regions
-
-        for region in regions().values():
-            print(
-                f"{region.code:5}  {region.gco2e_per_kwh:7.2f} g CO₂e/kWh  "
-                f"{region.year}  {region.name}"
-            )
-        print(f"source: {next(iter(regions().values())).source}")
-        parser.exit()
-
-
-def run(options: argparse.Namespace) -> int:
-    """Predict or read, then print the table."""
-    from irene.questions import AskCost
-
-    check_answer(options)
-    return run_question(options, question_of(options, AskCost), _print)
-
-
-def _print(console: Console, found: Costing) -> None:
+def _print(console: Console, found: Costing, _: argparse.Namespace) -> None:
     from irene.cli.output import print_notes
     from irene.human import human_range
     from irene.show.terminal import columns
@@ -128,3 +79,35 @@ def _assumptions(found: Costing) -> list[str]:
     else:
         told.append(f"{region.gco2e_per_kwh:g} g CO₂e per kWh, as given")
     return [" · ".join(told)]
+
+
+class _ListRegions(argparse.Action):
+    """Print all regions and leave; a model is not needed for that."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        """List and exit."""
+        from irene.analyse.costs import regions
+
+        for region in regions().values():
+            print(
+                f"{region.code:5}  {region.gco2e_per_kwh:7.2f} g CO₂e/kWh  "
+                f"{region.year}  {region.name}"
+            )
+        print(f"source: {next(iter(regions().values())).source}")
+        parser.exit()
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--regions", action=_ListRegions, nargs=0,
+        help="list the regions with year and source, and exit",
+    )  # fmt: skip
+
+
+COMMAND = Asking(question="cost", show=_print, add=_add)

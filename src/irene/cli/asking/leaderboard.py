@@ -5,21 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from irene.cli.asking.answering import (
-    add_answer_options,
-    add_question,
-    check_answer,
-    question_of,
-    run_question,
-)
+from irene.cli.asking.answering import Asking
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from irene.analyse.leaderboard import Leaderboard
+    from irene.show.picture import Picture
 
-__all__ = ["configure", "run"]
+__all__ = ["COMMAND"]
 
+USAGE = "[WORD …] [options]"
 EXAMPLES = """\
 The first time takes minutes; what was predicted is kept in the user's cache.
 
@@ -33,32 +29,7 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    from irene.questions import AskLeaderboard
-
-    parser.usage = "irene leaderboard [WORD …] [options]"
-    parser.epilog = EXAMPLES
-    parser.add_argument(
-        "words", nargs="*", metavar="WORD",
-        help="all must occur in a model's name, family or kind",
-    )  # fmt: skip
-    add_question(parser, AskLeaderboard, without=("search",))
-    add_answer_options(parser, table=True)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Predict all and print them in order."""
-    from irene.questions import AskLeaderboard
-    from irene.show.picture.answer_pictures import leaderboard_bars
-
-    check_answer(options)
-    search = " ".join(options.words)
-    question = question_of(options, AskLeaderboard, search=search)
-    return run_question(options, question, _print, draw=leaderboard_bars)
-
-
-def _print(console: Console, found: Leaderboard) -> None:
+def _print(console: Console, found: Leaderboard, _: argparse.Namespace) -> None:
     from irene.cli.output import machine_words, print_left_out
     from irene.human import human, human_energy, human_spread
     from irene.show.terminal import columns
@@ -95,3 +66,22 @@ def _print(console: Console, found: Leaderboard) -> None:
     if any(each.is_extrapolated for each in found.models):
         console.print(f"* outside what {found.hardware} was measured on", style="dim")
     print_left_out(console, found.left_out)
+
+
+def _draw(found: Leaderboard, _: argparse.Namespace) -> Picture:
+    from irene.show.picture.answer_pictures import leaderboard_bars
+
+    return leaderboard_bars(found)
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words", nargs="*", metavar="WORD",
+        help="all must occur in a model's name, family or kind",
+    )  # fmt: skip
+
+
+COMMAND = Asking(
+    question="leaderboard", show=_print, draw=_draw, add=_add, without=("search",),
+    more=lambda options: {"search": " ".join(options.words)},
+)  # fmt: skip

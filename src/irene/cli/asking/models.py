@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
+USAGE = "[WORD …] [options]"
 EXAMPLES = """\
 examples:
   irene models
@@ -24,8 +23,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene models [WORD …] [options]"
-    parser.epilog = EXAMPLES
     parser.add_argument(
         "words", nargs="*", metavar="WORD", help="all must occur in the name or family"
     )
@@ -35,6 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Search and print."""
+    from irene.analyse.known import models_document
+    from irene.cli.output import put_json
     from irene.errors import UsageError
     from irene.trace import catalogue
 
@@ -47,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         if options.kind in (None, entry.kind)
     ]
     if options.json:
-        _print_json(found)
+        put_json(models_document(found))
     elif found:
         _print_table(found)
     else:
@@ -55,13 +54,6 @@ def run(options: argparse.Namespace) -> int:
         near = ", ".join(catalogue.nearest(wanted)) or "try fewer words"
         raise UsageError(f"no model matches {wanted!r}: {near}")
     return 0
-
-
-def _print_json(found: Sequence[Entry]) -> None:
-    from irene.analyse.known import models_document
-
-    json.dump(models_document(found), sys.stdout, indent=2)
-    print()
 
 
 def _print_table(found: Sequence[Entry]) -> None:

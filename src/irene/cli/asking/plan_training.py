@@ -5,13 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from irene.cli.asking.answering import (
-    add_answer_options,
-    add_question,
-    check_answer,
-    question_of,
-    run_question,
-)
+from irene.cli.asking.answering import Asking
 from irene.cli.options import MODEL
 
 if TYPE_CHECKING:
@@ -19,8 +13,9 @@ if TYPE_CHECKING:
 
     from irene.analyse.training_plan import TrainingPlan
 
-__all__ = ["configure", "run"]
+__all__ = ["COMMAND"]
 
+USAGE = "MODEL --tokens N [options]"
 EXAMPLES = """\
 examples:
   irene plan-training gpt2 --tokens 2e9 --batch 8 --seq 1024 --on h100 --gpus 8
@@ -29,25 +24,7 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    from irene.questions import AskTrainingPlan
-
-    parser.usage = "irene plan-training MODEL --tokens N [options]"
-    parser.epilog = EXAMPLES
-    add_question(parser, AskTrainingPlan, subject_help=MODEL)
-    add_answer_options(parser, plot=False)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Predict a step, add up, print."""
-    from irene.questions import AskTrainingPlan
-
-    check_answer(options)
-    return run_question(options, question_of(options, AskTrainingPlan), _print)
-
-
-def _print(console: Console, found: TrainingPlan) -> None:
+def _print(console: Console, found: TrainingPlan, _: argparse.Namespace) -> None:
     from irene.cli.output import print_notes
     from irene.human import human
     from irene.show.terminal import columns, value
@@ -74,3 +51,6 @@ def _print(console: Console, found: TrainingPlan) -> None:
     place = f"{found.region.name} {found.region.gco2e_per_kwh:g} g CO₂e per kWh"
     console.print(f"{', '.join(shares)} · PUE {found.pue:g} · {place}", style="dim")
     print_notes(console, found.notes)
+
+
+COMMAND = Asking(question="plan-training", show=_print, subject_help=MODEL)

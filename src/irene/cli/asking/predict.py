@@ -9,6 +9,7 @@ from irene.cli.options import MODEL, add_output_options, add_view_options
 
 __all__ = ["configure", "run"]
 
+USAGE = "MODEL [options]"
 EXAMPLES = """\
 examples:
   irene predict bert-base-uncased -b 8 -s 128 --on pc1
@@ -26,8 +27,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     from irene.questions import AskEnergy
 
-    parser.usage = "irene predict MODEL [options]"
-    parser.epilog = EXAMPLES
     add_question(parser, AskEnergy, without=("level", "fold"), subject_help=MODEL)
     add_view_options(parser)
     add_output_options(parser)

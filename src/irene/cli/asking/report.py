@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from irene.cli.asking.answering import add_question, answered, question_of
-from irene.errors import UsageError
 
 __all__ = ["configure", "run"]
 
+USAGE = "MODEL|TREE.json --html FILE [options]"
 EXAMPLES = """\
 The page is one file that loads nothing: it can be sent by mail, opened without network
 and printed. MODEL may also be a saved tree, measured or traced: what needs predictions
@@ -28,28 +27,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     from irene.questions import AskReport
 
-    parser.usage = "irene report MODEL|TREE.json --html FILE [options]"
-    parser.epilog = EXAMPLES
-    parser.add_argument(
-        "--html", metavar="FILE", required=True, help="the page to write"
+    form = parser.add_mutually_exclusive_group(required=True)
+    form.add_argument("--html", metavar="FILE", help="the page to write")
+    form.add_argument(
+        "--json", action="store_true", help="one JSON document, with the page in it"
     )
     add_question(parser, AskReport)
 
 
 def run(options: argparse.Namespace) -> int:
     """Ask everything and write the page."""
-    from irene.cli.output import check_writable
+    from irene.cli.output import check_writable, put_json, write_text
     from irene.questions import AskReport
 
-    check_writable(options.html)
+    if options.html:
+        check_writable(options.html)
     question = question_of(options, AskReport)
     report = answered(options, question, "asking")
-    page = question.page(report)
-    try:
-        Path(options.html).write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {options.html}: {error.strerror}") from error
-    print(f"wrote {options.html}", file=sys.stderr)
+    if options.json:
+        put_json(question.document(report))
+        return 0
+    write_text(options.html, report.html)
     for part, reason in report.left_out.items():
         print(f"not in it: {part}: {reason}", file=sys.stderr)
     return 0

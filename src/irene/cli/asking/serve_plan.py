@@ -5,22 +5,18 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from irene.cli.asking.answering import (
-    add_answer_options,
-    add_question,
-    check_answer,
-    question_of,
-    run_question,
-)
+from irene.cli.asking.answering import Asking
 from irene.cli.options import MODEL
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from irene.analyse.serving_plan import ServingPlan
+    from irene.show.picture import Picture
 
-__all__ = ["configure", "run"]
+__all__ = ["COMMAND"]
 
+USAGE = "MODEL --on LIST --max-latency TIME [options]"
 EXAMPLES = """\
 All combinations are predicted; those whose weights and cache do not fit into memory are
 left out. Without a list, batches of 1, 2, 4, … 1024 streams on 1, 2, 4 and 8 GPUs are
@@ -35,27 +31,7 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    from irene.questions import AskServePlan
-
-    parser.usage = "irene serve-plan MODEL --on LIST --max-latency TIME [options]"
-    parser.epilog = EXAMPLES
-    add_question(parser, AskServePlan, subject_help=MODEL)
-    add_answer_options(parser, table=True)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Predict all ways to serve a model and print the curve."""
-    from irene.questions import AskServePlan
-    from irene.show.picture.answer_pictures import serving_chart
-
-    check_answer(options)
-    question = question_of(options, AskServePlan)
-    return run_question(options, question, _print, draw=serving_chart)
-
-
-def _print(console: Console, found: ServingPlan) -> None:
+def _print(console: Console, found: ServingPlan, _: argparse.Namespace) -> None:
     from irene.cli.output import print_left_out, print_notes
     from irene.human import human_energy, human_time
     from irene.show.terminal import columns
@@ -117,3 +93,12 @@ def _print_choice(console: Console, found: ServingPlan) -> None:
         style="bold",
         markup=False,
     )
+
+
+def _draw(found: ServingPlan, _: argparse.Namespace) -> Picture:
+    from irene.show.picture.answer_pictures import serving_chart
+
+    return serving_chart(found)
+
+
+COMMAND = Asking(question="serve-plan", show=_print, draw=_draw, subject_help=MODEL)

@@ -8,6 +8,7 @@ from irene.cli.options import add_output_options, add_view_options
 
 __all__ = ["configure", "run"]
 
+USAGE = "FILE [options]"
 EXAMPLES = """\
 examples:
   irene trace gpt2 --out gpt2.json
@@ -20,8 +21,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene show FILE [options]"
-    parser.epilog = EXAMPLES
     parser.add_argument("file", metavar="FILE", help="a tree saved by irene")
     add_view_options(parser)
     add_output_options(parser)

@@ -6,22 +6,16 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from irene.cli.asking.answering import (
-    add_answer_options,
-    add_question,
-    check_answer,
-    question_of,
-    run_question,
-    say_anew,
-)
+from irene.cli.asking.answering import Asking
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from irene.analyse.suggest import Advice, Suggestion
 
-__all__ = ["configure", "run"]
+__all__ = ["COMMAND"]
 
+USAGE = "MODEL|TREE.json [options]"
 EXAMPLES = """\
 MODEL may also be a saved tree of a model that the catalogue has.
 
@@ -32,27 +26,7 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    from irene.questions import AskSuggestions
-
-    parser.usage = "irene suggest MODEL|TREE.json [options]"
-    parser.epilog = EXAMPLES
-    add_question(parser, AskSuggestions)
-    add_answer_options(parser, plot=False)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Ask all rules and print what they say."""
-    from irene.questions import AskSuggestions
-
-    check_answer(options)
-    question = question_of(options, AskSuggestions)
-    say_anew(options)
-    return run_question(options, question, _print, doing="asking")
-
-
-def _print(console: Console, found: Advice) -> None:
+def _print(console: Console, found: Advice, _: argparse.Namespace) -> None:
     from irene.cli.output import machine_words, print_notes
     from irene.human import human_energy
     from irene.show.text import plain
@@ -106,3 +80,6 @@ def _print_one(console: Console, each: Suggestion, known: Sequence[str]) -> None
     ]
     for line in lines:
         console.print(Padding(line, (0, 0, 0, 8), expand=False))
+
+
+COMMAND = Asking(question="suggest", show=_print, doing="asking", predicts_anew=True)

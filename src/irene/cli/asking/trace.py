@@ -9,6 +9,7 @@ from irene.cli.options import MODEL, add_output_options, add_view_options
 
 __all__ = ["configure", "run"]
 
+USAGE = "MODEL [options]"
 EXAMPLES = """\
 examples:
   irene trace bert-base-uncased -b 8 -s 128
@@ -26,8 +27,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     from irene.questions import AskTree
 
-    parser.usage = "irene trace MODEL [options]"
-    parser.epilog = EXAMPLES
     add_question(parser, AskTree, without=("level", "fold"), subject_help=MODEL)
     add_view_options(parser)
     add_output_options(parser)

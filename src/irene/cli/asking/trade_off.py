@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from irene.cli.asking.answering import (
-    add_answer_options,
-    add_question,
-    check_answer,
-    question_of,
-    run_question,
-)
+from irene.cli.asking.answering import Asking
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from irene.analyse.pareto import TradeOff
+    from irene.show.picture import Picture
 
-__all__ = ["configure", "run"]
+__all__ = ["COMMAND"]
 
+USAGE = "[options]"
 EXAMPLES = """\
 FILE.csv has the columns model and accuracy, and may have energy_j (per sequence), split
 and source. A model is a name, a config.json, a saved tree, or NAME@SIZE as in
@@ -33,55 +29,19 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    from irene.questions import AskTradeOff
-
-    parser.usage = "irene trade-off [options]"
-    parser.epilog = EXAMPLES
-    parser.add_argument(
-        "--accuracy", metavar="FILE.csv",
-        help="accuracies of models (default: published ones on SST-2)",
-    )  # fmt: skip
-    add_question(parser, AskTradeOff)
-    add_answer_options(parser, table=True)
+def _task(options: argparse.Namespace) -> str:
+    return "accuracy" if options.accuracy else "SST-2 accuracy"
 
 
-def run(options: argparse.Namespace) -> int:
-    """Predict all models of the table and print the front."""
-    from irene.analyse.pareto import accuracies_text
-    from irene.questions import AskTradeOff
-    from irene.show.picture import AxisSpec, trade_off_chart
-
-    check_answer(options)
-    text = accuracies_text(options.accuracy) if options.accuracy else None
-    question = question_of(options, AskTradeOff, accuracies=text)
-    task = "accuracy" if options.accuracy else "SST-2 accuracy"
-    return run_question(
-        options,
-        question,
-        lambda console, found: _print(
-            console, found, _what(found, question.on), options
-        ),
-        draw=lambda found: trade_off_chart(
-            found,
-            "",
-            f"{task} against energy: {_what(found, question.on)}",
-            AxisSpec(task),
-        ),
-    )
-
-
-def _what(found: TradeOff, on: str) -> str:
+def _what(found: TradeOff, options: argparse.Namespace) -> str:
     from irene.cli.output import machine_words
     from irene.tree.headline import run_sizes
 
-    return f"{', '.join(run_sizes(found.run))}, for {machine_words(on)}"
+    machine = machine_words(options.on or "default")
+    return f"{', '.join(run_sizes(found.run))}, for {machine}"
 
 
-def _print(
-    console: Console, found: TradeOff, run: str, options: argparse.Namespace
-) -> None:
+def _print(console: Console, found: TradeOff, options: argparse.Namespace) -> None:
     from irene.cli.output import print_left_out
     from irene.human import human_energy
     from irene.show.terminal import columns
@@ -104,8 +64,8 @@ def _print(
             plain(each.beaten_by),
             style="bold" if each.on_front else None,
         )
-    what = "accuracy" if options.accuracy else "SST-2 accuracy"
-    console.print(f"{what} against energy: {plain(run)}", style="bold")
+    heading = f"{_task(options)} against energy: {plain(_what(found, options))}"
+    console.print(heading, style="bold")
     console.print(table)
     _print_legend(console, found, options)
     _print_choice(console, found)
@@ -151,3 +111,28 @@ def _print_choice(console: Console, found: TradeOff) -> None:
         style="bold",
         markup=False,
     )
+
+
+def _draw(found: TradeOff, options: argparse.Namespace) -> Picture:
+    from irene.show.picture import AxisSpec, trade_off_chart
+
+    task = _task(options)
+    heading = f"{task} against energy: {_what(found, options)}"
+    return trade_off_chart(found, "", heading, AxisSpec(task))
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--accuracy", metavar="FILE.csv",
+        help="accuracies of models (default: published ones on SST-2)",
+    )  # fmt: skip
+
+
+def _more(options: argparse.Namespace) -> dict[str, Any]:
+    from irene.analyse.pareto import accuracies_text
+
+    text = accuracies_text(options.accuracy) if options.accuracy else None
+    return {"accuracies": text}
+
+
+COMMAND = Asking(question="trade-off", show=_print, draw=_draw, add=_add, more=_more)

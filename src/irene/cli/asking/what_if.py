@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from irene.cli.asking.answering import (
-    add_answer_options,
-    add_question,
-    check_answer,
-    question_of,
-    run_question,
-    say_anew,
-)
+from irene.cli.asking.answering import Asking
 from irene.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,8 +15,9 @@ if TYPE_CHECKING:
     from irene.analyse.sensitivity import Sensitivity
     from irene.show.picture import Picture
 
-__all__ = ["configure", "run"]
+__all__ = ["COMMAND"]
 
+USAGE = "MODEL [options]"
 EXAMPLES = """\
 Lists are written 1,8,32 or 64:512:64 (from:to:step). FIELD is any field of the model's
 config, or `model` for another model. The first size is the base that others are
@@ -42,29 +36,13 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    from irene.questions import AskWhatIf
-
-    parser.usage = "irene what-if MODEL [options]"
-    parser.epilog = EXAMPLES
-    add_question(parser, AskWhatIf)
-    add_answer_options(parser, table=True)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Predict every combination and print the table."""
-    from irene.questions import AskWhatIf
-
-    check_answer(options)
+def _checked(options: argparse.Namespace) -> dict[str, Any]:
     if options.sensitivity and options.plot:
         raise UsageError("--sensitivity goes without --plot")
-    question = question_of(options, AskWhatIf)
-    say_anew(options)
-    return run_question(options, question, _print_either, draw=_drawn)
+    return {}
 
 
-def _drawn(found: WhatIf | Sensitivity) -> Picture:
+def _drawn(found: WhatIf | Sensitivity, _: argparse.Namespace) -> Picture:
     from irene.analyse.grid import WhatIf
     from irene.show.picture.answer_pictures import what_if_chart
 
@@ -72,7 +50,9 @@ def _drawn(found: WhatIf | Sensitivity) -> Picture:
     return what_if_chart(found)
 
 
-def _print_either(console: Console, found: WhatIf | Sensitivity) -> None:
+def _print_either(
+    console: Console, found: WhatIf | Sensitivity, _: argparse.Namespace
+) -> None:
     from irene.analyse.grid import WhatIf
 
     if isinstance(found, WhatIf):
@@ -162,3 +142,9 @@ def _print_sensitivity(console: Console, found: Sensitivity) -> None:
         f"{row.field}: {row.problem}" for row in found.fields if row.elasticity is None
     ]
     print_notes(console, [f"not tried: {line}" for line in failed])
+
+
+COMMAND = Asking(
+    question="what-if", show=_print_either, draw=_drawn, predicts_anew=True,
+    more=_checked,
+)  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irene.cli.output import put_json, screen
 from irene.human import human_duration
 from irene.show.terminal import columns
 from irene.show.text import plain
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["collect_sweep", "configure", "run"]
 
+USAGE = "SWEEP.yaml --store DIR [options]"
 EXAMPLES = """\
 A run is in the store whole or not at all. After Ctrl-C, a crash or a power cut, the
 same command goes on: it skips what is there. Runs that fail are kept with the reason.
@@ -41,8 +42,6 @@ MOST_LISTED = 10
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene collect SWEEP.yaml --store DIR [options]"
-    parser.epilog = EXAMPLES
     parser.add_argument(
         "sweep", metavar="SWEEP.yaml", help="file that lists the runs, or paper, small"
     )
@@ -173,13 +172,9 @@ def _signals() -> Iterator[list[int]]:
 
 def _put_plan(plan: CollectionPlan, options: argparse.Namespace) -> None:
     if options.json:
-        _put_json(plan.to_dict())
+        put_json(plan.to_dict())
         return
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=120)
+    console = screen()
     console.print(_plan_table(plan))
     console.print(_plan_words(plan), markup=False)
     for note in plan.notes:
@@ -193,15 +188,10 @@ def _say_plan(plan: CollectionPlan, command: str) -> None:
 
 def _put_report(report: Report, options: argparse.Namespace) -> None:
     if options.json:
-        _put_json({**report.to_dict(), "store": options.store})
+        put_json({**report.to_dict(), "store": options.store})
         return
     for line in _report_lines(report, options.store, MOST_LISTED):
         print(line)
-
-
-def _put_json(document: dict[str, Any]) -> None:
-    json.dump(document, sys.stdout, indent=2, allow_nan=False)
-    print()
 
 
 # In words ---------------------------------------------------------------------

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from irene.cli.output import put
 from irene.cli.progress import progress_bar, working
 
 if TYPE_CHECKING:
@@ -46,8 +46,6 @@ Action = tuple[
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = f"irene data {{{','.join(ACTIONS)}}} …"
-    parser.epilog = EXAMPLES
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, (summary, configure_action, _) in ACTIONS.items():
         one = actions.add_parser(
@@ -75,20 +73,6 @@ def run(options: argparse.Namespace) -> int:
     return run_action(options)
 
 
-def _answer(
-    options: argparse.Namespace,
-    schema: str,
-    document: dict[str, Any],
-    lines: Iterable[str],
-) -> None:
-    """Print one JSON document if it is asked for, else lines for people."""
-    if options.json:
-        json.dump({"schema": schema, **document}, sys.stdout, indent=2, allow_nan=False)
-        print()
-    else:
-        print("\n".join(lines))
-
-
 def _say_left_out(options: argparse.Namespace, left_out: Sequence[str]) -> None:
     for line in () if options.json else left_out:
         print(f"left out: {line}", file=sys.stderr)
@@ -112,7 +96,7 @@ def _show(options: argparse.Namespace) -> int:
     if is_store(path):
         with working(f"reading {path}"):
             store = summarise_store(Store.open(path))
-        _answer(options, "irene.data-store/1", asdict(store), store_lines(store))
+        put(options, "irene.data-store/1", asdict(store), store_lines(store))
         return 0
     with working(f"reading {options.data}"):
         table, left_out = read_data(options.data)
@@ -124,7 +108,7 @@ def _show(options: argparse.Namespace) -> int:
         "left_out": left_out,
     }
     lines = table_lines(summary, provenance, left_out)
-    _answer(options, "irene.data/1", document, lines)
+    put(options, "irene.data/1", document, lines)
     return 0
 
 
@@ -168,7 +152,7 @@ def _convert(options: argparse.Namespace) -> int:
     counts = {"trees": len(table.keys), "nodes": len(table)}
     document = {"out": str(out), "format": options.to, **counts, "left_out": left_out}
     line = f"{out}: {len(table.keys):,} trees, {len(table):,} nodes"
-    _answer(options, "irene.data-convert/1", document, [line])
+    put(options, "irene.data-convert/1", document, [line])
     return 0
 
 
@@ -202,7 +186,7 @@ def _fetch(options: argparse.Namespace) -> int:
             print(f"{file.name}: {file.size_bytes:,} bytes, {state}", file=sys.stderr)
     print(data.about, file=sys.stderr)
     document = {"folder": str(folder), "files": files}
-    _answer(options, "irene.data-fetch/1", document, [str(folder)])
+    put(options, "irene.data-fetch/1", document, [str(folder)])
     return 0
 
 
@@ -237,7 +221,7 @@ def _check(options: argparse.Namespace) -> int:
     counts = {"trees": trees, "segments": segments}
     told = [asdict(one) for one in findings]
     document = {"store": str(store.path), **counts, "findings": told}
-    _answer(options, "irene.data-check/1", document, lines)
+    put(options, "irene.data-check/1", document, lines)
     return int(bool(findings))
 
 
@@ -281,7 +265,7 @@ def _merge(options: argparse.Namespace) -> int:
     ]
     told = {**asdict(merged), "renamed": renamed, "left_out": left_out}
     document = {"out": options.out, **told}
-    _answer(options, "irene.data-merge/1", document, lines)
+    put(options, "irene.data-merge/1", document, lines)
     return 0
 
 
@@ -342,7 +326,7 @@ def _export(options: argparse.Namespace) -> int:
     counts = {"trees": len(table.keys), "nodes": len(table)}
     document = {"out": str(out), "format": options.to, **counts}
     line = f"{out}: {len(table.keys):,} trees, {len(table):,} nodes"
-    _answer(options, "irene.data-export/1", document, [line])
+    put(options, "irene.data-export/1", document, [line])
     return 0
 
 
@@ -365,7 +349,7 @@ def _compact(options: argparse.Namespace) -> int:
         f"{options.store}: {packed.segments_before:,} segments before, "
         f"{packed.segments_after:,} now"
     )
-    _answer(options, "irene.data-compact/1", document, [line])
+    put(options, "irene.data-compact/1", document, [line])
     return 0
 
 
@@ -390,3 +374,4 @@ ACTIONS: dict[str, Action] = {
         _compact,
     ),
 }
+USAGE = f"{{{','.join(ACTIONS)}}} …"

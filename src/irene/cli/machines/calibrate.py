@@ -18,6 +18,7 @@ from irene.errors import UsageError
 
 __all__ = ["configure", "run"]
 
+USAGE = "--from NAME [DATA] --out FILE [options]"
 EXAMPLES = """\
 examples:
   irene calibrate --from pc1 lab.parquet --out lab.json --name lab
@@ -28,8 +29,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene calibrate --from NAME [DATA] --out FILE [options]"
-    parser.epilog = EXAMPLES
     parser.add_argument(
         "data", metavar="DATA", nargs="?",
         help=f"trees measured on the new machine: {DATA}; without it the known "

@@ -19,8 +19,9 @@ from irene.cli.machines.learning_options import (
     chosen_options,
     read_measured,
 )
-from irene.cli.machines.machine_text import level_table, put_json
+from irene.cli.machines.machine_text import level_table
 from irene.cli.options import whole_number
+from irene.cli.output import put_json
 from irene.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
+USAGE = "DATA [options]"
 EXAMPLES = f"""\
 {METHODS}
 splits:
@@ -49,8 +51,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene crossvalidate DATA [options]"
-    parser.epilog = EXAMPLES
     parser.add_argument("data", metavar="DATA", help=DATA)
     add_method_options(parser, "irene")
     parser.add_argument(

@@ -13,7 +13,8 @@ from irene.cli.machines.learning_options import (
     add_config_option,
     read_measured,
 )
-from irene.cli.machines.machine_text import level_table, put_json, unmatched_lines
+from irene.cli.machines.machine_text import level_table, unmatched_lines
+from irene.cli.output import put_json
 from irene.cli.progress import progress_bar, working
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
+USAGE = "DATA --predictor NAME [options]"
 EXAMPLES = """\
 examples:
   irene evaluate irene-pc1 --predictor pc1
@@ -32,8 +34,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene evaluate DATA --predictor NAME [options]"
-    parser.epilog = EXAMPLES
     parser.add_argument("data", metavar="DATA", help=DATA)
     parser.add_argument(
         "--predictor", metavar="NAME", required=True,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from irene.cli.machines.machine_text import fleet_lines, machine_lines, put_json
+from irene.cli.machines.machine_text import fleet_lines, machine_lines
+from irene.cli.output import put_json
 from irene.errors import UsageError
 
 __all__ = ["configure", "run"]
 
+USAGE = "[add|remove|use] [NAME …] [options]"
 EXAMPLES = """\
 A datasheet is a TOML file; the prediction of a GPU that was never measured is wider
 and says whose kernels stand in for its own:
@@ -36,8 +38,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene hardware [add|remove|use] [NAME …] [options]"
-    parser.epilog = EXAMPLES
     parser.add_argument(
         "names", nargs="*", metavar="NAME",
         help="machines, or files of predictors, in full (default: all known, a line "

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from irene.cli.machines.machine_text import interval_line, learning_lines, put_json
+from irene.cli.machines.machine_text import interval_line, learning_lines
 from irene.cli.options import whole_number
+from irene.cli.output import put_json
 from irene.errors import UsageError
 from irene.show.text import plain
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "learned_lines", "run"]
 
+USAGE = "[options]"
 EXAMPLES = """\
 Small models of many architectures and single products are run under the best meter
 there is. Stop it whenever you like: the same command goes on. From then on all commands
@@ -35,7 +37,6 @@ MINUTES = {"quick": "3 minutes", "usual": "10 minutes", "thorough": "35 minutes"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.epilog = EXAMPLES
     how = parser.add_mutually_exclusive_group()
     for word, what in (
         ("--quick", "at most 3 minutes"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +21,11 @@ __all__ = [
     "level_table",
     "machine_lines",
     "origin_lines",
-    "put_json",
     "unmatched_lines",
     "width_lines",
 ]
 
 MOST_PATHS = 3
-
-
-def put_json(document: Mapping[str, Any]) -> None:
-    """One JSON document on standard output."""
-    json.dump(document, sys.stdout, indent=2, allow_nan=False)
-    print()
 
 
 def fleet_lines(document: Mapping[str, Any]) -> Iterator[str]:

@@ -23,11 +23,11 @@ from irene.cli.machines.learning_options import (
 from irene.cli.machines.machine_text import (
     error_lines,
     origin_lines,
-    put_json,
     unmatched_lines,
     width_lines,
 )
 from irene.cli.options import whole_number
+from irene.cli.output import put_json
 from irene.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "put_predictor", "run"]
 
+USAGE = "DATA --out FILE [options]"
 EXAMPLES = f"""\
 {METHODS}
 A predictor of specs is for `irene predict` and `irene evaluate`; the other methods
@@ -55,8 +56,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene train DATA --out FILE [options]"
-    parser.epilog = EXAMPLES
     parser.add_argument("data", metavar="DATA", help=DATA)
     parser.add_argument(
         "--out", metavar="FILE", required=True, help="file of the predictor (JSON)"

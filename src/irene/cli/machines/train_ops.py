@@ -7,11 +7,13 @@ import os
 import sys
 from pathlib import Path
 
-from irene.cli.machines.machine_text import kernel_lines, put_json
+from irene.cli.machines.machine_text import kernel_lines
+from irene.cli.output import put_json
 from irene.errors import UsageError
 
 __all__ = ["configure", "run"]
 
+USAGE = "DATA --out FOLDER [options]"
 EXAMPLES = """\
 DATA has a folder per GPU with gemm.parquet, context_attention.parquet,
 generation_attention.parquet and moe.parquet; a name such as gpu-ops is looked for in
@@ -26,8 +28,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene train-ops DATA --out FOLDER [options]"
-    parser.epilog = EXAMPLES
     parser.add_argument("data", metavar="DATA", help="folder of folders of tables")
     parser.add_argument(
         "--out", metavar="FOLDER", required=True,

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irene.cli.machines.machine_text import level_table, put_json
+from irene.cli.machines.machine_text import level_table
 from irene.cli.options import whole_number
+from irene.cli.output import put_json
 
 if TYPE_CHECKING:
     from irene.collect.validation import Examined
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
+USAGE = "--on NAME [options]"
 EXAMPLES = """\
 Draws runs of models that the predictor has not learned from, measures them on this
 machine, and compares. What is measured stays in the store; the same command goes on
@@ -32,8 +34,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene validate --on NAME [options]"
-    parser.epilog = EXAMPLES
     parser.add_argument(
         "--on", metavar="NAME", required=True,
         help="hardware, or the file of a predictor: what is examined",

@@ -1,6 +1,6 @@
 """Commands that run something under meters.
 
 - `measure`: a model, node by node; `monitor`: a whole program; `doctor`: the meters.
-- `account`: where a program spent its energy; `account_program`: one that is run here.
-- `study`: the studies of the Smaragdine paper; `study_subjects`: their models.
+- `account`: where a program spent its energy.
+- `study`: the studies of the Smaragdine paper.
 """

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from irene.cli.output import put_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
+USAGE = "[options]"
 EXAMPLES = """\
 examples:
   irene doctor
@@ -52,8 +53,6 @@ LABEL_WIDTH = 16
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene doctor [options]"
-    parser.epilog = EXAMPLES
     parser.add_argument(
         "--seconds", type=_seconds, default=1.0, metavar="S",
         help="length of the live reading; 0 for none (default 1)",
@@ -84,8 +83,7 @@ def run(options: argparse.Namespace) -> int:
     with working("reading the meters"):
         document = _examine(roots, options.seconds)
     if options.json:
-        json.dump(document, sys.stdout, indent=2, allow_nan=False)
-        print()
+        put_json(document)
     else:
         _show(document)
     return 0

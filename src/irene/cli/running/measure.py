@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from irene.cli.options import (
     checked_run,
     whole_number,
 )
+from irene.cli.output import put_json, screen
 from irene.human import human_duration
 from irene.show.terminal import columns
 from irene.show.text import plain
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
+USAGE = "MODEL [options]"
 EXAMPLES = """\
 Every distinct node is run alone, in several rounds; nothing else should run meanwhile.
 Finished nodes are kept: after Ctrl-C or a crash, the same command goes on.
@@ -46,8 +47,6 @@ DEVICE = "cpu, cuda, cuda:1, mps, …; auto (default): the fastest there is"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene measure MODEL [options]"
-    parser.epilog = EXAMPLES
     add_run_options(parser, "auto", DEVICE)
     _add_protocol_options(parser)
     add_view_options(parser)
@@ -186,14 +185,9 @@ def _plan(options: argparse.Namespace, arguments: dict[str, Any]) -> Plan:
 
 def _put_plan(plan: Plan, options: argparse.Namespace) -> None:
     if options.json:
-        json.dump(plan.to_dict(), sys.stdout, indent=2, allow_nan=False)
-        print()
+        put_json(plan.to_dict())
         return
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=120)
+    console = screen()
     console.print(_plan_table(plan))
     console.print(_plan_words(plan))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irene.cli.output import put_json
 from irene.errors import IreneError
 from irene.show.text import plain
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run", "sparkline"]
 
+USAGE = "[options] -- COMMAND ARGS…"
 EXAMPLES = """\
 examples:
   irene monitor -- python train.py --epochs 3
@@ -43,8 +44,6 @@ UNIT_SIZES = {"mhz": 1e6}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene monitor [options] -- COMMAND ARGS…"
-    parser.epilog = EXAMPLES
     add = parser.add_argument
     add(
         "command", nargs=argparse.REMAINDER, metavar="COMMAND",
@@ -144,8 +143,7 @@ def _kept(exit_code: int) -> Iterator[Callable[[], int]]:
 
 def _report(found: Monitored, options: argparse.Namespace) -> None:
     if options.json:
-        json.dump(_document(found, options), sys.stdout, indent=2, allow_nan=False)
-        print()
+        put_json(_document(found, options))
         return
     # After a program, its output is what belongs on standard output.
     stream = sys.stderr if found.command else sys.stdout

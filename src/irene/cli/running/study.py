@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
+import itertools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from irene.cli.options import number, whole_number
+from irene.cli.output import put_json
 from irene.errors import UsageError
 from irene.spec import Attention, DType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from irene.account.studies import Conditions, Store, Study, Subject
+    from irene.analyse.config_fields import ModelConfig
 
-__all__ = ["configure", "run"]
+__all__ = ["configure", "parse_fields", "run", "subjects"]
 
 STUDIES = ("grid", "evolution", "modes", "precision")
+SHORT = {"num_hidden_layers": "L", "hidden_size": "H", "num_attention_heads": "A"}
+"""How the paper calls the sizes of a model."""
+FOLLOWING = ("num_attention_heads", "intermediate_size")
+"""Fields that grow with the width unless they are set, as in published models."""
 MODES = ("pretraining", "finetuning", "prediction")
+USAGE = "STUDY MODEL [MODEL2] [options]"
 EXAMPLES = """\
 grid       configurations of a model: median difference and correlation of every pair
 evolution  one model against another, aligned by what their parts are for
@@ -42,8 +47,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene study STUDY MODEL [MODEL2] [options]"
-    parser.epilog = EXAMPLES
     parser.add_argument(
         "study", metavar="STUDY", choices=STUDIES, help=", ".join(STUDIES)
     )
@@ -121,7 +124,6 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Make the runs that are not kept, then write and print what was found."""
     from irene.cli.progress import progress_bar
-    from irene.cli.running.study_subjects import parse_fields, subjects
 
     fields = parse_fields(options.fields)
     periods_s = [_seconds(text) for text in options.period.split(",")]
@@ -144,8 +146,7 @@ def run(options: argparse.Namespace) -> int:
     files = report.write(folder, png=options.png)
     if options.json:
         document = report.to_dict() | {"files": [str(file) for file in files]}
-        json.dump(document, sys.stdout, indent=2, allow_nan=False)
-        print()
+        put_json(document)
     else:
         _print(study, folder, len(files), store.performed)
     return 0
@@ -244,3 +245,71 @@ def _print(study: Study, folder: Path, files: int, performed: int) -> None:
         "made, the others were kept from before.",
         style="dim",
     )
+
+
+# The models, from names and `--set` -------------------------------------------------
+
+
+def parse_fields(words: Sequence[str]) -> dict[str, list[Any]]:
+    """Fields and their values.
+
+    Args:
+        words: Each `FIELD=VALUE,…`.
+
+    Raises:
+        UsageError: A word is something else, or names a field again.
+    """
+    from irene.analyse.config_fields import parse_value
+
+    found: dict[str, list[Any]] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        values = [parse_value(value.strip()) for value in text.split(",")]
+        if not name or not equals or "" in values:
+            raise UsageError(f"--set {word}: write --set FIELD=VALUE,…")
+        if name in found:
+            raise UsageError(f"--set {name} is given twice")
+        if len({repr(value) for value in values}) < len(values):
+            raise UsageError(f"--set {word}: a value is given twice")
+        found[name] = values
+    return found
+
+
+def subjects(model: str, fields: Mapping[str, Sequence[Any]]) -> list[Subject]:
+    """A model with every combination of values.
+
+    Args:
+        model: Catalogue name, Hugging Face id or path of a config.json.
+        fields: Values by name of the field.
+
+    Raises:
+        UsageError: There is no such model or field, or a value cannot be right.
+    """
+    from irene.account.studies import Subject
+    from irene.analyse.config_fields import changed_config, read_config
+    from irene.trace.limits import limits_from_environment
+
+    base = read_config(model, None, limits_from_environment())
+    found = []
+    for values in itertools.product(*fields.values()):
+        chosen = dict(zip(fields, values, strict=True))
+        config = changed_config(base, _with_following(base, chosen))
+        varied = {name: chosen[name] for name in fields if len(fields[name]) > 1}
+        words = (f"{SHORT.get(name, name)}={value}" for name, value in varied.items())
+        found.append(Subject(" ".join(words) or base.name, config, varied))
+    return found
+
+
+def _with_following(base: ModelConfig, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes with heads and feed-forward width in proportion to a new width."""
+    from irene.analyse.config_fields import fields_of
+
+    found, known = dict(chosen), fields_of(base.config)
+    old, new = known.get("hidden_size"), chosen.get("hidden_size")
+    if not isinstance(old, int) or not isinstance(new, int) or old < 1:
+        return found
+    for name in FOLLOWING:
+        value = known.get(name)
+        if name not in chosen and isinstance(value, int) and value * new % old == 0:
+            found[name] = max(1, value * new // old)
+    return found

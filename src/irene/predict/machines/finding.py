@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from irene.errors import UsageError
-from irene.hardware import Hardware
 from irene.predict.learned_file import load_file
 from irene.predict.machines.learned.learned_machine import (
     LEARNED_SCHEMA,
     LearnedMachine,
 )
 from irene.predict.machines.predictor import Predictor
-from irene.spec import Attention, DType
+from irene.spec import Runs
 from irene.tree import ModelTree
 from irene.whole_file import whole_file
 
@@ -57,12 +56,8 @@ SUFFIXES = (LEARNED, PREDICTOR, SHEET)
 """Files of machines: learned GPUs, predictors, datasheets of GPUs."""
 
 
-class Machine(Protocol):
+class Machine(Runs, Protocol):
     """Anything that can be asked for the energy of a tree."""
-
-    @property
-    def hardware(self) -> Hardware:
-        """The machine, as trees carry it."""
 
     @property
     def provenance(self) -> Mapping[str, Any]:
@@ -71,18 +66,6 @@ class Machine(Protocol):
     @property
     def digest(self) -> str:
         """What names its content: SHA-256 of everything that decides predictions."""
-
-    @property
-    def usual_dtype(self) -> DType:
-        """Type that is run unless somebody says otherwise."""
-
-    @property
-    def usual_attention(self) -> Attention:
-        """Attention that is run unless somebody says otherwise."""
-
-    @property
-    def serves(self) -> bool:
-        """Whether servings of language models can be predicted for it."""
 
     def predict(self, tree: ModelTree, step_s: float | None = None) -> ModelTree:
         """The same tree carrying predicted energies.

@@ -28,6 +28,7 @@ from irene.analyse.training_plan import TrainingPlan
 from irene.errors import FormatError
 from irene.hardware import Hardware
 from irene.serve.client.transport import Reply
+from irene.show.report import ReportPage
 from irene.trace.catalogue import Entry
 from irene.tree import ModelTree
 
@@ -114,6 +115,7 @@ Answer = (
     | TrainingPlan
     | Card
     | Leaderboard
+    | ReportPage
     | str
 )
 """What a permalink gives; a text where the answer is CSV."""
@@ -129,6 +131,7 @@ KINDS: Mapping[str, type[Any]] = {
     "irene.training_plan/1": TrainingPlan,
     "irene.card/1": Card,
     "irene.leaderboard/1": Leaderboard,
+    "irene.report/1": ReportPage,
 }
 CSV = "text/csv"
 TREE = "irene.tree/"

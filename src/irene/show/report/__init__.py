@@ -6,6 +6,6 @@
 """
 
 from irene.show.report.contents import PARTS, Report, make_report
-from irene.show.report.page import report_html
+from irene.show.report.page import ReportPage, report_html
 
-__all__ = ["PARTS", "Report", "make_report", "report_html"]
+__all__ = ["PARTS", "Report", "ReportPage", "make_report", "report_html"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from irene.tree.headline import energy_per_unit, model_name
 if TYPE_CHECKING:
     from irene.predict.machines.predictor import Predictor
 
-__all__ = ["report_html"]
+__all__ = ["ReportPage", "report_html"]
 
 TITLES = {
     "icicle": "Picture",
@@ -61,6 +62,26 @@ KWH: Units = ((1e6, "GWh"), (1e3, "MWh"), (1.0, "kWh"), (1e-3, "Wh"), (1e-6, "mW
 KG: Units = ((1e3, "t"), (1.0, "kg"), (1e-3, "g"), (1e-6, "mg"), (1e-9, "µg"))
 PLAIN: Units = ((1.0, ""),)
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPage:
+    """A report that was made.
+
+    Attributes:
+        html: The page, which loads nothing.
+        left_out: Why a part is not on it, by its name.
+    """
+
+    html: str
+    left_out: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values: the document `irene.report/1`."""
+        return {
+            "schema": "irene.report/1", "html": self.html,
+            "left_out": dict(self.left_out),
+        }  # fmt: skip
 
 
 def report_html(report: Report, title: str | None = None) -> str:

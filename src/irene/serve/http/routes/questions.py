@@ -29,8 +29,6 @@ __all__ = ["own_trade_off", "router"]
 
 router = APIRouter(tags=["questions"])
 Endpoint = Callable[[Request, BaseModel], Awaitable[Response]]
-NOT_SERVED = ("report",)
-"""A page of HTML, which the dashboard has in parts."""
 PARTIAL: Any = (
     bool,
     Field(
@@ -166,5 +164,5 @@ def _json(board: Leaderboard) -> str:
 for _question in QUESTIONS.values():
     if _question is AskLeaderboard:
         _add(_question, _leaderboard, partial=PARTIAL)
-    elif _question.name not in NOT_SERVED:
+    else:
         _add(_question, _endpoint(_question))
