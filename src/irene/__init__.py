@@ -2,10 +2,11 @@
 
 `irene.trace` turns a model into a `ModelTree` with the cost of every node,
 `irene.predict` gives every node its energy, `irene.measure` runs it here and measures
-it, `irene.account` says where a running program spends it; `irene.load` reads a saved
-tree, and `irene.connect` asks a server. `irene.bottlenecks`, `compare`, `cost`,
-`curve`, `suggest`, `what_if`, `sensitivity`, `trade_off`, `leaderboard`, `serve_plan`,
-`plan_training`, `card` and `report` ask questions of models and trees.
+it, `irene.account` says where a running program spends it, `irene.track` logs that to a
+tracker; `irene.load` reads a saved tree, and `irene.connect` asks a server.
+`irene.bottlenecks`, `compare`, `cost`, `curve`, `suggest`, `what_if`, `sensitivity`,
+`trade_off`, `leaderboard`, `serve_plan`, `plan_training`, `card` and `report` ask
+questions of models and trees.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from irene.errors import IreneError
 
 if TYPE_CHECKING:
     from irene import presented
+    from irene.account.callbacks.trackers import track
     from irene.account.live.session import record as account
     from irene.analyse.curve import curve
     from irene.energy import Energy
@@ -72,6 +74,7 @@ __all__ = [
     "session",
     "suggest",
     "trace",
+    "track",
     "trade_off",
     "what_if",
     "window",
@@ -92,6 +95,7 @@ _HOMES = {
     "predict": "irene.predict.api",
     "session": "irene.measure.windows.window",
     "trace": "irene.trace.tracer",
+    "track": "irene.account.callbacks.trackers",
     "window": "irene.measure.windows.window",
     "windows": "irene.measure.windows.window",
 }

@@ -71,7 +71,7 @@ def answering(body):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     server.asked = asked
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}", server

@@ -8,6 +8,7 @@
   energy of every event; `attribute`, all series together, checked to the last joule.
 - `ledger`: `Ledger` and its views, as tree, JSON, CSV, Parquet and Perfetto trace.
 - `readers`: recorded traces and power: Kineto, TensorFlow, JAX, TensorFlow 1.
+- `served`: inference servers that run: energy per token and request.
 - `studies`: questions that take many ledgers; `irene study`.
 - `arrays`: the types of columns.
 """

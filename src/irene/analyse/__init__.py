@@ -10,6 +10,7 @@ value that has `to_dict`. Those that change a model predict it anew.
   `config_fields`: which fields there are; `sensitivity`: which matter.
 - `pareto`: `trade_off`, accuracy against energy, and published scores.
 - `serving_plan`: the cheapest way to serve a model that is quick enough.
+- `served`: what is predicted for a server that runs, beside what it was seen to use.
 - `curve`: energy as a function of a size, budgets and crossings found on it.
 - `costs`: `cost_of`, kilowatt-hours, money, CO₂e.
 - `training_plan`: `plan_training`, kilowatt-hours, hours and money of a training.

@@ -85,6 +85,7 @@ COMMANDS = {
     ),
     "doctor": Command("running.doctor", "which meters work here"),
     "monitor": Command("running.monitor", "what a whole program uses"),
+    "watch": Command("running.watch", "what an inference server uses per token"),
     "learn": Command("machines.learn", "learn the machine that this runs on"),
     "hardware": Command("machines.hardware", "list, add and remove machines"),
     "data": Command("data.data", "look into, convert and fetch measured data"),

@@ -4,6 +4,7 @@
 - `lightning`: for `lightning.pytorch.Trainer`.
 - `keras_callback`: for `fit`, `evaluate` and `predict` of Keras on TensorFlow.
 - `training`: what the first two have in common.
+- `trackers`: energy in Weights & Biases, MLflow, Trackio, TensorBoard and CSV files.
 """
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""What a running sampler has counted so far, for Prometheus and OpenTelemetry.
+"""What has been counted so far, for Prometheus and OpenTelemetry.
 
 Names follow OpenTelemetry's conventions for hardware (`hw.energy`, `hw.power`,
 `hw.host.energy`, `hw.host.power`), and Prometheus' way to write them with units.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -18,8 +18,13 @@ from irene.errors import MeterError, MissingExtraError, UsageError
 from irene.meters.channel import Channel
 from irene.meters.sampling.totals import Snapshot, Window
 
-__all__ = ["Counted", "Exported", "Sampling", "to_otlp", "to_prometheus"]
+__all__ = ["Exported", "Figure", "Figures", "Sampling", "to_otlp", "to_prometheus"]
 
+UNITS = {
+    "J": "joules", "W": "watts", "{token}": "tokens", "{request}": "requests",
+    "J/{token}": "joules_per_token", "J/{request}": "joules_per_request",
+}  # fmt: skip
+"""Units as OpenTelemetry writes them, and as Prometheus does."""
 SHORTEST_S = 0.5
 """Mean power is of this time at least, s."""
 
@@ -39,31 +44,31 @@ class Sampling(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """A channel of energy, or all that count together (`channel` is None then).
+class Figure:
+    """A number that is shown to others.
 
     Attributes:
-        channel: The channel.
-        energy_j: Since the sampler began, as far as known, J.
-        power_w: Mean since the last question, W; NaN where it is not known.
+        name: As OpenTelemetry has it, `hw.energy`.
+        unit: One of `UNITS`.
+        value: NaN where it is not known.
+        labels: What tells it from others of its name.
+        grows: Whether it only grows.
     """
 
-    channel: Channel | None
-    energy_j: float
-    power_w: float
+    name: str
+    unit: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+    grows: bool = False
 
     @property
-    def labels(self) -> dict[str, str]:
-        """What tells it from others."""
-        if self.channel is None:
-            return {}
-        return {
-            "hw_id": self.channel.name,
-            "hw_type": self.channel.covers,
-            "device": self.channel.device,
-            "source": self.channel.source,
-            "counted": str(self.channel.counted).lower(),
-        }
+    def prometheus_name(self) -> str:
+        """As Prometheus writes it, without `_total`."""
+        return f"{self.name.replace('.', '_')}_{UNITS[self.unit]}"
+
+
+Figures = Callable[[], Sequence[Figure]]
+"""Tells all figures as they are now, the same names every time."""
 
 
 class Exported:
@@ -73,9 +78,9 @@ class Exported:
         self._sampler = sampler
         self._lock = threading.Lock()
         self._begin = self._last = sampler.sample_now()
-        self._found: list[Counted] = []
+        self._found: list[Figure] = []
 
-    def now(self) -> list[Counted]:
+    def __call__(self) -> list[Figure]:
         """Every channel of energy, then their sum; the same for quick questions.
 
         After the sampler has ended, what it counted last.
@@ -92,19 +97,40 @@ class Exported:
             recent = self._sampler.between(self._last, snapshot)
             self._last = snapshot
             channels = [
-                Counted(new.channel, old.integral, new.mean)
+                (new.channel, old.integral, new.mean)
                 for old, new in zip(whole, recent, strict=True)
                 if new.channel.is_energy and not new.channel.missing
             ]
-            parts = [c for c in channels if c.channel and c.channel.in_total]
-            energy_j = math.fsum(part.energy_j for part in parts)
-            total = Counted(None, energy_j, sum(part.power_w for part in parts))
-            self._found = [*channels, total]
+            parts = [row for row in channels if row[0].in_total]
+            self._found = [
+                figure
+                for channel, energy_j, power_w in channels
+                for figure in _figures("hw", energy_j, power_w, _labels(channel))
+            ]
+            energy_j = math.fsum(row[1] for row in parts)
+            power_w = sum(row[2] for row in parts)
+            self._found += _figures("hw.host", energy_j, power_w, {})
             return self._found
 
 
+def _figures(
+    name: str, energy_j: float, power_w: float, labels: Mapping[str, str]
+) -> list[Figure]:
+    return [
+        Figure(f"{name}.energy", "J", energy_j, labels, grows=True),
+        Figure(f"{name}.power", "W", power_w, labels),
+    ]
+
+
+def _labels(channel: Channel) -> dict[str, str]:
+    return {
+        "hw.id": channel.name, "hw.type": channel.covers, "device": channel.device,
+        "source": channel.source, "counted": str(channel.counted).lower(),
+    }  # fmt: skip
+
+
 @contextmanager
-def to_prometheus(exported: Exported, port: int) -> Iterator[int]:
+def to_prometheus(figures: Figures, port: int) -> Iterator[int]:
     """Answer `/metrics` on a port; 0 for a free one, which is given.
 
     Raises:
@@ -113,7 +139,7 @@ def to_prometheus(exported: Exported, port: int) -> Iterator[int]:
     """
     client = _library("prometheus_client", "prometheus")
     registry = client.CollectorRegistry()
-    registry.register(_Collector(exported))
+    registry.register(_Collector(figures))
     try:
         server, thread = client.start_http_server(port, registry=registry)
     except OSError as error:
@@ -129,34 +155,31 @@ def to_prometheus(exported: Exported, port: int) -> Iterator[int]:
 class _Collector:
     """What prometheus_client asks at every scrape."""
 
-    def __init__(self, exported: Exported) -> None:
+    def __init__(self, figures: Figures) -> None:
         self._families = _library("prometheus_client.core", "prometheus")
-        self._exported = exported
+        self._figures = figures
 
     def collect(self) -> Iterator[Any]:
-        found = self._exported.now()
-        core, labels = self._families, list(found[0].labels) if len(found) > 1 else []
-        energy = core.CounterMetricFamily("hw_energy_joules", "Energy", labels=labels)
-        power = core.GaugeMetricFamily("hw_power_watts", "Mean power", labels=labels)
-        for counted in found[:-1]:
-            energy.add_metric(list(counted.labels.values()), counted.energy_j)
-            power.add_metric(list(counted.labels.values()), counted.power_w)
-        yield from (energy, power)
-        for total in found[-1:]:
-            name, about = "hw_host_energy_joules", "Energy of all that counts"
-            yield core.CounterMetricFamily(name, about, value=total.energy_j)
-            name, about = "hw_host_power_watts", "Mean power of all that counts"
-            yield core.GaugeMetricFamily(name, about, value=total.power_w)
+        families: dict[str, Any] = {}
+        for figure in self._figures():
+            kind = "Counter" if figure.grows else "Gauge"
+            name, labels = figure.prometheus_name, figure.labels
+            if name not in families:
+                families[name] = getattr(self._families, f"{kind}MetricFamily")(
+                    name, figure.name, labels=[k.replace(".", "_") for k in labels]
+                )
+            families[name].add_metric(list(labels.values()), figure.value)
+        yield from families.values()
 
 
 @contextmanager
 def to_otlp(
-    exported: Exported, reader: Any | str, every_s: float = 5.0
+    figures: Figures, reader: Any | str, every_s: float = 5.0
 ) -> Iterator[None]:
     """Send to an OpenTelemetry collector, again and again and at the end.
 
     Args:
-        exported: What is sent.
+        figures: What is sent.
         reader: Address of the collector (`http://localhost:4318/v1/metrics`), or a
             reader of the SDK.
         every_s: Time between two messages, s.
@@ -174,22 +197,20 @@ def to_otlp(
         reader = export.PeriodicExportingMetricReader(exporter, every_s * 1e3)
     observation = _library("opentelemetry.metrics", "otel").Observation
 
-    def seen(total: bool, value: Callable[[Counted], float]) -> Callable[[Any], Any]:
+    def seen(name: str) -> Callable[[Any], Any]:
         def observe(_: Any) -> Iterator[Any]:
-            for counted in exported.now():
-                if (counted.channel is None) == total and math.isfinite(value(counted)):
-                    labels = {k.replace("_", "."): v for k, v in counted.labels.items()}
-                    yield observation(value(counted), labels)
+            for figure in figures():
+                if figure.name == name and math.isfinite(figure.value):
+                    yield observation(figure.value, dict(figure.labels))
 
         return observe
 
     provider = metrics.MeterProvider(metric_readers=[reader])
     meter = provider.get_meter("irene")
-    for name, total in (("hw", False), ("hw.host", True)):
-        energy = seen(total, lambda counted: counted.energy_j)
-        power = seen(total, lambda counted: counted.power_w)
-        meter.create_observable_counter(f"{name}.energy", [energy], "J")
-        meter.create_observable_gauge(f"{name}.power", [power], "W")
+    for figure in {figure.name: figure for figure in figures()}.values():
+        kind = "counter" if figure.grows else "gauge"
+        make = getattr(meter, f"create_observable_{kind}")
+        make(figure.name, [seen(figure.name)], figure.unit)
     try:
         yield
     finally:

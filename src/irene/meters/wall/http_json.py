@@ -168,6 +168,7 @@ def fetched(url: str, insecure: bool = False) -> bytes:
         with urlopen(request, timeout=PATIENCE_S, context=context) as answer:
             body: bytes = answer.read(LONGEST_ANSWER + 1)
     except HTTPError as error:
+        error.close()
         remedy = f"set {TOKEN}, or write USER:PASSWORD@ before the host"
         refused = error.code in (401, 403)
         raise MeterError(

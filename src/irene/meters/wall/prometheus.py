@@ -7,7 +7,7 @@ processes are left out, and each joule counts once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -20,8 +20,10 @@ from irene.meters.metric_names import Metric, metric_of
 from irene.meters.wall.http_json import fetched
 from irene.meters.wall.polling import PolledMeter
 
-__all__ = ["open_prometheus", "probe"]
+__all__ = ["Sample", "open_prometheus", "probe", "samples_of"]
 
+Sample = tuple[str, Mapping[str, str], float]
+"""Name, labels and value of one line of metrics."""
 INSTALL = "pip install 'irene-energy[prometheus]'"
 PREFIX = "prometheus:"
 EVERY_S = 1.0
@@ -80,20 +82,34 @@ def _summary(meter: PolledMeter) -> str:
     return ", ".join(channel.name for channel in meter.channels)
 
 
-def _metrics(url: str, wanted: str) -> dict[Metric, float]:
-    """Values of all metrics of power and energy, or of one by name."""
+def samples_of(text: bytes) -> Iterator[Sample]:
+    """All lines of an exporter's answer.
+
+    Raises:
+        MeterError: It is no text of Prometheus.
+        MissingExtraError: prometheus-client is not installed.
+    """
     try:
         parser: Any = import_module("prometheus_client.parser")
     except ImportError as error:
         raise MissingExtraError(
-            f"exporters are read with prometheus-client: {INSTALL}"
+            f"metrics are read with prometheus-client: {INSTALL}"
         ) from error
+    try:
+        for family in parser.text_string_to_metric_families(text.decode()):
+            for sample in family.samples:
+                yield sample.name, sample.labels, float(sample.value)
+    except ValueError as error:
+        raise MeterError(f"no metrics as Prometheus writes them: {error}") from error
+
+
+def _metrics(url: str, wanted: str) -> dict[Metric, float]:
+    """Values of all metrics of power and energy, or of one by name."""
     found: dict[Metric, float] = {}
-    for family in parser.text_string_to_metric_families(fetched(url).decode()):
-        for sample in family.samples:
-            metric = metric_of({"__name__": sample.name, **sample.labels})
-            if metric is not None and wanted in ("", sample.name):
-                found[metric] = found.get(metric, 0.0) + sample.value
+    for name, labels, value in samples_of(fetched(url)):
+        metric = metric_of({"__name__": name, **labels})
+        if metric is not None and wanted in ("", name):
+            found[metric] = found.get(metric, 0.0) + value
     return found
 
 

@@ -1,0 +1,9 @@
+"""Inference servers that run: what they counted × power samples → energy per token.
+
+- `engines`: what servers count, by the names of their metrics: one table.
+- `intervals`: energy and tokens of a time, split among prompts, cached prompts and
+  answers by what one more of each costs.
+- `watching`: a server and the meters of a machine, asked again and again.
+"""
+
+__all__: list[str] = []

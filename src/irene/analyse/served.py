@@ -1,0 +1,168 @@
+"""What is predicted for a server that runs, beside what it was seen to use."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from irene.account.served.intervals import Interval, TokenCosts
+from irene.errors import UsageError
+from irene.predict.api import predict_run
+from irene.predict.machines.finding import find_machine
+from irene.spec import RunSpec
+from irene.tree.generation import Generation, Span, generation_of
+
+__all__ = ["Expected", "Expecting", "verdict"]
+
+ENGINES = {"vLLM": "vllm", "llama.cpp": "llama.cpp", "Ollama": "llama.cpp"}
+"""Engines that a run names; the interval of an unknown one holds all."""
+MORE_STREAMS = 4
+WORTH = 0.8
+"""More streams are advised where a token takes this much of the energy, or less."""
+BUSY = 0.9
+"""With fewer requests at a time than this the server waits for some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What irene predicts for a server's model, machine and load.
+
+    Attributes:
+        run: Streams and lengths that it was predicted for.
+        j_per_output_token: J, with its interval.
+        more_streams: A larger number of streams.
+        more_j_per_output_token: What is predicted for these, J.
+        costs: What one more token costs.
+        notes: Of the prediction.
+    """
+
+    run: dict[str, Any]
+    j_per_output_token: Span
+    more_streams: int
+    more_j_per_output_token: float
+    costs: TokenCosts
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values."""
+        return asdict(self)
+
+
+class Expecting:
+    """Predicts a model on a machine for whatever load is seen.
+
+    Args:
+        run: The model and how it is served; lengths that are given are kept.
+        on: The machine.
+        engine: Name of the engine.
+
+    Raises:
+        UsageError: The machine serves no language models.
+    """
+
+    def __init__(self, run: RunSpec, on: str, engine: str) -> None:
+        self._machine = find_machine(on)
+        if not self._machine.serves:
+            raise UsageError(f"{on} serves no language models: use h100, h200, b200, …")
+        if run.engine is None:
+            run = run.changed(engine=ENGINES.get(engine, "unknown"))
+        self._run = run
+        self._given = {
+            name: getattr(run, name)
+            for name in ("prompt_len", "output_len")
+            if name not in run.chosen
+        }
+        self._found: dict[tuple[int, int, int, float], Expected] = {}
+
+    def expected(self, seen: Interval) -> Expected | None:
+        """For the streams and lengths of an interval; None where these are not known.
+
+        Raises:
+            UsageError: The model cannot be predicted there.
+        """
+        prompts = seen.prompt_tokens + seen.cached_tokens
+        sizes = (
+            seen.running,
+            self._given.get("prompt_len") or _by(prompts, seen.requests),
+            self._given.get("output_len") or _by(seen.output_tokens, seen.requests),
+        )  # fmt: skip
+        if not all(map(math.isfinite, sizes)):
+            return None
+        cached = round(_by(seen.cached_tokens, prompts), 1) if prompts else 0.0
+        streams, prompt, output = (max(1, _rounded(size)) for size in sizes)
+        key = (streams, prompt, output, cached)
+        if key not in self._found:
+            self._found[key] = self._predicted(*key)
+        return self._found[key]
+
+    def _predicted(
+        self, streams: int, prompt: int, output: int, cached: float
+    ) -> Expected:
+        told = {
+            "batch_size": streams, "prompt_len": prompt, "output_len": output,
+            "cached_prompt": cached or None,
+        }  # fmt: skip
+        now, notes = self._generation(told)
+        more = {**told, "batch_size": MORE_STREAMS * streams}
+        later, _ = self._generation(more)
+        computed = max(1, round(prompt * (1 - cached)))
+        costs = TokenCosts(
+            now.prefill_j_per_request / computed, self._cached_j(told, computed, now),
+            now.decode_j_per_request / output, "predicted",
+        )  # fmt: skip
+        told = {name: value for name, value in told.items() if value is not None}
+        return Expected(
+            told, now.j_per_output_token, MORE_STREAMS * streams,
+            later.j_per_output_token.value, costs, notes,
+        )  # fmt: skip
+
+    def _cached_j(self, told: dict[str, Any], computed: int, now: Generation) -> float:
+        """What a cached token adds: the same run without any, taken away, J."""
+        cached = int(told["prompt_len"]) - computed
+        if not told["cached_prompt"] or cached <= 0:
+            return 0.0
+        alone, _ = self._generation(
+            {**told, "prompt_len": computed, "cached_prompt": None}
+        )
+        more_j = now.prefill_j_per_request - alone.prefill_j_per_request
+        return max(0.0, more_j / cached)
+
+    def _generation(self, told: dict[str, Any]) -> tuple[Generation, tuple[str, ...]]:
+        given = {name: value for name, value in told.items() if value is not None}
+        tree = predict_run(self._run.changed(**given), self._machine)
+        found = generation_of(tree)
+        if found is None:
+            raise UsageError(f"{self._run.model} is not served as a language model")
+        return found, tree.notes
+
+
+def _by(value: float, count: float) -> float:
+    return value / count if count > 0 else math.nan
+
+
+def _rounded(value: float) -> int:
+    """To two digits: predictions are kept, and loads change a little all the time."""
+    return round(float(f"{value:.1e}"))
+
+
+def verdict(seen: Interval, expected: Expected) -> str:
+    """How what was seen compares with what is predicted, and why, in a few words."""
+    measured, span = seen.j_per_output_token, expected.j_per_output_token
+    if not math.isfinite(measured):
+        return "no tokens yet"
+    percent = 100 * (measured / span.value - 1)
+    told = (
+        f"{abs(percent):.0f} % {'above' if percent > 0 else 'below'} what is predicted"
+    )
+    if span.low <= measured <= span.high:
+        told = f"as predicted ({percent:+.0f} %)"
+    if seen.running < BUSY:
+        return f"{told}: the server waits, {seen.running:.2g} requests at a time"
+    saved = expected.more_j_per_output_token / span.value
+    if saved <= WORTH and not seen.waiting > 0:
+        return (
+            f"{told}: streams too few, {expected.more_streams} at a time would take "
+            f"{100 * (1 - saved):.0f} % less"
+        )
+    return told
