@@ -2,8 +2,8 @@
 
 The data: RAPL energy of three processors at known loads (mlco2/codecarbon,
 data/hardware/cpu_load_profiling), in the folder `cpu-load` of IRENE_DATA_DIR. Each
-processor is estimated by models fitted to the other two: one that uses the clock, and
-one for machines that do not tell it. CodeCarbon 3 estimates TDP · (0.1 + 0.9 · load³)
+processor is estimated by a model fitted to the other two: with the clock, and for
+machines that do not tell it. CodeCarbon 3 estimates TDP · (0.1 + 0.9 · load³)
 where it tracks a machine; it is asked about the same rows.
 
 With CodeCarbon installed (`pip install 'irene-energy[bench]'`) both also watch this
@@ -30,18 +30,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import least_squares, linprog
+from scipy.optimize import least_squares
 
 from irene.errors import IreneError
 from irene.meters.cpu.kernel_files import Roots
-from irene.meters.estimate.cpu_basis import KnownProcessor, Model, find_known
-from irene.meters.estimate.cpu_estimate import (
-    SCALE_W,
-    ClockModel,
-    LoadModel,
-    assumptions,
-    open_estimate,
-)
+from irene.meters.estimate.cpu_basis import KnownProcessor, LoadModel, find_known
+from irene.meters.estimate.cpu_estimate import assumptions, open_estimate
+from irene.predict.intervals import group_width
 
 JOULES_PER_KWH = 3.6e6
 COVERAGE = 0.9
@@ -117,64 +112,36 @@ def _rows_of(path: Path) -> Iterator[Row]:
             )
 
 
-def fit_clock_model(rows: Sequence[Row]) -> ClockModel:
-    """The two numbers with the clock, by the least mean relative error."""
-    tdp = np.array([row.cpu.tdp_w for row in rows])
-    cores = np.array([row.cpu.cores for row in rows])
-    clock = np.array([row.clock for row in rows])
-    base = np.sqrt(tdp * SCALE_W * cores) * clock**2
-    active = tdp * np.array([row.load for row in rows])
-    found = least_relative_error(base, active, rows)
-    return ClockModel(float(found[0]), float(found[1]), 0.0)
-
-
-def least_relative_error(
-    base: np.ndarray, active: np.ndarray, rows: Sequence[Row]
-) -> np.ndarray:
-    """The a and b, not negative, with the least mean |said / measured − 1|.
-
-    The mean is over processors, of means over their rows. With said = a·base + b·active
-    it is a linear programme, so this is the least there is, whatever the start.
-    """
-    measured = np.array([row.power_w for row in rows])
-    said = np.column_stack([base, active]) / measured[:, None]
-    slack, ones = np.eye(len(rows)), np.ones(len(rows))
-    found = linprog(
-        np.concatenate([[0.0, 0.0], row_weights(rows)]),
-        A_ub=np.block([[said, -slack], [-said, -slack]]),
-        b_ub=np.concatenate([ones, -ones]),
-    )
-    numbers: np.ndarray = found.x[:2]
-    return numbers
-
-
 def row_weights(rows: Sequence[Row]) -> np.ndarray:
     """With these, processors weigh the same."""
     counts = Counter(row.cpu.name for row in rows)
     return np.array([1 / counts[row.cpu.name] for row in rows])
 
 
-def fit_load_model(rows: Sequence[Row]) -> LoadModel:
-    """The two numbers without the clock, by least squares of logarithms.
+def fit_load_model(rows: Sequence[Row], follows_clock: bool) -> LoadModel:
+    """The two numbers of the model, by least squares of logarithms.
 
     The limit of idle power is the largest share of a TDP that was seen.
     """
     weights = np.sqrt(row_weights(rows))
     measured = np.array([row.power_w for row in rows])
 
+    def made(values: np.ndarray, limit: float = math.inf) -> LoadModel:
+        idle, active = map(float, values)
+        return LoadModel(idle, limit, active, 0.0, follows_clock)
+
     def misses(values: np.ndarray) -> np.ndarray:
-        model = LoadModel(float(values[0]), math.inf, float(values[1]), 0.0)
-        return np.log(estimates(model, rows) / measured) * weights
+        return np.log(estimates(made(values), rows) / measured) * weights
 
     found = least_squares(misses, [2.0, 0.5], bounds=([1e-3, 1e-3], [50, 2])).x
-    idle = {}
+    idle: dict[str, float] = {}
     for row in rows:
-        share = row.power_w / row.cpu.tdp_w
+        share = row.power_w / row.cpu.tdp_w / (row.clock if follows_clock else 1.0)
         idle[row.cpu.name] = min(share, idle.get(row.cpu.name, math.inf))
-    return LoadModel(float(found[0]), max(idle.values()), float(found[1]), 0.0)
+    return made(found, max(idle.values()))
 
 
-def estimates(model: Model, rows: Sequence[Row]) -> np.ndarray:
+def estimates(model: LoadModel, rows: Sequence[Row]) -> np.ndarray:
     """What a model says of each row, W."""
     return np.array(
         [
@@ -237,6 +204,11 @@ class LeftOut:
         return float(100 * abs(self.said_w[who].sum() / measured - 1))
 
 
+def interval(results: Sequence[LeftOut], who: str) -> float:
+    """Half the 90 % interval for one processor more, as a share of the value."""
+    return group_width([left.width(who) for left in results])
+
+
 def leave_one_out(rows: Sequence[Row]) -> list[LeftOut]:
     """Each processor, estimated from the others, and by CodeCarbon's formulas."""
     results = []
@@ -244,8 +216,8 @@ def leave_one_out(rows: Sequence[Row]) -> list[LeftOut]:
         own = tuple(row for row in rows if row.cpu.name == name)
         others = [row for row in rows if row.cpu.name != name]
         said_w = {
-            WITH_CLOCK: estimates(fit_clock_model(others), own),
-            WITHOUT: estimates(fit_load_model(others), own),
+            WITH_CLOCK: estimates(fit_load_model(others, follows_clock=True), own),
+            WITHOUT: estimates(fit_load_model(others, follows_clock=False), own),
             CODECARBON: codecarbon_formula(own),
             LINE: straight_line(own),
         }
@@ -264,6 +236,10 @@ def print_left_out(results: Sequence[LeftOut]) -> None:
     _print_errors("all, each processor the same", results)
     for kind, words in KINDS.items():
         _print_errors(f"  {words}", results, kind)
+    print("\nrows inside the 90 % interval of the other two, %")
+    for place, left in enumerate(results):
+        others = [*results[:place], *results[place + 1 :]]
+        _print_inside(left, [interval(others, who) for who in COLUMNS])
     print("\nother measures, each processor the same")
     _print_line(
         "energy of a whole sweep, error in %",
@@ -279,10 +255,17 @@ def print_left_out(results: Sequence[LeftOut]) -> None:
         ),
         (
             "half-width of the 90 % interval",
-            [max(left.width(who) for left in results) for who in COLUMNS],
+            [interval(results, who) for who in COLUMNS],
         ),
     ):
         print(f"{title:38}", *(f"{value:12.2f}" for value in values))
+
+
+def _print_inside(left: LeftOut, widths: Sequence[float]) -> None:
+    """How many of its rows lie within intervals of these half-widths."""
+    off = (np.abs(left.measured_w / left.said_w[who] - 1) for who in COLUMNS)
+    inside = (100 * np.mean(o <= w) for o, w in zip(off, widths, strict=True))
+    print(f"{left.name:38}", *(f"{value:12.1f}" for value in inside))
 
 
 def _mean(values: Iterable[float]) -> float:

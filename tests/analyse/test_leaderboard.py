@@ -10,6 +10,7 @@ from irene.analyse import leaderboard
 from irene.analyse.energy_cache import EnergyCache, default_cache
 from irene.analyse.leaderboard import choose_entries, rank_models
 from irene.errors import UsageError
+from irene.predict.machines.gpu.memory_fit import MemoryFit
 from irene.spec import RunSpec
 from irene.trace import catalogue
 
@@ -53,6 +54,14 @@ def test_what_does_not_fit_is_left_out_unless_asked_for():
     assert "--tensor-parallel 4" in left_out.problem
     both = rank_models(some, run, "h100", with_unfit=True)
     assert [each.model for each in both.models] == ["llama-3.1-8b", "llama-3-70b"]
+    assert [each.fits for each in both.models] == [True, False]
+
+
+def test_whether_a_model_fits_is_not_read_off_the_words_of_its_notes(monkeypatch):
+    run = RunSpec(batch_size=64, prompt_len=750, output_len=500, phase="generate")
+    monkeypatch.setattr(MemoryFit, "notes", lambda self: ["other words"])
+    found = rank_models(entries("llama-3.1-8b", "llama-3-70b"), run, "h100")
+    assert [each.model for each in found.models] == ["llama-3.1-8b"]
 
 
 def test_what_was_predicted_is_not_predicted_again(tmp_path, monkeypatch):

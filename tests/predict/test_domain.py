@@ -12,6 +12,7 @@ from torch import nn
 import irene
 from irene.predict.machines.finding import find_trained
 from irene.tree import ModelTree
+from irene.tree.headline import unfit
 
 BASE = find_trained("pc1").widths.inside["model"]
 
@@ -103,7 +104,9 @@ def test_what_does_not_fit_is_said_first() -> None:
     need = tree.root.features["memory_share"] * 11 * 2**30
     assert need > 2 * 4 * 4096 * 2 * 512 * 512  # scores of two heads, in and out
     assert tree.notes[0].startswith("warning: ")
-    assert "do not fit into the 12 GB of pc1: at least" in tree.notes[0]
+    assert "do not fit into 1 × 12 GB: smaller batches" in tree.notes[0]
+    assert unfit(tree) == tree.notes[0].removeprefix("warning: ")
     small = irene.predict("bert-l2-h128", on="pc1", batch_size=8, seq_len=128)
     assert small.root.features["memory_share"] < 0.1
     assert not any("fit into" in note for note in small.notes)
+    assert unfit(small) == ""

@@ -15,6 +15,7 @@ from irene.predict.intervals import (
     BEYOND,
     COVERAGE,
     LEVELS,
+    Beyond,
     Widths,
     covering_error,
     group_width,
@@ -22,8 +23,12 @@ from irene.predict.intervals import (
     mean_percent,
     own_width,
     widths_of,
+    with_beyond,
+    worth_saying,
 )
-from irene.tree import KINDS
+from irene.tree import KINDS, ModelTree
+from tests.made_up import tree_of_own
+from tests.tree.conftest import trees
 
 ERRORS = st.lists(st.floats(-2.0, 2.0), min_size=1, max_size=60)
 WIDTHS = Widths(
@@ -127,6 +132,53 @@ def test_coverage_of_a_round_is_by_the_width_of_the_others() -> None:
     others = [Errors(0.7, 1.0, 1.0), Errors(9.0, 1.0, 1.0)]
     assert held_out.covered(others).ml == 50.0  # within 0.7 · 3.84
     assert held_out.covering().ml == 4.0
+
+
+def beyond_of(tree: ModelTree, doubt: np.ndarray, cause: str = "far") -> Beyond:
+    assert tree.energy is not None
+    joules = tree.energy.joules
+    own_j = joules - tree.columns.children_sum(joules)
+    return Beyond.of(cause, "far away", tree, own_j, doubt)
+
+
+def test_what_lies_beyond_is_weighed_by_its_energy() -> None:
+    """A head of 1.9 of 10 J is ± 0.5: the whole is ± 0.095, layers are what they were;
+    what equal layers have in common adds up, 6 of 10 J at 0.5."""
+    tree = tree_of_own()
+    head = beyond_of(tree, np.array([0, 0, 0, 0, 0, 0, 0.5]))
+    np.testing.assert_allclose(head.widths, [0.095, 0, 0, 0, 0, 0, 0.5])
+    assert head.share == pytest.approx(0.19)
+    assert head.note() == (
+        "extrapolation: 19% of the energy is far away; that alone makes it ± 10 %"
+    )
+    products = beyond_of(tree, np.array([0, 0, 0.5, 0, 0.5, 0, 0]), "products")
+    np.testing.assert_allclose(products.widths[:3], [0.3, 0.375, 0.5])
+    widths = with_beyond(np.full(7, 0.04), [head, products])
+    assert widths[0] == pytest.approx(math.sqrt(0.04**2 + 0.095**2 + 0.3**2))
+    # the largest first; what adds little to the interval is not said
+    said = worth_saying(np.full(7, 0.04), [head, products])
+    assert [each.cause for each in said] == ["products", "far"]
+    assert worth_saying(np.full(7, 0.5), [head, products]) == [products]
+    assert worth_saying(np.full(7, 2.0), [head, products]) == []
+
+
+@given(trees(with_energy=True), st.data())
+def test_what_is_unmeasured_never_makes_an_interval_narrower(
+    tree: ModelTree, data: st.DataObject
+) -> None:
+    """Nor does being farther away, or more of it; and folding changes nothing."""
+    doubts = st.lists(st.floats(0, 2), min_size=len(tree), max_size=len(tree))
+    doubt, more = (np.array(data.draw(doubts)) for _ in range(2))
+    found, farther = beyond_of(tree, doubt), beyond_of(tree, doubt + more)
+    assert (farther.widths >= found.widths - 1e-12).all()
+    assert farther.share >= found.share - 1e-12
+    inside = np.full(len(tree), 0.1)
+    wider = with_beyond(inside, [found])
+    assert (wider >= inside).all()
+    assert (with_beyond(inside, [found, farther]) >= wider).all()
+    assert found.width <= doubt.max() + 1e-12
+    alike = beyond_of(tree.fold(), np.full(len(tree.fold()), 0.3))
+    assert alike.width == pytest.approx(beyond_of(tree, np.full(len(tree), 0.3)).width)
 
 
 BERT = {

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from irene.analyse.energy_cache import EnergyCache
-from irene.analyse.subject import LeftOut, Progress, unfit
+from irene.analyse.subject import LeftOut, Progress
 from irene.energy import Energy
 from irene.errors import UsageError
 from irene.predict.api import predict_run
@@ -304,7 +304,7 @@ def predict_entry(entry: Entry, run: RunSpec, on: str) -> dict[str, Any]:
         on: Machine or file of a predictor.
     """
     from irene.trace.sources import quiet
-    from irene.tree.headline import energy_per_unit, is_warning, runs_out_of_memory
+    from irene.tree.headline import energy_per_unit, is_warning, unfit
 
     try:
         with quiet():
@@ -313,7 +313,7 @@ def predict_entry(entry: Entry, run: RunSpec, on: str) -> dict[str, Any]:
         return {"problem": str(error)}
     energy = tree.energy_of(0)
     assert energy is not None
-    units = dict(energy_per_unit(tree))
+    units, problem = dict(energy_per_unit(tree)), unfit(tree)
     return {
         "energy": asdict(energy),
         "per_sequence_j": units.get(
@@ -322,8 +322,8 @@ def predict_entry(entry: Entry, run: RunSpec, on: str) -> dict[str, Any]:
         "per_token_j": units.get("token", units.get("output token")),
         "flops": float(tree.total().flops),
         "is_extrapolated": any(is_warning(note) for note in tree.notes),
-        "fits": not runs_out_of_memory(tree.notes),
-        "unfit": unfit(tree),
+        "fits": None if "memory_share" not in tree.features else not problem,
+        "unfit": problem,
         "problem": "",
     }
 

@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from irene.analyse.subject import LeftOut, Progress, read_subject, tree_of, unfit
+from irene.analyse.subject import LeftOut, Progress, read_subject, tree_of
 from irene.energy import Energy, difference
 from irene.errors import UsageError
 from irene.predict.machines.finding import find_machine
@@ -196,7 +196,7 @@ def trade_off(
 
 
 def _candidate(row: AccuracyRow, run: RunSpec, on: str) -> Candidate:
-    from irene.tree.headline import is_warning
+    from irene.tree.headline import is_warning, unfit
 
     if row.energy_j is not None:
         value = row.energy_j

@@ -42,7 +42,6 @@ __all__ = [
     "read_subject",
     "subject_of_tree",
     "tree_of",
-    "unfit",
 ]
 
 NORMS = ("layer_norm", "rms_norm", "none")
@@ -304,11 +303,3 @@ def subject_of_tree(tree: ModelTree, on: str) -> Subject:
             "of a model or a config.json instead"
         )
     return Subject(replace(spec, config_digest=None), on)
-
-
-def unfit(tree: ModelTree) -> str:
-    """Why a run does not fit into the memory of its machine, "" where it does."""
-    if not tree.root.features.get("memory_share", 0.0) > 1.0:
-        return ""
-    found = (note for note in tree.notes if "not fit into" in note)
-    return next(found, "does not fit into memory").removeprefix("warning: ")

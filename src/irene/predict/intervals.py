@@ -20,6 +20,7 @@ from irene.predict.learned_file import Floats, Saved
 from irene.tree import KINDS, ModelTree
 
 __all__ = [
+    "ASSUMED",
     "BEYOND",
     "COVERAGE",
     "LEVELS",
@@ -62,8 +63,10 @@ BEYOND: Mapping[str, float] = MappingProxyType(
 Of sizes for each octave. From exams on PC1 that leave the cause out: weights wider than
 768, runs of at most 1,024 tokens and of more than 2,048, lengths above 128 and below
 96, each group of kernels in turn; of types from kernels of GPUs whose table was left
-out (`benchmarks/coverage.py`). No exam can ask for a phase: an assumption.
+out (`benchmarks/coverage.py`).
 """
+ASSUMED = frozenset({"phase"})
+"""Causes that no exam can ask for."""
 
 HeldOut = list[dict[str, Floats]]
 """log(predicted / measured) by level, for each group of trees that was held out."""
@@ -78,16 +81,24 @@ class Beyond:
         words: What is beyond, as it goes on from "so much of the energy is".
         widths: Half the interval that it gives every node, in log units.
         share: Part of the whole energy that it concerns, 0 to 1.
+        is_assumed: Whether no measurement could tell how uncertain it is.
     """
 
     cause: str
     words: str
     widths: Floats
     share: float
+    is_assumed: bool = False
 
     @classmethod
     def of(
-        cls, cause: str, words: str, tree: ModelTree, own_j: Floats, doubt: Floats
+        cls,
+        cause: str,
+        words: str,
+        tree: ModelTree,
+        own_j: Floats,
+        doubt: Floats,
+        is_assumed: bool = False,
     ) -> Beyond:
         """A cause by the rows it touches; what they have in common adds up.
 
@@ -97,11 +108,13 @@ class Beyond:
             tree: Folded or not.
             own_j: Energy of every row without its children, J.
             doubt: Half the interval of every row that it would have alone, log units.
+            is_assumed: Whether no measurement could tell that.
         """
         each = np.column_stack([own_j * doubt, own_j * (doubt > 0), own_j])
         doubtful, touched, joules = tree.columns.inclusive(each, tree.parents).T
         whole = np.where(joules > 0, joules, 1.0)
-        return cls(cause, words, doubtful / whole, float(touched[0] / whole[0]))
+        share = float(touched[0] / whole[0])
+        return cls(cause, words, doubtful / whole, share, is_assumed)
 
     @property
     def width(self) -> float:
@@ -114,6 +127,7 @@ class Beyond:
         return (
             f"extrapolation: {share} of the energy is {self.words}; that alone "
             f"makes it ± {100 * math.expm1(self.width):.0f} %"
+            + (", an assumption" if self.is_assumed else "")
         )
 
 

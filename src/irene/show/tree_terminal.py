@@ -24,6 +24,7 @@ from irene.tree.headline import (
     model_name,
     run_sizes,
     run_time,
+    unfit,
 )
 from irene.tree.model_tree import OWN, ModelTree
 from irene.tree.node import Node
@@ -73,16 +74,18 @@ def tree_screen(
         make = _cost_table if shown.energy is None else _energy_table
         table = make(shown, chosen)
     energy, cost = _energy_summary(tree), _cost_summary(tree)
-    return [_title(tree), table, "", *energy, cost, *_notes(tree)]
+    return [*_title(tree), table, "", *energy, cost, *_notes(tree)]
 
 
-def _title(tree: ModelTree) -> Text:
+def _title(tree: ModelTree) -> list[Text]:
+    """What was run; that it cannot be, before anything else."""
     from rich.text import Text
 
     title = Text(plain(model_name(tree)), style="bold")
     for part in run_sizes(tree.spec) if tree.spec else ():
         title.append(f" · {part}", style="not bold")
-    return title
+    problem = plain(unfit(tree))
+    return [title, *([Text(f"cannot run: {problem}", "bold red")] if problem else ())]
 
 
 # Tables -----------------------------------------------------------------------
@@ -263,7 +266,9 @@ def _cost_summary(tree: ModelTree) -> str:
 def _notes(tree: ModelTree) -> list[Text]:
     from rich.text import Text
 
-    notes = [line for note in tree.notes for line in note_lines([note])]
+    problem = unfit(tree)
+    told = (note for note in tree.notes if not (problem and note.endswith(problem)))
+    notes = [line for note in told for line in note_lines([note])]
     if tree.unsupported:
         ops = ", ".join(f"{plain(op)} ×{n}" for op, n in tree.unsupported.items())
         unknown = Text("FLOPs not counted (no formula):", style="yellow")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ __all__ = [
     "run_sizes",
     "run_time",
     "run_words",
-    "runs_out_of_memory",
+    "unfit",
     "unit_words",
 ]
 
@@ -123,9 +123,12 @@ def is_warning(note: str) -> bool:
     return note.startswith(WARNINGS)
 
 
-def runs_out_of_memory(notes: Iterable[str]) -> bool:
-    """Whether notes of a prediction say that the machine has too little memory."""
-    return any(is_warning(note) and NO_ROOM in note for note in notes)
+def unfit(tree: ModelTree) -> str:
+    """Why a run does not fit into the memory of its machine, "" where it does."""
+    if not tree.root.features.get("memory_share", 0.0) > 1.0:
+        return ""
+    found = (note for note in tree.notes if NO_ROOM in note)
+    return next(found, "does not fit into memory").removeprefix("warning: ")
 
 
 def unit_words(phase: str) -> tuple[str, str]:

@@ -10,10 +10,11 @@ from typing import Any
 from irene.analyse.config_fields import ModelConfig, fields_of
 from irene.analyse.grid import Outcome, outcome_of
 from irene.analyse.parts import group_by, parts_of
-from irene.analyse.subject import Subject, tree_of, unfit
+from irene.analyse.subject import Subject, tree_of
 from irene.errors import UsageError
 from irene.spec import RunSpec
 from irene.tree import ModelTree
+from irene.tree.headline import unfit
 
 __all__ = ["EFFORTS", "WORTH_SAYING", "Rule", "Situation", "Suggestion"]
 

@@ -13,7 +13,6 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 from irene.errors import UsageError
 from irene.meters.machine import Processor
@@ -22,7 +21,7 @@ __all__ = [
     "TDP_VARIABLE",
     "Basis",
     "KnownProcessor",
-    "Model",
+    "LoadModel",
     "UsualPower",
     "basis_of",
     "find_known",
@@ -151,12 +150,25 @@ def _kind(processor: Processor) -> str:
     return "laptop" if LAPTOP_ENDING.search(said) else "desktop"
 
 
-class Model(Protocol):
-    """What makes watts of a load."""
+@dataclass(frozen=True, slots=True)
+class LoadModel:
+    """What makes watts of a load.
 
-    @property
-    def relative_error(self) -> float:
-        """Half the 90 % interval as a share of the value, on a processor left out."""
+    Attributes:
+        idle_w_per_core: Power of an idle machine per core, at its highest clock if it
+            follows the clock, W.
+        idle_share_limit: Idle power is at most this share of the TDP.
+        active_share: Share of the TDP that full load adds.
+        relative_error: Half the 90 % interval as a share of the value, on a processor
+            that nobody measured.
+        follows_clock: Whether idle power goes with the clock.
+    """
+
+    idle_w_per_core: float
+    idle_share_limit: float
+    active_share: float
+    relative_error: float
+    follows_clock: bool = False
 
     def power_w(
         self, cores: float, tdp_w_per_core: float, load: float, clock: float = 1.0
@@ -169,9 +181,22 @@ class Model(Protocol):
             load: Busy share of all threads, 0 to 1.
             clock: Mean clock as a share of the highest, 0 to 1, if it is known.
         """
+        idle = min(self.idle_w_per_core, self.idle_share_limit * tdp_w_per_core)
+        idle *= clock if self.follows_clock else 1.0
+        busy = 1.0 - (1.0 - load) ** 2
+        return cores * (idle + self.active_share * tdp_w_per_core * busy)
 
     def words(self, cores: float, tdp_w_per_core: float) -> str:
         """What it says of a machine."""
+        idle, full = (self.power_w(cores, tdp_w_per_core, load) for load in (0.0, 1.0))
+        if self.follows_clock:
+            how, at = "with the clock", " at the highest clock, less at a lower one"
+        else:
+            how, at = "without the clock", ""
+        return (
+            f"model {how}: {idle:.1f} W idle{at}, {full:.1f} W at full load, three "
+            "quarters of the rise at half load"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +217,7 @@ class Basis:
 
 
 def basis_of(
-    processor: Processor, model: Model, tdp_text: str = "", clock_note: str = ""
+    processor: Processor, model: LoadModel, tdp_text: str = "", clock_note: str = ""
 ) -> Basis:
     """What to take a machine for.
 

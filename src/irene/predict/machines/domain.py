@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.intervals import Beyond, Widths
+from irene.predict.intervals import ASSUMED, Beyond, Widths
 from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.specs.work import Kernel, TreeWork
 from irene.tree import KINDS, ModelTree
@@ -67,7 +67,8 @@ class Domain(Saved):
         for cause, words, far in self._causes(tree, work, own_j):
             if far.any():
                 doubt = np.minimum(far * widths.rate(cause), widths.rate(MOST))
-                found.append(Beyond.of(cause, words, tree, own_j, doubt))
+                assumed = cause in ASSUMED
+                found.append(Beyond.of(cause, words, tree, own_j, doubt, assumed))
         return found
 
     def _causes(

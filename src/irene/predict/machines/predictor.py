@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from irene.predict.learned_file import (
     fields_of,
 )
 from irene.predict.machines.domain import Domain
+from irene.predict.machines.gpu.memory_fit import traced_fit
 from irene.predict.machines.serial_machine import SerialModel
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.machines.specs.work import TreeWork, work_of
@@ -102,16 +102,10 @@ class Predictor:
         room_bytes = self.provenance.get("memory_bytes")
         if not room_bytes:
             return tree
-        need_bytes = _needed_bytes(tree)
-        share = np.append(need_bytes / room_bytes, np.full(len(tree) - 1, np.nan))
+        fit = traced_fit(tree, room_bytes)
+        share = np.append(fit.share, np.full(len(tree) - 1, np.nan))
         found = tree.with_features({**tree.features, "memory_share": share})
-        if need_bytes <= room_bytes:
-            return found
-        return found.with_notes(
-            f"warning: {need_bytes / 1e9:,.0f} GB of weights and activations do not "
-            f"fit into the {room_bytes / 1e9:.0f} GB of {self.hardware.name}: at least "
-            f"{math.ceil(need_bytes / room_bytes):,} of them would hold it"
-        )
+        return found.with_notes(*fit.notes())
 
     def intervals(
         self, tree: ModelTree, work: TreeWork
@@ -172,19 +166,6 @@ class Predictor:
                 Domain.from_dict(content["domain"]),
                 dict(content["provenance"]),
             )
-
-
-TRAINED = 4
-"""Weights, gradients and two moments of Adam, by the weights."""
-
-
-def _needed_bytes(tree: ModelTree) -> float:
-    """Least memory of a run, bytes: its weights, and the largest op's operands."""
-    spec, columns = tree.spec, tree.columns
-    each = 2 if spec is not None and spec.dtype in ("fp16", "bf16") else 4
-    copies = TRAINED if spec is not None and spec.phase == "train" else 1
-    moved = (columns.bytes_read + columns.bytes_written)[columns.kind == MATH]
-    return float(tree.root.params * each * copies + moved.max(initial=0))
 
 
 def read_model(fields: Mapping[str, Any]) -> SpecsModel | SerialModel:

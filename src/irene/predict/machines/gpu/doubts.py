@@ -135,7 +135,8 @@ class OpDoubts:
                 doubtful = each_j * (self.doubt * mine)[nodes.place]
                 doubt = np.bincount(nodes.rows, doubtful, len(tree)) / whole
                 words = f"in kernels without a measurement ({why})"
-                found.append(Beyond.of(why, words, tree, own_j, doubt))
+                assumed = bool((self.doubt[mine] == ROUGH[1]).all())
+                found.append(Beyond.of(why, words, tree, own_j, doubt, assumed))
         return found
 
 
@@ -184,7 +185,7 @@ def beyond_servings(
             "true fp32, PyTorch's default, takes more in large products"
         )
         everywhere = np.full(len(tree), FP32)
-        found.append(Beyond.of("fp32", words, tree, own_j, everywhere))
+        found.append(Beyond.of("fp32", words, tree, own_j, everywhere, True))
     return found
 
 

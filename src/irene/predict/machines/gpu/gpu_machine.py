@@ -30,7 +30,7 @@ from irene.predict.machines.gpu.engines import (
 )
 from irene.predict.machines.gpu.gpu_device import GpuDevice, OpCosts
 from irene.predict.machines.gpu.kernel_work import Work
-from irene.predict.machines.gpu.memory_fit import memory_fit
+from irene.predict.machines.gpu.memory_fit import USABLE, memory_fit, traced_fit
 from irene.predict.machines.gpu.node_ops import (
     GAP,
     NodeOps,
@@ -154,19 +154,18 @@ class GpuMachine:
         costs = self.device.costs(nodes.ops, eager=not is_serving)
         own = self._own(tree, nodes, costs)
         doubts = OpDoubts.of(nodes, costs, is_serving)
-        at_root: dict[str, float] = {}
         if is_serving:
             widths, notes = self._fill_gaps(tree, nodes, own, step_s)
             fit = memory_fit(tree, self.device.sheet)
-            tree = tree.with_notes(*fit.notes())
-            at_root["memory_share"] = fit.share
         else:
+            fit = traced_fit(tree, self.device.sheet.memory_bytes, USABLE)
             widths = (UNMEASURED_WIDTH, self.calibration.time_width)
             notes = ["kernels alone: what the host makes a GPU wait is not counted"]
+        tree = tree.with_notes(*fit.notes())
+        at_root = {"memory_share": fit.share, "time_spread": math.exp(widths[1])}
         own = self._limited(tree, nodes, own, step_s is not None)
         notes = rough_notes(doubts, tree, nodes, own.each_j) + notes
         notes.append(f"servings calibrated on {self.calibration.source}")
-        at_root["time_spread"] = math.exp(widths[1])
         engine = self.calibration.engine
         width, causes = _uncertain(tree, nodes, doubts, own, widths[0], engine)
         place = tree.spec.at if tree.spec and tree.spec.at else self.usual_place

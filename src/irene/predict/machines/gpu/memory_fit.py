@@ -1,14 +1,15 @@
-"""Whether weights and cache of a serving lie in the memory of its GPUs."""
+"""Whether what a run needs lies in the memory of its machine."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.trace.serving.writer import WEIGHT_BYTES
-from irene.tree import ModelTree, Node
+from irene.tree import KINDS, ModelTree, Node
 
-__all__ = ["USABLE", "MemoryFit", "memory_fit"]
+__all__ = ["USABLE", "MemoryFit", "memory_fit", "traced_fit"]
 
 USABLE = 0.92
 """Share of a GPU's memory that engines give to weights and cache."""
@@ -16,42 +17,69 @@ WEIGHTED = ("linear", "lm_head", "fused_moe")
 MOST_GPUS = 1024
 
 
+TRAINED = 4
+"""Weights, gradients and two moments of Adam, by the weights."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryFit:
-    """What a serving needs of the memory of its GPUs.
+    """What a run needs of the memory of its machine.
 
     Attributes:
-        weight_bytes: Of all weights.
-        cache_bytes: Of the KV cache of all streams, on all GPUs.
-        room_bytes: What engines give to both on all GPUs.
+        weight_bytes: Of all weights, and of what training keeps beside them.
+        beside_bytes: Of the KV cache of all streams, or of the largest op's operands.
+        beside: Which of them, in a word.
+        size_bytes: Memory of each GPU.
+        room_bytes: What of it there is for both, on all of them.
         gpus: How many.
         smallest: Fewest GPUs, a power of two, that would do; None: not by sharing.
     """
 
     weight_bytes: float
-    cache_bytes: float
+    beside_bytes: float
+    beside: str
+    size_bytes: float
     room_bytes: float
-    gpus: int
-    smallest: int | None
+    gpus: int = 1
+    smallest: int | None = None
 
     @property
     def share(self) -> float:
         """What is needed by what there is."""
-        return (self.weight_bytes + self.cache_bytes) / self.room_bytes
+        return (self.weight_bytes + self.beside_bytes) / self.room_bytes
 
     def notes(self) -> list[str]:
         """A warning where it does not fit, with what would."""
         if self.share <= 1.0:
             return []
-        cache = f"{self.cache_bytes / 1e9:.0f} GB of cache"
-        what = f"{self.weight_bytes / 1e9:.0f} GB of weights and {cache}"
-        where = f"{self.gpus} × {self.room_bytes / self.gpus / USABLE / 1e9:.0f} GB"
-        todo = "fewer streams or more GPUs"
+        beside = f"{self.beside_bytes / 1e9:.0f} GB of {self.beside}"
+        what = f"{self.weight_bytes / 1e9:.0f} GB of weights and {beside}"
+        where = f"{self.gpus} × {self.size_bytes / 1e9:.0f} GB"
+        least = math.ceil(self.share * self.gpus)
+        todo = f"smaller batches, or the memory of {least:,} at least"
         if self.smallest:
             todo = (
                 f"the fewest GPUs that hold them are --tensor-parallel {self.smallest}"
             )
         return [f"warning: {what} do not fit into {where}: {todo}"]
+
+
+def traced_fit(tree: ModelTree, size_bytes: float, usable: float = 1.0) -> MemoryFit:
+    """What a traced run needs at least: its weights, and the largest op's operands.
+
+    Args:
+        tree: With math ops.
+        size_bytes: Memory of the machine.
+        usable: Share of it that there is for a run.
+    """
+    spec, columns = tree.spec, tree.columns
+    each = 2 if spec is not None and spec.dtype in ("fp16", "bf16") else 4
+    copies = TRAINED if spec is not None and spec.phase == "train" else 1
+    is_op = columns.kind == KINDS.index("math")
+    moved = (columns.bytes_read + columns.bytes_written)[is_op].max(initial=0)
+    weights = float(tree.root.params * each * copies)
+    room = size_bytes * usable
+    return MemoryFit(weights, float(moved), "activations", size_bytes, room)
 
 
 def memory_fit(tree: ModelTree, sheet: Datasheet) -> MemoryFit:
@@ -75,7 +103,8 @@ def memory_fit(tree: ModelTree, sheet: Datasheet) -> MemoryFit:
         if weights + cache_bytes(count) <= room * count:
             smallest = count
         count *= 2
-    return MemoryFit(weights, cache_bytes(gpus), room * gpus, gpus, smallest)
+    size, kept = sheet.memory_bytes, cache_bytes(gpus)
+    return MemoryFit(weights, kept, "cache", size, room * gpus, gpus, smallest)
 
 
 def _one_step(tree: ModelTree) -> list[Node]:

@@ -1,0 +1,97 @@
+"""Doubts about servings: what none of them had, and what two of them share."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from irene.energy import Energy, difference
+from irene.predict.machines.gpu.doubts import (
+    APART,
+    FP32,
+    SERVED,
+    SERVED_OCTAVE,
+    beyond_servings,
+    serving_error,
+)
+from irene.trace.serving.tree import serving_tree
+from irene.tree import ModelTree
+
+RUN = {"batch_size": 64, "prompt_len": 500, "output_len": 500}
+
+
+def serving(**changes: object) -> ModelTree:
+    run = {**RUN, **changes}
+    return serving_tree("llama-3.2-1b", phase="generate", **run)  # type: ignore[arg-type]
+
+
+def widths(**changes: object) -> dict[str, float]:
+    """Half the interval of the whole by cause, were every row as large as others."""
+    tree = serving(**changes)
+    found = beyond_servings(tree, np.ones(len(tree)), True, "vllm")
+    return {each.cause: each.width for each in found}
+
+
+def test_nothing_is_beyond_where_servings_were_measured() -> None:
+    assert widths() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "octaves"),
+    [("batch_size", 1, 3), ("batch_size", 2048, 2), ("output_len", 19_000, 1)],
+)
+def test_sizes_count_by_their_octaves(name: str, value: int, octaves: float) -> None:
+    found = widths(**{name: value})
+    assert found == {name: pytest.approx(octaves * SERVED_OCTAVE)}
+
+
+def test_long_prompts_count_by_the_share_of_prefill() -> None:
+    tree = serving(prompt_len=8000)
+    (found,) = beyond_servings(tree, np.ones(len(tree)), True, "vllm")
+    times = tree.multiplicity
+    is_prefill = np.array([path.startswith("prefill") for path in tree.paths])
+    share = (times * is_prefill).sum() / times.sum()
+    assert found.width == pytest.approx(2 * SERVED_OCTAVE * share)
+    assert "prompts of 8,000 tokens, measured 250 to 2,000" in found.words
+
+
+def test_fp32_is_named_and_wide() -> None:
+    assert widths(dtype="fp32") == {"fp32": pytest.approx(FP32)}
+
+
+@given(st.sampled_from(("batch_size", "output_len")), st.integers(1, 10**5))
+def test_farther_is_wider(name: str, value: int) -> None:
+    low, high = SERVED["vllm"][name]
+    here = widths(**{name: value}).get(name, 0.0)
+    away = max(1, value // 2) if value < low else value * 2
+    assert widths(**{name: away}).get(name, 0.0) >= here - 1e-12
+    assert (here > 0) == (not low <= value <= high)
+
+
+def told(tree: ModelTree, gpu: str = "h100") -> Energy:
+    ends = math.exp(-0.2), math.exp(0.2)
+    return Energy(1.0, *ends, "predicted", "", (serving_error(tree, gpu, 0.2),))
+
+
+def half(one: Energy, other: Energy) -> float:
+    found = difference(one, other)
+    assert found.ratio is not None
+    assert found.ratio_high is not None
+    return math.log(found.ratio_high / found.ratio)
+
+
+def test_servings_share_errors_by_how_alike_they_are() -> None:
+    base = told(serving())
+    assert half(base, told(serving())) == 0.0
+    twice = half(base, told(serving(batch_size=128)))
+    alike = math.exp(-APART["batch"])
+    assert twice == pytest.approx(0.2 * math.sqrt(2 * (1 - alike)))
+    four_times = half(base, told(serving(batch_size=256)))
+    other_gpu = half(base, told(serving(), "b200"))
+    independent = 0.2 * math.sqrt(2)
+    assert 0 < twice < four_times < other_gpu <= independent
+    assert half(base, told(serving(quantization="fp8"))) > 0
