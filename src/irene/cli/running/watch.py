@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
+USAGE = "URL [options]"
 EXAMPLES = """\
 Reads the metrics of vLLM, SGLang, TGI, TensorRT-LLM and llama.cpp; Ollama counts no
 tokens, so that only its power is told. With --on, what is predicted stands beside it.
@@ -44,8 +45,6 @@ HERE = ("localhost", "127.0.0.1", "::1")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.usage = "irene watch URL [options]"
-    parser.epilog = EXAMPLES
     add = parser.add_argument
     add("url", metavar="URL", help="of the server, as http://localhost:8000")
     add("--every", type=number, default=2.0, metavar="S",
