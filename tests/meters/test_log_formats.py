@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -275,6 +276,86 @@ def test_kepler_by_prometheus_counts_no_joule_twice(write: Write) -> None:
         "cpu-package": 1500.0,
         "dram": 150.0,
     }
+
+
+def test_kepler_before_0_10_counts_no_joule_twice(write: Write) -> None:
+    """Its zones are in the names, idle and dynamic energy are series of their own."""
+    text = answer(
+        *(
+            ({"__name__": f"kepler_node_{zone}_joules_total", "mode": mode}, [0.0, j])
+            for zone, joules in (
+                ("package", (900.0, 600.0)),
+                ("dram", (100.0, 50.0)),
+                ("core", (700.0, 300.0)),
+                ("other", (10.0, 10.0)),
+            )
+            for mode, j in zip(("dynamic", "idle"), joules, strict=True)
+        ),
+        ({"__name__": "kepler_container_package_joules_total"}, [0.0, 800.0]),
+    )
+    logs = read_power_logs(write(text))
+    assert sum(map(energy_j, logs)) == 1650.0
+    assert {log.covers for log in logs} == {"cpu-package", "dram"}
+
+
+DCGMI = """\
+{t0}#Entity   POWER   TOTEC      SMCLK
+{t0}ID        W       mJ         MHz
+{t0}GPU 0     68.551  1000000    1410
+{t0}GPU 1     70.000  N/A        1410
+{t1}#Entity   POWER   TOTEC      SMCLK
+{t1}ID        W       mJ         MHz
+{t1}GPU 0     300.2   1150000    1410
+{t1}GPU 1     310.0   N/A        1410
+"""
+
+
+@pytest.mark.parametrize("unix", [True, False])
+def test_dcgmi_dmon_behind_ts(write: Write, unix: bool) -> None:
+    begin = datetime.fromtimestamp(BEGIN_S, UTC)
+    clock = [
+        f"{BEGIN_S + n}.250000 " if unix else f"{begin + timedelta(seconds=n):%FT%T} "
+        for n in (0, 1)
+    ]
+    text = DCGMI.format(t0=clock[0], t1=clock[1])
+    logs = {log.device: log for log in read_power_logs(write(text))}
+    assert energy_j(logs["cuda:0"]) == pytest.approx(150.0)  # the counter
+    assert logs["cuda:1"].power_w.tolist() == [70.0, 310.0]
+    assert logs["cuda:1"].time_ns[1] - logs["cuda:1"].time_ns[0] == S
+    assert any("zone" in note for note in logs["cuda:1"].notes) is not unix
+
+
+def test_dcgmi_dmon_without_times_says_how_to_log_them(write: Write) -> None:
+    with pytest.raises(FormatError, match=r"ts '%\.s'"):
+        read_power_logs(write(DCGMI.format(t0="", t1="")))
+
+
+def test_windows_of_zeus(write: Write) -> None:
+    head = "start_time,window_name,elapsed_time,gpu0_energy,gpu1_energy\n"
+    rows = [(0.0, 2.0, 600.0, 100.0), (2.0, 1.0, 60.0, 50.0), (5.0, 1.0, 90.0, 70.0)]
+    text = head + "".join(
+        f"{BEGIN_S + t},step {n},{length},{a},{b}\n"
+        for n, (t, length, a, b) in enumerate(rows)
+    )
+    first, second = read_power_logs(write(text))
+    assert (first.device, second.device) == ("cuda:0", "cuda:1")
+    at = (np.array([0.5, 1.5, 2.5, 5.5]) + BEGIN_S) * S
+    assert np.interp(at, first.time_ns, first.power_w) == pytest.approx(
+        [300.0, 300.0, 60.0, 90.0]
+    )
+    assert np.isnan(np.interp((BEGIN_S + 4.0) * S, first.time_ns, first.power_w))
+    both = text + f"{BEGIN_S + 0.5},whole,5.0,750,220\n"
+    with pytest.raises(FormatError, match="overlap"):
+        read_power_logs(write(both))
+
+
+def test_columns_that_are_numbers_are_gpus(write: Write) -> None:
+    rows = "".join(f"{BEGIN_S + n},{60.0 + n},{70.0 + n}\n" for n in range(3))
+    logs = read_power_logs(write("time,0,1\n" + rows))
+    assert [log.device for log in logs] == ["cuda:0", "cuda:1"]
+    assert logs[1].power_w.tolist() == [70.0, 71.0, 72.0]
+    one = "".join(f"{BEGIN_S + n},{60.0 + n}\n" for n in range(3))
+    assert read_power_log(write("time,0\n" + one)).device == "cuda:0"
 
 
 def test_scaphandre_by_prometheus_is_its_host(write: Write) -> None:

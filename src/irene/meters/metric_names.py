@@ -25,7 +25,9 @@ SIZES = {None: 1.0, "micro": 1e-6, "milli": 1e-3, "kilo": 1e3}
 PARTS = re.compile(r"(?:^|_)(container|pod|process|vm)(?:_|$)")
 """Shares of a machine that somebody has worked out: the machine holds them."""
 INSIDE = ("core", "uncore", "psys", "pp0", "pp1")
-SHOWN = ("gpu", "UUID", "zone", "socket_id", "index", "instance", "Hostname")
+WITHIN = re.compile(r"_(core|uncore|other)_")
+"""In the names of Kepler before 0.10: parts of a package, or of a platform."""
+SHOWN = ("gpu", "UUID", "zone", "mode", "socket_id", "index", "instance", "Hostname")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ def metric_of(labels: Mapping[str, str]) -> Metric | None:
     if name.removesuffix("_total") in DCGM:
         name = name.removesuffix("_total")  # Prometheus' own parser adds it to counters
     unit = UNIT.search(name)
-    if name and name not in DCGM and (not unit or PARTS.search(name)):
+    is_part = PARTS.search(name) or WITHIN.search(name)
+    if name and name not in DCGM and (not unit or is_part):
         return None
     zone = labels.get("zone", "")
     if zone in INSIDE or zone.rpartition("-")[0] in INSIDE:

@@ -3,11 +3,13 @@
 | format | told by |
 |---|---|
 | `nvidia-smi dmon -o DT` | names behind `#`, with `pwr` |
+| `dcgmi dmon` behind `ts` | `#Entity` with `POWER` or `TOTEC` |
 | `perf stat -I` | unit `Joules` behind a count |
 | Prometheus, DCGM, Kepler | JSON with `data.result` |
 | Grafana | JSON with `frames`; CSV with labels above its columns |
 | Scaphandre | JSON with `host.consumption` |
 | CodeCarbon | CSV with `emissions_rate` |
+| Zeus | windows: CSV with `start_time,window_name,elapsed_time` |
 
 Whatever is none of them is a table of time and watts or joules: see `log_lines`.
 """
@@ -24,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from irene.meters.logs.log_column import Column
-from irene.meters.logs.log_lines import Layout, clock_of
+from irene.meters.logs.log_lines import Layout, clock_of, lacks_zone
 from irene.meters.logs.metric_series import (
     grafana_csv,
     grafana_json,
@@ -44,6 +46,11 @@ PERF_COUNT = re.compile(
 PERF_EVENT = re.compile(r"power/energy-(\w+)/")
 PERF_SOCKET = re.compile(r"[,;\s]S(\d+)[,;\s]")
 PERF_ZONES = {"pkg": CPU, "ram": "dram"}
+DCGMI_UNITS = {"POWER": 1.0, "TOTEC": 1e-3}
+"""Short names of the fields 155 and 156 of DCGM, W and mJ."""
+ZEUS_GPU = re.compile(r"gpu(\d+)_energy")
+EDGE_NS = 1_000.0
+"""Less than what tells two windows apart; more than a time as a number loses."""
 STARTED = re.compile(r"# started on \w+ (\w+ +\d+ [\d:]+ \d{4})")
 
 
@@ -101,6 +108,70 @@ def _dmon(text: str) -> list[Column]:
         Column(f"GPU {gpu}", times, powers, False, True, gpu_device(gpu), GPU)
         for gpu, (times, powers) in found.items()
     ]
+
+
+def _dcgmi(text: str) -> list[Column]:
+    """Rows of `dcgmi dmon`, a line for each GPU, each behind a time that `ts` wrote."""
+    names: list[str] = []
+    found: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
+    first = ""
+    for line in text.splitlines():
+        time, entity, rest = line.partition("#Entity")
+        if entity:
+            names = rest.split()
+            continue
+        time, entity, rest = line.partition("GPU ")
+        if not entity or not names:
+            continue
+        if not time.strip():
+            raise ValueError(
+                "dcgmi dmon without times, which it never prints: log it with "
+                "`dcgmi dmon -e 155,156 | ts '%.s'`"
+            )
+        gpu, *values = rest.split()
+        first = first or time.strip()
+        moment = clock_of(first, Layout(",", 0, (1,)))(time.strip())
+        for name, value in zip(names, values, strict=False):
+            if name in DCGMI_UNITS and value != "N/A":
+                times, known = found.setdefault((gpu, name), ([], []))
+                times.append(moment)
+                known.append(float(value) * DCGMI_UNITS[name])
+    counted = {gpu for gpu, name in found if name == "TOTEC"}
+    return [
+        Column(
+            f"GPU {gpu}", times, values, name == "TOTEC", lacks_zone(first),
+            gpu_device(gpu), GPU,
+        )
+        for (gpu, name), (times, values) in found.items()
+        if name == "TOTEC" or gpu not in counted
+    ]  # fmt: skip
+
+
+def _zeus(text: str) -> list[Column]:
+    """Windows of Zeus' monitor, one after the other, with the energy of each GPU, J."""
+    rows = list(csv.DictReader(text.splitlines()))
+    rows.sort(key=lambda row: float(row["start_time"]))
+    begins = np.array([float(row["start_time"]) for row in rows]) * 1e9
+    ends = begins + np.array([float(row["elapsed_time"]) for row in rows]) * 1e9
+    if np.any(begins[1:] < ends[:-1] - EDGE_NS):
+        raise ValueError("windows of Zeus that overlap: keep those of one name")
+    # Between two windows nothing was counted: no power is known there.
+    gap = np.append(begins[1:] > ends[:-1] + 2 * EDGE_NS, False)
+    until, always = np.append(begins[1:], ends[-1:]), np.ones(len(rows), bool)
+    times = np.column_stack((begins, ends - EDGE_NS, ends, until - EDGE_NS))
+    kept = np.column_stack((always, always, gap, gap))
+    note = "mean power of each window of Zeus, and none known between them"
+    columns = []
+    for name in rows[0]:
+        if found := ZEUS_GPU.fullmatch(name):
+            watts = np.array([float(row[name]) for row in rows]) / (ends - begins) * 1e9
+            none = np.full(len(watts), np.nan)
+            values = np.column_stack((watts, watts, none, none))[kept]
+            place = gpu_device(found[1]), GPU
+            columns.append(
+                Column(name, times[kept], values, False, False, *place, (note,))
+            )
+    return columns
 
 
 def _perf(text: str) -> list[Column]:
@@ -228,6 +299,16 @@ FORMATS = (
             head.startswith("#") and " pwr" in head.splitlines()[0].replace(",", " ")
         ),
         _dmon,
+    ),
+    LogFormat(
+        "dcgmi dmon",
+        lambda head: "#Entity" in head and ("POWER" in head or "TOTEC" in head),
+        _dcgmi,
+    ),
+    LogFormat(
+        "Zeus",
+        lambda head: head.startswith("start_time,window_name,elapsed_time"),
+        _zeus,
     ),
     LogFormat("perf stat -I", lambda head: "power/energy-" in head, _perf),
     LogFormat("Prometheus, Grafana or Scaphandre", is_json, _json),

@@ -10,6 +10,7 @@ and MLPerf's `spl.txt`, where names and values alternate in every line:
     Time,03-17-2021 20:18:21.541,Watts,9.513,Volts,228.160,...
 
 A table may hold several devices: a column of power for each (`power0`, `power1`), or
+a column that is called by its number (`time,0,1`), or
 their number or UUID in every line, as `nvidia-smi --format=csv
 --query-gpu=timestamp,index,power.draw` writes them. Energy that is counted
 (`time,joules`) is read as well.
@@ -131,7 +132,7 @@ def find_layouts(line: str) -> tuple[Layout, ...]:
 def _named_layouts(separator: str | None, words: Sequence[str]) -> tuple[Layout, ...]:
     names = [_name_and_unit(word) for word in words]
     (time,) = _columns(names, TIME_NAMES)[:1] or (-1,)
-    values = _value_columns(names)
+    values = _value_columns(names, words)
     if time < 0 or not values:
         missing = "time" if time < 0 else "power (watts, or volts and amps) or energy"
         raise ValueError(
@@ -149,14 +150,18 @@ def _named_layouts(separator: str | None, words: Sequence[str]) -> tuple[Layout,
             decimal_comma=separator in (";", "\t"),
             is_counter=is_counter,
             device=device,
-            name=words[columns[0]] if len(values) > 1 else "",
+            name=words[columns[0]]
+            if len(values) > 1 or words[columns[0]].isdigit()
+            else "",
         )
         for columns, scale, is_counter in values
     )
 
 
-def _value_columns(names: Names) -> list[tuple[tuple[int, ...], float, bool]]:
-    """Columns of power, else of volts and amps, else of energy; scale; counted?"""
+def _value_columns(
+    names: Names, words: Sequence[str]
+) -> list[tuple[tuple[int, ...], float, bool]]:
+    """Columns of power, volts and amps, energy, or numbered GPUs; scale; counted?"""
     if powers := _columns(names, POWER_NAMES):
         return [((i,), POWER_SCALES.get(names[i][1], 1.0), False) for i in powers]
     volts, amps = _columns(names, VOLT_NAMES), _columns(names, AMP_NAMES)
@@ -165,7 +170,10 @@ def _value_columns(names: Names) -> list[tuple[tuple[int, ...], float, bool]]:
     energies = _columns(names, ENERGY_NAMES)
     units = [names[i][1] or names[i][0] for i in energies]
     scales = [ENERGY_SCALES.get(unit, 1.0) for unit in units]
-    return [((i,), scale, True) for i, scale in zip(energies, scales, strict=True)]
+    if energies:
+        return [((i,), scale, True) for i, scale in zip(energies, scales, strict=True)]
+    numbered = [i for i, (name, _) in enumerate(names) if not name]
+    return [((i,), 1.0, False) for i in numbered if words[i].isdigit()]
 
 
 def _hint(words: Sequence[str]) -> str:

@@ -159,7 +159,7 @@ def _table(path: Path, text: list[str]) -> list[Column]:
         layouts = find_layouts(line)
     except ValueError as error:
         raise FormatError(f"{path}:{number}: {error}") from error
-    if len(layouts) > 1:
+    if len(layouts) > 1 or layouts[0].name:
         devices = [re.search(r"\d+$", layout.name.strip()) for layout in layouts]
         return [
             _column(path, text, number, layout, gpu_device(found[0]) if found else "")
