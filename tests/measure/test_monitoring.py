@@ -154,6 +154,19 @@ def test_a_meter_that_is_not_there_stops_the_program_from_starting(tmp_path):
     assert not told.exists()
 
 
+def test_without_fork_as_on_windows(meter, tmp_path, monkeypatch):
+    """A program that cannot be held begins after the first sample, and is watched."""
+    monkeypatch.delattr(os, "fork")
+    found = monitor(python(WORK), meters=[meter], period_s=PERIOD_S)
+    assert found.exit_code == 0
+    assert found.duration_s > 0.15
+    assert found.mean_power_w == pytest.approx(WATTS + DRAM_WATTS, rel=LOOSE)
+    assert math.isnan(found.cpu_s)
+    with pytest.raises(CommandError, match="no program 'no-such-program'") as caught:
+        monitor(["no-such-program"], meters=[meter], period_s=PERIOD_S)
+    assert caught.value.exit_code == 127
+
+
 def test_a_program_or_a_time():
     with pytest.raises(UsageError, match="--seconds"):
         monitor()

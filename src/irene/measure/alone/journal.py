@@ -68,7 +68,8 @@ class Journal:
         """Open the file and read what is in it."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+            self._handle = os.open(self.path, flags)
         except OSError as error:
             raise UsageError(f"cannot write {self.path}: {error.strerror}") from error
         try:

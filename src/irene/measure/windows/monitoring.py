@@ -11,6 +11,7 @@ import errno
 import math
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -36,7 +37,7 @@ from irene.meters.sampling.recording import Recording, read_recording
 from irene.meters.sampling.sampler_process import SamplerProcess
 from irene.meters.sampling.totals import Snapshot
 
-__all__ = ["PERIOD_S", "CommandError", "HeldProgram", "monitor"]
+__all__ = ["PERIOD_S", "CommandError", "HeldProgram", "SpawnedProgram", "monitor"]
 
 PERIOD_S = 0.1
 Beside = Callable[[SamplerProcess], AbstractContextManager[object]]
@@ -68,8 +69,6 @@ class HeldProgram:
     """
 
     def __init__(self, command: Sequence[str], output_to_errors: bool = False) -> None:
-        if not hasattr(os, "fork"):
-            raise UsageError("programs can be monitored on Linux and macOS only")
         self.command = tuple(command)
         self.cpu_s = 0.0
         self._code: int | None = None
@@ -128,6 +127,56 @@ class HeldProgram:
             self.wait()
 
 
+class SpawnedProgram:
+    """A program that begins when it is released, where none can be held: on Windows.
+
+    What it does until the sampler knows its process is in the energy of the machine,
+    but not in its own load.
+
+    Args:
+        command: The program and its arguments.
+        output_to_errors: Send its standard output to our standard error.
+
+    Attributes:
+        pid: None: there is none before it is released.
+        cpu_s: NaN: nobody tells.
+    """
+
+    pid = None
+    cpu_s = math.nan
+
+    def __init__(self, command: Sequence[str], output_to_errors: bool = False) -> None:
+        self.command = tuple(command)
+        self._output = sys.stderr if output_to_errors else None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def release(self) -> None:
+        """Start it.
+
+        Raises:
+            CommandError: There is no such program, or it cannot be run.
+        """
+        try:
+            self._process = subprocess.Popen(self.command, stdout=self._output)
+        except OSError as error:
+            number = error.errno or errno.ENOEXEC
+            raise _cannot_start(self.command[0], number) from error
+
+    def wait(self) -> int:
+        """Wait for its end; its exit code, 128 + n for signal n."""
+        assert self._process is not None
+        code = self._process.wait()
+        return 128 - code if code < 0 else code
+
+    def send(self, number: int) -> None:
+        """Send it a signal, if it runs."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    def drop(self) -> None:
+        """There is nothing to forget."""
+
+
 def _become(
     command: Sequence[str], wait: int, go: int, tell: int, output_to_errors: bool
 ) -> None:
@@ -135,9 +184,8 @@ def _become(
     try:
         os.close(go)
         if os.read(wait, 1):
-            for name in SILENT_IN_PYTHON:
-                if hasattr(signal, name):
-                    signal.signal(getattr(signal, name), signal.SIG_DFL)
+            for number in _numbers(*SILENT_IN_PYTHON):
+                signal.signal(number, signal.SIG_DFL)
             if output_to_errors:
                 os.dup2(2, 1)
             os.execvp(command[0], list(command))
@@ -153,6 +201,9 @@ def _cannot_start(name: str, number: int) -> CommandError:
     if number == errno.ENOENT:
         return CommandError(f"there is no program {name!r}", NOT_FOUND)
     return CommandError(f"cannot run {name!r}: {os.strerror(number)}", NOT_RUNNABLE)
+
+
+Program = HeldProgram | SpawnedProgram
 
 
 def monitor(
@@ -187,7 +238,8 @@ def monitor(
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="irene-"))
             path = Path(folder, "samples.csv")
         if command:
-            program = HeldProgram(command, output_to_errors)
+            kind = HeldProgram if hasattr(os, "fork") else SpawnedProgram
+            program = kind(command, output_to_errors)
             stack.callback(program.drop)
             sampler = SamplerProcess(meters, period_s, path, program.pid)
             return _run(program, sampler, beside)
@@ -195,7 +247,7 @@ def monitor(
         return _watch(float(seconds or 0.0), sampler, beside)
 
 
-def _run(program: HeldProgram, sampler: SamplerProcess, beside: Beside) -> Monitored:
+def _run(program: Program, sampler: SamplerProcess, beside: Beside) -> Monitored:
     with (
         _passing_on(program.send, program_hears_keyboard=True),
         sampler,
@@ -268,20 +320,24 @@ def _passing_on(
         return
 
     def heard(number: int, _: FrameType | None) -> None:
-        from_keyboard = number in (signal.SIGINT, signal.SIGQUIT)
+        from_keyboard = number in _numbers("SIGINT", "SIGQUIT")
         if not (program_hears_keyboard and from_keyboard and _has_keyboard()):
             send(number)
 
-    numbers = [getattr(signal, name) for name in PASSED_ON if hasattr(signal, name)]
     before: dict[int, Any] = {}
     try:
-        for number in numbers:
+        for number in _numbers(*PASSED_ON):
             if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
                 before[number] = signal.signal(number, heard)
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _numbers(*names: str) -> list[int]:
+    """Signals of these names that there are here."""
+    return [getattr(signal, name) for name in names if hasattr(signal, name)]
 
 
 def _has_keyboard() -> bool:

@@ -227,7 +227,7 @@ def _parents(root: Path) -> Iterator[tuple[int, int]]:
         pids = [entry.name for entry in entries if entry.name.isdigit()]
     for pid in pids:
         try:
-            fd = os.open(f"{root}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(f"{root}/{pid}/stat", os.O_RDONLY)
         except OSError:  # it has just ended
             continue
         try:

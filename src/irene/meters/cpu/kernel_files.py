@@ -43,7 +43,7 @@ class KeptFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = os.open(path, os.O_RDONLY)
 
     def read(self, size: int = 4096) -> bytes:
         """Its beginning, as it is now.

@@ -103,7 +103,7 @@ def _open(sysfs: Path, clock: Clock) -> RaplMeter:
 
 def _open_zone(zone: Zone, clock: Clock) -> tuple[int, EnergyCounter]:
     return RaplMeter.begin(
-        os.open(zone.path / "energy_uj", os.O_RDONLY | os.O_CLOEXEC),
+        os.open(zone.path / "energy_uj", os.O_RDONLY),
         clock,
         _modulus(zone.path),
         joules_per_step=1e-6,

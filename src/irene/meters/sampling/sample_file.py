@@ -91,7 +91,8 @@ class SampleFile:
         names = ["time_ns", *(channel.name for channel in channels)]
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+            flags |= getattr(os, "O_BINARY", 0)  # Windows would write two ends of line
             self._handle = os.open(path, flags, 0o666)
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from error
