@@ -303,3 +303,17 @@ def test_nothing_recorded_is_said() -> None:
 def test_bad_requests(options: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         record(bert(), **options)
+
+
+def test_one_op_of_two_shapes_is_two_rows() -> None:
+    model = nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 6))
+    with watched(model, shapes=True) as ledger:
+        model(torch.zeros(2, 8))
+    names = [row.name for row in ledger.by_op()]
+    assert any(name.endswith("aten::addmm 4, 2×8, 8×4") for name in names)
+    assert any(name.endswith("aten::addmm 6, 2×4, 4×6") for name in names)
+    with watched(model) as ledger:
+        model(torch.zeros(2, 8))
+    assert not any("×" in row.name for row in ledger.by_op())
+    with pytest.raises(UsageError, match="shapes are of ops"):
+        watched(model, shapes=True, level="module")

@@ -164,14 +164,15 @@ def _all_threads() -> Any:
 class OpLevel:
     """Collects modules and has ops profiled; `events` gives what ran.
 
-    Attributes:
+    Args:
         trace: Where the profiler's file is kept; None for a temporary one.
+        shapes: Whether ops of different shapes are different ops.
     """
 
-    def __init__(self, trace: Path | None = None) -> None:
+    def __init__(self, trace: Path | None = None, shapes: bool = False) -> None:
         # Kineto reports its own doings on standard error unless told not to.
         os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-        self.trace = trace
+        self._trace, self._shapes = trace, shapes
         self._profile: torch.profiler.profile | None = None
         self._marks: dict[int, list[_RecordFunctionFast]] = {}
         self._events: Events | None = None
@@ -189,7 +190,9 @@ class OpLevel:
         if torch.cuda.device_count():
             activities.append(torch.profiler.ProfilerActivity.CUDA)
         self._profile = torch.profiler.profile(
-            activities=activities, experimental_config=_all_threads()
+            activities=activities,
+            record_shapes=self._shapes,
+            experimental_config=_all_threads(),
         )
         self._profile.start()
 
@@ -208,13 +211,13 @@ class OpLevel:
         if taken:
             raise UsageError(OTHER_PROFILER.format("ran inside the block"))
         with tempfile.TemporaryDirectory(prefix="irene-") as folder:
-            path = self.trace or Path(folder, "trace.json")
+            path = self._trace or Path(folder, "trace.json")
             path.unlink(missing_ok=True)
             # The profiler's own results: its Python events, which nobody needs here,
             # would take ten times as long to make as the file.
             profile.profiler.kineto_results.save(str(path))  # type: ignore[union-attr]
             try:
-                self._events = read_kineto(path).events
+                self._events = read_kineto(path, self._shapes).events
             except FormatError as error:
                 raise UsageError(
                     "nothing was recorded: no op of PyTorch ran while it was"

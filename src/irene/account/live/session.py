@@ -45,9 +45,12 @@ class Wanted:
     idle_w: float | None = None
     idle_s: float = 0.0
     folder: Path | None = None
+    shapes: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be recorded."""
+        if self.shapes and self.level != "op":
+            raise UsageError("shapes are of ops: leave them out, or use level='op'")
         if self.level not in get_args(Level):
             levels = ", ".join(get_args(Level))
             raise UsageError(f"level is one of {levels}, got {self.level!r}")
@@ -68,6 +71,7 @@ def record(
     idle_w: float | None = None,
     idle_s: float = 0.0,
     folder: str | Path | None = None,
+    shapes: bool = False,
 ) -> LiveLedger:
     """Account for whatever runs in a `with` block: training, inference, a pipeline.
 
@@ -90,6 +94,8 @@ def record(
         idle_s: How long to watch the machine before the block to find that power, s.
         folder: Where samples, trace and events are kept; None for nowhere. Processes
             that run a program together need one, and `merge_folder` makes their ledger.
+        shapes: Whether one op at different shapes of its inputs is different rows;
+            recording them takes longer.
 
     Returns:
         To be used in `with`; afterwards it answers all that a `Ledger` does.
@@ -101,7 +107,7 @@ def record(
     schedule = Schedule(skip, warmup, steps)
     return LiveLedger(
         model,
-        Wanted(level, meters, period_s, schedule, split, idle_w, idle_s, kept),
+        Wanted(level, meters, period_s, schedule, split, idle_w, idle_s, kept, shapes),
     )
 
 
@@ -244,7 +250,7 @@ class LiveLedger:
 
         folder = self._wanted.folder
         trace = self.rank.file(folder, TRACE) if folder is not None else None
-        self._collector = _collector(self._wanted.level, trace)
+        self._collector = _collector(self._wanted, trace)
         names = ModuleNames(self._models)
         self._hooks = Hooks(self._collector, names, self._marked)
         try:
@@ -345,8 +351,8 @@ class LiveLedger:
         )
 
 
-def _collector(level: Level, trace: Path | None) -> Collector:
-    if level == "module":
+def _collector(wanted: Wanted, trace: Path | None) -> Collector:
+    if wanted.level == "module":
         import torch
 
         from irene.account.live.levels import ModuleLevel
@@ -360,4 +366,4 @@ def _collector(level: Level, trace: Path | None) -> Collector:
 
     if trace is not None:
         trace.parent.mkdir(parents=True, exist_ok=True)
-    return OpLevel(trace)
+    return OpLevel(trace, wanted.shapes)

@@ -56,13 +56,16 @@ class RecordedPower:
     notes: tuple[str, ...] = ()
 
 
-def read_trace(path: str | Path, hlo: Sequence[str | Path] = ()) -> RecordedTrace:
+def read_trace(
+    path: str | Path, hlo: Sequence[str | Path] = (), shapes: bool = False
+) -> RecordedTrace:
     """Read a trace, known by its content.
 
     Args:
         path: Kineto JSON, an XPlane of TensorFlow or JAX, or a TensorFlow 1 timeline;
             each also gzipped.
         hlo: Texts of compiled modules, for a trace of JAX that has none itself.
+        shapes: Whether ops of different shapes are different ops; of Kineto alone.
 
     Raises:
         UsageError: There is no such file.
@@ -83,7 +86,7 @@ def read_trace(path: str | Path, hlo: Sequence[str | Path] = ()) -> RecordedTrac
             f"{path} is no trace that we read: Kineto JSON of the PyTorch profiler, "
             "*.xplane.pb of TensorFlow or JAX, or timeline JSON of TensorFlow 1"
         )
-    return read_kineto(path)
+    return read_kineto(path, shapes)
 
 
 def sniff(path: Path) -> Format | None:

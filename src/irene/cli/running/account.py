@@ -113,8 +113,9 @@ def _add_recorded_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--power", metavar="FILE",
         help="power of the same seconds: a recording of irene, a CSV of times and "
-        "watts or joules, MLPerf's spl.txt, or a log of nvidia-smi, perf stat, "
-        "Prometheus, Grafana, Scaphandre or CodeCarbon",
+        "watts or joules, MLPerf's spl.txt, or a log of nvidia-smi, dcgmi dmon, perf "
+        "stat, Prometheus (DCGM, Kepler), Grafana, Scaphandre, Zeus, CodeCarbon or "
+        "Home Assistant",
     )  # fmt: skip
     group.add_argument(
         "--tz", default="", metavar="ZONE",
@@ -165,6 +166,11 @@ def _add_ledger_options(parser: argparse.ArgumentParser) -> None:
         help="what to group by (default module)",
     )
     group.add_argument(
+        "--shapes", action="store_true",
+        help="tell ops apart by the shapes of their inputs; a recorded trace must have "
+        "them (record_shapes)",
+    )  # fmt: skip
+    group.add_argument(
         "--top", type=int, metavar="N", help="show the N largest rows only"
     )
     output = parser.add_argument_group("output")
@@ -214,7 +220,7 @@ def _recorded_ledger(options: argparse.Namespace) -> Ledger:
             zone=options.tz,
         )
     with working(f"reading {options.trace}"):
-        trace = read_trace(options.trace, options.hlo)
+        trace = read_trace(options.trace, options.hlo, options.shapes)
     if not trace.has_clock and options.offset_s is None:
         _refuse_clock(trace.events.span_ns, power.series[0].span_ns)
     with working("accounting"):
@@ -306,6 +312,7 @@ def _wanted(options: argparse.Namespace) -> Wanted:
         options.idle_w,
         options.idle_s,
         Path(options.folder).absolute() if options.folder else None,
+        options.shapes,
     )
 
 

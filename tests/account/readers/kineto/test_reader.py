@@ -309,3 +309,22 @@ def test_a_training_step_recorded_by_torch_itself(tmp_path: Path) -> None:
         events.scope[i] for i in range(len(events)) if events.phase[i] == "backward"
     }
     assert {"0", "1"} <= scopes
+
+
+def test_shapes_of_inputs_tell_ops_apart_where_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    document = today()
+    path.write_text(json.dumps(document))
+    bare = read_kineto(path, shapes=True).events
+    assert any("record_shapes" in note for note in bare.notes)
+    for each in document["traceEvents"]:
+        if each.get("name") == "aten::addmm":
+            each["args"]["Input Dims"] = [[4], [2, 8], [8, 4], [], []]
+    path.write_text(json.dumps(document))
+    told = read_kineto(path, shapes=True).events
+    ops = {told.op[row] for row in rows(told, "aten::addmm")}
+    assert ops == {"aten::addmm 4, 2×8, 8×4"}
+    kernels = {told.op[i] for i in range(len(told)) if told.device[i] != "cpu"}
+    assert "aten::addmm 4, 2×8, 8×4" in kernels  # with what launched them
+    silent = read_kineto(path).events
+    assert {silent.op[row] for row in rows(silent, "aten::addmm")} == {"aten::addmm"}

@@ -84,11 +84,12 @@ class LinkedTrace:
         """Rows of the events that are made: the host's, then the accelerators'."""
         return np.concatenate((self.host, self.links.rows))
 
-    def events(self, notes: Sequence[str]) -> Events:
+    def events(self, notes: Sequence[str], shapes: bool) -> Events:
         """All of it as events.
 
         Args:
             notes: What a reader should know.
+            shapes: Whether ops of different shapes are different ops.
         """
         columns, host, links, rows = self.columns, self.host, self.links, self.rows
         where = np.full(len(columns), -1, dtype=np.int64)
@@ -106,7 +107,7 @@ class LinkedTrace:
             self.start_ns[rows],
             np.concatenate((self.nesting.end_ns, self.end_ns[links.rows])),
             Coded(columns.name[rows], columns.names),
-            self._ops(),
+            self._ops(shapes),
             Coded(scope, self.places.scopes),
             Coded(phase, PHASES),
             self._devices(),
@@ -135,18 +136,30 @@ class LinkedTrace:
             step = np.where(inside, index[here], -1)
         return tuple(label.removeprefix("ProfilerStep") for label in labels), step
 
-    def _ops(self) -> Coded:
+    def _ops(self, shapes: bool) -> Coded:
         """Op of every event: of kernels, the op that launched them."""
         columns, links = self.columns, self.links
         index: dict[str, int] = {}
         short = [index.setdefault(_op_name(name), len(index)) for name in columns.names]
         python = index.setdefault(PYTHON, len(index))
         codes = np.array(short, dtype=np.int64)[columns.name]
+        if shapes:
+            codes = self._told_apart(codes, index)
         # A kernel that no op launched, but a fused optimizer, say, has the mark's name.
         linked = links.host >= 0
         codes[links.rows[linked]] = codes[links.host[linked]]
         codes[_is_mark(columns, np.arange(len(columns)))] = python
         return Coded(codes[self.rows], tuple(index))
+
+    def _told_apart(self, codes: Ints, index: dict[str, int]) -> Ints:
+        """Numbers of ops with the shapes of their inputs, which `index` is given."""
+        names, shape = list(index), self.columns.shape
+        pairs, where = np.unique(
+            np.column_stack((codes, shape)), axis=0, return_inverse=True
+        )
+        told = [f"{names[op]} {self.columns.shapes[s]}".strip() for op, s in pairs]
+        numbers = [index.setdefault(name, len(index)) for name in told]
+        return np.array(numbers, dtype=np.int64)[where.ravel()]
 
     def _devices(self) -> Coded:
         device = self.columns.device[self.links.rows]
@@ -186,6 +199,10 @@ class LinkedTrace:
         ]
 
 
+NO_SHAPES = (
+    "warning: the trace has no shapes: record it with "
+    "torch.profiler.profile(record_shapes=True)"
+)
 JAX_NAMES = (".trace.json.gz", ".trace.json")
 JAX_TRACE = (
     "if it is a trace of JAX or TensorFlow, give the *.xplane.pb that lies beside it: "
@@ -193,8 +210,12 @@ JAX_TRACE = (
 )
 
 
-def read_kineto(path: str | Path) -> RecordedTrace:
+def read_kineto(path: str | Path, shapes: bool = False) -> RecordedTrace:
     """Read a Kineto trace, plain or compressed; a cut one as far as it goes.
+
+    Args:
+        path: The file.
+        shapes: Whether ops of different shapes are different ops, if it has shapes.
 
     Raises:
         UsageError: There is no such file.
@@ -207,7 +228,10 @@ def read_kineto(path: str | Path) -> RecordedTrace:
         raise FormatError(f"{path} has no events of ops{_cut_words(file)}{looks}")
     base_ns, has_clock = _base_ns(file.metadata, columns)
     linked = LinkedTrace.of(columns, base_ns)
-    return RecordedTrace(linked.events(_notes(file, columns, has_clock)), has_clock)
+    notes = _notes(file, columns, has_clock)
+    if shapes and len(columns.shapes) == 1:
+        notes.append(NO_SHAPES)
+    return RecordedTrace(linked.events(notes, shapes), has_clock)
 
 
 def _base_ns(metadata: dict[str, Any], columns: Columns) -> tuple[int, bool]:

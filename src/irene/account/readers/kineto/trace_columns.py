@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ KINDS = {
 }
 MODULE_PREFIX = "nn.Module: "
 NONE = -1
-ROW = struct.Struct("=8q6d")
+ROW = struct.Struct("=9q6d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class Columns:
         kind: `OP`, `ANNOTATION`, `MODULE`, `RUNTIME`, `KERNEL`, `COPY` or `FILL`.
         name: Index into `names`.
         lane: Index into `lanes`: process and thread, or device and stream.
+        shape: Index into `shapes`.
         external: `External id`, -1 for none.
         correlation: `correlation`, -1 for none.
         sequence: `Sequence number`, -1 for none.
@@ -77,12 +79,14 @@ class Columns:
         flops: FLOPs of an op; NaN unknown.
         names: Distinct names.
         lanes: Distinct lanes.
+        shapes: Distinct shapes of inputs, in words; "" where the trace has none.
         skipped: Events without a usable time.
     """
 
     kind: Ints
     name: Ints
     lane: Ints
+    shape: Ints
     external: Ints
     correlation: Ints
     sequence: Ints
@@ -96,6 +100,7 @@ class Columns:
     flops: Floats
     names: tuple[str, ...]
     lanes: tuple[str, ...]
+    shapes: tuple[str, ...]
     skipped: int = 0
 
     def __len__(self) -> int:
@@ -107,6 +112,7 @@ def collect(events: Iterable[dict[str, Any]]) -> Columns:
     """Keep the columns of the events that matter."""
     names: dict[str, int] = {}
     lanes: dict[tuple[Any, Any], int] = {}
+    shapes = {"[]": 0}
     rows = bytearray()
     pack, kinds = ROW.pack, KINDS
     skipped = 0
@@ -119,7 +125,8 @@ def collect(events: Iterable[dict[str, Any]]) -> Columns:
         if kind == MODULE and not name.startswith(MODULE_PREFIX):
             continue
         lane = lanes.setdefault((event.get("pid"), event.get("tid")), len(lanes))
-        fixed = kind, names.setdefault(name, len(names)), lane
+        shape = shapes.setdefault(_dimensions(kind, event), len(shapes))
+        fixed = kind, names.setdefault(name, len(names)), lane, shape
         values = _values(kind, event)
         try:
             rows += pack(*fixed, *values)
@@ -128,7 +135,7 @@ def collect(events: Iterable[dict[str, Any]]) -> Columns:
                 rows += pack(*fixed, *map(_whole, values[:5]), *values[5:])
             except struct.error:
                 skipped += 1
-    return _columns(bytes(rows), tuple(names), lanes, skipped)
+    return _columns(bytes(rows), tuple(names), lanes, shapes, skipped)
 
 
 def _category(event: dict[str, Any]) -> str:
@@ -136,6 +143,18 @@ def _category(event: dict[str, Any]) -> str:
     if category in KINDS:
         return str(category)
     return str(category).lower()
+
+
+def _dimensions(kind: int, event: dict[str, Any]) -> str:
+    """Shapes of the inputs of an op, where the profiler has recorded them."""
+    args = event.get("args") if kind == OP else None
+    return str(args.get("Input Dims", "[]")) if isinstance(args, dict) else "[]"
+
+
+def _in_words(shapes: str) -> str:
+    """`[[8, 64], [64, 4], []]` is `8×64, 64×4`: numbers beside tensors have none."""
+    found = re.findall(r"\[([\d, ]+)\]", shapes)
+    return ", ".join(each.replace(", ", "×") for each in found)
 
 
 def _values(kind: int, event: dict[str, Any]) -> tuple[Any, ...]:
@@ -173,16 +192,18 @@ def _columns(
     rows: bytes,
     names: tuple[str, ...],
     lanes: Iterable[tuple[Any, Any]],
+    shapes: Iterable[str],
     skipped: int,
 ) -> Columns:
-    kinds = [("whole", np.int64, (8,)), ("real", np.float64, (6,))]
+    kinds = [("whole", np.int64, (9,)), ("real", np.float64, (6,))]
     table = np.frombuffer(rows, dtype=kinds)
     timed = np.isfinite(table["real"][:, :2]).all(axis=1)
     timed &= table["real"][:, 1] >= 0
     skipped += int((~timed).sum())
     whole, real = table["whole"][timed].T.copy(), table["real"][timed].T.copy()
     labels = tuple(f"{process}/{thread}" for process, thread in lanes)
-    columns: list[Any] = [*whole, *real, names, labels, skipped]
+    words = tuple(map(_in_words, shapes))
+    columns: list[Any] = [*whole, *real, names, labels, words, skipped]
     return Columns(*columns)
 
 
