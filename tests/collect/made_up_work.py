@@ -74,3 +74,8 @@ def _multiply(node: dict[str, Any], factor: int) -> None:
         node[name] *= factor
     for child in node["children"]:
         _multiply(child, factor)
+
+
+def learned_node(argument: Mapping[str, Any]) -> bytes:
+    """What a node of a cluster would send: the machine of its name in a file."""
+    return Path(os.environ["IRENE_HOME"], f"{argument['name']}.json").read_bytes()

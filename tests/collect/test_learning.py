@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ import pytest
 
 import irene
 from irene.cli import main
-from irene.collect import drift, learning
+from irene.collect import drift, fleet, learning
 from irene.errors import IreneError, UsageError
 from irene.measure.alone.journal import Journal
 from irene.measure.inside.designs import Block, Item, design
@@ -300,9 +301,109 @@ def test_drift_and_what_changed(
 
 
 def _entered(here: Any) -> Any:
-    from contextlib import nullcontext
-
     return nullcontext(here)
+
+
+@pytest.fixture
+def quick_place(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The whole of `learn` on a machine that answers at once."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(own_home))
+    monkeypatch.setattr(learning, "PLANS", {"quick": 60.0, "usual": 90.0})
+
+    def put(runner: Any, **readings: str) -> Any:
+        here = _here(runner)
+        vars(here.bench.readings).update(readings)
+        monkeypatch.setattr(learning, "place", lambda *_: _entered(here))
+        return here
+
+    return put
+
+
+def test_learn_from_beginning_to_end(quick_place: Any, own_home: Path) -> None:
+    said: list[str] = []
+    quick_place(_Runner())
+    found = learning.learn("quick", tell=lambda done, total, what: said.append(what))
+    assert found.path.is_file()
+    assert chosen.default_machine().name == "this-machine"
+    assert [row["model"] for row in found.machine.provenance["exam"]] == [
+        "distilbert-base-uncased", "opt-125m",
+    ]  # fmt: skip
+    assert {"bert", "products", "fitting", "sitting the exam"} <= set(said)
+    assert not list(own_home.rglob("learn-*.jsonl"))  # a journal that is done
+
+
+def test_no_meter_is_an_estimate_that_says_so(quick_place: Any) -> None:
+    quick_place(_Runner(), meters="estimate", source="estimated")
+    told = learning.learn("quick").machine.provenance
+    assert told["source"] == "estimated"
+    assert (
+        "energy is time × an estimated power: no meter counts it here"
+        in (told["caveats"])
+    )
+
+
+class _Half(_Runner):
+    """Another process takes half the machine now and then: all takes twice as long."""
+
+    def measure(self, item: Item) -> Measured:
+        found = super().measure(item)
+        if int(item.key.rpartition(" ")[2], 36) % 3:
+            return found
+        ops = tuple(op._replace(hot_s=2 * op.hot_s) for op in found.ops)
+        whole = found.whole and found.whole._replace(seconds=2 * found.whole.seconds)
+        return replace(found, ops=ops, whole=whole, flags=("busy",), others=50.0)
+
+
+def test_half_the_machine_taken_by_another_weighs_less(
+    quick_place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "PAUSE_S", 0.0)
+    quick_place(_Half())
+    busy = learning.learn("quick", name="busy").machine
+    quick_place(_Runner())
+    calm = learning.learn("quick", name="calm", fresh=True).machine
+    assert busy.provenance["disturbed"]["busy"] > 0
+    op = samples_of([Measured("x", "products", ops=(_op(128, 256, 256),))], 1.0)[0]
+    seconds = [float(m.model.watched_s(op.ops, np.zeros(1))[0]) for m in (busy, calm)]
+    assert seconds[0] == pytest.approx(seconds[1], rel=0.15)
+    assert busy.width("module", 1e-3) > calm.width("module", 1e-3)
+
+
+def test_a_node_of_every_kind_is_learned(
+    learned: LearnedMachine, own_home: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("epyc: {kind: local}\nbroken: {kind: local}\n")
+    own_home.mkdir()
+    named = replace(learned.hardware, name="epyc")
+    sent = json.dumps(replace(learned, hardware=named).to_dict())
+    (own_home / "epyc.json").write_text(sent)
+    kinds = fleet.read_nodes(file)
+    work = "tests.collect.made_up_work:learned_node"
+    nodes = {n.name: n for n in fleet.learn_nodes(kinds, "quick", work=work)}
+    assert nodes["epyc"].path is not None
+    assert find_machine("epyc").hardware.name == "epyc"
+    assert nodes["broken"].path is None
+    assert "broken.json" in nodes["broken"].problem
+    file.write_text("epyc: {kind: slurm, slurm: {gpu: 1}}\n")
+    with pytest.raises(UsageError, match=r"cluster.yaml:1.*did you mean gpus"):
+        fleet.read_nodes(file)
+
+
+def test_learning_as_a_job_of_the_server(
+    quick_place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from irene.serve.computing import worker
+
+    steps: list[tuple[int, int, str]] = []
+    monkeypatch.setattr(worker, "report", lambda *step: steps.append(step))
+    quick_place(_Runner())
+    document = json.loads(worker.learn_job({"plan": "quick"}))
+    assert document["schema"] == "irene.learned/1"
+    assert document["hardware"]["name"] == "this-machine"
+    assert steps[0] == (0, 0, "loading the libraries")
+    assert steps[-1] == (60, 60, "sitting the exam")
+    assert find_machine("this-machine").digest
 
 
 def test_fleet_and_use_on_the_command_line(

@@ -5,7 +5,7 @@
 - `measuring`: the work, one measured run; nodes that runs have in common.
 - `collector`: has it done, beside other collectors.
 - `learning`: the machine that this runs on, in minutes; `drift`: whether it still
-  behaves as it was learned.
+  behaves as it was learned; `fleet`: a node of every kind of a cluster.
 - `folds`: rounds of a cross-validation on an engine; `validation`: a predictor against
   runs measured here.
 """

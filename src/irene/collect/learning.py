@@ -90,7 +90,7 @@ class Learned:
 
     Attributes:
         machine: The machine.
-        path: Its file.
+        path: Its file; where it was not registered, what was measured.
         took_s: How long this took now, s.
     """
 
@@ -170,6 +170,7 @@ def learn(
     meters: Sequence[Any] | None = None,
     fresh: bool = False,
     measuring_s: float | None = None,
+    keep: bool = True,
     tell: Tell | None = None,
 ) -> Learned:
     """Learn the machine that this runs on, and register it.
@@ -184,6 +185,7 @@ def learn(
         meters: Open meters, or names of meters; None for the best here.
         fresh: Whether to forget what an earlier run measured.
         measuring_s: How long is measured, s, instead of the plan's.
+        keep: Whether to register it here; else its measurements alone are kept.
         tell: Is told of every step.
 
     Raises:
@@ -206,8 +208,9 @@ def learn(
             machine = _fitted(here, items, name, plan)
             say(limit_s, limit_s, "sitting the exam")
             machine = _examined(machine, here, journal)
-            kept = keep_machine(machine)
-        path.replace(path.with_suffix(".done"))
+        done = path.with_suffix(".done")
+        kept = keep_machine(machine) if keep else done
+        path.replace(done)
     return Learned(machine, kept, time.monotonic() - begun)
 
 

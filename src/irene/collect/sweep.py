@@ -28,6 +28,7 @@ __all__ = [
     "USUAL",
     "Measurement",
     "Sweep",
+    "engine_settings",
     "read_sweep",
     "shipped_sweeps",
 ]
@@ -176,7 +177,7 @@ def _sweep(document: Located, name: str) -> Sweep:
         tuple(_points(document, top)),
         machine or "this-machine",
         _measurement(top["protocol"]) if "protocol" in top else Measurement(),
-        _engine(top["engine"]) if "engine" in top else EngineSettings(),
+        engine_settings(top["engine"]) if "engine" in top else EngineSettings(),
     )
 
 
@@ -319,7 +320,12 @@ def _measurement(where: Located) -> Measurement:
     return measurement
 
 
-def _engine(where: Located) -> EngineSettings:
+def engine_settings(where: Located) -> EngineSettings:
+    """Where runs take place, as a file says it.
+
+    Raises:
+        UsageError: It says something impossible; the message names the line.
+    """
     given = where.mapping("engine", ("kind", "ray", "slurm"))
     parts: dict[str, Any] = {}
     if "kind" in given:

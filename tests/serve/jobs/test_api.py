@@ -224,3 +224,52 @@ def test_a_read_only_server_takes_nothing(settings: Settings, store: Store) -> N
     assert client.submit().status_code == 403
     assert client.ask("POST", "/uploads", json=CONFIG).status_code == 403
     client.app.state.store.close()
+
+
+def test_the_servers_machine_is_learned_by_a_job(client: Client) -> None:
+    accepted = client.ask("POST", "/jobs/learn", json={"plan": "quick"})
+    assert accepted.status_code == 202, accepted.text
+    document = accepted.json()
+    assert document["kind"] == "learn"
+    assert document["request"] == {"kind": "learn", "plan": "quick"}
+    record = ended(client.runner, document["id"])
+    assert record.state == "succeeded"
+    answer = client.ask("GET", f"/answers/{record.result_key}")
+    assert answer.json() == {"plan": "quick"}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [({"plan": "hasty"}, "quick, usual"), ({"model": "gpt2"}, "plan and notify"),
+     ([], "plan and notify")],
+)  # fmt: skip
+def test_learning_that_is_not_understood(
+    accepting: Client, body: Any, words: str
+) -> None:
+    refused = accepting.ask("POST", "/jobs/learn", json=body)
+    assert refused.status_code == 400
+    assert words in refused.json()["detail"]
+
+
+def test_a_server_that_measures_nothing_learns_nothing(
+    settings: Settings, store: Store
+) -> None:
+    client = Client(replace(settings, measuring=False), runs_none(store))
+    refused = client.ask("POST", "/jobs/learn", json={})
+    assert refused.status_code == 400
+    assert "measures nothing" in refused.json()["detail"]
+    client.app.state.store.close()
+
+
+def test_learning_and_measuring_wait_for_each_other(
+    client: Client, small_program: Choose
+) -> None:
+    small_program(ENDLESS)
+    first = client.submit(kind="measure").json()["id"]
+    reached(client.runner, first, lambda record: record.state == "running")
+    second = client.ask("POST", "/jobs/learn", json={}).json()["id"]
+    third = client.submit().json()["id"]  # a prediction does not wait
+    reached(client.runner, third, lambda record: record.state == "running")
+    waiting = client.runner.records.get(second)
+    assert waiting is not None
+    assert waiting.state == "queued"

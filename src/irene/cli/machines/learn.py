@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irene.cli.machines.machine_text import interval_line, learning_lines
@@ -31,6 +32,7 @@ examples:
   irene learn
   irene learn --threads 1 --name one-thread
   irene learn --check
+  irene learn --quick --nodes cluster.yaml
 """
 MINUTES = {"quick": "3 minutes", "usual": "10 minutes", "thorough": "35 minutes"}
 
@@ -59,6 +61,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fresh", action="store_true", help="forget what a stopped run has measured"
     )
+    parser.add_argument(
+        "--nodes", metavar="FILE",
+        help="learn a node of every kind that a YAML file names, on Slurm or Ray",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
@@ -69,6 +75,8 @@ def run(options: argparse.Namespace) -> int:
     plan = "quick" if options.quick else "thorough" if options.thorough else "usual"
     if options.threads is not None and options.threads < 1:
         raise UsageError(f"--threads must be at least 1, got {options.threads}")
+    if options.nodes:
+        return _nodes(options, plan)
     print(
         f"measuring this machine: small models and products, at most {MINUTES[plan]}; "
         "leave it alone meanwhile. Ctrl-C stops it, the same command goes on.",
@@ -86,6 +94,28 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(*learned_lines(found), sep="\n")
     return 0
+
+
+def _nodes(options: argparse.Namespace, plan: str) -> int:
+    from irene.collect.fleet import learn_nodes, read_nodes
+
+    kinds = read_nodes(Path(options.nodes))
+    print(f"learning a node each of {', '.join(kinds)}", file=sys.stderr)
+
+    def tell(words: str) -> None:
+        print(plain(words), file=sys.stderr)
+
+    found = []
+    for node in learn_nodes(kinds, plan, options.device, tell):
+        found.append(node)
+        said = f"kept in {node.path}" if node.path else f"not learned: {node.problem}"
+        print(plain(f"{node.name} ({node.host or 'nowhere'}): {said}"), file=sys.stderr)
+    if options.json:
+        nodes = [{**node._asdict(), "path": str(node.path or "")} for node in found]
+        put_json({"schema": "irene.learned-nodes/1", "nodes": nodes})
+    else:
+        print("`irene hardware` lists them; --on NAME predicts for one")
+    return 0 if all(node.path for node in found) else 1
 
 
 @contextmanager

@@ -36,7 +36,7 @@ class JobStatus:
 
     Attributes:
         id: Its name.
-        kind: `predict` or `measure`.
+        kind: `predict`, `measure` or `learn`.
         state: What becomes of it.
         progress: Steps `done`, steps in all (`total`) and a `text`, once known.
         request: What was asked for.

@@ -18,7 +18,7 @@ from irene.work.task import report
 if TYPE_CHECKING:
     from irene.measure.alone.node_by_node import Progress
 
-__all__ = ["answer", "measure_job", "predict_job", "warm_up"]
+__all__ = ["answer", "learn_job", "measure_job", "predict_job", "warm_up"]
 
 JOURNAL = "journal.jsonl"
 PREDICT_STEPS = 2
@@ -108,3 +108,22 @@ def measure_job(argument: Mapping[str, Any]) -> bytes:
         )
     text = json.dumps(tree.fold().to_dict(), allow_nan=False, separators=(",", ":"))
     return text.encode()
+
+
+def learn_job(argument: Mapping[str, Any]) -> bytes:
+    """The machine that this runs on, learned; the next attempt goes on.
+
+    Args:
+        argument: The `plan`.
+
+    Raises:
+        IreneError: It cannot be learned.
+    """
+    report(0, 0, "loading the libraries")
+    from irene.collect.learning import learn
+
+    def tell(done_s: float, total_s: float, what: str) -> None:
+        report(round(done_s), round(total_s), what)
+
+    found = learn(argument["plan"], tell=tell)
+    return json.dumps(found.to_dict(), allow_nan=False).encode()

@@ -37,6 +37,7 @@ T = TypeVar("T")
 WORK = {
     "predict": "irene.serve.computing.worker:predict_job",
     "measure": "irene.serve.computing.worker:measure_job",
+    "learn": "irene.serve.computing.worker:learn_job",
 }
 """What is done for a job of a kind."""
 MOST_ATTEMPTS = 10
@@ -182,6 +183,8 @@ class Execution:
     def _argument(self, record: JobRecord) -> dict[str, Any]:
         """What the process is told; see `irene.serve.computing.worker`."""
         request = record.request
+        if record.kind == "learn":
+            return {"plan": request["plan"]}
         model = request["model"]
         return {
             "protocol": request.get("protocol"),
@@ -203,7 +206,7 @@ class Execution:
         is not bounded.
         """
         wall_s = cpu_s = self._settings.limits.job_seconds
-        if kind == "measure":
+        if kind != "predict":
             wall_s *= MEASURE_TIMES
             cpu_s = wall_s * (os.cpu_count() or 1)
         return Bounds(wall_s, cpu_s, FILE_BYTES, RESULT_BYTES)

@@ -13,14 +13,16 @@ from irene.serve.jobs.notify import check_notify
 from irene.serve.uploads.storage import Uploads
 from irene.trace.limits import DEFAULT_LIMITS
 
-__all__ = ["KINDS", "PROTOCOLS", "UPLOAD", "read_request"]
+__all__ = ["KINDS", "PLANS", "PROTOCOLS", "UPLOAD", "read_learning", "read_request"]
 
 KINDS = ("predict", "measure")
 PROTOCOLS = ("default", "quick")
+PLANS = ("quick", "usual", "thorough")
 UPLOAD = "upload:"
 OF_A_JOB = ("kind", "protocol", "notify")
 NOT_OF_A_JOB = ("level", "fold")
 LONGEST_MODEL = 200
+MEASURES_NOTHING = "this server measures nothing: ask for a prediction"
 
 
 def read_request(body: object, settings: Settings, uploads: Uploads) -> dict[str, Any]:
@@ -61,6 +63,30 @@ def read_request(body: object, settings: Settings, uploads: Uploads) -> dict[str
     return request | _measurement(body, settings)
 
 
+def read_learning(body: object, settings: Settings) -> dict[str, Any]:
+    """Check how the server's machine is to be learned.
+
+    Args:
+        body: The JSON value that came, with `plan` and `notify`.
+        settings: What this server does.
+
+    Returns:
+        The request as the job's record keeps it.
+
+    Raises:
+        UsageError: Something is wrong; the message says what.
+    """
+    if not isinstance(body, dict) or set(body) - {"plan", "notify"}:
+        raise UsageError("learning is asked for by a JSON object of plan and notify")
+    if not settings.measuring:
+        raise UsageError(MEASURES_NOTHING)
+    plan = body.get("plan") or PLANS[0]
+    if plan not in PLANS:
+        raise UsageError(f"plan must be one of {', '.join(PLANS)}")
+    notify = check_notify(body.get("notify"), settings)
+    return {"kind": "learn", "plan": plan, "notify": notify}
+
+
 def _of_the_question(body: Mapping[str, Any]) -> dict[str, Any]:
     offered = [
         name
@@ -90,7 +116,7 @@ def _checked_model(model: str, settings: Settings, uploads: Uploads) -> str:
 
 def _measurement(body: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     if not settings.measuring:
-        raise UsageError("this server measures nothing: ask for a prediction")
+        raise UsageError(MEASURES_NOTHING)
     if {body.get("on"), body.get("hardware")} - {None, "this-machine"}:
         raise UsageError("a measurement is of the server's machine: leave hardware out")
     if body.get("phase") == "train":

@@ -38,6 +38,8 @@ STOP_S = 2.0
 PRUNE_S = 3_600.0
 """How often what is too old or too much is deleted, s."""
 AT_ONCE = {"predict": 2, "measure": 1}
+SHARED = {"learn": "measure"}
+"""Kinds that wait for each other: one measurement at a time."""
 ANNOUNCED_AT_ONCE = 2
 SPARE_FILES = 500
 """Beside connections: the store, the log, processes."""
@@ -190,7 +192,7 @@ class JobRunner:
         """Have done what is to be done, also what a killed server has left."""
         try:
             for key, kind in self.records.open_jobs(self._server):
-                crews[kind].put(key)
+                crews[SHARED.get(kind, kind)].put(key)
             for key in self.records.unannounced(self._server):
                 announcers.put(key)
         except Exception:

@@ -86,7 +86,7 @@ class JobRecord:
     Attributes:
         id: 32 hex digits.
         server: Id of the data folder whose server accepted it, and runs it.
-        kind: `predict` or `measure`.
+        kind: `predict`, `measure` or `learn`.
         state: How far it is.
         version: Counts its changes, from 1.
         attempts: How often it was begun; more than once if a server ended meanwhile.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -12,14 +13,21 @@ from irene.serve.http.problems import Problem
 from irene.serve.http.routes.asking import FULL_S, stored
 from irene.serve.http.routes.openapi import PROBLEM, PROBLEMS, TEXT, Key, content
 from irene.serve.http.routes.parameters import run_schema
+from irene.serve.http.settings import Settings
 from irene.serve.jobs.document import SCHEMA, job_document
-from irene.serve.jobs.request import KINDS, PROTOCOLS, read_request
+from irene.serve.jobs.request import (
+    KINDS,
+    PLANS,
+    PROTOCOLS,
+    read_learning,
+    read_request,
+)
 from irene.serve.jobs.runner import JobRunner
 from irene.serve.jobs.watch import TooManyError, event_stream
 from irene.serve.store.job_records import JobRecord, QueueFullError
 from irene.serve.uploads.bounded_json import parse
 
-__all__ = ["cancel", "events", "job", "router", "submit"]
+__all__ = ["cancel", "events", "job", "learn", "router", "submit"]
 
 router = APIRouter(tags=["jobs"])
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -28,7 +36,7 @@ STATES = ["queued", "running", "succeeded", "failed", "cancelled"]
 A_JOB = content(
     SCHEMA,
     id={**TEXT, "pattern": "^[0-9a-f]{32}$"},
-    kind={**TEXT, "enum": list(KINDS)},
+    kind={**TEXT, "enum": [*KINDS, "learn"]},
     state={**TEXT, "enum": STATES},
     progress={"type": "object"},
     created=TEXT,
@@ -38,9 +46,18 @@ A_JOB = content(
 )
 
 
+def _notify_schema() -> dict[str, Any]:
+    text = {**TEXT, "maxLength": 2000}
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {"email": text, "webhook": text, "secret": text},
+        "description": "Who is told when it has ended.",
+    }
+
+
 def _request_schema() -> dict[str, Any]:
     """The body of a new job: a run, on a machine or measured."""
-    text = {**TEXT, "maxLength": 2000}
     return {
         "type": "object",
         "required": ["model"],
@@ -61,41 +78,68 @@ def _request_schema() -> dict[str, Any]:
                 "enum": list(PROTOCOLS),
                 "description": "For a measurement.",
             },
-            "notify": {
-                "type": "object",
-                "additionalProperties": False,
-                "properties": {"email": text, "webhook": text, "secret": text},
-                "description": "Who is told when it has ended.",
-            },
+            "notify": _notify_schema(),
+        },
+    }
+
+
+LEARNING = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "plan": {"type": "string", "enum": list(PLANS), "default": PLANS[0]},
+        "notify": _notify_schema(),
+    },
+}
+
+
+def _accepts(schema: dict[str, Any]) -> dict[str, Any]:
+    """How an endpoint that takes jobs is described."""
+    return {
+        "status_code": 202,
+        "response_class": JSONResponse,
+        "responses": {
+            **PROBLEMS,
+            202: {**A_JOB, "description": "Accepted: it will be run."},
+            **dict.fromkeys((401, 403, 408, 507), PROBLEM),
+        },
+        "openapi_extra": {
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {"schema": schema}},
+            }
         },
     }
 
 
 @router.post(
-    "/jobs",
-    summary="Have a model predicted or measured",
-    status_code=202,
-    response_class=JSONResponse,
-    responses={
-        **PROBLEMS,
-        202: {**A_JOB, "description": "Accepted: it will be run."},
-        **dict.fromkeys((401, 403, 408, 507), PROBLEM),
-    },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": _request_schema()}},
-        }
-    },
+    "/jobs", summary="Have a model predicted or measured", **_accepts(_request_schema())
 )
 async def submit(request: Request) -> Response:
     """Accept a job; it is run to its end even if the server is killed meanwhile."""
+    uploads = _runner(request).uploads
+    return await _accepted(
+        request, lambda body, settings: read_request(body, settings, uploads)
+    )
+
+
+@router.post(
+    "/jobs/learn", summary="Have the server's machine learned", **_accepts(LEARNING)
+)
+async def learn(request: Request) -> Response:
+    """Accept a job that measures this machine; it is in the list when it is done."""
+    return await _accepted(request, read_learning)
+
+
+async def _accepted(
+    request: Request, read: Callable[[object, Settings], dict[str, Any]]
+) -> Response:
     runner = _runner(request)
     body, owner = await request.body(), owner_of(request.scope)
 
     def accept() -> JobRecord:
-        asked = read_request(parse(body), runner.settings, runner.uploads)
-        if asked["kind"] == "measure":
+        asked = read(parse(body), runner.settings)
+        if asked["kind"] != "predict":
             check_token(request.scope, "measure")
         return runner.submit(asked, owner)
 

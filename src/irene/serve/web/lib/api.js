@@ -95,6 +95,9 @@ export function getOnce(path, params = {}) {
   return asked;
 }
 
+/** Ask again for what `getOnce` has: something was added. */
+export const askAgain = () => kept.clear();
+
 /**
  * Server-sent events. The browser connects again by itself.
  * @param {string} url

@@ -5,7 +5,7 @@ import { Busy } from "../components/Busy.js";
 import { ExportMenu } from "../components/ExportMenu.js";
 import { Problem } from "../components/Problem.js";
 import { TokenField } from "../components/TokenField.js";
-import { apiUrl, events, get, remove } from "../lib/api.js";
+import { apiUrl, askAgain, events, get, remove } from "../lib/api.js";
 import { integer } from "../lib/format.js";
 import { remember } from "../lib/recent.js";
 import { writeQuery } from "../lib/state.js";
@@ -73,6 +73,10 @@ export default function JobPage({ params }) {
   useEffect(() => {
     if (job) remember("job", nameOf(job), `/jobs/${params.id}`);
   }, [job?.id]);
+  const learned = job?.kind === "learn" && job.state === "succeeded";
+  useEffect(() => {
+    if (learned) askAgain(); // for the list of machines, which has one more
+  }, [learned]);
   const cancel = () => remove(`/jobs/${encodeURIComponent(params.id)}`).then(retry, setRefused);
   const needsToken = refused?.status === 401 || refused?.status === 403;
   return html`<div class="page">
@@ -88,7 +92,9 @@ export default function JobPage({ params }) {
       ${!ENDED.includes(job.state) && html`<${Progress} progress=${job.progress} />`}
       ${refused && html`<${Problem} error=${refused} />`}
       ${needsToken && html`<${TokenField} onToken=${cancel} />`}
-      ${job.state === "succeeded" && job.result && html`<p class="actions"><a class="button primary" href=${`/${writeQuery({ answer: job.result.key })}`}>Explore the result</a>
+      ${learned && html`<p class="actions"><a class="button primary" href=${`/${writeQuery({ hardware: "this-machine" })}`}>Predict for this machine</a>
+        <a class="button" href="/method?hardware=this-machine">What was learned</a></p>`}
+      ${job.state === "succeeded" && job.kind !== "learn" && job.result && html`<p class="actions"><a class="button primary" href=${`/${writeQuery({ answer: job.result.key })}`}>Explore the result</a>
         <a class="button" href=${job.result.link}>The document</a>
         <a class="button" href=${`/compare${writeQuery({ subject: [`answer:${job.result.key}`, "bert-base-uncased"] })}`}>Compare it</a></p>`}
       ${job.state === "failed" && html`<${Problem} error=${failure(job)} /><p>Change the model or its sizes and <a href=${again(job)}>hand it in again</a>.</p>`}
@@ -119,6 +125,7 @@ function nameOf(job) {
   const run = job.request?.run ?? {};
   const model = String(job.request?.model ?? job.kind).replace(/^upload:(.{8}).*/, "upload $1…");
   const sizes = run.batch_size ? `, ${run.batch_size} × ${run.seq_len ?? "?"}` : "";
+  if (job.kind === "learn") return `Learning this machine, ${job.request?.plan ?? "quick"}`;
   return `${job.kind === "measure" ? "Measuring" : "Predicting"} ${model}${sizes}`;
 }
 
@@ -136,6 +143,7 @@ function settings(job) {
 
 /** @param {any} job */
 function again(job) {
+  if (job.kind === "learn") return "/method";
   const model = String(job.request?.model ?? "");
   if (model.startsWith("upload:")) return `/open${writeQuery({ upload: model.slice(7), ...settings(job) })}`;
   return `/${writeQuery({ model, ...settings(job) })}`;
@@ -143,6 +151,7 @@ function again(job) {
 
 /** @param {any} job */
 function command(job) {
+  if (job.kind === "learn") return `irene learn${job.request.plan === "usual" ? "" : ` --${job.request.plan}`}`;
   const model = String(job.request.model);
   const { hardware, ...run } = settings(job);
   const options = job.kind === "predict" ? { ...run, hardware } : run;

@@ -1,12 +1,14 @@
 // Where the figures come from: method, data, how good it is, what it covers.
 
-import { html } from "../vendor/preact.js";
+import { html, useEffect, useState } from "../vendor/preact.js";
 import { useAnswer } from "../lib/answer.js";
 import { digits, integer, percent } from "../lib/format.js";
-import { text } from "../lib/state.js";
+import { getOnce, post } from "../lib/api.js";
+import { navigate, text } from "../lib/state.js";
 import { Busy } from "../components/Busy.js";
 import { Problem } from "../components/Problem.js";
 import { HardwareSelect } from "../components/RunForm.js";
+import { TokenField } from "../components/TokenField.js";
 
 export const title = "Method and provenance";
 
@@ -42,7 +44,33 @@ export default function Method({ query, setQuery }) {
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
     ${busy && !document && html`<${Busy} label="Reading" />`}
     ${entry && html`<${Hardware} entry=${entry} setQuery=${setQuery} />`}
+    <${Learn} />
   </div>`;
+}
+
+/** A button for servers that may measure: their own machine, in minutes. */
+function Learn() {
+  const [measures, setMeasures] = useState(false);
+  const [state, setState] = useState(/** @type {any} */ ({ busy: false, error: null }));
+  useEffect(() => {
+    getOnce("/server").then((server) => setMeasures(server.measures), () => {});
+  }, []);
+  const learn = async () => {
+    setState({ busy: true, error: null });
+    try {
+      navigate(`/jobs/${(await post("/jobs/learn", { plan: "quick" })).id}`);
+    } catch (error) {
+      setState({ busy: false, error });
+    }
+  };
+  const needsToken = state.error?.status === 401 || state.error?.status === 403;
+  return measures && html`<section class="panel" aria-labelledby="learn-title">
+    <h2 id="learn-title">The machine that this server runs on</h2>
+    <p>Small models and products are run on it for at most three minutes; then it is in the list of machines, and the one that is meant where nobody names another.</p>
+    <p class="actions"><button type="button" class="primary" disabled=${state.busy} onClick=${learn}>Learn this machine</button></p>
+    ${state.error && html`<${Problem} error=${state.error} />`}
+    ${needsToken && html`<${TokenField} onToken=${learn} />`}
+  </section>`;
 }
 
 /** @param {any} entry */
