@@ -36,10 +36,10 @@ def test_counts_are_those_of_the_trees(store: Store) -> None:
         ("tiny", (2,)),
     ]
     assert desk.levels == (
-        LevelCount("model", 2, 0, 9.0, 27.0),
-        LevelCount("module", 4, 0, 5.0, 24.0),
-        LevelCount("ml", 8, 2, 2.0, 21.0),
-        LevelCount("math", 4, 0, 3.0, 18.0),
+        LevelCount("model", 2, 0, 0, 9.0, 27.0),
+        LevelCount("module", 4, 0, 0, 5.0, 24.0),
+        LevelCount("ml", 8, 2, 2, 2.0, 21.0),
+        LevelCount("math", 4, 0, 0, 3.0, 18.0),
     )
     assert desk.software == {
         "torch 2.9.1, transformers 5.1.0": 1,
@@ -47,7 +47,7 @@ def test_counts_are_those_of_the_trees(store: Store) -> None:
     }
     assert desk.dates["b"] == ("2020-01-01", "2020-01-01")
     assert desk.dates["here"][0].startswith("2026")
-    assert shelf.levels[0] == LevelCount("model", 1, 0, 9.0, 9.0)
+    assert shelf.levels[0] == LevelCount("model", 1, 0, 0, 9.0, 9.0)
 
 
 def test_failures_that_were_measured_since_do_not_count(store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -144,3 +145,17 @@ def test_a_cpu_is_no_start_for_calibration(
 ) -> None:
     with pytest.raises(UsageError, match="train one from the trees"):
         calibrate(predictor, table, HERE, {}, joiner)
+
+
+def test_what_was_disturbed_weighs_less(table: NodeTable, joiner: Joiner) -> None:
+    rng = np.random.default_rng(3)
+    busy = rng.random(len(table)) < 0.4
+    longer = np.where(busy, 1.0 + rng.random(len(table)), 1.0)
+    told = replace(table, energy_j=table.energy_j * longer, disturbed=busy)
+    silent = replace(told, disturbed=np.zeros(len(table), bool))
+
+    def off(data: NodeTable) -> float:
+        found = SpecsMethod(joiner).fit(data).predict(table)
+        return float(np.nanmean(np.abs(found / table.energy_j - 1.0)))
+
+    assert off(told) < 0.7 * off(silent)

@@ -333,6 +333,7 @@ class Report:
         points: Runs in all.
         there: Runs that were measured before.
         measured: Runs that were measured now.
+        disturbed: Those of them that something disturbed.
         elsewhere: Runs that another collector measured meanwhile.
         failures: Runs without a measurement, now and before.
         stopped: Whether it was asked to stop before the end.
@@ -343,6 +344,7 @@ class Report:
     points: int
     there: int = 0
     measured: int = 0
+    disturbed: int = 0
     elsewhere: int = 0
     failures: list[Failure] = field(default_factory=list)
     stopped: bool = False
@@ -362,6 +364,7 @@ class Report:
             "points": self.points,
             "there": self.there,
             "measured": self.measured,
+            "disturbed": self.disturbed,
             "elsewhere": self.elsewhere,
             "failed": len(self.failures),
             "left": self.left,

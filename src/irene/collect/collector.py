@@ -27,6 +27,7 @@ from irene.collect.collection_plan import (
     loose_key,
 )
 from irene.collect.measuring import Measured, Measuring, label_of
+from irene.dataset.from_trees import disturbed_nodes
 from irene.dataset.store import Origin, Store
 from irene.errors import FormatError, IreneError
 from irene.hardware import Hardware
@@ -187,7 +188,10 @@ class Collector:
         self._add(lambda: self._store.add(measured.tree, origin, unless_there=True))
         self.report.measured += 1
         self._look_at(origin)
-        self._end(point, "measured", outcome.duration_s)
+        count, nodes = int(disturbed_nodes(measured.tree).sum()), len(measured.tree)
+        told = f"{count:,} of {nodes:,} nodes were disturbed" if count else ""
+        self.report.disturbed += bool(count)
+        self._end(point, "measured", outcome.duration_s, told)
 
     def _fail(self, point: Point, outcome: Outcome) -> None:
         reason = outcome.reason

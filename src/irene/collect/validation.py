@@ -39,6 +39,7 @@ class RunOutcome:
         low_j: Lower end of the predicted interval, J.
         high_j: Upper end of the predicted interval, J.
         time_s: How long it took, s; None if unknown.
+        disturbed: Whether something disturbed its measurement.
     """
 
     spec: RunSpec
@@ -47,6 +48,7 @@ class RunOutcome:
     low_j: float
     high_j: float
     time_s: float | None
+    disturbed: bool = False
 
     @property
     def error_percent(self) -> float:
@@ -226,6 +228,7 @@ def compare_with_store(
                 whole.low,
                 whole.high,
                 time_s if time_s > 0 else None,
+                bool(table.disturbed[rows.start]),
             )
         )
     measured_on = "" if read.hardware is None else read.hardware.description

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from irene.dataset.formats.nodes_parquet import (
     Provenance,
@@ -24,7 +25,15 @@ from irene.dataset.table import (
 from irene.errors import UsageError
 from irene.tree import KINDS, ModelTree
 
-__all__ = ["COSTS", "MEGA", "MIB", "add_to_file", "in_table_units", "table_of"]
+__all__ = [
+    "COSTS",
+    "MEGA",
+    "MIB",
+    "add_to_file",
+    "disturbed_nodes",
+    "in_table_units",
+    "table_of",
+]
 
 COSTS = ("params", "flops", "bytes_read", "bytes_written")
 MEGA = 1e6
@@ -73,7 +82,21 @@ def _columns(tree: ModelTree) -> dict[str, Any]:
         "kind": [KINDS[kind] for kind in tree.columns.kind],
         "op": [tree.strings[op] for op in tree.columns.op],
         **in_table_units(costs, tree.features, tree.energy.joules),
+        "disturbed": disturbed_nodes(tree),
     }
+
+
+def disturbed_nodes(tree: ModelTree) -> npt.NDArray[np.bool_]:
+    """Whether rounds of every node that count have a flag.
+
+    Args:
+        tree: As `irene.measure` gives it.
+    """
+    found = np.zeros(len(tree), dtype=np.bool_)
+    for name, rounds in tree.features.items():
+        if name.startswith("rounds_") and name != "rounds_repeated":
+            found |= np.nan_to_num(rounds) > 0
+    return found
 
 
 def in_table_units(

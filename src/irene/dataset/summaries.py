@@ -38,7 +38,7 @@ __all__ = [
 MEMORY_LIMIT = "512MB"
 COUNTS = """
 SELECT hardware, kind, count(*), count(*) - count(energy_j),
-    min(energy_j), max(energy_j)
+    count(*) FILTER (more LIKE '%"rounds_%'), min(energy_j), max(energy_j)
 FROM read_parquet($files, filename = true)
 JOIN (SELECT unnest($ids) AS id, unnest($within) AS file, unnest($machines) AS hardware)
     ON entry = id AND parse_filename(filename) = file
@@ -166,6 +166,7 @@ class LevelCount:
         kind: `model`, `module`, `ml` or `math`.
         nodes: How many there are.
         unknown: How many of them have no energy.
+        disturbed: How many were disturbed while they were measured.
         lowest_j: Smallest energy, J; None if none is known.
         highest_j: Largest energy, J; None if none is known.
     """
@@ -173,6 +174,7 @@ class LevelCount:
     kind: str
     nodes: int
     unknown: int
+    disturbed: int
     lowest_j: float | None
     highest_j: float | None
 

@@ -103,6 +103,7 @@ class NodeTable:
         op: Class or primitive of every row.
         features: One array per name of `FEATURES`.
         energy_j: Measured energy of every row, J.
+        disturbed: Whether something disturbed the measurement of every row.
     """
 
     name: str
@@ -114,6 +115,7 @@ class NodeTable:
     op: tuple[str, ...]
     features: Mapping[str, Floats]
     energy_j: Floats
+    disturbed: npt.NDArray[np.bool_]
 
     @classmethod
     def from_trees(
@@ -155,7 +157,8 @@ class NodeTable:
         Args:
             name: What the data is called.
             keys: Model and size of every tree.
-            columns: Of all trees, one after the other, each in pre-order.
+            columns: Of all trees, one after the other, each in pre-order; without
+                `disturbed`, nothing was.
 
         Raises:
             ValueError: Of another number of trees, or a kind that we do not know.
@@ -179,6 +182,7 @@ class NodeTable:
             tuple(columns["op"]),
             features,
             _owned(columns["energy_j"]),
+            np.array(columns.get("disturbed", np.zeros(len(parent))), np.bool_),
         )
 
     def to_columns(self) -> dict[str, Any]:
@@ -191,6 +195,7 @@ class NodeTable:
             "op": list(self.op),
             **{name: self.features[name] for name in NODE_FEATURES},
             "energy_j": self.energy_j,
+            "disturbed": self.disturbed,
         }
 
     def nodes(self, rows: slice) -> list[MeasuredNode]:
@@ -218,7 +223,7 @@ class NodeTable:
     def equals(self, other: NodeTable) -> bool:
         """Whether both hold the same trees with the same values; NaN equals NaN."""
         names = ("keys", "path", "op")
-        arrays = ("starts", "parent", "kind", "energy_j")
+        arrays = ("starts", "parent", "kind", "energy_j", "disturbed")
         return (
             all(getattr(self, name) == getattr(other, name) for name in names)
             and all(_equal(getattr(self, a), getattr(other, a)) for a in arrays)
@@ -273,6 +278,7 @@ class NodeTable:
             tuple(self.op[r] for r in rows),
             {name: values[rows] for name, values in self.features.items()},
             self.energy_j[rows],
+            self.disturbed[rows],
         )
 
 

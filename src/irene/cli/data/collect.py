@@ -248,7 +248,8 @@ def _words(step: Step) -> str:
     """What has happened; "" for nothing worth a line."""
     run = plain(step.run)
     if step.event == "measured":
-        return f"{run}: measured in {human_duration(step.lasted_s)}"
+        told = f"; {plain(step.message)}" if step.message else ""
+        return f"{run}: measured in {human_duration(step.lasted_s)}{told}"
     if step.event == "failed":
         return f"{run}: failed: {plain(step.message)}"
     if step.event == "skipped":
@@ -302,6 +303,11 @@ def _report_lines(report: Report, store: str, most: int) -> Iterator[str]:
         f"{report.there} there before, {len(report.failures)} failed, "
         f"{report.left} left; store {plain(store)}"
     )
+    if report.disturbed:
+        yield (
+            f"{report.disturbed} of them were disturbed, by other processes or a clock "
+            "that was throttled: their nodes weigh less in training"
+        )
     if report.elsewhere:
         yield f"{report.elsewhere} were measured by another collector meanwhile"
     for one in report.failures[:most]:

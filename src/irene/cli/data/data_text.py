@@ -70,6 +70,12 @@ def _machine(machine: MachineSummary) -> Iterator[str]:
         yield f"host {host}{when}"
     yield from _models(machine.models, 10)
     yield from _levels(machine.levels, "unknown", 12)
+    disturbed = sum(level.disturbed for level in machine.levels)
+    if disturbed:
+        yield (
+            f"{disturbed:,} nodes were disturbed while they were measured: they weigh "
+            "less in training, and widen intervals"
+        )
 
 
 def _models(models: Sequence[ModelSummary], digits: int) -> Iterator[str]:

@@ -136,7 +136,7 @@ def _print(examined: Examined) -> None:
             plain(one.spec.model),
             f"{one.spec.batch_size}",
             f"{one.spec.seq_len}",
-            human_energy(one.measured_j),
+            f"{human_energy(one.measured_j)}{' (disturbed)' if one.disturbed else ''}",
             f"{human_energy(one.predicted_j)} ({human_energy(one.low_j)} – "
             f"{human_energy(one.high_j)})",
             f"{one.error_percent:+.1f} %",

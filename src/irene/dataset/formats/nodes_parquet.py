@@ -39,6 +39,7 @@ __all__ = [
 SCHEMA = "irene.nodes/1"
 METADATA_KEY = b"irene"
 """Where the metadata of a Parquet file of ours tells what it is."""
+DISTURBED = "disturbed"
 BYTES_PER_NODE = 4096  # far more than a node takes, unpacked
 
 
@@ -91,7 +92,8 @@ def write_parquet(
         "name": table.name,
         "provenance": asdict(provenance or Provenance()),
     }
-    schema = _schema(pa).with_metadata({METADATA_KEY: json.dumps(metadata).encode()})
+    schema = _schema(pa, bool(table.disturbed.any()))
+    schema = schema.with_metadata({METADATA_KEY: json.dumps(metadata).encode()})
     runs = [table.keys[tree] for tree in table.tree]
     keyed = {name: [getattr(run, name) for run in runs] for name in TreeKey._fields}
     columns = pa.table({**keyed, **table.to_columns()}, schema=schema)
@@ -99,12 +101,13 @@ def write_parquet(
         pq.write_table(columns, file, compression="zstd", write_page_checksum=True)
 
 
-def _schema(pa: Any) -> Any:
+def _schema(pa: Any, disturbed: bool) -> Any:
+    """Names and types; a file in which nothing was disturbed has no column for that."""
     texts = [(name, pa.string()) for name in ("model", "path", "kind", "op")]
     wholes = [(name, pa.int64()) for name in ("batch_size", "seq_len", "parent")]
     numbers = [(name, pa.float64()) for name in (*NODE_FEATURES, "energy_j")]
-    fields = [pa.field(name, kind) for name, kind in (*texts, *wholes, *numbers)]
-    return pa.schema(fields)
+    flags = [(DISTURBED, pa.bool_())] if disturbed else []
+    return pa.schema([*texts, *wholes, *numbers, *flags])
 
 
 def read_parquet(path: Path) -> NodeTable:
@@ -166,7 +169,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
 def _columns(parquet: Any, path: Path) -> dict[str, Any]:
     """Columns of a file as lists and arrays."""
     pa = arrow().pa
-    expected = _schema(pa)
+    expected = _schema(pa, DISTURBED in parquet.schema_arrow.names)
     if not parquet.schema_arrow.equals(expected, check_metadata=False):
         raise FormatError(f"{path}: the columns are not those of {SCHEMA}")
     _check_extent(parquet.metadata, path)

@@ -35,6 +35,8 @@ __all__ = ["export_store", "import_data"]
 MEASURED_HERE = re.compile(r".+, (\w+), (\w+) attention, covers (.+)")
 """The source of what `irene measure --data` and `irene data export` have written."""
 UNKNOWN = "unknown"
+FLAG = json.dumps({"rounds_disturbed": 1.0})
+"""What is kept of a node that something disturbed, where nobody says what."""
 
 
 def import_data(store: Store, path: Path | str) -> tuple[list[str], list[str]]:
@@ -109,6 +111,8 @@ def _trees(table: NodeTable) -> Iterator[tuple[TreeKey, dict[str, list[Any]]]]:
     for key, place in table.trees():
         rows = {name: values[place] for name, values in columns.items()}
         features = {name: rows.pop(name) for name in NODE_FEATURES}
+        if (disturbed := rows.pop("disturbed")).any():
+            rows["more"] = [FLAG if each else None for each in disturbed]
         size = len(rows["path"])
         rows |= {name: [value] * size for name, value in key._asdict().items()}
         rows |= {

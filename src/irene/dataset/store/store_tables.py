@@ -29,10 +29,11 @@ from irene.errors import UsageError
 __all__ = ["TABLE_COLUMNS", "choose_for_table", "median_table"]
 
 TABLE_COLUMNS = (
-    *("entry", "parent", "path", "kind", "op", "energy_j", *COSTS),
+    *("entry", "parent", "path", "kind", "op", "energy_j", "more", *COSTS),
     *(f"feature_{name}" for name in NODE_FEATURES),
 )
 """What `median_table` reads."""
+FLAGGED = '"rounds_'
 
 
 def choose_for_table(
@@ -162,6 +163,10 @@ def _columns(rows: Any) -> dict[str, Any]:
         **texts,
         "parent": np.where(parent < 0, -1, place[first + parent] - place[first]),
         **in_table_units(costs, features, _numbers(rows, "energy_j")),
+        # What has no column of its own and is of rounds is a flag of some.
+        "disturbed": np.array(
+            [FLAGGED in m for m in _texts(rows["more"].fill_null(""))]
+        ),
     }
     return {name: values[keep] for name, values in columns.items()}
 
@@ -203,5 +208,6 @@ def _medians(table: NodeTable) -> NodeTable:
         return replace(
             first,
             energy_j=median(table.energy_j),
+            disturbed=median(table.disturbed.astype(np.float64)) >= 0.5,
             features={name: median(v) for name, v in table.features.items()},
         )

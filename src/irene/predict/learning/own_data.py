@@ -12,6 +12,7 @@ import numpy as np
 
 from irene.dataset import NodeTable, read_data
 from irene.dataset.formats.nodes_parquet import read_provenance
+from irene.dataset.from_trees import disturbed_nodes
 from irene.dataset.measured_data import configs_beside, data_path, format_of
 from irene.dataset.store import Entry, Store, is_store
 from irene.errors import UsageError
@@ -83,7 +84,8 @@ class DataRead:
         """What a predictor that learns from it keeps of what disturbed it."""
         if not self.disturbed:
             return {}
-        return {"disturbed": self.disturbed, "caveats": list(self.caveats)}
+        caveats = [f"{each}: these weigh less" for each in self.caveats]
+        return {"disturbed": self.disturbed, "caveats": caveats}
 
 
 def read_for_training(data: str | Path, choice: Choice | None = None) -> DataRead:
@@ -108,7 +110,11 @@ def read_for_training(data: str | Path, choice: Choice | None = None) -> DataRea
     own, hardware = None, None
     if format_of(path) == "parquet":
         own, hardware = _told_by_file(path)
-    return DataRead(table, Joiner(configs=configs, own=own), left_out, hardware)
+    joiner = Joiner(configs=configs, own=own)
+    share, count = float(table.disturbed.mean()), int(table.disturbed.sum())
+    told = f"warning: {count:,} of {len(table):,} measured nodes were disturbed"
+    caveats = (told,) if count else ()
+    return DataRead(table, joiner, left_out, hardware, {}, share, caveats)
 
 
 def _read_store(path: Path, choice: Choice) -> DataRead:
@@ -139,13 +145,10 @@ def _disturbed(trees: Iterable[ModelTree]) -> tuple[float, tuple[str, ...]]:
     """Part of the measured nodes that have a flag, and each flag in words."""
     nodes, flagged, counts = 0, 0, dict.fromkeys(FLAGS, 0)
     for tree in trees:
-        any_flag = np.zeros(len(tree), dtype=np.bool_)
         for flag in FLAGS:
             rounds = tree.features.get(f"rounds_{flag}", np.zeros(len(tree)))
-            which = np.nan_to_num(rounds) > 0
-            counts[flag] += int(which.sum())
-            any_flag |= which
-        nodes, flagged = nodes + len(tree), flagged + int(any_flag.sum())
+            counts[flag] += int((np.nan_to_num(rounds) > 0).sum())
+        nodes, flagged = nodes + len(tree), flagged + int(disturbed_nodes(tree).sum())
     caveats = tuple(
         f"warning: {FLAGS[flag]} in rounds of {count:,} of {nodes:,} measured nodes"
         for flag, count in counts.items()

@@ -19,6 +19,7 @@ from irene.predict.machines.specs.regression import (
     Residual,
     coordinates,
     fit_residual,
+    least_weight,
     relative_nnls,
 )
 from irene.predict.machines.specs.specs_model import MODEL_WEIGHT
@@ -186,20 +187,21 @@ def fit_ops(ops: Sequence[SerialOp], energy_j: Floats, repeats: Floats) -> OpMod
     Args:
         ops: Distinct ops.
         energy_j: Measured energy of each, J.
-        repeats: How often each was measured.
+        repeats: How often each was measured; what was disturbed counts less.
     """
     work = _op_work(ops)
-    weight = np.ones(len(ops))
+    weight = least = least_weight(repeats)
     rates = np.zeros(work.shape[1])
     for _ in range(OP_ROUNDS):
         rates = relative_nnls(work * (weight / energy_j)[:, None], weight)
         error = np.abs(work @ rates / energy_j - 1.0)
-        weight = 1.0 / np.sqrt(np.maximum(error, OP_SOFT))
+        weight = least / np.sqrt(np.maximum(error, OP_SOFT))
     logs = np.log(energy_j / np.maximum(work @ rates, 1e-12))
     residual = fit_residual(coordinates(ops), logs, repeats, NOISES, AMPLITUDES)
     return OpModel(rates, residual)
 
 
+Alone = dict[SerialOp, list[tuple[float, float]]]  # noise and energy, J
 FEWEST = 2
 """Shapes of an op that are needed for a model of its own."""
 ANY = "any"
@@ -218,12 +220,14 @@ class MeasuredNode(NamedTuple):
         node: Its row there.
         kind: Index into `KINDS`.
         energy_j: What it took, J.
+        noise: 1, or more where something disturbed it.
     """
 
     work: SerialWork
     node: int
     kind: int
     energy_j: float
+    noise: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,12 +314,12 @@ def fit_serial(nodes: Iterable[MeasuredNode]) -> SerialModel:
     Raises:
         UsageError: There is nothing to learn from.
     """
-    alone: dict[SerialOp, list[float]] = {}
+    alone: Alone = {}
     parents: list[MeasuredNode] = []
     for node in nodes:
         op = node.work.only_op(node.node) if node.kind == ML else None
         if op is not None:
-            alone.setdefault(op, []).append(node.energy_j)
+            alone.setdefault(op, []).append((node.noise, node.energy_j))
         elif node.work.counts[node.node].any():
             parents.append(node)
     if not alone or not parents:
@@ -324,32 +328,30 @@ def fit_serial(nodes: Iterable[MeasuredNode]) -> SerialModel:
     return _compose(SerialModel(ops, 1.0, 0.0, 1.0, np.zeros(len(CALLS))), parents)
 
 
-def _fit_kinds(alone: Mapping[SerialOp, Sequence[float]]) -> dict[str, OpModel]:
+def _fit_kinds(alone: Alone) -> dict[str, OpModel]:
     kinds: dict[str, list[SerialOp]] = {}
     for op in alone:
         kinds.setdefault(op.kind, []).append(op)
-    energy_j = {op: float(np.median(values)) for op, values in alone.items()}
+
+    def fit(some: Sequence[SerialOp], shown_as: Sequence[SerialOp]) -> OpModel:
+        energy_j = np.array([_least_noisy(alone[op]) for op in some])
+        repeats = [sum(noise**-2 for noise, _ in alone[op]) for op in some]
+        return fit_ops(shown_as, energy_j, np.array(repeats))
+
     ops = {
-        kind: _fit(ops, ops, energy_j, alone)
+        kind: fit(ops, ops)
         for kind, ops in kinds.items()
         if len(ops) >= FEWEST or not any(op.mib for op in ops)
     }
     moving = [op for op in alone if op.mib]
     others = [op for op in moving if op.kind not in PRODUCTS] or list(alone)
-    return {**ops, ANY: _fit(others, [_as_any(o) for o in others], energy_j, alone)}
+    return {**ops, ANY: fit(others, [_as_any(op) for op in others])}
 
 
-def _fit(
-    ops: Sequence[SerialOp],
-    shown_as: Sequence[SerialOp],
-    energy_j: Mapping[SerialOp, float],
-    alone: Mapping[SerialOp, Sequence[float]],
-) -> OpModel:
-    return fit_ops(
-        shown_as,
-        np.array([energy_j[op] for op in ops]),
-        np.array([float(len(alone[op])) for op in ops]),
-    )
+def _least_noisy(values: Sequence[tuple[float, float]]) -> float:
+    """Median of the measurements that were disturbed least."""
+    least = min(noise for noise, _ in values)
+    return float(np.median([joules for noise, joules in values if noise == least]))
 
 
 def _coldness(work: SerialWork, cache_mib: float) -> Floats:
@@ -362,7 +364,7 @@ def _coldness(work: SerialWork, cache_mib: float) -> Floats:
 def _compose(model: SerialModel, parents: Sequence[MeasuredNode]) -> SerialModel:
     """Fit what lies between ops; of several sizes of the caches the best."""
     each: dict[int, Floats] = {}
-    for work, _, _, _ in parents:
+    for work, *_ in parents:
         if id(work) not in each:
             each[id(work)] = model.op_energies(work.ops)
     ops_j = np.array([p.work.counts[p.node] @ each[id(p.work)] for p in parents])
@@ -387,7 +389,7 @@ def _robust_rates(
     """Rates relative to the energies, robust to outliers, and their mean error."""
     energy_j = np.array([parent.energy_j for parent in parents])
     level = np.array(
-        [MODEL_WEIGHT if parent.kind == MODEL else 1.0 for parent in parents]
+        [(MODEL_WEIGHT if p.kind == MODEL else 1.0) / p.noise**2 for p in parents]
     )
     weight, error = np.sqrt(level), level
     rates = np.zeros(features.shape[1])

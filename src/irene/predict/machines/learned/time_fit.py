@@ -22,7 +22,7 @@ from irene.predict.machines.learned.timed_op import (
     footprint_mib,
     timed_op,
 )
-from irene.predict.machines.specs.regression import relative_nnls
+from irene.predict.machines.specs.regression import FLAGGED, relative_nnls
 from irene.tree import Signature
 
 __all__ = [
@@ -43,8 +43,6 @@ CLASSES = ("products", "other ops", "calls")
 ANY = "any"
 PRODUCTS = ("gemm", "bmm", "conv", "experts", "attention")
 FLUSH_MIB = 96.0
-FLAGGED = 2.0
-"""How much noisier a disturbed measurement counts as."""
 LEAST_S = 2e-5
 """Ops shorter than this say more about the clock than about the op."""
 FOLDS = 4

@@ -28,6 +28,7 @@ from irene.predict.machines.specs.regression import (
     coordinates,
     fit_residual,
     fit_with_floor,
+    least_weight,
     with_floor,
 )
 from irene.predict.machines.specs.work import MIB, Kernel
@@ -135,6 +136,7 @@ def explain(
     floor_limit_j: float,
     fixed: Floats,
     tilings: Sequence[Tiling],
+    weight: Floats | None = None,
 ) -> list[Explanation]:
     """Fit every tiling and let it sit the exams; the best first.
 
@@ -144,7 +146,9 @@ def explain(
         floor_limit_j: Largest floor that is believed, J.
         fixed: Part of every kernel's roofline that is known already, J.
         tilings: Tilings to try.
+        weight: Of every kernel's measurement; None for equal ones.
     """
+    weights = np.ones(len(energy_j)) if weight is None else weight
     same: dict[bytes, tuple[Floats, list[Tiling]]] = {}
     for tiling in tilings:
         work = roofline_work(kernels, tiling)
@@ -152,12 +156,12 @@ def explain(
     held_out = _ends(kernels) if len(same) > 1 else []
     found = []
     for work, equal in same.values():
-        fit = _fit(work, energy_j, floor_limit_j, fixed)
-        errors = [_errors(fit, work, energy_j, fixed)]
+        rows = _Rows(work, energy_j, fixed, weights)
+        fit = _fit(rows, floor_limit_j)
+        errors = [_errors(fit, rows)]
         for end in held_out:
-            rest = ~end
-            other = _fit(work[rest], energy_j[rest], floor_limit_j, fixed[rest])
-            errors.append(_errors(other, work[end], energy_j[end], fixed[end]))
+            other = _fit(rows.of(~end), floor_limit_j)
+            errors.append(_errors(other, rows.of(end)))
         found.append(Explanation(tuple(equal), fit, np.concatenate(errors)))
     return sorted(found, key=lambda explanation: explanation.loss)
 
@@ -169,16 +173,30 @@ def best_together(found: Sequence[Explanation]) -> Sequence[Explanation]:
     return found[: int(np.argmin((mean**2).sum(axis=1))) + 1]
 
 
-def _fit(work: Floats, energy_j: Floats, limit_j: float, fixed: Floats) -> FloorFit:
+class _Rows(NamedTuple):
+    """Work of kernels, their energies, what of these is known, and weights."""
+
+    work: Floats
+    energy_j: Floats
+    fixed: Floats
+    weight: Floats
+
+    def of(self, some: Bools) -> _Rows:
+        return _Rows(*(column[some] for column in self))
+
+
+def _fit(rows: _Rows, limit_j: float) -> FloorFit:
+    work, energy_j, fixed, weight = rows
     if work.shape[1] != len(EMPTY_PLACES):
-        return fit_with_floor(work, energy_j, limit_j, fixed)
-    fit = fit_with_floor(work @ EMPTY_PLACES, energy_j, limit_j, fixed)
+        return fit_with_floor(work, energy_j, limit_j, fixed, weight)
+    fit = fit_with_floor(work @ EMPTY_PLACES, energy_j, limit_j, fixed, weight)
     return fit._replace(rates=EMPTY_PLACES @ fit.rates)
 
 
-def _errors(fit: FloorFit, work: Floats, energy_j: Floats, fixed: Floats) -> Floats:
-    predicted = with_floor(work @ fit.rates + fixed, fit.floor_j)
-    scaled: Floats = (predicted / energy_j - 1.0) / np.sqrt(len(energy_j))
+def _errors(fit: FloorFit, rows: _Rows) -> Floats:
+    predicted = with_floor(rows.work @ fit.rates + rows.fixed, fit.floor_j)
+    error = rows.weight * (predicted / rows.energy_j - 1.0)
+    scaled: Floats = error / np.sqrt(len(error))
     return scaled
 
 
@@ -245,23 +263,36 @@ class KernelModel(Saved):
 
 @dataclass(frozen=True, slots=True)
 class KernelData:
-    """Distinct kernels of one group with their mean measured energy."""
+    """Distinct kernels of one group with their mean measured energy.
+
+    Attributes:
+        kernels: Distinct ones.
+        energy_j: Mean energy of each, J.
+        repeats: How often each was measured; what was disturbed counts less.
+    """
 
     kernels: tuple[Kernel, ...]
     energy_j: Floats
     repeats: Floats
 
     @classmethod
-    def of(cls, kernels: Sequence[Kernel], energy_j: Floats) -> KernelData:
-        """Average the measurements of equal kernels."""
-        rows: dict[Kernel, list[float]] = {}
-        for kernel, joules in zip(kernels, energy_j.tolist(), strict=True):
-            rows.setdefault(kernel, []).append(joules)
-        return cls(
-            tuple(rows),
-            np.array([np.mean(values) for values in rows.values()]),
-            np.array([float(len(values)) for values in rows.values()]),
-        )
+    def of(
+        cls, kernels: Sequence[Kernel], energy_j: Floats, noise: Floats | None = None
+    ) -> KernelData:
+        """Average the measurements of equal kernels.
+
+        Args:
+            kernels: That were measured.
+            energy_j: Of each measurement, J.
+            noise: How much noisier than others each is; None for equal ones.
+        """
+        counts = np.ones(len(energy_j)) if noise is None else noise**-2.0
+        rows: dict[Kernel, list[int]] = {}
+        for row, kernel in enumerate(kernels):
+            rows.setdefault(kernel, []).append(row)
+        mean_j = [np.average(energy_j[r], weights=counts[r]) for r in rows.values()]
+        repeats = [float(counts[r].sum()) for r in rows.values()]
+        return cls(tuple(rows), np.array(mean_j), np.array(repeats))
 
 
 def fit_kernels(
@@ -287,7 +318,8 @@ def fit_kernels(
     fixed = np.zeros(len(data.kernels))
     if group == "gemm":
         fixed = bias_j_per_mib * bias_mib(data.kernels)
-    found = explain(data.kernels, data.energy_j, floor_limit_j, fixed, tilings)
+    weight = least_weight(data.repeats)
+    found = explain(data.kernels, data.energy_j, floor_limit_j, fixed, tilings, weight)
     kept = [(t, e.fit.rates) for e in best_together(found) for t in e.tilings]
     model = KernelModel(
         tuple(tiling for tiling, _ in kept),

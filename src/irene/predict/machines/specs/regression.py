@@ -21,17 +21,21 @@ from irene.predict.learned_file import Floats, Saved
 
 __all__ = [
     "BUSY_SHARE",
+    "FLAGGED",
     "FloorFit",
     "Residual",
     "Shaped",
     "coordinates",
     "fit_residual",
     "fit_with_floor",
+    "least_weight",
     "relative_nnls",
     "with_floor",
 ]
 
 
+FLAGGED = 2.0
+"""How much noisier a measurement counts as that something disturbed: an assumption."""
 BUSY_SHARE = 0.5
 """Part of a kernel's energy that remains its own while the host is the slower one."""
 
@@ -81,8 +85,21 @@ def with_floor(roofline_j: Floats, floor_j: Floats | float) -> Floats:
     return np.maximum(roofline_j, held_up)
 
 
+def least_weight(repeats: Floats) -> Floats:
+    """1, or less for what was only measured while something disturbed it.
+
+    Args:
+        repeats: How often each was measured, by `FLAGGED`.
+    """
+    return np.sqrt(np.minimum(repeats, 1.0))
+
+
 def fit_with_floor(
-    work: Floats, energy_j: Floats, floor_limit_j: float, fixed: Floats | None = None
+    work: Floats,
+    energy_j: Floats,
+    floor_limit_j: float,
+    fixed: Floats | None = None,
+    weight: Floats | None = None,
 ) -> FloorFit:
     """Rates and floor that fit measured energies best, relative to their size.
 
@@ -91,8 +108,10 @@ def fit_with_floor(
         energy_j: Measured energy of every row, J.
         floor_limit_j: Largest floor that is believed, J.
         fixed: Part of every row's roofline that is known already, J.
+        weight: Of every row; None for equal ones.
     """
     known = np.zeros(len(energy_j)) if fixed is None else fixed
+    weights = np.ones(len(energy_j)) if weight is None else weight
     best: FloorFit | None = None
     for start in STARTS:
         free = energy_j > (np.quantile(energy_j, start) if start else 0.0)
@@ -100,11 +119,12 @@ def fit_with_floor(
             share = np.where(free, 1.0, BUSY_SHARE)
             columns = np.column_stack([work * share[:, None], (~free).astype(float)])
             target = 1.0 - share * known / energy_j
-            solution = relative_nnls(columns / energy_j[:, None], target)
+            relative = columns / energy_j[:, None] * weights[:, None]
+            solution = relative_nnls(relative, target * weights)
             rates, floor_j = solution[:-1], float(solution[-1])
             roofline_j = work @ rates + known
             predicted = with_floor(roofline_j, floor_j)
-            loss = float(np.mean((predicted / energy_j - 1.0) ** 2))
+            loss = float(np.mean((weights * (predicted / energy_j - 1.0)) ** 2))
             if best is None or (loss < best.loss - 1e-9 and floor_j <= floor_limit_j):
                 best = FloorFit(loss, rates, floor_j)
             now_free = roofline_j >= floor_j + BUSY_SHARE * roofline_j
@@ -175,7 +195,7 @@ def fit_residual(
     Args:
         coordinates: Distinct shapes × coordinates.
         logs: log(measured / roofline) of every shape.
-        repeats: How often each shape was measured.
+        repeats: How often each shape was measured; one that was disturbed counts less.
         noises: Relative noises of one measurement to choose from.
         amplitudes: Prior standard deviations to choose from.
     """

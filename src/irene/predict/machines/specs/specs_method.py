@@ -24,7 +24,7 @@ from irene.predict.machines.serial_machine import (
     fit_serial,
     serial_work,
 )
-from irene.predict.machines.specs.regression import relative_nnls
+from irene.predict.machines.specs.regression import FLAGGED, relative_nnls
 from irene.predict.machines.specs.specs_model import (
     MODEL_WEIGHT,
     Measurements,
@@ -231,7 +231,8 @@ def measured_nodes(table: NodeTable, joiner: Joiner) -> list[MeasuredNode]:
         for node, row in zip(joined.nodes, range(rows.start, rows.stop), strict=True):
             joules, kind = float(table.energy_j[row]), int(table.kind[row])
             if node >= 0 and joules > 0:
-                one = MeasuredNode(joined.serial, int(node), kind, joules)
+                noise = FLAGGED if table.disturbed[row] else 1.0
+                one = MeasuredNode(joined.serial, int(node), kind, joules, noise)
                 found.setdefault((table.op[row], joules), one)
     if not found:
         raise joiner.without_configs(table)
@@ -244,7 +245,7 @@ def measurements(table: NodeTable, joiner: Joiner) -> Measurements:
     Raises:
         UsageError: No model of the table has a config.
     """
-    kernels: dict[tuple[Kernel, float], None] = {}
+    kernels: dict[tuple[Kernel, float], float] = {}
     parents: dict[float, tuple[TreeWork, int]] = {}
     weights: dict[float, float] = {}
     for _, rows, joined in joiner.trees(table):
@@ -252,19 +253,21 @@ def measurements(table: NodeTable, joiner: Joiner) -> Measurements:
             node, joules = int(joined.measured_as[i]), float(table.energy_j[row])
             if node < 0:
                 continue
+            noise = FLAGGED if table.disturbed[row] else 1.0
             if table.kind[row] == ML:
                 kernel = _only_kernel(joined.work, node)
                 if kernel is not None:
-                    kernels[(kernel, joules)] = None
+                    kernels[(kernel, joules)] = noise
                 continue
             parents.setdefault(joules, (joined.work, node))
             weight = MODEL_WEIGHT if table.kind[row] == MODEL else 1.0
-            weights[joules] = weights.get(joules, 0.0) + weight
+            weights[joules] = weights.get(joules, 0.0) + weight / noise**2
     if not parents:
         raise joiner.without_configs(table)
     return Measurements(
         [kernel for kernel, _ in kernels],
         np.array([joules for _, joules in kernels]),
+        np.array(list(kernels.values())),
         list(parents.values()),
         np.array(list(parents)),
         np.array([weights[joules] for joules in parents]),

@@ -69,13 +69,16 @@ class Measurements:
     Attributes:
         kernels: Kernels that were run alone.
         kernel_j: Their energies, J.
+        kernel_noise: How much noisier than others each of these is.
         parents: Work of nodes with parts: one row of a tree's work each.
         parent_j: Their energies, J.
-        parent_weight: How many nodes share each measurement.
+        parent_weight: How many nodes share each measurement; less where something
+            disturbed it.
     """
 
     kernels: Sequence[Kernel]
     kernel_j: Floats
+    kernel_noise: Floats
     parents: Sequence[tuple[TreeWork, int]]
     parent_j: Floats
     parent_weight: Floats
@@ -236,7 +239,9 @@ def _by_group(measured: Measurements) -> dict[str, KernelData]:
         rows.setdefault(kernel.group, []).append(row)
     return {
         group: KernelData.of(
-            [measured.kernels[r] for r in some], measured.kernel_j[some]
+            [measured.kernels[r] for r in some],
+            measured.kernel_j[some],
+            measured.kernel_noise[some],
         )
         for group, some in rows.items()
     }
