@@ -1,11 +1,13 @@
 """How well `irene learn` knows the machine it ran on: whole models that it never saw.
 
-    python benchmarks/learn.py --plan quick --threads 1 --threads 2
+    python benchmarks/learn.py
 
-Truth is the wall time of real runs, measured in two passes over the whole exam; their
-spread stands beside every error, and a run on a noisy machine says that it does not
-count. Beside it, fitted to the same measurements: FLOPs times one rate, and a roofline
-(FLOPs, bytes, ops). Run it with `nice -n -15` where others work on the machine, too.
+Truth is the wall time of real runs, measured in two passes over the whole exam, one
+before and one after the learning; their spread stands beside every error, and a run on
+a noisy machine says that it does not count. Beside it, fitted to the same measurements:
+FLOPs times one rate, and a roofline (FLOPs, bytes, ops). What was done is kept in a
+file: the same command goes on where it was stopped. Shorter: `--learn quick:1`,
+`--every 3`.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,6 +38,7 @@ from irene.predict.machines.finding import find_machine
 from irene.predict.machines.specs.regression import relative_nnls
 from irene.spec import RunSpec
 from irene.trace.sources import quiet
+from irene.whole_file import whole_file
 
 NOISY = 0.03
 """Median spread of two measurements of the truth above which a run does not count."""
@@ -65,7 +70,8 @@ def _decode(batch: int, context: int, **more: Any) -> dict[str, Any]:
 
 SDPA, BF16 = {"attention": "sdpa"}, {"dtype": "bf16"}
 LM = {"model_class": "AutoModelForCausalLM"}
-EXAM: list[tuple[str, str, Any, dict[str, Any]]] = [
+Entry = tuple[str, str, Any, dict[str, Any]]
+EXAM: list[Entry] = [
     ("encoder", "bert", "bert-base-uncased", _run(1, 128)),
     ("encoder", "bert", "bert-base-uncased", _run(8, 32, **SDPA)),
     ("encoder", "roberta", "roberta-base", _run(2, 96, **SDPA)),
@@ -103,14 +109,18 @@ EXAM: list[tuple[str, str, Any, dict[str, Any]]] = [
 """Group, family, model, run: none of them is in any design."""
 
 
-def _prepared(model: Any, run: dict[str, Any]) -> tuple[Prepared, Any, RunSpec]:
+TWO_THREADS = (0, 1, 3, 6, 8, 9, 13, 14, 17, 19, 20, 22, 25, 28)
+"""Places in the exam that are also run on two threads: each group, each phase."""
+
+
+def _asked(entry: Entry) -> tuple[Any, RunSpec]:
+    """What an entry is a run of: a name or a config, and the run."""
+    _, _, model, run = entry
     if isinstance(model, str):
-        spec, source = RunSpec.asked(model, run), model
-    else:
-        fields = {k: v for k, v in model.items() if k != "model_type"}
-        source = AutoConfig.for_model(model["model_type"], **fields)
-        spec = RunSpec.asked(model["model_type"], run)
-    return prepare(source, spec, "cpu"), source, spec
+        return model, RunSpec.asked(model, run)
+    fields = {k: v for k, v in model.items() if k != "model_type"}
+    source = AutoConfig.for_model(model["model_type"], **fields)
+    return source, RunSpec.asked(model["model_type"], run)
 
 
 def _wall_s(target: Prepared) -> float:
@@ -158,9 +168,9 @@ def _modules_s(target: Prepared) -> dict[str, float]:
     return {p: statistics.median(e[p] for e in every) for p in every[0]}
 
 
-def _truth(entry: tuple[str, str, Any, dict[str, Any]]) -> dict[str, Any]:
+def _truth(entry: Entry) -> dict[str, Any]:
     """One measurement of a run: whole, modules, primitives."""
-    target, _, _ = _prepared(entry[2], entry[3])
+    target = prepare(*_asked(entry), "cpu")
     clock = clock_of("cpu", lambda: None)
     whole_s = _wall_s(target)
     modules = _modules_s(target)
@@ -169,13 +179,13 @@ def _truth(entry: tuple[str, str, Any, dict[str, Any]]) -> dict[str, Any]:
     own = np.where(hot_s > 0, np.maximum(hot_s - cost_s, 0.0), 0.0)
     sums = tree.columns.inclusive(own, tree.parents)
     primitives = {
-        (node.path, node.call): float(sums[node.row]) for node in tree.nodes("ml")
+        f"{node.path} {node.call}": float(sums[node.row]) for node in tree.nodes("ml")
     }
     return {"whole": whole_s, "modules": modules, "primitives": primitives}
 
 
-def _predictions(entry: Any, machine: Any) -> tuple[dict[str, Any], list[float]]:
-    _, source, spec = _prepared(entry[2], entry[3])
+def _predicted(entry: Entry, machine: Any) -> tuple[dict[str, Any], list[float]]:
+    source, spec = _asked(entry)
     tree = predict_run(spec, machine, source=source)
     time_s = tree.features["time_s"]
     modules: dict[str, float] = {}
@@ -186,19 +196,20 @@ def _predictions(entry: Any, machine: Any) -> tuple[dict[str, Any], list[float]]
         "spread": float(tree.features["time_spread"][0]),
         "modules": modules,
         "primitives": {
-            (n.path, n.call): float(time_s[n.row]) for n in tree.nodes("ml")
+            f"{n.path} {n.call}": float(time_s[n.row]) for n in tree.nodes("ml")
         },
     }
     ops = sum(node.kind == "math" for node in tree.nodes())
-    work = [tree.root.flops / 1e9, tree.root.bytes / 2**20, float(ops)]
-    return found, work
+    return found, [tree.root.flops / 1e9, tree.root.bytes / 2**20, float(ops)]
 
 
-def _baselines(items: list[Measured]) -> Callable[[list[float]], tuple[float, float]]:
-    """FLOPs × one rate, and a roofline, of the same measurements."""
+def _peers() -> dict[str, Any]:
+    """FLOPs × one rate, and a roofline, of what was just measured."""
+    newest = max(default_folder().glob("learn-*.done"), key=lambda p: p.stat().st_mtime)
+    lines = newest.read_text().splitlines()[1:]
     rows, seconds = [], []
-    for item in items:
-        if item.whole is None:
+    for item in (Measured.from_dict(json.loads(line)) for line in lines):
+        if item.kind != "blocks" or item.whole is None:
             continue
         gflop = sum(op.flops * op.times for op in item.ops) / 1e9
         mib = sum(op.moved * op.times for op in item.ops) / 2**20
@@ -207,35 +218,39 @@ def _baselines(items: list[Measured]) -> Callable[[list[float]], tuple[float, fl
     work, taken = np.array(rows), np.array(seconds)
     rate = float(np.median(taken / np.maximum(work[:, 0], 1e-6)))
     roofline = relative_nnls(work / taken[:, None], np.ones(len(taken)))
-    return lambda w: (rate * w[0], float(np.array(w) @ roofline))
+    return {"rate": rate, "roofline": roofline.tolist()}
 
 
-def _told(errors: list[float]) -> str:
-    if not errors:
-        return "–"
-    each = 100 * np.abs(errors)
-    return f"{np.median(each):.1f} / {np.quantile(each, 0.9):.1f} ({len(each)})"
+class Kept:
+    """What was done so far, in a file: a run that was stopped goes on.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._found = json.loads(path.read_text()) if path.exists() else {}
+
+    def get(self, key: str, make: Callable[[], Any]) -> Any:
+        """What was kept under a key, or is made now."""
+        if key not in self._found:
+            begun = time.monotonic()
+            self._found[key] = make()
+            with whole_file(self._path) as file:
+                file.write(json.dumps(self._found).encode())
+            print(f"{key}: {time.monotonic() - begun:.1f} s", flush=True)
+        return self._found[key]
 
 
-def _exam(plan: str, threads: int, reuse: str | None) -> dict[str, Any]:
-    name = reuse or f"bench-{plan}-{threads}"
-    if reuse is None:
-        begun = time.monotonic()
-        learn(plan, name=name, device="cpu", threads=threads, fresh=True)
-        print(f"learned {name} in {time.monotonic() - begun:.0f} s", flush=True)
-    machine: Any = find_machine(name)
-    newest = max(default_folder().glob("learn-*.done"), key=lambda p: p.stat().st_mtime)
-    lines = newest.read_text().splitlines()[1:]
-    items = [Measured.from_dict(json.loads(line)) for line in lines]
-    baseline = _baselines([item for item in items if item.kind == "blocks"])
-    torch.set_flush_denormal(True)
-    with using_threads(threads), quiet():
-        first = [_safely(entry) for entry in EXAM]
-        second = [_safely(entry) for entry in EXAM]
-        return _compared(first, second, machine, baseline)
+def _learn(plan: str, threads: int) -> dict[str, Any]:
+    name = f"bench-{plan}-{threads}"
+    found = learn(plan, name=name, device="cpu", threads=threads)
+    disturbed = found.machine.provenance["disturbed"]
+    return {"machine": name, "took_s": found.took_s, "disturbed": disturbed, **_peers()}
 
 
-def _safely(entry: Any) -> dict[str, Any] | None:
+def _safely(entry: Entry) -> dict[str, Any] | None:
     try:
         return _truth(entry)
     except Exception as error:  # noqa: BLE001  one model must not end the exam
@@ -243,94 +258,157 @@ def _safely(entry: Any) -> dict[str, Any] | None:
         return None
 
 
-def _compared(first: Any, second: Any, machine: Any, baseline: Any) -> dict[str, Any]:
-    rows, modules, primitives, spreads = [], [], [], []
-    for entry, a, b in zip(EXAM, first, second, strict=True):
+def _pass(kept: Kept, turn: int, threads: int, places: Sequence[int]) -> list[Any]:
+    """One measurement of every run of the exam."""
+    torch.set_flush_denormal(True)
+    with using_threads(threads), quiet():
+        return [
+            kept.get(f"truth {turn}, {threads} threads, {i}", partial(_safely, EXAM[i]))
+            for i in places
+        ]
+
+
+class Row(NamedTuple):
+    """One run of the exam; errors and spread as parts of the time that it took."""
+
+    group: str
+    family: str
+    run: str
+    seconds: float
+    spread: float
+    error: float
+    flops: float
+    roofline: float
+    inside: bool
+
+
+def _row(entry: Entry, a: Any, b: Any, found: Any, peers: tuple[float, float]) -> Row:
+    truth = 0.5 * (a["whole"] + b["whole"])
+    error = found["whole"] / truth - 1
+    inside = abs(np.log1p(error)) <= np.log(found["spread"])
+    model, run = entry[2], entry[3]
+    words = [model if isinstance(model, str) else "made up"]
+    words += [str(v) for k, v in run.items() if k != "model_class"]
+    of_peers = [each / truth - 1 for each in peers]
+    spread = abs(a["whole"] - b["whole"]) / truth
+    told = entry[0], entry[1], " ".join(words), truth, spread
+    return Row(*told, error, *of_peers, bool(inside))
+
+
+def _compared(
+    places: Sequence[int], passes: Sequence[Sequence[Any]], learned: dict[str, Any]
+) -> dict[str, Any]:
+    machine: Any = find_machine(learned["machine"])
+    found: dict[str, Any] = {"rows": [], "modules": [], "primitives": [], "spreads": []}
+    for place, a, b in zip(places, *passes, strict=True):
+        entry = EXAM[place]
         if a is None or b is None:
             continue
         try:
-            found, work = _predictions(entry, machine)
+            predicted, work = _predicted(entry, machine)
         except Exception as error:  # noqa: BLE001  one model must not end the exam
             print(f"not predicted: {entry[1]}: {str(error)[:200]}", flush=True)
             continue
-        truth = 0.5 * (a["whole"] + b["whole"])
-        spread = abs(a["whole"] - b["whole"]) / truth
-        error = found["whole"] / truth - 1
-        flops_s, roofline_s = baseline(work)
-        rows.append(
-            (entry[0], entry[1], truth, spread, error, flops_s / truth - 1,
-             roofline_s / truth - 1, abs(np.log1p(error)) <= np.log(found["spread"]))
-        )  # fmt: skip
-        for kind, least, into in (
-            ("modules", 0.0, modules),
-            ("primitives", LEAST_S, primitives),
-        ):
-            for key, seconds in found[kind].items():
+        peers = learned["rate"] * work[0], float(np.array(work) @ learned["roofline"])
+        found["rows"].append(_row(entry, a, b, predicted, peers))
+        for kind, least in (("modules", 0.0), ("primitives", LEAST_S)):
+            for key, seconds in predicted[kind].items():
                 real = [t[kind].get(key, 0.0) for t in (a, b)]
                 if min(real) > least and sum(real) > 2e-4:
-                    into.append(2 * seconds / sum(real) - 1)
-                    spreads.append(abs(real[0] - real[1]) / max(real))
-    return {
-        "rows": rows,
-        "modules": modules,
-        "primitives": primitives,
-        "spreads": spreads,
-    }
+                    found[kind].append(2 * seconds / sum(real) - 1)
+                    found["spreads"].append(abs(real[0] - real[1]) / max(real))
+    return found
 
 
-def _report(plan: str, threads: int, found: dict[str, Any]) -> None:
-    rows = found["rows"]
-    load = os.getloadavg()[0]
-    print(f"\n## {plan}, {threads} threads; load average {load:.1f}\n")
-    heads = ["group", "family", "time, ms", "truth twice, %", "learned, %"]
+def _told(errors: Sequence[float]) -> str:
+    if not errors:
+        return "–"
+    each = 100 * np.abs(errors)
+    return f"{np.median(each):.1f} / {np.quantile(each, 0.9):.1f} ({len(each)})"
+
+
+def _report(plan: str, threads: int, learned: Any, found: dict[str, Any]) -> None:
+    rows: list[Row] = found["rows"]
+    print(f"\n## {plan}, {threads} threads: learned in {learned['took_s']:.0f} s")
+    print(f"\ndisturbed: {learned['disturbed'] or 'nothing'}\n")
+    heads = ["group", "family", "run", "ms", "truth twice, %", "learned, %"]
     heads += ["FLOPs × rate, %", "roofline, %", "inside"]
     print(f"| {' | '.join(heads)} |")
-    print("|---|---|---:|---:|---:|---:|---:|---|")
-    for group, family, truth, spread, error, flops, roofline, inside in rows:
+    print("|---|---|---|---:|---:|---:|---:|---:|---|")
+    for row in sorted(rows, key=lambda each: -abs(each.error)):
         print(
-            f"| {group} | {family} | {truth * 1e3:.1f} | {100 * spread:.1f} | "
-            f"{100 * error:+.1f} | {100 * flops:+.0f} | {100 * roofline:+.0f} | "
-            f"{'yes' if inside else 'no'} |"
+            f"| {row.group} | {row.family} | {row.run} | {row.seconds * 1e3:.1f} | "
+            f"{100 * row.spread:.1f} | {100 * row.error:+.1f} | {100 * row.flops:+.0f} "
+            f"| {100 * row.roofline:+.0f} | {'yes' if row.inside else 'NO'} |"
         )
-    usual = [row for row in rows if row[0] != "hard"]
+    _summary(found)
+    for group in dict.fromkeys(row.group for row in rows):
+        inside = [row.inside for row in rows if row.group == group]
+        print(f"inside the 90 % interval, {group}: {sum(inside)} of {len(inside)}")
+    noise = float(np.median([row.spread for row in rows]))
+    if noise > NOISY:
+        print(f"truth differs by {noise:.1%} between passes: this run does not count")
+
+
+def _summary(found: dict[str, Any]) -> None:
+    rows: list[Row] = found["rows"]
     heads = ["median / p90 of the error of time, % (number)", "learned"]
     heads += ["FLOPs × rate", "roofline", "truth twice"]
     print(f"\n| {' | '.join(heads)} |")
     print("|---|---:|---:|---:|---:|")
+    usual = [row for row in rows if row.group != "hard"]
     for name, some in (
         ("whole models, fp32", usual),
-        ("bf16, experts, scans, large outputs", [r for r in rows if r[0] == "hard"]),
+        ("bf16, experts, scans, large outputs", [r for r in rows if r.group == "hard"]),
     ):
-        cells = [_told([row[i] for row in some]) for i in (4, 5, 6, 3)]
+        columns = ("error", "flops", "roofline", "spread")
+        cells = [_told([getattr(row, each) for row in some]) for each in columns]
         print(f"| {name} | {' | '.join(cells)} |")
     print(f"| modules | {_told(found['modules'])} | | | |")
     cells = [_told(found["primitives"]), "", "", _told(found["spreads"])]
     print(f"| primitives of ≥ 0.1 ms | {' | '.join(cells)} |")
-    print(f"\ninside the 90 % interval: {np.mean([row[7] for row in rows]):.0%}")
-    noise = float(np.median([row[3] for row in rows]))
-    mine, flops, roofline = (
-        float(np.median(np.abs([r[i] for r in usual]))) for i in (4, 5, 6)
-    )
-    print(f"better than FLOPs × rate {flops / mine:.1f} ×")
-    print(f"better than a roofline {roofline / mine:.1f} ×")
-    if noise > NOISY:
-        print(
-            f"truth differs by {noise:.1%} between two passes: this run does not count"
+    if usual:
+        mine, flops, roofline = (
+            float(np.median(np.abs([getattr(row, each) for row in usual])))
+            for each in ("error", "flops", "roofline")
         )
+        print(f"\nbetter than FLOPs × rate {flops / mine:.1f} ×, ", end="")
+        print(f"than a roofline {roofline / mine:.1f} ×")
 
 
 def main() -> None:
-    """Learn, examine, report."""
+    """First truth, learn, second truth, compare; what is done is not done again."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--plan", default="quick", choices=("quick", "usual", "thorough")
+        "--learn", action="append", metavar="PLAN:THREADS",
+        help="what is learned (default quick:1 usual:1 quick:2)",
+    )  # fmt: skip
+    parser.add_argument("--kept", type=Path, default=Path("learn-benchmark.json"))
+    parser.add_argument("--fresh", action="store_true", help="forget what was kept")
+    parser.add_argument(
+        "--every", type=int, default=1, metavar="N", help="each Nth run of the exam"
     )
-    parser.add_argument("--threads", type=int, action="append")
-    parser.add_argument("--machine", help="one that is learned already")
     options = parser.parse_args()
-    for threads in options.threads or [1]:
-        found = _exam(options.plan, threads, options.machine)
-        _report(options.plan, threads, found)
+    if options.fresh:
+        options.kept.unlink(missing_ok=True)
+    kept, begun = Kept(options.kept), time.monotonic()
+    asked = options.learn or ["quick:1", "usual:1", "quick:2"]
+    plans = [(p, int(n or 1)) for p, _, n in (each.partition(":") for each in asked)]
+    all_places = {1: range(len(EXAM))}
+    places = {
+        n: list(all_places.get(n, TWO_THREADS))[:: options.every]
+        for n in dict.fromkeys(n for _, n in plans)
+    }
+    first = {n: _pass(kept, 1, n, some) for n, some in places.items()}
+    learned = {
+        (p, n): kept.get(f"{p}, {n} threads", partial(_learn, p, n)) for p, n in plans
+    }
+    second = {n: _pass(kept, 2, n, some) for n, some in places.items()}
+    for (plan, n), machine in learned.items():
+        found = _compared(places[n], (first[n], second[n]), machine)
+        _report(plan, n, machine, found)
+    load = os.getloadavg()[0]
+    print(f"\n{time.monotonic() - begun:.0f} s now; load average {load:.1f}")
 
 
 if __name__ == "__main__":
