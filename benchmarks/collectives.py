@@ -1,10 +1,11 @@
-"""All-reduces that were measured, as the laws that ship.
+"""Collectives that were measured, as the laws that ship.
 
     IRENE_DATA_DIR=DATA python benchmarks/collectives.py [--write FILE]
 
 Of the engine's own kernel inside a graph and NCCL's, the faster is taken, as engines
-do. Sizes of the tables are read as numbers of bf16: as bytes, the longest messages
-would reach 40 % of what NVLink carries.
+do; an exchange between data-parallel groups is an all-gather and a reduce-scatter of
+NCCL, as vLLM's default is. Sizes of the tables are read as numbers of bf16: as bytes,
+the longest messages would reach 40 % of what NVLink carries.
 """
 
 from __future__ import annotations
@@ -27,17 +28,29 @@ TABLES = ("custom_allreduce", "nccl")
 NUMBER_BYTES = 2.0
 
 
-def measured(folder: Path) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Bytes that leave a GPU and seconds, by number of GPUs."""
+Table = dict[int, tuple[np.ndarray, np.ndarray]]
+
+
+def measured(folder: Path) -> dict[str, Table]:
+    """Bytes that leave a GPU and seconds, by number of GPUs and kind of collective."""
     own, nccl = (pd.read_parquet(folder / f"{name}.parquet") for name in TABLES)
     own = own[own["backend"] == "vllm_graph"]
-    nccl = nccl[(nccl["op_name"] == "all_reduce") & (nccl["nccl_dtype"] == "half")]
-    both = pd.concat([own, nccl])
+    nccl = nccl[nccl["nccl_dtype"] == "half"]
+    keys = ["num_gpus", "message_size"]
+    reduced = pd.concat([own, nccl[nccl["op_name"] == "all_reduce"]])
+    both = nccl[nccl["op_name"].isin(["all_gather", "reduce_scatter"])]
+    return {
+        "all_reduce": _by_ranks(reduced.groupby(keys)["latency"].min()),
+        "gather_scatter": _by_ranks(both.groupby(keys)["latency"].sum()),
+    }
+
+
+def _by_ranks(latency: pd.Series) -> Table:
     found = {}
-    for ranks, rows in both.groupby("num_gpus"):
-        best = rows.groupby("message_size")["latency"].min()
-        sent = best.index.to_numpy(float) * NUMBER_BYTES * 2 * (ranks - 1) / ranks
-        found[int(ranks)] = sent, best.to_numpy(float) * 1e-3
+    for ranks, rows in latency.groupby(level=0):
+        sizes = rows.index.get_level_values(1).to_numpy(float)
+        sent = sizes * NUMBER_BYTES * 2 * (ranks - 1) / ranks
+        found[int(ranks)] = sent, rows.to_numpy(float) * 1e-3
     return found
 
 
@@ -58,12 +71,13 @@ def fitted(sent: np.ndarray, seconds: np.ndarray) -> Exchange:
 
 def document(home: Path) -> dict[str, Any]:
     """What ships."""
-    laws, digests = {}, {}
+    laws: dict[str, dict[str, Any]] = {}
+    digests = {}
     for folder in sorted(each for each in home.iterdir() if each.is_dir()):
-        laws[folder.name] = {
-            str(ranks): fitted(*rows).to_dict()
-            for ranks, rows in measured(folder).items()
-        }
+        for kind, table in measured(folder).items():
+            laws.setdefault(kind, {})[folder.name] = {
+                str(ranks): fitted(*rows).to_dict() for ranks, rows in table.items()
+            }
         digests[folder.name] = {
             name: hashlib.sha256((folder / f"{name}.parquet").read_bytes()).hexdigest()
             for name in TABLES
@@ -72,7 +86,7 @@ def document(home: Path) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "data": {"from": source, "sha256": digests},
-        "all_reduces": laws,
+        "laws": laws,
     }
 
 
@@ -91,9 +105,12 @@ def main() -> int:
         text = json.dumps(found, indent=1) + "\n"
         Path(options.write).write_text(text, encoding="utf-8")
         return 0
-    for gpu, laws in found["all_reduces"].items():
-        for ranks, law in laws.items():
-            print(f"{gpu:14} {ranks:>2} GPUs", *(f"{k} {v:g}" for k, v in law.items()))
+    for kind, by_gpu in found["laws"].items():
+        for gpu, ranks, law in (
+            (g, n, x) for g, y in by_gpu.items() for n, x in y.items()
+        ):
+            words = (f"{name} {value:g}" for name, value in law.items())
+            print(f"{kind:14} {gpu:14} {ranks:>2} GPUs", *words)
     return 0
 
 

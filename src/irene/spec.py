@@ -114,6 +114,8 @@ class RunSpec:
         tensor_parallel: GPUs that share every layer.
         expert_parallel: GPUs over which whole experts are spread, where they are not
             shared like other layers; all other layers are shared by as many at least.
+        data_parallel: Groups of GPUs that each have streams of their own and all layers
+            but experts, which all groups share.
         engine: Serving engine: vLLM of today, vLLM of 2024, llama.cpp (as Ollama runs
             it), or unknown, whose interval holds them all; by default the one that the
             machine's servings were measured with, which its notes name.
@@ -143,6 +145,7 @@ class RunSpec:
     cache_dtype: Annotated[CacheDType | None, Asked(group=SERVING)] = None
     tensor_parallel: Annotated[int, _size(usual=1, group=SERVING)] = OPEN
     expert_parallel: Annotated[int, _size(usual=1, group=SERVING)] = OPEN
+    data_parallel: Annotated[int, _size(usual=1, group=SERVING)] = OPEN
     engine: Annotated[Engine | None, Asked(group=SERVING)] = None
     cached_prompt: Annotated[
         float | None, Asked(least=0, most=1, metavar="SHARE", group=SERVING)
@@ -296,7 +299,7 @@ class RunSpec:
     @property
     def gpus(self) -> int:
         """GPUs that run it together."""
-        return max(self.tensor_parallel, self.expert_parallel)
+        return max(self.tensor_parallel * self.data_parallel, self.expert_parallel)
 
     @property
     def tokens(self) -> int:
@@ -334,12 +337,13 @@ class RunSpec:
 
 SERVING_FIELDS = (
     "prompt_len", "output_len", "quantization", "cache_dtype", "tensor_parallel",
-    "expert_parallel", "engine", "cached_prompt", "workload",
+    "expert_parallel", "data_parallel", "engine", "cached_prompt", "workload",
 )  # fmt: skip
 """Fields that only servings of language models have."""
 LATER_FIELDS: Mapping[str, Any] = {
     **dict.fromkeys(SERVING_FIELDS), "tensor_parallel": 1, "expert_parallel": 1,
-    "power_limit_w": None, "at": None, "model_class": None, "chosen": (),
+    "data_parallel": 1, "power_limit_w": None, "at": None, "model_class": None,
+    "chosen": (),
 }  # fmt: skip
 """Fields that joined later, which are left out at these values: hashes stay."""
 
@@ -382,6 +386,7 @@ class RunOptions(TypedDict, total=False):
     cache_dtype: CacheDType | None
     tensor_parallel: int | None
     expert_parallel: int | None
+    data_parallel: int | None
     engine: Engine | None
     cached_prompt: float | None
     workload: Workload | None

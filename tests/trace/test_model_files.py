@@ -119,7 +119,7 @@ def test_a_gguf_file_is_traced_as_its_config(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "near"), [("Q4_K", "int4"), ("Q8_0", "fp8"), ("MXFP4", "mxfp4")]
+    ("stored", "near"), [("Q4_K", "q4_K_S"), ("Q8_0", "q8_0"), ("MXFP4", "mxfp4")]
 )
 def test_how_weights_are_stored(tmp_path: Path, stored: str, near: str) -> None:
     config = config_of("llama-3.2-1b")

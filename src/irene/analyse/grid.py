@@ -273,7 +273,7 @@ MOST_VALUES = 1_000
 LISTED = (
     "dtype", "attention", "quantization", "cache_dtype", "batch_size", "seq_len",
     "context_len", "prompt_len", "output_len", "tensor_parallel",
-    "expert_parallel", "engine",
+    "expert_parallel", "data_parallel", "engine",
 )  # fmt: skip
 """Fields of a run of which several values may be given at once."""
 

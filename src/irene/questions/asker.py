@@ -330,7 +330,8 @@ class Asker(ABC):
             max_first_token: Most time to the first token, as `2s`.
             progress: Told what is being done.
             **run: Fields of `RunSpec`; of `batch_size`, `tensor_parallel`,
-                `expert_parallel` and `quantization` lists, all of which are tried.
+                `expert_parallel`, `data_parallel` and `quantization` lists, all of
+                which are tried.
         """
         values: dict[str, Any] = {
             "model": str(model), "on": on if isinstance(on, str) else ",".join(on),

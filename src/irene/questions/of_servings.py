@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AskServePlan"]
 
-VARIED = ("batch_size", "tensor_parallel", "expert_parallel", "quantization")
+VARIED = (
+    "batch_size", "tensor_parallel", "expert_parallel", "data_parallel", "quantization",
+)  # fmt: skip
 """Fields of a run of which all values are tried."""
 NOT_SERVED = ("seq_len", "decoder_len", "attention", "phase", "model_class")
 UNITS = {"ms": 1e-3, "s": 1.0}

@@ -19,7 +19,7 @@ __all__ = ["AskTrainingPlan"]
 THE_TRAINING = "the training"
 NOT_TRAINED = (
     "phase", "context_len", "prompt_len", "output_len", "quantization", "cache_dtype",
-    "tensor_parallel", "expert_parallel", "engine",
+    "tensor_parallel", "expert_parallel", "data_parallel", "engine",
 )  # fmt: skip
 LARGEST = 1e18
 

@@ -12,6 +12,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -274,19 +275,30 @@ def _from_tensors(header: _Header, kind: str, path: Path) -> dict[str, Any]:
         fields["attention_bias"] = "blk.0.attn_q.bias" in tensors
     if kind == "llama":
         fields["mlp_bias"] = "blk.0.ffn_up.bias" in tensors
-    stored: Counter[str] = Counter()
+    fields |= _how_stored(tensors)
+    return fields
+
+
+def _how_stored(tensors: Mapping[str, tuple[tuple[int, ...], str]]) -> dict[str, Any]:
+    """The `quantization_config` of layers that are quantised."""
+    from irene.trace.serving.gguf import nearest_mix
+
+    parts: Counter[tuple[str, str]] = Counter()
     for name, (sizes, of) in tensors.items():
         if name.startswith("blk.") and len(sizes) > 1:
-            count = 1
-            for size in sizes:
-                count *= size
-            stored[of] += count
+            parts[name.split(".")[2], of] += prod(sizes)
+    stored: Counter[str] = Counter()
+    for (_, of), count in parts.items():
+        stored[of] += count
     usual, _ = stored.most_common(1)[0] if stored else ("F16", 0)
-    if usual not in ("F32", "F16", "BF16"):
-        fields["quantization_config"] = {
-            "quant_method": "gguf", "quant_type": usual, "weights": dict(stored),
-        }  # fmt: skip
-    return fields
+    if usual in ("F32", "F16", "BF16"):
+        return {}
+    mix, off = nearest_mix(parts)
+    told = {
+        "quant_method": "gguf", "quant_type": usual, "weights": dict(stored),
+        "mix": mix, "bits_apart": off,
+    }  # fmt: skip
+    return {"quantization_config": told}
 
 
 # safetensors ------------------------------------------------------------------

@@ -63,6 +63,8 @@ def _run_words(spec: RunSpec) -> Iterator[tuple[str, str]]:
     yield "cache_dtype", f"cache {spec.cache_dtype}" if spec.cache_dtype else ""
     spread = "expert_parallel" if spec.given("expert_parallel") else "tensor_parallel"
     yield spread, f"{spec.gpus} GPUs" if spec.gpus > 1 else ""
+    groups = spec.data_parallel
+    yield "data_parallel", f"in {groups} groups" if groups > 1 else ""
     yield "engine", f"engine {spec.engine}" if spec.engine else ""
     yield "workload", spec.workload or ""
     cached = spec.cached_prompt

@@ -24,6 +24,7 @@ from irene.predict.machines.finding import (
 from irene.predict.machines.gpu.gpu_machine import GpuMachine
 from irene.predict.machines.gpu.kernel_ops import (
     Collective,
+    GatherScatter,
     Gemm,
     GenerationAttention,
     Memory,
@@ -165,7 +166,7 @@ def test_a_step_that_kernels_alone_would_fill_is_doubted() -> None:
 
 SIZES = st.fixed_dictionaries(
     {
-        "batch_size": st.integers(1, 2000),
+        "batch_size": st.integers(1, 1000),
         "prompt_len": st.integers(1, 40_000),
         "output_len": st.integers(1, 4000),
     }
@@ -178,21 +179,35 @@ SIZES = st.fixed_dictionaries(
     model=st.sampled_from(["llama-3.2-1b", "llama-3.1-70b", "qwen3-30b-a3b"]),
     on=st.sampled_from(["h100", "h200", "b200", "l40s"]),
     gpus=st.sampled_from([1, 4]),
-    stored=st.sampled_from([None, "fp8", "fp8_block", "int4"]),
+    stored=st.sampled_from([None, "fp8", "fp8_block", "int4", "q4_K_M"]),
+    limit=st.sampled_from([None, 0.4, 0.9]),
+    engine=st.sampled_from(["vllm", "vllm-2024", "unknown"]),
 )
 def test_power_stays_between_idle_and_limit(
-    run: dict[str, int], model: str, on: str, gpus: int, stored: Any
+    run: dict[str, int],
+    model: str,
+    on: str,
+    gpus: int,
+    stored: Any,
+    limit: float | None,
+    engine: Any,
 ) -> None:
     """Of a whole serving of any size, and of every decode step."""
     sheet = find_gpu(on).device.sheet
-    tree = predict(model, on=on, tensor_parallel=gpus, quantization=stored, **run)
+    limit_w = limit and sheet.idle_w + limit * (sheet.tdp_w - sheet.idle_w)
+    options: dict[str, Any] = {
+        "tensor_parallel": gpus, "quantization": stored, "power_limit_w": limit_w,
+        "engine": engine,
+    }  # fmt: skip
+    tree = predict(model, on=on, **options, **run)
     for path in ("", "decode"):
         if path and run["output_len"] == 1:
             continue
         node = tree.find(path)
         assert node.energy is not None
         watts = node.energy.joules / node.features["time_s"] / gpus
-        assert sheet.idle_w * 0.999 <= watts <= sheet.tdp_w
+        most_w = sheet.tdp_w if path else limit_w or sheet.tdp_w
+        assert sheet.idle_w * 0.999 <= watts <= most_w * 1.001
 
 
 def test_what_is_computed_takes_energy() -> None:
@@ -244,6 +259,37 @@ def test_whole_experts_on_gpus_wait_for_the_busiest() -> None:
     for model, spread_over in (("llama-3.1-8b", 2), ("qwen3-30b-a3b", 256)):
         with pytest.raises(SpecError, match="expert_parallel"):
             serving_tree(model, expert_parallel=spread_over, phase="decode")
+
+
+def test_groups_of_gpus_have_streams_of_their_own() -> None:
+    """Of a dense model they are as many servings; experts are shared by all."""
+    one = predict("llama-3.1-8b", on="h100", **{**CHAT, "batch_size": 8})
+    four = predict("llama-3.1-8b", on="h100", data_parallel=4, **CHAT)
+    whole, part = four.total(), one.total()
+    assert whole.energy_j == pytest.approx(4 * (part.energy_j or 0))
+    assert whole.flops == pytest.approx(4 * part.flops)
+    assert four.root.features["time_s"] == one.root.features["time_s"]
+    assert spread(four) == pytest.approx(spread(one))
+    with pytest.raises(SpecError, match="divisor of both"):
+        predict("llama-3.1-8b", on="h100", data_parallel=5, **CHAT)
+
+
+def test_groups_that_share_experts_exchange_tokens_and_are_doubted() -> None:
+    run = {"expert_parallel": 8, **CHAT}
+    shared = predict("qwen3-30b-a3b", on="h100", **run)
+    apart = predict("qwen3-30b-a3b", on="h100", data_parallel=8, **run)
+    ops = serving_ops(serving_tree("qwen3-30b-a3b", phase="decode", batch_size=32,
+                                   data_parallel=8, expert_parallel=8)).ops  # fmt: skip
+    (moe,) = {op for op in ops if isinstance(op, Moe)}
+    assert (moe.tokens, moe.expert_parallel) == (32, 8)
+    assert {op.ranks for op in ops if isinstance(op, GatherScatter)} == {8}
+    assert {op.batch for op in ops if isinstance(op, GenerationAttention)} == {4}
+    assert not any(type(op) is Collective for op in ops)
+    # Every group keeps the weights of all layers but experts.
+    share = apart.root.features["memory_share"] / shared.root.features["memory_share"]
+    assert share > 1.05
+    assert any("as in no serving" in note for note in apart.notes)
+    assert spread(apart) > spread(shared) + 0.3
 
 
 def test_a_gpu_nobody_measured_has_wider_intervals() -> None:

@@ -17,7 +17,7 @@ from benchmarks.serving_calibration import (
 from benchmarks.servings import Serving, predicted, read_servings, served
 
 from irene.errors import FormatError, UsageError
-from irene.predict.machines.gpu.collectives import all_reduces
+from irene.predict.machines.gpu.collectives import exchanges
 from irene.predict.machines.gpu.kernel_ops import Gemm, Moe
 from irene.predict.machines.gpu.serving_calibration import (
     Calibration,
@@ -122,7 +122,7 @@ def test_what_nobody_measured_has_the_widest_interval() -> None:
 
 
 def test_all_reduces_follow_their_law() -> None:
-    law = all_reduces()["h100"]
+    law = exchanges()["all_reduce"]["h100"]
     sent = np.array([1e3, 1e9, 2e9])
     time_s, width = law.seconds(np.full(3, 8.0), sent)
     assert 3e-6 < time_s[0] < 1e-5

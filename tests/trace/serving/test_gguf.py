@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from irene.trace.serving.gguf import MIXES, stored_as
+from irene.trace.serving.gguf import MIXES, nearest_mix, stored_as
 from irene.trace.serving.tree import serving_tree
 from irene.trace.serving.writer import WEIGHT_BYTES
 
@@ -29,6 +29,28 @@ def test_files_have_the_size_that_the_rule_gives(model: str, kind: str) -> None:
             each = WEIGHT_BYTES[kind if head.params else stored_as(kind, "head")]
         total += node.params * int(tree.multiplicity[node.row]) * each
     assert total == pytest.approx(SIZES[model, kind], rel=0.025)
+
+
+def test_a_file_is_known_by_the_blocks_of_its_tensors() -> None:
+    """Half of the values and of the last matrices of q4_K_M have six bits."""
+    wide, square = 4096 * 14336, 4096 * 4096
+    file = {
+        ("attn_q", "Q4_K"): 32 * square, ("attn_k", "Q4_K"): 8 * square,
+        ("attn_v", "Q4_K"): 4 * square, ("attn_v", "Q6_K"): 4 * square,
+        ("attn_output", "Q4_K"): 32 * square, ("ffn_up", "Q4_K"): 32 * wide,
+        ("ffn_gate", "Q4_K"): 32 * wide, ("ffn_down", "Q4_K"): 16 * wide,
+        ("ffn_down", "Q6_K"): 16 * wide,
+    }  # fmt: skip
+    name, off = nearest_mix(file)
+    assert (name, round(off, 2)) == ("q4_K_M", 0.0)
+    of_one = {tensor: sum(n for (t, _), n in file.items() if t == tensor)
+              for tensor, _ in file}  # fmt: skip
+    for kind in ("Q4_0", "Q6_K", "Q8_0"):
+        assert nearest_mix({(t, kind): n for t, n in of_one.items()})[
+            0
+        ] == kind.replace("Q", "q")
+    _, off = nearest_mix({(t, "IQ1_S"): n for t, n in of_one.items()})
+    assert off > 1.0
 
 
 def test_more_bits_take_more_bytes() -> None:

@@ -27,6 +27,10 @@ PUBLISHED_IN_FP8 = 7168
 """Width of DeepSeek V3, R1 and Kimi K2, whose weights are published in fp8 blocks."""
 PATTERN = "hybrid_override_pattern"
 """Field of hybrids: M state space, * attention, - feed-forward, E experts."""
+PACKED = {"MXFP4": "mxfp4", "NVFP4": "fp4"}
+"""Types of GGUF files that engines also multiply as such."""
+ALIKE = 0.15
+"""Bits by which weights of a file may differ from a rule that holds on average."""
 STATE_TYPE = "mamba_ssm_cache_dtype"
 USUAL_PATTERN = 6
 """Gemma 3: every sixth layer sees everything."""
@@ -349,7 +353,8 @@ def _published_type(config: Mapping[str, Any], family: Family, hidden: int) -> s
     method = str(given.get("quant_method", "")).lower()
     algorithm = str(given.get("quant_algo", "")).lower()
     if method == "gguf":
-        return _nearest_type(str(given.get("quant_type", "")))
+        stored = str(given.get("quant_type", ""))
+        return PACKED.get(stored) or str(given.get("mix", ""))
     if method == "fp8":
         return "fp8_block" if given.get("weight_block_size") else "fp8"
     if method == "compressed-tensors":
@@ -361,21 +366,16 @@ def _published_type(config: Mapping[str, Any], family: Family, hidden: int) -> s
     return "int4" if bits == 4 or method in ("awq", "gptq") else ""
 
 
-def _nearest_type(stored: str) -> str:
-    """What a type of GGUF weighs as: 4 bits and fewer, 8 bits, or more."""
-    if stored in ("MXFP4", "NVFP4"):
-        return "mxfp4" if stored == "MXFP4" else "fp4"
-    bits = next((int(each) for each in stored if each.isdigit()), 16)
-    return "int4" if bits <= 5 else "fp8" if bits <= 8 else ""
-
-
 def _stored(config: Mapping[str, Any], kind: str) -> tuple[str, ...]:
     """A note where weights are stored in a way that only something near stands for."""
     given = config.get("quantization_config")
     if not isinstance(given, Mapping) or given.get("quant_method") != "gguf":
         return ()
-    told = f"its weights are stored as {given.get('quant_type')}, of which the nearest "
-    return (f"extrapolation: {told}known is {kind or 'the type of the run'}",)
+    off = float(given.get("bits_apart", 0.0))
+    told = f"weights stored as {', '.join(given.get('weights', ()))}: {kind}"
+    if off < ALIKE:
+        return (told,)
+    return (f"extrapolation: {told} is the nearest known, {off:.2g} bits apart",)
 
 
 def _compressed_type(given: Mapping[str, Any]) -> str:

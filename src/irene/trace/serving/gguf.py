@@ -9,13 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["GGUF_BYTES", "MIXES", "stored_as"]
+__all__ = ["GGUF_BYTES", "MIXES", "nearest_mix", "stored_as"]
 
 BLOCKS = {
     "q2_K": 2.625, "q3_K": 3.4375, "q4_0": 4.5, "q4_1": 5.0, "q4_K": 4.5, "q5_0": 5.5,
     "q5_1": 6.0, "q5_K": 5.5, "q6_K": 6.5625, "q8_0": 8.5,
 }  # fmt: skip
 """Bits of a weight by kind of block (256 weights in those with K, else 32)."""
+OTHER_BLOCKS = {
+    "iq1_s": 1.5625, "iq1_m": 1.75, "tq1_0": 1.6875, "iq2_xxs": 2.0625,
+    "tq2_0": 2.0625, "iq2_xs": 2.3125, "iq2_s": 2.5625, "iq3_xxs": 3.0625,
+    "iq3_s": 3.4375, "iq4_xs": 4.25, "iq4_nl": 4.5, "q8_1": 9.0, "q8_k": 9.125,
+    "f16": 16.0, "bf16": 16.0, "f32": 32.0,
+}  # fmt: skip
+"""The same of kinds that no mix here is made of."""
+PARTS = {
+    "attn_q": "qkv", "attn_k": "qkv", "attn_v": "qkv", "attn_qkv": "qkv",
+    "attn_output": "out", "ffn_down": "down", "ffn_down_exps": "experts",
+    "ffn_up_exps": "experts", "ffn_gate_exps": "experts",
+}  # fmt: skip
+"""Roles of the tensors of a layer, by their names in files; others have none."""
 VALUE_SHARE = 1 / 6
 """Values by queries, keys and values together, where four heads share a key."""
 
@@ -65,6 +78,31 @@ def stored_as(mix: str, role: str) -> str:
     """The type of a matrix: that of the mix, with its role where that differs."""
     bits = MIXES.get(mix, {})
     return f"{mix}.{role}" if bits and bits.get(role) != bits[""] else mix
+
+
+def nearest_mix(stored: Mapping[tuple[str, str], int]) -> tuple[str, float]:
+    """The mix that is most like a file, and by how many bits a weight of it differs.
+
+    Args:
+        stored: Weights of the layers by tensor (`ffn_down`, …) and kind of block.
+    """
+    known = {name.lower(): bits for name, bits in BLOCKS.items()} | OTHER_BLOCKS
+    weights: dict[str, float] = {}
+    bits: dict[str, float] = {}
+    for (tensor, kind), count in stored.items():
+        role = PARTS.get(tensor, "")
+        weights[role] = weights.get(role, 0.0) + count
+        bits[role] = bits.get(role, 0.0) + count * known.get(kind.lower(), 16.0)
+
+    usual = max(stored, key=lambda part: stored[part])[1].lower()
+
+    def apart(mix: str) -> tuple[float, bool]:
+        off = (abs(bits[role] - n * MIXES[mix][role]) for role, n in weights.items())
+        each = sum(off) / sum(weights.values())
+        return round(each, 3), not mix.lower().startswith(usual)
+
+    best = min(MIXES, key=apart)
+    return best, apart(best)[0]
 
 
 GGUF_BYTES: Mapping[str, float] = {

@@ -234,7 +234,7 @@ class LayerWriter:
         )  # fmt: skip
         matrices = 3 if feed.gated else 2
         bias = feed.bias * ((matrices - 1) * feed.inter + hidden)
-        shared_by = self.write.step.ranks // self.write.step.expert_ranks
+        shared_by = self.write.step.gpus // self.write.step.expert_ranks
         self.write.moe(
             node, "experts", hidden, -(-feed.inter // shared_by), feed,
             params=experts * (matrices * feed.inter * hidden + bias),
@@ -248,6 +248,7 @@ class LayerWriter:
             self.write.linear(
                 node, name, 1, hidden, params=hidden, weight_type=self.types.other
             )
+        self.write.gather_scatter(node, hidden)
         self.write.all_reduce(node, hidden)
 
     def _linear(self, node: int, name: str, n: int, k: int, params: int) -> None:

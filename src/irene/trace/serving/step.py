@@ -38,6 +38,8 @@ class Step:
         beside: Tokens of other sequences in the same step, which are counted elsewhere.
         ranks: GPUs that share every layer.
         expert_ranks: GPUs over which whole experts are spread.
+        groups: Groups of such GPUs, each with as many sequences of its own; experts are
+            shared by all.
         alone: How many of the runs are steps of their own, not shared with others.
         chunks: Steps over which a prompt is spread.
     """
@@ -51,6 +53,7 @@ class Step:
     beside: int = 0
     ranks: int = 1
     expert_ranks: int = 1
+    groups: int = 1
     alone: float = 1.0
     chunks: int = 1
 
@@ -58,6 +61,11 @@ class Step:
     def tokens(self) -> int:
         """New tokens in all."""
         return self.sequences * self.new
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all groups."""
+        return self.ranks * self.groups
 
     def to_features(self) -> dict[str, float]:
         """What the node of the step tells of it."""
@@ -93,10 +101,12 @@ def steps_of(spec: RunSpec) -> list[Step]:
     Args:
         spec: A run of phase `prefill`, `decode` or `generate`.
     """
-    found = _steps(spec)
+    groups = spec.data_parallel
+    here = replace(spec, batch_size=spec.batch_size // groups)
+    ranks, spread = spec.gpus // groups, spec.expert_parallel
     return [
-        replace(step, ranks=spec.gpus, expert_ranks=spec.expert_parallel)
-        for step in found
+        replace(step, ranks=ranks, expert_ranks=spread, groups=groups)
+        for step in _steps(here)
     ]
 
 

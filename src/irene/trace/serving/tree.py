@@ -136,7 +136,13 @@ def _check(decoder: Decoder, spec: RunSpec) -> None:
         raise SpecError(
             f"phase {spec.phase!r} is no serving: use prefill, decode or generate"
         )
-    ranks = spec.gpus
+    groups = spec.data_parallel
+    if spec.batch_size % groups or spec.gpus % groups:
+        raise SpecError(
+            f"data_parallel={groups} cannot deal out {spec.batch_size} streams and "
+            f"{spec.gpus} GPUs alike: use a divisor of both"
+        )
+    ranks = spec.gpus // groups
     if spec.expert_parallel > 1:
         _check_experts(decoder, spec)
     heads = (each.attention.heads for each in decoder.layers if each.attention)
@@ -175,6 +181,11 @@ def _notes(decoder: Decoder, spec: RunSpec) -> tuple[str, ...]:
         )
     if spec.gpus > 1:
         notes.append(f"shapes are of one of {spec.gpus} ranks, costs of all of them")
+    if spec.data_parallel > 1:
+        notes.append(
+            f"{spec.data_parallel} groups of GPUs, each with its own streams, taken as "
+            "equally busy in every step"
+        )
     return tuple(notes)
 
 

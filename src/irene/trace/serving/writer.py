@@ -110,8 +110,9 @@ class StepWriter:
         weight_type: str,
     ) -> None:
         """The routed experts, `inter` being their width on one rank."""
-        tokens, experts, beside = self.step.tokens, feed.experts, self.step.beside
-        spread = self.step.expert_ranks
+        step, experts = self.step, feed.experts
+        tokens, beside = step.tokens * step.groups, step.beside * step.groups
+        spread = step.expert_ranks
         matrices = 3 if feed.gated else 2
         touched = _experts_touched(tokens + beside, feed.topk, experts)
         touched -= _experts_touched(beside, feed.topk, experts)
@@ -133,7 +134,7 @@ class StepWriter:
         )
         out = ((tokens, hidden),)
         handle = self._op(
-            parent, name, "fused_moe", shapes, out, weight_type, work, params
+            parent, name, "fused_moe", shapes, out, weight_type, work, params, beside
         )
         self._keep(handle, "expert_ranks", spread, 1.0)
 
@@ -177,9 +178,8 @@ class StepWriter:
             shapes.append((window,))
         out = ((batch, step.new, heads, value),)
         self._op(
-            parent, "attn", op, shapes, out, self.cache_dtype, work, params,
-            shares_step=False,
-        )  # fmt: skip
+            parent, "attn", op, shapes, out, self.cache_dtype, work, params, beside=0
+        )
 
     def latent_attention(
         self, parent: int, heads: int, rank: int, rope_dim: int
@@ -196,7 +196,7 @@ class StepWriter:
         out = ((batch, 1, heads, rank),)
         self._op(
             parent, "attn", "latent_attention", shapes, out, self.cache_dtype, work,
-            shares_step=False,
+            beside=0,
         )  # fmt: skip
 
     def elementwise(
@@ -245,6 +245,18 @@ class StepWriter:
         shapes, out = ((tokens, hidden), (ranks,)), ((tokens, hidden),)
         self._op(parent, "all_reduce", "all_reduce", shapes, out, self.dtype, work)
 
+    def gather_scatter(self, parent: int, hidden: int) -> None:
+        """Tokens of all groups to every GPU, and sums of what they give back."""
+        step = self.step
+        if step.groups == 1:
+            return
+        tokens, name = step.tokens * step.groups, "gather_scatter"
+        moved = tokens * hidden * ACTIVATION_BYTES
+        work = Work(float(tokens * hidden), moved, moved)
+        shapes, out = ((tokens, hidden), (step.gpus,)), ((step.tokens, hidden),)
+        beside = step.beside * step.groups
+        self._op(parent, name, name, shapes, out, self.dtype, work, beside=beside)
+
     def gap(self, parent: int) -> None:
         """The time of a step in which no kernel runs."""
         step = self.step
@@ -262,10 +274,10 @@ class StepWriter:
         dtype: str,
         work: Work,
         params: int = 0,
-        shares_step: bool = True,
+        beside: int | None = None,
     ) -> int:
         step = self.step
-        times = step.runs * step.ranks
+        times = step.runs * step.gpus
         handle = self.builder.add(
             parent,
             name,
@@ -278,8 +290,8 @@ class StepWriter:
             bytes_written=round(work.bytes_written * times),
         )
         self._keep(handle, "runs", step.runs, 1.0)
-        self._keep(handle, "ranks", step.ranks, 1.0)
-        self._keep(handle, "beside", step.beside if shares_step else 0.0, 0.0)
+        self._keep(handle, "ranks", step.gpus, 1.0)
+        self._keep(handle, "beside", step.beside if beside is None else beside, 0.0)
         return handle
 
     def _keep(self, handle: int, name: str, value: float, usual: float) -> None:

@@ -12,9 +12,9 @@ import numpy as np
 
 from irene.predict.learned_file import Floats, Saved, check_schema
 
-__all__ = ["SCHEMA", "AllReduce", "Exchange", "all_reduces"]
+__all__ = ["SCHEMA", "Collectives", "Exchange", "exchanges"]
 
-SCHEMA = "irene.collectives/1"
+SCHEMA = "irene.collectives/2"
 FILE = "collectives.json"
 
 
@@ -47,13 +47,13 @@ class Exchange(Saved):
 
 
 @dataclass(frozen=True, slots=True)
-class AllReduce:
-    """All-reduces of one kind of GPU, by how many take part."""
+class Collectives:
+    """Collectives of one kind and kind of GPU, by how many take part."""
 
     by_ranks: Mapping[int, Exchange]
 
     def seconds(self, ranks: Floats, sent: Floats) -> tuple[Floats, float]:
-        """Time of all-reduces, s, and half the width of their interval in log units.
+        """Time of each, s, and half the width of their interval in log units.
 
         Args:
             ranks: GPUs that take part in each.
@@ -70,12 +70,17 @@ class AllReduce:
 
 
 @cache
-def all_reduces() -> Mapping[str, AllReduce]:
-    """Those that were measured, by name of the GPU."""
+def exchanges() -> Mapping[str, Mapping[str, Collectives]]:
+    """Those that were measured, by kind of op and name of the GPU."""
     text = resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
     document = json.loads(text)
     check_schema(document.get("schema"), SCHEMA)
     return {
-        gpu: AllReduce({int(n): Exchange.from_dict(law) for n, law in laws.items()})
-        for gpu, laws in document["all_reduces"].items()
+        kind: {
+            gpu: Collectives(
+                {int(n): Exchange.from_dict(law) for n, law in laws.items()}
+            )
+            for gpu, laws in by_gpu.items()
+        }
+        for kind, by_gpu in document["laws"].items()
     }

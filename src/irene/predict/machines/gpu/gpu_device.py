@@ -215,7 +215,7 @@ def _device(fields: Mapping[str, Any]) -> GpuDevice:
     check_schema(fields.get("schema"), SCHEMA)
     with fields_of("not a GPU"):
         sheet = Datasheet.from_dict(fields["sheet"])
-        kernels = KernelModels.from_dict(fields["leaves"])
+        kernels = KernelModels.from_dict({"rivals": {}, **fields["leaves"]})
         return GpuDevice(sheet.name, sheet, kernels, dict(fields["provenance"]))
 
 

@@ -29,12 +29,14 @@ from irene.predict.machines.gpu.engines import (
     in_words,
 )
 from irene.predict.machines.gpu.gpu_device import GpuDevice, OpCosts
+from irene.predict.machines.gpu.kernel_models import ROUGH
 from irene.predict.machines.gpu.kernel_work import Work
 from irene.predict.machines.gpu.memory_fit import USABLE, memory_fit, traced_fit
 from irene.predict.machines.gpu.node_ops import (
     GAP,
     NodeOps,
     decoder_layers,
+    feature,
     serving_ops,
     traced_ops,
 )
@@ -43,7 +45,7 @@ from irene.predict.machines.gpu.serving_calibration import (
     OpKinds,
     regime_of,
 )
-from irene.predict.machines.gpu.wall import Wall, held, walls
+from irene.predict.machines.gpu.wall import held, walls
 from irene.spec import Attention, DType
 from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree
@@ -53,6 +55,8 @@ __all__ = ["GpuMachine"]
 FP32_FACTOR = 2.0
 """fp32 moves twice the bytes of bf16, and multiplies at most half as fast (TF32)."""
 AT_WALL = "at the wall"
+EXPERTS = "fused_moe"
+EXCHANGING = "groups of GPUs that share experts, as in no serving that was measured"
 STATES = "state_update"
 """Op of layers that are state spaces."""
 UNMEASURED_WIDTH = 0.5
@@ -171,7 +175,11 @@ class GpuMachine:
         place = tree.spec.at if tree.spec and tree.spec.at else self.usual_place
         if place == "wall":
             wall = walls()[self.device.sheet.host]
-            own = _at_wall(own, wall, tree.spec.gpus if tree.spec else 1)
+            gpus = tree.spec.gpus if tree.spec else 1
+            at_wall = wall.joules(
+                np.stack([own.joules, own.static_j]), own.time_s, gpus
+            )
+            own = replace(own, joules=at_wall[0], static_j=at_wall[1])
             notes.append(wall.note())
             far = np.full(len(tree), wall.width)
             causes.append(Beyond.of(AT_WALL, AT_WALL, tree, own.joules, far))
@@ -219,7 +227,7 @@ class GpuMachine:
         assert spec is not None, "a serving has a run"
         known = engines_of(spec.engine or self.engine)
         rows = np.flatnonzero(tree.columns.op == tree.strings.index(GAP))
-        runs = np.nan_to_num(_feature(tree, "runs", rows), nan=1.0)
+        runs = feature(tree, "runs", 1.0)[rows]
         kernels = np.array([(own.joules * tree.multiplicity).sum(),
                             (own.time_s * tree.multiplicity).sum()])  # fmt: skip
         notes, each_s = [f"engine: {in_words(known)}"], None
@@ -231,7 +239,10 @@ class GpuMachine:
                 notes.append(f"warning: kernels alone would take {alone_ms:.3g} ms")
             each_s = max(step_s * steps - kernels[1], 0.0) / runs.sum()
         is_hybrid = STATES in tree.strings
-        regime = regime_of(nodes.ops, spec.gpus, spec.output_len or 1, is_hybrid)
+        # Groups that share no experts do not wait for each other.
+        groups = 1 if EXPERTS in tree.strings else spec.data_parallel
+        ranks = spec.gpus // groups
+        regime = regime_of(nodes.ops, ranks, spec.output_len or 1, is_hybrid)
         found = [self._gaps(tree, rows, each, each_s, regime) * runs for each in known]
         totals = np.array([self._total(kernels, each, spec.gpus) for each in found])
         least, most = totals[:, 0].argmin(), totals[:, 0].argmax()
@@ -375,24 +386,13 @@ def _uncertain(
     shared = math.sqrt(max(width**2 - table[0] ** 2, 0.0))
     causes = doubts.beyond(tree, nodes, own.each_j, own.joules)
     causes += beyond_servings(tree, own.joules, is_serving_tree(tree), engine)
+    if tree.spec and tree.spec.data_parallel > 1 and EXPERTS in tree.strings:
+        words = f"of {tree.spec.data_parallel} {EXCHANGING}"
+        rough = np.full(len(tree), ROUGH[1])
+        causes.append(Beyond.of("data parallel", words, tree, own.joules, rough))
     return np.hypot(table, shared), causes
-
-
-def _at_wall(own: _Costs, wall: Wall, gpus: int) -> _Costs:
-    """What boards take with their hosts."""
-    return replace(
-        own,
-        joules=wall.joules(own.joules, own.time_s, gpus),
-        static_j=wall.joules(own.static_j, own.time_s, gpus),
-    )
 
 
 def _root(tree: ModelTree, value: float) -> Floats:
     """A feature that the whole alone has."""
     return np.append(value, np.full(len(tree) - 1, np.nan))
-
-
-def _feature(tree: ModelTree, name: str, rows: npt.NDArray[np.intp]) -> Floats:
-    if name not in tree.features:
-        return np.full(len(rows), np.nan)
-    return tree.features[name][rows]

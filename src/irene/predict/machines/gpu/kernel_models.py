@@ -23,10 +23,11 @@ import numpy.typing as npt
 from irene.errors import FormatError
 from irene.predict.intervals import BEYOND
 from irene.predict.learned_file import Floats, Saved
-from irene.predict.machines.gpu.collectives import all_reduces
+from irene.predict.machines.gpu.collectives import exchanges
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
 from irene.predict.machines.gpu.kernel_work import (
+    COLLECTIVES,
     FEATURES,
     ring_bytes,
     seconds_of,
@@ -36,6 +37,7 @@ from irene.predict.machines.gpu.time_model import SmoothRoofline, TimeModel
 from irene.trace.serving.gguf import GGUF_BYTES
 
 __all__ = [
+    "CONTRADICTS",
     "WAITED",
     "KernelModels",
     "PowerCurve",
@@ -136,6 +138,10 @@ UNLIKE_OTHERS = 0.5
 dtype was left out and the next of `LIKE` stood in."""
 BORROWED = 0.3
 """The same of a table of another GPU, scaled."""
+CONTRADICTS = 0.7
+"""log of how far the tables of two GPUs of one make may be apart, scaled by their
+datasheets, before they contradict each other: a factor of 2, an assumption. Then what
+is taken lies in the middle, and the interval holds both."""
 COLLECTIVE_S = 5e-6
 LINK_SHARE = 0.8
 """Latency of an all-reduce and the share of the link it reaches; both assumed."""
@@ -176,12 +182,15 @@ class KernelModels(Saved):
         models: By key of `OpColumns`.
         curves: By kind.
         transfer: Width of times on a GPU that was never measured, by kind.
+        rivals: Models of a GPU of the same make whose table contradicts this one's, by
+            key of both.
         stands_in: The GPU whose tables these are, "" for the device's own.
     """
 
     models: Mapping[str, TimeModel]
     curves: Mapping[str, PowerCurve]
     transfer: Mapping[str, Pair] = field(default_factory=dict)
+    rivals: Mapping[str, TimeModel] = field(default_factory=dict)
     stands_in: str = field(default="", metadata={"kept": False})
 
     def __post_init__(self) -> None:
@@ -220,10 +229,19 @@ class KernelModels(Saved):
             why = f"measured while waiting for the host: time of {other}"
             reasons[kernel_s < time_s] = why
             time_s = kernel_s
+        doubts = np.full(len(ops), doubt)
+        if key in self.rivals:
+            rival = self.rivals[key]
+            apart = np.log(rival.seconds(ops, sheet) / time_s)
+            apart[np.abs(apart) < CONTRADICTS] = 0.0
+            why = f"its {key} and that of {rival.borrowed_from} contradict each other"
+            reasons[apart != 0.0] = why
+            time_s = kernel_s = time_s * np.exp(apart / 2)
+            doubts = np.hypot(doubts, apart / 2)
         octaves = model.octaves_beyond(ops)
         reasons[(octaves > 0) & (reasons == "")] = "a size beyond the measured ones"
         low, high = self._width(ops.kind, model)
-        doubts = np.hypot(doubt, np.minimum(OCTAVE * octaves, MOST))
+        doubts = np.hypot(doubts, np.minimum(OCTAVE * octaves, MOST))
         ends = -np.hypot(low, doubts), np.hypot(high, doubts)
         return Times(time_s, kernel_s, *ends, reasons, doubts)
 
@@ -265,7 +283,7 @@ class KernelModels(Saved):
         """Times of ops without a table, from their bytes."""
         base = self.models[STREAM_KEY].base
         compute_s, memory_s = seconds_of(ops, work_of(ops), sheet)
-        if ops.kind == "collective":
+        if ops.kind in COLLECTIVES:
             return _exchanged(ops, sheet, memory_s)
         time_s = base.seconds(compute_s, memory_s)
         why = "no table: counted work at the rates that products reach"
@@ -273,8 +291,8 @@ class KernelModels(Saved):
 
 
 def _exchanged(ops: OpColumns, sheet: Datasheet, link_s: Floats) -> Times:
-    """Times of all-reduces, as measured between GPUs of this kind."""
-    measured = all_reduces().get(sheet.name)
+    """Times of collectives, as measured between GPUs of this kind."""
+    measured = exchanges()[ops.kind].get(sheet.name)
     if measured is None:
         time_s = COLLECTIVE_S + link_s / LINK_SHARE
         why, (low, high) = "no table: bytes over the link of the datasheet", ROUGH

@@ -23,8 +23,10 @@ __all__ = [
     "KINDS",
     "Collective",
     "ContextAttention",
+    "GatherScatter",
     "Gemm",
     "GenerationAttention",
+    "LatentAttention",
     "Memory",
     "Moe",
     "Op",
@@ -76,6 +78,21 @@ class GenerationAttention:
 
 
 @dataclass(frozen=True, slots=True)
+class LatentAttention:
+    """Decoding against a cache of one vector for all heads, of `rank` + `rope` wide.
+
+    Queries are in its space; values are the first `rank` numbers.
+    """
+
+    batch: int
+    context: float
+    heads: int
+    rank: int = 512
+    rope: int = 64
+    cache_dtype: WeightType = "bf16"
+
+
+@dataclass(frozen=True, slots=True)
 class Moe:
     """The fused experts of a layer: gate, up and down of `topk` of `experts`.
 
@@ -112,7 +129,20 @@ class Collective:
     ranks: int
 
 
-Op = Gemm | ContextAttention | GenerationAttention | Moe | Memory | Collective
+@dataclass(frozen=True, slots=True)
+class GatherScatter(Collective):
+    """An all-gather to `bytes` on each of `ranks` GPUs, and a reduce-scatter."""
+
+
+Op = (
+    Gemm
+    | ContextAttention
+    | GenerationAttention
+    | LatentAttention
+    | Moe
+    | Memory
+    | Collective
+)
 
 
 Places = npt.NDArray[np.intp]
@@ -121,9 +151,11 @@ KINDS: Mapping[type, str] = {
     Gemm: "gemm",
     ContextAttention: "context_attention",
     GenerationAttention: "generation_attention",
+    LatentAttention: "latent_attention",
     Moe: "moe",
     Memory: "memory",
-    Collective: "collective",
+    Collective: "all_reduce",
+    GatherScatter: "gather_scatter",
 }
 _WORDS = ("dtype", "cache_dtype", "distribution")
 _NUMBERS: Mapping[type, tuple[str, ...]] = {

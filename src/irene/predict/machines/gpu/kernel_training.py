@@ -28,7 +28,11 @@ from irene.predict.machines.gpu.kernel_fitting import (
     fit_time,
     lightgbm_version,
 )
-from irene.predict.machines.gpu.kernel_models import KernelModels, PowerCurve
+from irene.predict.machines.gpu.kernel_models import (
+    CONTRADICTS,
+    KernelModels,
+    PowerCurve,
+)
 from irene.predict.machines.gpu.kernel_tables import (
     KernelTable,
     gpu_folders,
@@ -158,6 +162,7 @@ def _device(name: str, trained: Mapping[str, Trained], progress: Progress) -> Gp
         _with_borrowed(mine, {other: trained[other] for other in lenders}),
         borrowed_curves(trained[power_of].curves, trained[power_of].sheet, mine.sheet),
         {kind: quantiles(errors) for kind, errors in transfer.items()},
+        _rivals(mine, {other: trained[other] for other in lenders}),
     )
     told = _provenance(mine, trained[power_of])
     told["power_of"] = power_of
@@ -204,6 +209,27 @@ def _with_borrowed(
             if key not in models and theirs.sheet.multiplies_in(dtype) == as_here:
                 models[key] = replace(model, borrowed_from=name)
     return models
+
+
+def _rivals(mine: Trained, others: Mapping[str, Trained]) -> dict[str, TimeModel]:
+    """Models of GPUs of the same make and memory whose tables contradict this one's.
+
+    Args:
+        mine: The GPU.
+        others: The others, the most alike first.
+    """
+    found: dict[str, TimeModel] = {}
+    for name, theirs in others.items():
+        chips = {(s.architecture, s.memory) for s in (mine.sheet, theirs.sheet)}
+        if len(chips) > 1:
+            continue
+        for key, table in mine.tables.items():
+            if key in theirs.models and key not in found:
+                model = theirs.models[key]
+                said_s = model.seconds(table.ops, mine.sheet)
+                if abs(np.median(np.log(table.time_s / said_s))) > CONTRADICTS:
+                    found[key] = replace(model, borrowed_from=name)
+    return found
 
 
 def _transfer_errors(name: str, trained: Mapping[str, Trained]) -> dict[str, Floats]:

@@ -23,6 +23,7 @@ from irene.trace.serving.gguf import GGUF_BYTES
 
 __all__ = [
     "BYTES",
+    "COLLECTIVES",
     "FEATURES",
     "Work",
     "experts_touched",
@@ -36,6 +37,8 @@ __all__ = [
 ]
 
 ACTIVATION_BYTES = 2.0
+COLLECTIVES = ("all_reduce", "gather_scatter")
+"""Kinds of ops in which GPUs exchange results."""
 ROWS = 16
 """Rows of the least block that tensor cores multiply."""
 BYTES: Mapping[str, float] = {
@@ -73,7 +76,7 @@ def seconds_of(ops: OpColumns, work: Work, sheet: Datasheet) -> tuple[Floats, Fl
     # Attention multiplies in bf16 whatever the cache is stored in.
     in_bf16 = ops.kind not in ("gemm", "moe")
     peak = sheet.peak("bf16" if in_bf16 else ops.dtype)
-    rate = sheet.link_bytes_s if ops.kind == "collective" else sheet.hbm_bytes_s
+    rate = sheet.link_bytes_s if ops.kind in COLLECTIVES else sheet.hbm_bytes_s
     if rate == 0:
         rate = sheet.hbm_bytes_s / 100
     return work.flops / peak, work.bytes / rate
@@ -96,7 +99,10 @@ def experts_touched(columns: Mapping[str, Floats]) -> Floats:
 
 
 def ring_bytes(columns: Mapping[str, Floats]) -> Floats:
-    """Bytes that leave each GPU in a ring all-reduce: 2 (r − 1) / r of the message."""
+    """Bytes that leave each GPU in a ring: 2 (r − 1) / r of the message.
+
+    Be it an all-reduce, or an all-gather and a reduce-scatter.
+    """
     ranks = np.maximum(columns["ranks"], 1.0)
     sent: Floats = columns["bytes"] * 2.0 * (ranks - 1.0) / ranks
     return sent
@@ -167,6 +173,16 @@ def _generation_attention(columns: Mapping[str, Floats], width: float) -> Work:
     return Work(4.0 * numbers * columns["heads"] * seen, numbers * (queries + cache))
 
 
+def _latent_attention(columns: Mapping[str, Floats], width: float) -> Work:
+    rank, kept = columns["rank"], columns["rank"] + columns["rope"]
+    batch, heads, seen = columns["batch"], columns["heads"], columns["context"]
+    queries = ACTIVATION_BYTES * heads * (kept + rank)
+    return Work(
+        2.0 * batch * heads * seen * (kept + rank),
+        batch * (seen * kept * width + queries),
+    )
+
+
 def _moe(columns: Mapping[str, Floats], width: float) -> Work:
     hidden = columns["hidden"]
     inter = columns["inter"] / columns["tensor_parallel"]
@@ -192,9 +208,10 @@ _WORK: Mapping[str, Callable[[Mapping[str, Floats], float], Work]] = {
     "gemm": _gemm,
     "context_attention": _context_attention,
     "generation_attention": _generation_attention,
+    "latent_attention": _latent_attention,
     "moe": _moe,
     "memory": _memory,
-    "collective": _collective,
+    **dict.fromkeys(COLLECTIVES, _collective),
 }
 
 
@@ -217,6 +234,9 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "generation_attention": (
         "base", "compute", "memory", "batch", "seen", "heads", "kv_heads", "group",
         "head_dim", "waves", "full", "context", "is_windowed",
+    ),
+    "latent_attention": (
+        "base", "compute", "memory", "batch", "seen", "heads", "waves", "full",
     ),
     "moe": (
         "base", "balance", "tokens", "per_expert", "experts_here", "touched",
@@ -306,6 +326,22 @@ def _generation_features(
     ]
 
 
+def _latent_features(
+    columns: Columns, seconds: tuple[Floats, Floats, Floats], processors: float
+) -> list[Floats]:
+    compute_s, memory_s, base_s = seconds
+    batch, heads = columns["batch"], columns["heads"]
+    return [
+        _log(base_s),
+        _log(compute_s),
+        _log(memory_s),
+        _log(batch),
+        _log(columns["context"]),
+        _log(heads),
+        *_waves(batch * np.ceil(heads / 64), processors),
+    ]
+
+
 def _moe_features(
     columns: Columns, seconds: tuple[Floats, Floats, Floats], processors: float
 ) -> list[Floats]:
@@ -345,5 +381,6 @@ _FEATURES: Mapping[
     "gemm": _gemm_features,
     "context_attention": _context_features,
     "generation_attention": _generation_features,
+    "latent_attention": _latent_features,
     "moe": _moe_features,
 }

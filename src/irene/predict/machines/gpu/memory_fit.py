@@ -26,7 +26,8 @@ class MemoryFit:
     """What a run needs of the memory of its machine.
 
     Attributes:
-        weight_bytes: Of all weights, and of what training keeps beside them.
+        weight_bytes: Of all weights, and of what training keeps beside them; of each
+            as often as there are groups that keep it.
         beside_bytes: Of the KV cache of all streams, or of the largest op's operands.
         beside: Which of them, in a word.
         size_bytes: Memory of each GPU.
@@ -121,6 +122,8 @@ def _weight_bytes(tree: ModelTree, node: Node) -> float:
         return 0.0
     kind = node.dtype if node.op in WEIGHTED else "bf16"
     times = int(tree.multiplicity[node.row])
+    if tree.spec is not None and node.op != "fused_moe":
+        times *= tree.spec.data_parallel
     return node.params * times * WEIGHT_BYTES.get(kind, 2.0)
 
 

@@ -19,8 +19,10 @@ from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.kernel_ops import (
     Collective,
     ContextAttention,
+    GatherScatter,
     Gemm,
     GenerationAttention,
+    LatentAttention,
     Memory,
     Moe,
     Op,
@@ -34,6 +36,7 @@ __all__ = [
     "NodeOps",
     "OpList",
     "decoder_layers",
+    "feature",
     "serving_ops",
     "traced_ops",
 ]
@@ -45,7 +48,6 @@ GAP = "host_gap"
 """Op of the node for the time between kernels."""
 ROUTING = "power_law_1.2"
 """How tokens choose experts: far from evenly, as in the models people serve."""
-LATENT = "latent attention has no measurements, a roofline stands in"
 TYPES: Mapping[str, WeightType] = {"fp16": "bf16", "fp32": "bf16"}
 
 
@@ -103,7 +105,7 @@ def serving_ops(tree: ModelTree) -> NodeOps:
     columns = tree.columns
     gap = tree.strings.index(GAP) if GAP in tree.strings else -1
     rows = np.flatnonzero((columns.kind == ML) & (columns.op != gap))
-    runs, ranks = _feature(tree, "runs", 1.0)[rows], _feature(tree, "ranks", 1.0)[rows]
+    runs, ranks = feature(tree, "runs", 1.0)[rows], feature(tree, "ranks", 1.0)[rows]
     nodes = zip(
         columns.op[rows].tolist(),
         columns.signature[rows].tolist(),
@@ -112,31 +114,30 @@ def serving_ops(tree: ModelTree) -> NodeOps:
         columns.flops[rows].tolist(),
         runs.tolist(),
         ranks.tolist(),
-        _feature(tree, "beside", 0.0)[rows].tolist(),
-        _feature(tree, "expert_ranks", 1.0)[rows].tolist(),
+        feature(tree, "beside", 0.0)[rows].tolist(),
+        feature(tree, "expert_ranks", 1.0)[rows].tolist(),
         strict=True,
     )
-    found, reasons = OpList(), dict[int, str]()
+    found = OpList()
     known: dict[tuple[float, ...], tuple[int, int]] = {}
     places = []
     for fields in nodes:
         if fields not in known:
-            known[fields] = _add(tree, _Node(*fields), found, reasons)
+            known[fields] = _add(tree, _Node(*fields), found)
         places.append(known[fields])
     place, base = np.array(places, dtype=np.intp).reshape(-1, 2).T
-    return NodeOps(rows, place, base, runs, ranks, tuple(found.ops), reasons)
+    return NodeOps(rows, place, base, runs, ranks, tuple(found.ops), {})
 
 
-def _feature(tree: ModelTree, name: str, usual: float) -> Floats:
+def feature(tree: ModelTree, name: str, usual: float) -> Floats:
+    """A feature of every row, as usual where it is not said."""
     if name not in tree.features:
         return np.full(len(tree), usual)
     values = tree.features[name]
     return np.where(np.isnan(values), usual, values)
 
 
-def _add(
-    tree: ModelTree, node: _Node, found: OpList, reasons: dict[int, str]
-) -> tuple[int, int]:
+def _add(tree: ModelTree, node: _Node, found: OpList) -> tuple[int, int]:
     """Places of a node's op and of what runs beside it."""
     name, signature = tree.strings[node.op], tree.signatures[node.signature]
     op = SERVING_READERS.get(name, _memory)(signature, node)
@@ -146,8 +147,6 @@ def _add(
         tokens = signature.inputs[0][0]
         place = found.add(_resized(op, tokens, tokens + node.beside))
         base = found.add(_resized(op, tokens, node.beside))
-    if name == "latent_attention":
-        reasons[place] = LATENT
     return place, base
 
 
@@ -193,17 +192,10 @@ def _generation(signature: Signature, node: _Node) -> Op:
 
 
 def _latent(signature: Signature, node: _Node) -> Op:
-    batch, _, heads, kept_dim = signature.inputs[0]
-    # One vector serves as key and value: half of it for each moves the same bytes.
-    return GenerationAttention(
-        batch,
-        float(signature.inputs[1][1]),
-        heads,
-        1,
-        kept_dim // 2,
-        0,
-        _type(signature),
-    )
+    batch, _, heads, kept = signature.inputs[0]
+    rank = signature.outputs[0][-1]
+    context = float(signature.inputs[1][1])
+    return LatentAttention(batch, context, heads, rank, kept - rank, _type(signature))
 
 
 def _moe(signature: Signature, node: _Node) -> Op:
@@ -229,6 +221,11 @@ def _collective(signature: Signature, node: _Node) -> Op:
     return Collective(2.0 * tokens * hidden, signature.inputs[1][0])
 
 
+def _gather_scatter(signature: Signature, node: _Node) -> Op:
+    tokens, hidden = signature.inputs[0]
+    return GatherScatter(2.0 * tokens * hidden, signature.inputs[1][0])
+
+
 def _memory(signature: Signature, node: _Node) -> Op:
     times = node.runs * node.ranks
     return Memory(
@@ -244,6 +241,7 @@ SERVING_READERS: Mapping[str, Callable[[Signature, _Node], Op]] = {
     "latent_attention": _latent,
     "fused_moe": _moe,
     "all_reduce": _collective,
+    "gather_scatter": _gather_scatter,
 }
 """How ops are read from their shapes; all others only move their bytes."""
 

@@ -34,7 +34,7 @@ export function setRunFields(fields) {
 /** @type {Record<string, string>} */
 const LABELS = {
   batch_size: "Batch size", seq_len: "Sequence length", dtype: "Number format", prompt_len: "Prompt", output_len: "Output",
-  tensor_parallel: "GPUs per model", expert_parallel: "GPUs per experts", quantization: "Weights", cache_dtype: "KV cache",
+  tensor_parallel: "GPUs per model", expert_parallel: "GPUs per experts", data_parallel: "Groups of GPUs", quantization: "Weights", cache_dtype: "KV cache",
 };
 
 /** @param {string} name of a field */
