@@ -13,8 +13,8 @@ from .made_up_work import SLEEP
 MODULE = "tests.collect.collector_process"
 
 
-def test_collectors_killed_fifty_times_lose_and_double_nothing(log, tmp_path):
-    kills, seed = 50, 20260
+def test_collectors_killed_twenty_times_lose_and_double_nothing(log, tmp_path):
+    kills, seed = 20, 20260
     done = subprocess.run(
         [sys.executable, "-m", MODULE, "kill", tmp_path, str(kills), str(seed)],
         capture_output=True,

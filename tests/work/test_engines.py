@@ -125,7 +125,8 @@ def test_a_job_that_dies_is_noticed_where_slurm_keeps_no_accounts(
         (commands / name).write_text(f"#!/bin/sh\n{says}\n")
         (commands / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(commands), prepend=os.pathsep)
-    monkeypatch.setattr("irene.work.engines.slurm_engine.SLOW_FILES_S", 0.0)
+    for wait in ("SLOW_FILES_S", "QUEUE_S"):
+        monkeypatch.setattr(f"irene.work.engines.slurm_engine.{wait}", 0.0)
     settings = SlurmSettings(cluster="slurm", folder=str(tmp_path / "jobs"), retries=0)
     with SlurmEngine(settings) as engine:
         engine.submit(task("a"))

@@ -134,57 +134,46 @@ def _heads(s: Sizes) -> tuple[int, int]:
     return heads, heads * dim
 
 
+def _layers(
+    s: Sizes, width: str = "hidden_size", heads: str = "num_attention_heads",
+    layers: str = "num_hidden_layers", inner: str = "intermediate_size",
+) -> dict[str, Any]:  # fmt: skip
+    """Sizes of layers, under the names that a config has for them."""
+    number, size = _heads(s)
+    wide = _rounded(s["widen"] * size, 16)
+    return {width: size, heads: number, layers: s["layers"], inner: wide}
+
+
+def _generating(s: Sizes) -> dict[str, Any]:
+    return {"phase": s["phase"], "model_class": "AutoModelForCausalLM"}
+
+
 def _encoder(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
-    heads, width = _heads(s)
-    fields = {
-        "hidden_size": width,
-        "num_attention_heads": heads,
-        "num_hidden_layers": s["layers"],
-        "intermediate_size": _rounded(s["widen"] * width, 16),
-        "vocab_size": 1000,
-        "max_position_embeddings": 1024,
-    }
-    return fields, {}
+    return {**_layers(s), "vocab_size": 1000, "max_position_embeddings": 1024}, {}
 
 
 def _decoder(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
     heads, width = _heads(s)
     groups = max(g for g in (1, 2, 4, 8) if heads % g == 0 and g <= 1 + 8 * s["u"][1])
     fields = {
-        "hidden_size": width,
-        "num_attention_heads": heads,
-        "num_hidden_layers": s["layers"],
+        **_layers(s),
         "num_key_value_heads": heads // groups,
         "head_dim": width // heads,
-        "intermediate_size": _rounded(s["widen"] * width, 16),
         "vocab_size": s["vocab"],
         "max_position_embeddings": 4096,
     }
-    return fields, {"phase": s["phase"], "model_class": "AutoModelForCausalLM"}
+    return fields, _generating(s)
 
 
 def _gpt2(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
-    heads, width = _heads(s)
-    fields = {
-        "n_embd": width,
-        "n_head": heads,
-        "n_layer": s["layers"],
-        "vocab_size": s["vocab"],
-        "n_inner": _rounded(s["widen"] * width, 16),
-        "n_positions": 2048,
-    }
-    return fields, {"phase": s["phase"], "model_class": "AutoModelForCausalLM"}
+    sizes = _layers(s, "n_embd", "n_head", "n_layer", "n_inner")
+    return {**sizes, "vocab_size": s["vocab"], "n_positions": 2048}, _generating(s)
 
 
 def _bloom(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
-    heads, width = _heads(s)
-    fields = {
-        "hidden_size": width,
-        "n_head": heads,
-        "n_layer": s["layers"],
-        "vocab_size": 1000,
-    }
-    return fields, {"phase": s["phase"], "model_class": "AutoModelForCausalLM"}
+    sizes = _layers(s, "hidden_size", "n_head", "n_layer", "inner")
+    del sizes["inner"]  # four times the width
+    return {**sizes, "vocab_size": 1000}, _generating(s)
 
 
 def _t5(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -224,17 +213,9 @@ def _whisper(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _vit(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
-    heads, width = _heads(s)
     patch = (8, 14, 16, 16, 32)[int(s["u"][1] * 5)]
     side = max(2, min(20, round(min(s["length"], 400) ** 0.5)))
-    fields = {
-        "hidden_size": width,
-        "num_attention_heads": heads,
-        "num_hidden_layers": s["layers"],
-        "intermediate_size": _rounded(s["widen"] * width, 16),
-        "image_size": patch * side,
-        "patch_size": patch,
-    }
+    fields = {**_layers(s), "image_size": patch * side, "patch_size": patch}
     return fields, {"batch_size": s["batch"]}
 
 
