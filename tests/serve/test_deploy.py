@@ -139,6 +139,22 @@ def test_systemd_finds_the_unit_safe(tmp_path: Path) -> None:
     assert found.returncode == 0, found.stdout[-300:]
 
 
+def test_what_the_image_installs_is_pinned_by_hashes_as_elsewhere() -> None:
+    text = (DEPLOY / "requirements.txt").read_text().replace("\\\n", " ")
+    pins = dict(
+        line.split()[0].split("==")
+        for line in text.splitlines()
+        if "--hash=sha256:" in line
+    )
+    assert len(pins) == len(text.splitlines())
+    assert {"fastapi", "uvicorn", "sqlalchemy", "torch", "hatchling"} <= set(pins)
+    told = (DEPLOY.parent / "constraints.txt").read_text()
+    known = dict(re.findall(r"^([\w.-]+)==([^\s;]+)", told, re.MULTILINE))
+    others = {name: pin for name, pin in pins.items() if known.get(name, pin) != pin}
+    assert others == {}
+    assert "--require-hashes" in (DEPLOY / "Dockerfile").read_text()
+
+
 def test_compose_says_what_the_command_takes() -> None:
     document = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     words = document["services"]["irene"]["command"]
