@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import httpx
@@ -10,6 +10,7 @@ import pytest
 
 from irene.serve.store import Store, open_store
 
+from .patience import not_for_ever
 from .postgres import running_postgres, why_not
 from .real_server import RealServer
 
@@ -23,6 +24,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for folder, group in GROUPS.items():
             if here / folder in item.path.parents:
                 item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, object, object]:
+    with not_for_ever():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    with not_for_ever():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, object, object]:
+    with not_for_ever():
+        return (yield)
 
 
 @pytest.fixture(scope="session")
@@ -49,8 +68,8 @@ def postgres_url() -> Iterator[str]:
     reason = why_not()
     if reason:
         pytest.skip(reason)
-    with running_postgres() as url:
-        yield url
+    with running_postgres() as database:
+        yield database.url
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

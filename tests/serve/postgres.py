@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGES = Path("/usr/lib/postgresql")
@@ -37,42 +39,56 @@ def _has_user() -> bool:
     return True
 
 
-@contextmanager
-def running_postgres() -> Iterator[str]:
-    """The SQLAlchemy URL of an empty database."""
-    folder = Path(tempfile.mkdtemp(prefix="irene-postgres-"))
-    bin_folder = programs()
-    assert bin_folder is not None
-    user: list[str] = []
-    if os.getuid() == 0:  # it refuses to run as root
-        user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-        shutil.chown(folder, "postgres", "postgres")
+@dataclass(frozen=True)
+class Postgres:
+    """A Postgres that can be killed, and started again."""
 
-    def run(program: str, *words: str) -> None:
+    folder: Path
+    options: str
+
+    @property
+    def url(self) -> str:
+        """Of SQLAlchemy."""
+        return f"postgresql://postgres@/postgres?host={self.folder}"
+
+    def run(self, program: str, *words: str) -> None:
+        """Have one of its programs do something with its data."""
+        bin_folder = programs()
+        assert bin_folder is not None
+        user: list[str] = []
+        if os.getuid() == 0:  # it refuses to run as root
+            user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
         done = subprocess.run(
-            [*user, str(bin_folder / program), *words],
-            cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            [*user, str(bin_folder / program), "-D", str(self.folder / "data"), *words],
+            cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, check=False, timeout=120,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout.decode()
 
-    data = str(folder / "data")
-    options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
-    run(
-        "initdb",
-        "-D",
-        data,
-        "-U",
-        "postgres",
-        "--auth=trust",
-        "-E",
-        "UTF8",
-        "--no-sync",
-    )
-    # Its output goes to a file: a pipe would stay open as long as it runs.
-    run("pg_ctl", "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
+    def start(self) -> None:
+        """Its output goes to a file: a pipe would stay open as long as it runs."""
+        self.run("pg_ctl", "-w", "-l", str(self.folder / "log"), "-o", self.options,
+                 "start")  # fmt: skip
+
+    def kill(self) -> None:
+        """As a power cut would."""
+        pid = (self.folder / "data" / "postmaster.pid").read_text().split()[0]
+        os.kill(int(pid), signal.SIGKILL)
+
+
+@contextmanager
+def running_postgres(fsync: bool = False) -> Iterator[Postgres]:
+    """An empty database."""
+    folder = Path(tempfile.mkdtemp(prefix="irene-postgres-"))
+    if os.getuid() == 0:
+        shutil.chown(folder, "postgres", "postgres")
+    options = f"-c listen_addresses= -c unix_socket_directories={folder}"
+    database = Postgres(folder, options + ("" if fsync else " -c fsync=off"))
+    words = ("-U", "postgres", "--auth=trust", "-E", "UTF8", "--no-sync")
+    database.run("initdb", *words)
+    database.start()
     try:
-        yield f"postgresql://postgres@/postgres?host={folder}"
+        yield database
     finally:
-        run("pg_ctl", "-D", data, "-m", "immediate", "stop")
+        database.run("pg_ctl", "-m", "immediate", "stop")
         shutil.rmtree(folder, ignore_errors=True)

@@ -6,13 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 
-READY_S = 500.0
+from .patience import first_line, until
+
+READY_S = 240.0
 
 
 @dataclass
@@ -23,7 +25,7 @@ class RealServer:
     log: Path
     options: tuple[str, ...] = ()
     program: tuple[str, ...] = ()
-    process: subprocess.Popen[bytes] = field(init=False)
+    process: subprocess.Popen[str] = field(init=False)
     url: str = ""
 
     def start(self, *, ready: bool = True) -> RealServer:
@@ -32,33 +34,43 @@ class RealServer:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *words],
-                stdout=subprocess.PIPE, stderr=log,
+                stdout=subprocess.PIPE, stderr=log, text=True,
                 env={**os.environ, "OMP_NUM_THREADS": "1"},
+                start_new_session=True,
             )  # fmt: skip
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline().decode()
+        line = first_line(self.process)
         assert line.startswith("irene serves "), self.log.read_text()
         self.url = line.split()[2]
-        if ready:
-            self.wait("/readyz")
+        self.wait("/readyz" if ready else "/healthz")
         return self
 
+    @property
+    def address(self) -> tuple[str, int]:
+        parts = urlsplit(self.url)
+        return str(parts.hostname), int(parts.port or 0)
+
     def wait(self, path: str) -> None:
-        ends = time.monotonic() + READY_S
-        while time.monotonic() < ends:
+        def answers() -> bool:
             assert self.process.poll() is None, self.log.read_text()[-3000:]
             try:
-                if httpx.get(self.url + path, timeout=10).status_code == 200:
-                    return
+                return httpx.get(self.url + path, timeout=10).status_code == 200
             except httpx.TransportError:
-                pass
-            time.sleep(0.1)
-        raise AssertionError(f"not ready: {self.log.read_text()[-3000:]}")
+                return False
 
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        code = self.process.wait(60)
+        until(answers, f"{path} of {self.url}", READY_S)
+
+    def kill(self) -> None:
+        """As a power cut would, this process alone."""
+        self.process.kill()
+        self.process.wait(30)
         if self.process.stdout is not None:
             self.process.stdout.close()
-        return code
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """End it; its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(60)
+        finally:
+            self.kill()

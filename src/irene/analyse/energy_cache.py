@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from irene.dataset.measured_data import data_folders
+from irene.errors import UsageError
 from irene.trace.templates.keeping import code_digest, versions
 from irene.whole_file import whole_file
 
@@ -46,15 +48,9 @@ class EnergyCache:
 
     def put(self, key: str, value: Mapping[str, Any]) -> None:
         """Keep a value; a folder that cannot be written is no reason to stop."""
-        if self.folder is None:
-            return
-        path = self._path(key)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(path) as file:
+        if self.folder is not None:
+            with suppress(UsageError), whole_file(self._path(key)) as file:
                 file.write(json.dumps(dict(value)).encode())
-        except OSError:
-            self.folder = None
 
     def _path(self, key: str) -> Path:
         assert self.folder is not None

@@ -138,6 +138,10 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         "--log", choices=("text", "json"),
         help="form of the log's lines (default: text on a terminal, else json)",
     )  # fmt: skip
+    group.add_argument(
+        "--otlp", dest="otlp_url", metavar="URL",
+        help="OpenTelemetry collector for traces, as http://localhost:4318/v1/traces",
+    )  # fmt: skip
 
 
 def _add_messages(parser: argparse.ArgumentParser) -> None:

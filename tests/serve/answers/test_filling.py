@@ -185,3 +185,10 @@ def test_one_client_has_its_share_of_boards(tmp_path: Path) -> None:
     board.want(several[-1], "another")
     now[0] = 2 * filling.WANTED_S
     board.want(several[0], "greedy")  # those before are forgotten
+
+
+def test_a_disk_that_takes_nothing_is_no_reason_to_stop(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in place of a folder")
+    board = Filling(tmp_path / "file", FailingPool({}))
+    asyncio.run(board.fill(wanted()))
+    assert not board.known(wanted()).missing

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import uuid
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from irene.errors import UsageError
 from irene.serve.answers.storage import ANSWERS, Answers
 from irene.serve.store import Store, open_store
+
+from ..patience import first_line
 
 BODY = b'{"schema":"irene.tree/1"}' * 40
 
@@ -108,7 +111,7 @@ def test_many_writers_at_once_lose_nothing(either_url: str) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(120)
     assert len(keys) == 45
     assert all(Answers(stores[0]).get(key) is not None for key in keys)
     for store in stores:
@@ -128,7 +131,7 @@ def test_stores_that_are_opened_at_once_make_their_tables_once(either_url: str) 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(120)
     assert errors == []
 
 
@@ -151,8 +154,7 @@ def test_a_writer_that_is_killed_leaves_a_good_store(tmp_path: Path) -> None:
         with subprocess.Popen(
             [sys.executable, "-c", WRITER, url], stdout=subprocess.PIPE, text=True
         ) as writer:
-            assert writer.stdout is not None
-            told += [writer.stdout.readline().strip() for _ in range(20)]
+            told += [first_line(writer).strip() for _ in range(20)]
             time.sleep(0.01)
             writer.send_signal(signal.SIGKILL)
     store = open_store(url)
@@ -193,6 +195,20 @@ def test_a_full_disk_is_told_and_what_was_there_stays(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_opened_says_so(url: str) -> None:
     with pytest.raises(UsageError, match="cannot open the store"):
         open_store(url)
+
+
+def test_a_database_without_an_encoding_is_told(postgres_url: str) -> None:
+    with closing(open_store(postgres_url)) as store:
+        engine = store.engine.execution_options(isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(
+                text(
+                    "CREATE DATABASE plain ENCODING 'SQL_ASCII' TEMPLATE template0 "
+                    "LC_COLLATE 'C' LC_CTYPE 'C'"
+                )
+            )
+    with pytest.raises(UsageError, match="UTF8"):
+        open_store(postgres_url.replace("/postgres?", "/plain?"))
 
 
 def test_a_password_is_not_told() -> None:

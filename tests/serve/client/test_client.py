@@ -66,8 +66,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
     options = ("--token", TOKEN, "--rate", "1", "--port", str(free_port()))
     running = RealServer(folder / "data", folder / "log", options)
     try:
-        running.start(ready=False).wait("/healthz")
-        yield running
+        yield running.start(ready=False)
     finally:
         running.stop()
 
@@ -260,7 +259,7 @@ def test_a_job_is_followed_across_a_restart(guarded: RealServer) -> None:
     events = job.events()
     assert not next(events).status.is_final
     guarded.stop(signal.SIGKILL)
-    guarded.start(ready=False).wait("/healthz")
+    guarded.start(ready=False)
     with contextlib.suppress(UsageError):  # it may have ended by now
         server.job(job.id).cancel()
     assert [event.name for event in events][-1] == "done"
@@ -373,7 +372,7 @@ print(tree.total().energy_j)
 def test_the_client_needs_no_torch(served: RealServer, tree: ModelTree) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH, served.url],
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, timeout=150,
     )  # fmt: skip
     assert done.stderr == ""
     assert float(done.stdout) == tree.total().energy_j

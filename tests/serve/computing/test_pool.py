@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from irene.errors import LimitError, UnknownModelError, UsageError
+from irene.errors import ConfigError, UnknownModelError, UsageError
 from irene.questions import AskEnergy
 from irene.serve.answers.answering import Answering
 from irene.serve.answers.memory import Memory
 from irene.serve.answers.question import Inquiry
 from irene.serve.answers.storage import Answers
-from irene.serve.computing.pool import Pool
+from irene.serve.computing.pool import Pool, error_of
+from irene.serve.computing.turns import Waiting
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Limits
 from irene.serve.store import open_store
@@ -94,6 +95,11 @@ def test_a_config_that_comes_along_is_one(running: Running) -> None:
         "energy", {**SMALL, "model": "upload:x", "configs": {"upload:x": fields}}
     )
     assert found["spec"]["model"] == "upload:x"
+    for wrong in ({"architectures": 1e308}, {"torch_dtype": "hub"}):
+        name = f"upload:{list(wrong)}"  # named by its content: another one
+        configs = {name: fields | wrong}
+        with pytest.raises(ConfigError):
+            running.ask("energy", {**SMALL, "model": name, "configs": configs})
 
 
 def test_equal_questions_are_answered_from_the_store_after_that(
@@ -143,37 +149,30 @@ def test_a_question_that_nobody_waits_for_is_not_begun(
 ) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'a.sqlite'}")
     origins: list[str] = []
-    (process,) = running.pool.processes
-    computing = process.process.pid
-    os.kill(computing, signal.SIGSTOP)  # the first is under way until we say
 
     async def leave_early() -> None:
         answering = Answering(
             running.pool, Answers(store), Memory(1_000_000),
             lambda origin, seconds: origins.append(origin),
         )  # fmt: skip
-        first = asyncio.create_task(
-            answering.ask(energy({**SMALL, "level": "math"}), never_gone)
-        )
-        await asyncio.sleep(0)
 
         def gone() -> asyncio.Future[None]:
             future = asyncio.get_running_loop().create_future()
             future.set_result(None)
             return future
 
-        while not running.pool.running:
-            await asyncio.sleep(0.001)
+        process = await running.pool._turn(Waiting("another", False))  # the only one
         with pytest.raises(Problem) as left:
             await answering.ask(energy({**SMALL, "fold": False}), gone)
         assert left.value.status == 499
-        os.kill(computing, signal.SIGCONT)
-        await first
-        while running.pool.waiting:
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(60):
+            while running.pool.waiting:
+                await asyncio.sleep(0)
+        running.pool._free(process)
 
     running.runner.run(leave_early())
-    assert origins == ["computed"]
+    assert origins == []
+    assert running.ended == []
     store.close()
 
 
@@ -204,7 +203,7 @@ def test_lost_late_and_greedy_processes_are_replaced(running: Running) -> None:
     running.runner.run(lose())
     assert running.ask("energy", SMALL)  # by a new process
 
-    running.pool.limits = Limits(seconds=0.01)
+    running.pool.limits = Limits(seconds=0.2)
     slow = {**SMALL, "model": "bert-large-uncased", "seq_len": 512}
     with pytest.raises(Problem) as late:
         running.ask("suggest", slow)
@@ -215,8 +214,18 @@ def test_lost_late_and_greedy_processes_are_replaced(running: Running) -> None:
 
 
 def test_a_reply_without_memory_is_a_limit() -> None:
-    async def error() -> Exception:
-        pool = Pool(1, Limits())
-        return pool._error(Outcome("energy", fault="memory", problem="MemoryError"))
+    outcome = Outcome("energy", fault="memory", problem="MemoryError")
+    error = error_of(outcome, Limits())
+    assert isinstance(error, Problem)
+    assert error.status == 413
 
-    assert isinstance(asyncio.run(error()), LimitError)
+
+def test_nobody_waits_for_ever() -> None:
+    async def wait() -> int:
+        pool = Pool(1, Limits(waiting_s=0.01))  # no process of it ever starts
+        with pytest.raises(Problem, match="no process was free") as late:
+            await pool.ask("energy", SMALL)
+        assert not pool.waiting
+        return late.value.status
+
+    assert asyncio.run(wait()) == 503

@@ -19,13 +19,13 @@ from irene.serve.http.app import create_app
 from irene.serve.http.settings import Settings
 
 from ..full_disk import FullDisk
-from .conftest import InProcess, RealServer, Serve
+from .conftest import Attacked, InProcess, Serve
 
 pytestmark = pytest.mark.xdist_group("hostile")
 JOB = {"kind": "predict", "model": "bert-l2-h128", "batch_size": 3, "seq_len": 16}
 
 
-def submit(server: RealServer, **changes: Any) -> str:
+def submit(server: Attacked, **changes: Any) -> str:
     response = server.client.post("/api/v1/jobs", json=JOB | changes)
     assert response.status_code == 202, response.text
     return str(response.json()["id"])
@@ -39,7 +39,7 @@ def is_final(job: dict[str, Any]) -> bool:
     return job["state"] in ("succeeded", "failed", "cancelled")
 
 
-def result_of(server: RealServer, job: dict[str, Any]) -> bytes:
+def result_of(server: Attacked, job: dict[str, Any]) -> bytes:
     assert job["state"] == "succeeded", job
     answer = server.client.get(job["result"]["link"])
     assert answer.status_code == 200

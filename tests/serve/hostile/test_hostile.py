@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from .conftest import InProcess, RealServer, Serve
+from .conftest import Attacked, InProcess, Serve
 
 pytestmark = pytest.mark.xdist_group("hostile")
 CONFIG = {"model_type": "bert", "num_hidden_layers": 1, "hidden_size": 24,
@@ -151,11 +151,11 @@ def test_a_tree_that_unfolds_to_more_than_memory_is_refused(inside: InProcess) -
 # Real connections ----------------------------------------------------------------
 
 
-def connect(server: RealServer) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.port), 30)
+def connect(server: Attacked) -> socket.socket:
+    return socket.create_connection(server.address, 30)
 
 
-def answers_others(server: RealServer) -> None:
+def answers_others(server: Attacked) -> None:
     assert server.client.get("/healthz").status_code == 200
     found = server.client.get("/api/v1/models", params={"limit": 1})
     assert found.status_code == 200
@@ -186,7 +186,7 @@ def test_a_thousand_open_streams_hold_nobody_up(serve: Serve) -> None:
     here = job.json()["links"]["self"]
     streams = [connect(server) for _ in range(STREAMS)]
     for stream in streams:
-        head = f"GET {here}/events HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n"
+        head = f"GET {here}/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
         stream.sendall(head.encode())
     for stream in streams:
         read_until(stream, b'"irene.job/1"')

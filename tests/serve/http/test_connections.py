@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -29,16 +28,12 @@ server.run(settings, sock)
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
     folder = tmp_path_factory.mktemp("few")
     server = RealServer(folder, folder / "log", program=("-c", PROGRAM, str(folder)))
-    server.start(ready=False)
-    server.wait("/healthz")
-    yield server
+    yield server.start(ready=False)
     server.stop()
 
 
 def connect(server: RealServer, source: str = "127.0.0.1") -> socket.socket:
-    port = urlsplit(server.url).port
-    assert port is not None
-    return socket.create_connection(("127.0.0.1", port), 60, (source, 0))
+    return socket.create_connection(server.address, 60, (source, 0))
 
 
 def is_closed(line: socket.socket) -> bool:

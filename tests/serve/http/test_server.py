@@ -1,21 +1,27 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import json
-import os
-import signal
 import socket
+import socketserver
 import sqlite3
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any, ClassVar
 
 import httpx
 import pytest
 
+from irene.serve.http.metrics import FOLDER
+from irene.serve.http.server import _metrics_folder
+from irene.serve.http.settings import Settings
+from irene.serve.uploads.endpoints import READ_HERE_BYTES
 from irene.spec import RunSpec
 
+from ..patience import until
 from ..real_server import RealServer
 
 SMALL = {"model": "bert-l2-h128", "batch_size": 3, "seq_len": 16}
@@ -37,12 +43,12 @@ def test_the_log_has_a_line_for_each_request(
     served: RealServer, api: httpx.Client
 ) -> None:
     answer = api.get("/models", params={"search": 'x"\n y', "limit": 1})
-    ends = time.monotonic() + 120
-    found: list[str] = []
-    while not found and time.monotonic() < ends:  # it is written after the answer
+
+    def found() -> list[str]:  # it is written after the answer
         log = served.log.read_text().splitlines()
-        found = [each for each in log if "search=x" in each]
-    (line,) = found
+        return [each for each in log if "search=x" in each]
+
+    (line,) = until(found, "a line of the log")
     told = json.loads(line)
     assert told["target"] == "/api/v1/models?search=x%22%0A+y&limit=1"
     assert (told["method"], told["status"]) == ("GET", 200)
@@ -78,6 +84,17 @@ def test_the_description_has_every_field_of_a_run(
             assert operation["summary"], path
             problem = operation["responses"]["422"]["content"]
             assert list(problem) == ["application/problem+json"], path
+
+
+def test_a_large_tree_is_read_elsewhere(api: httpx.Client) -> None:
+    tree = api.get("/energy", params={**SMALL, "fold": "false", "level": "math"}).json()
+    tree["tree"]["children"] *= 8  # more than the HTTP process reads itself
+    body = json.dumps(tree).encode()
+    assert len(body) > READ_HERE_BYTES
+    kept = api.post("/uploads", content=body)
+    assert kept.status_code == 201, kept.text
+    assert api.get(f"/uploads/{kept.json()['id']}").content == body
+    assert api.post("/uploads", content=body[:-1]).status_code == 400
 
 
 def test_equal_questions_at_once_are_computed_once(
@@ -121,60 +138,121 @@ def test_permalinks_outlive_a_restart_and_two_servers_share_a_folder(
         )
         theirs = api.get(mine.headers["content-location"].removeprefix("/api/v1"))
         assert theirs.content == mine.content
-        check_a_stop_waits_for_the_answers_under_way(other)
     finally:
         other.stop()
 
 
-def check_a_stop_waits_for_the_answers_under_way(server: RealServer) -> None:
-    computing = _computing_process(server)
-    os.kill(computing, signal.SIGSTOP)  # the answer is under way until we say
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        ask = {"model": "bert-l2-h128", "batch_size": "1:8"}
-        waiting = pool.submit(
-            httpx.get, f"{server.url}/api/v1/what-if", params=ask, timeout=120
-        )
-        _until(lambda: _gauge(server, "irene_computations_running") > 0)
-        stopped = pool.submit(server.stop, signal.SIGTERM)
-        _until(lambda: not _takes_connections(server))
-        os.kill(computing, signal.SIGCONT)
-        code = stopped.result()
-        answer = waiting.result()
-    assert code == 0
-    assert answer.status_code == 200
-    assert len(answer.json()["rows"]) == 8
-    assert '"ERROR"' not in server.log.read_text()
+GATED = """
+import sys
+from pathlib import Path
+from irene.serve.computing import pool
+from irene.serve.http import server
+from irene.serve.http.settings import Settings
+from irene.serve.jobs import execution
+sys.path.insert(0, sys.argv[2])
+pool.WORKER = "tests.serve.http.gated"
+execution.WORK["predict"] = "tests.serve.jobs.programs:quick"
+settings = Settings(Path(sys.argv[1]), port=0, computing=1, private_webhooks=True)
+pool.KEPT_VARIABLES += ("IRENE_GATE",)
+sock = server.listen(settings)
+print("irene serves http://127.0.0.1:%d" % sock.getsockname()[1], flush=True)
+server.run(settings, sock)
+"""
+ROOT = Path(__file__).parents[3]
 
 
-def _computing_process(server: RealServer) -> int:
-    parent = server.process.pid
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    (child,) = [
-        int(each)
-        for each in children
-        if b"irene.work.child" in Path(f"/proc/{each}/cmdline").read_bytes()
-    ]
-    return child
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    ends = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < ends
-        time.sleep(0.02)
-
-
-def _takes_connections(server: RealServer) -> bool:
+@pytest.fixture
+def gated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealServer]:
+    """A server whose answers come when `gate` is there, and whose jobs do nothing."""
+    monkeypatch.setenv("IRENE_GATE", str(tmp_path))
+    words = ("-c", GATED, str(tmp_path / "data"), str(ROOT))
+    server = RealServer(tmp_path / "data", tmp_path / "log", program=words)
     try:
-        httpx.get(f"{server.url}/healthz")
-    except httpx.TransportError:
-        return False
-    return True
+        yield server.start()
+    finally:
+        server.stop()
 
 
-def _gauge(server: RealServer, name: str) -> float:
-    lines = httpx.get(f"{server.url}/metrics").text.splitlines()
-    return float(next(x for x in lines if x.startswith(name)).split()[-1])
+def test_a_stop_waits_for_the_answers_under_way(
+    gated: RealServer, tmp_path: Path
+) -> None:
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        url = f"{gated.url}/api/v1/energy?model=gpt2"
+        waiting = pool.submit(httpx.get, url, timeout=60)
+        until((tmp_path / "begun").exists, "it is computed")
+        gated.process.terminate()
+        (tmp_path / "gate").touch()
+        assert waiting.result().json() == {"question": "energy"}
+    assert gated.stop() == 0
+    assert '"ERROR"' not in gated.log.read_text()
+
+
+class Drip(socketserver.BaseRequestHandler):
+    """Answers a byte now and then, for ever."""
+
+    def handle(self) -> None:
+        self.server.called.append(1)  # type: ignore[attr-defined]
+        with contextlib.suppress(OSError):
+            while True:
+                self.request.sendall(b"H")
+                time.sleep(0.1)
+
+
+def test_webhooks_that_never_end_hold_up_no_job_and_no_stop(
+    gated: RealServer, tmp_path: Path
+) -> None:
+    class Drips(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        called: ClassVar[list[int]] = []
+
+    with Drips(("127.0.0.1", 0), Drip) as drips, httpx.Client(timeout=60) as client:
+        threading.Thread(target=drips.serve_forever, daemon=True).start()
+        hook = f"http://127.0.0.1:{drips.server_address[1]}/"
+
+        def submit(**more: Any) -> str:
+            body = {"model": "gpt2", **more}
+            job = client.post(f"{gated.url}/api/v1/jobs", json=body)
+            return str(job.json()["links"]["self"])
+
+        for _ in range(3):
+            submit(notify={"webhook": hook})
+        until(lambda: len(drips.called) >= 2, "two of them are being told")
+        other = gated.url + submit()
+        until(lambda: client.get(other).json()["state"] == "succeeded", "another job")
+        # A stop has ten seconds for all of it; kill -9 was needed before.
+        assert gated.stop() == 0
+        drips.shutdown()
+
+
+def children_of(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [each for child in map(int, found) for each in (child, *children_of(child))]
+
+
+def is_alive(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2][:3]
+    return False
+
+
+def test_a_parent_that_is_killed_takes_its_processes_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--workers", "2", "--computing", "1")
+    server = RealServer(tmp_path / "data", tmp_path / "log", options)
+    server.start(ready=False)
+    theirs = children_of(server.process.pid)
+    assert len(theirs) >= 3
+    server.kill()
+    until(lambda: not any(map(is_alive, theirs)), "all of them have ended")
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        free.bind(server.address)
+    (left,) = (tmp_path / "data").glob("metrics-*")
+    monkeypatch.setenv(FOLDER, "")
+    _, lock = _metrics_folder(Settings(tmp_path / "data", workers=2))
+    lock.release()
+    assert not left.exists()  # the next server cleans up
 
 
 def test_several_processes_answer_on_one_port(tmp_path: Path) -> None:
@@ -182,7 +260,6 @@ def test_several_processes_answer_on_one_port(tmp_path: Path) -> None:
     server = RealServer(tmp_path / "data", tmp_path / "log", options)
     server.start(ready=False)
     try:
-        server.wait("/healthz")
         for _ in range(20):
             assert httpx.get(f"{server.url}/api/v1/models?limit=1").status_code == 200
         text = httpx.get(f"{server.url}/metrics").text
@@ -211,13 +288,11 @@ def test_slow_clients_are_cut_off_and_others_are_answered(tmp_path: Path) -> Non
     server = RealServer(tmp_path, tmp_path / "log")
     server.program = ("-c", SHORT, str(tmp_path))
     server.start(ready=False)
-    server.wait("/healthz")
-    address = urlsplit(server.url)
-    where = (str(address.hostname), int(address.port or 0))
-    heads = [socket.create_connection(where) for _ in range(50)]
+    where = server.address
+    heads = [socket.create_connection(where, 60) for _ in range(50)]
     for each in heads:
         each.sendall(b"GET / HTTP/1.1\r\nHost: ")
-    body = socket.create_connection(where)
+    body = socket.create_connection(where, 60)
     body.sendall(
         b"POST /api/v1/trade-off HTTP/1.1\r\nHost: [::1]\r\n"
         b"Content-Length: 9\r\n\r\nmodel"
@@ -225,9 +300,7 @@ def test_slow_clients_are_cut_off_and_others_are_answered(tmp_path: Path) -> Non
     try:
         assert httpx.get(f"{server.url}/healthz", timeout=30).status_code == 200
         for each in heads:
-            each.settimeout(60)
             assert each.recv(1000) == b""  # closed by the server
-        body.settimeout(60)
         assert body.recv(1000).startswith(b"HTTP/1.1 408")
     finally:
         for each in (*heads, body):
@@ -261,6 +334,6 @@ def test_a_port_that_is_taken_is_told(
 ) -> None:
     from irene.cli import main
 
-    port = str(urlsplit(served.url).port)
+    port = str(served.address[1])
     assert main(["serve", "--port", port, "--data-dir", str(tmp_path)]) == 2
     assert "choose another --port" in capsys.readouterr().err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from irene.serve.jobs.runner import JobRunner, start_jobs
 from irene.serve.store import Store, open_store
 from irene.serve.store.job_records import JobRecord
 
+from ..patience import until
 from .programs import QUICK, call
 
 Start = Callable[[Settings], JobRunner]
@@ -68,11 +68,10 @@ def reached(
     seconds: float = 60,
 ) -> JobRecord:
     """The job when it is as it should be."""
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
+
+    def found() -> JobRecord | None:
         record = runner.records.get(key)
         assert record is not None
-        if is_there(record):
-            return record
-        time.sleep(0.02)
-    raise AssertionError(f"not reached: {record}")
+        return record if is_there(record) else None
+
+    return until(found, f"a state of job {key}", seconds)

@@ -19,6 +19,8 @@ from irene.spec import RunSpec
 from irene.work.child import Child
 from irene.work.task import Progress, Task
 
+from ..patience import until
+
 RUN = RunSpec("bert-l2-h128", seq_len=8)
 BRISK = {
     "rounds": 1, "round_s": 0.001, "extra_rounds": 0, "warm_up_s": 0.0, "idle_s": 0.0,
@@ -45,12 +47,16 @@ def running(call: str, argument: dict[str, Any], folder: Path) -> Iterator[Child
 
 def follow(child: Child, words: str) -> str:
     """Wait until it reports something with these words in it."""
-    while True:
+
+    def heard() -> str | None:
         for step in child.heard:  # type: ignore[attr-defined]
             if words in step.text:
                 return str(step.text)
         outcome = child.wait(0.05)
         assert outcome is None, outcome
+        return None
+
+    return until(heard, words, 150)
 
 
 def test_a_job_a_collection_and_a_command_wait_for_each_other(
@@ -80,9 +86,9 @@ def check(job: Child, run: Child) -> None:
     assert command.stderr is not None
     assert any(holder in line for line in command.stderr)
     command.kill()
-    command.communicate()
+    command.communicate(timeout=60)
     job.kill()
-    outcome = run.wait()
+    outcome = run.wait(150)
     assert outcome is not None
     assert outcome.payload is not None, outcome
     assert Measured.from_bytes(outcome.payload).tree.root.energy is not None

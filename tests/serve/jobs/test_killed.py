@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,6 +16,7 @@ from irene.serve.http.settings import Settings
 from irene.serve.store import Store, open_store
 from irene.serve.store.job_records import JobRecords
 
+from ..patience import first_line, until
 from .conftest import Start, ended
 from .job_server import REQUEST
 
@@ -49,7 +49,7 @@ def serve(where: Settings) -> Iterator[Callable[[int], Server]]:
     yield begin
     for server in servers:
         server.kill()
-        server.communicate()
+        server.communicate(timeout=60)
 
 
 def lines(path: Path) -> list[list[str]]:
@@ -57,32 +57,27 @@ def lines(path: Path) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
-def accepted(server: Server) -> list[str]:
-    assert server.stdout is not None
-    return server.stdout.readline().split()
-
-
 def test_every_job_is_done_once_by_whichever_server_lives(
     where: Settings, serve: Callable[[int], Server]
 ) -> None:
     begun, done = where.data_dir / "begun", where.data_dir / "done"
     first = serve(3)
-    keys = accepted(first)
-    while len(lines(begun)) < 2:  # as many as run at a time
-        time.sleep(0.01)
+    keys = first_line(first).split()
+    until(lambda: len(lines(begun)) >= 2, "as many have begun as run at a time")
     second = serve(2)
-    keys += accepted(second)
+    keys += first_line(second).split()
     first.kill()
-    while len(lines(begun)) < 4:  # the second one has begun them again
-        time.sleep(0.01)
+    until(lambda: len(lines(begun)) >= 4, "the second one has begun them again")
     for _, pid in lines(begun)[:2]:
-        while Path(f"/proc/{pid}").exists():  # the first one's processes end with it
-            time.sleep(0.01)
+        until(lambda pid=pid: not Path(f"/proc/{pid}").exists(), "they end with it")
     (where.data_dir / "gate").touch()
     store = open_store(where.database_url)
     records = JobRecords(store.engine)
-    while any(records.state(key) in ("queued", "running") for key in keys):
-        time.sleep(0.01)
+
+    def all_ended() -> bool:
+        return not any(records.state(key) in ("queued", "running") for key in keys)
+
+    until(all_ended, "all jobs have ended")
     found = [records.get(key) for key in keys]
     assert [record and record.state for record in found] == ["succeeded"] * 5
     assert [record and record.attempts for record in found] == [2, 2, 1, 1, 1]
@@ -103,8 +98,7 @@ def test_an_end_that_a_killed_server_has_not_announced_is_announced(
     dead = records.add("d" * 32, server._server, REQUEST, 9)
     records.begin(dead.id)
     records.fail(dead.id, {"status": 500})  # and nothing more: it was killed here
-    while records.unannounced(server._server):
-        time.sleep(0.01)
+    until(lambda: not records.unannounced(server._server), "it is announced")
     assert told == [dead.id]
     gone = records.add("e" * 32, server._server, REQUEST, 9)
     records.cancel(gone.id)

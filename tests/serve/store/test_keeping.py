@@ -53,6 +53,8 @@ def test_what_nobody_used_goes_and_what_is_open_stays(
     ended, result = add_job(either_store, ended=True)
     needed, _ = uploads.put("config", "needed", os.urandom(50).hex().encode(), "a")
     waiting, _ = add_job(either_store, ended=False, model=f"upload:{needed.id}")
+    learning = uuid.uuid4().hex
+    JobRecords(either_store.engine).add(learning, "s", {"kind": "learn"}, 100)
     energy = tmp_path / "energies" / "ab" / "ab.json"
     energy.parent.mkdir(parents=True)
     energy.write_text("{}")
@@ -74,7 +76,9 @@ def test_what_nobody_used_goes_and_what_is_open_stays(
     assert uploads.get(needed.id) is not None
     assert [each.name for each in (tmp_path / "scratch").iterdir()] == [waiting]
     assert not energy.exists()
-    records.forget(waiting)
+    assert records.get(learning) is not None
+    for each in (waiting, learning):
+        records.forget(each)
 
 
 def test_too_much_is_cut_and_the_file_shrinks(tmp_path: Path) -> None:
@@ -130,7 +134,7 @@ def test_a_backup_under_load_has_all_that_was_there(
         back_up(either_store, folder, tmp_path / "backup")
     finally:
         done.set()
-        writer.join()
+        writer.join(60)
     assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o600
     url = f"sqlite:///{tmp_path / 'new' / 'irene.sqlite'}"
     restore(tmp_path / "backup", url, tmp_path / "new")

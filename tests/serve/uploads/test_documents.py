@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from irene.errors import ConfigError, FormatError, IreneError, LimitError
 from irene.serve.store import open_store
 from irene.serve.uploads.bounded_json import parse, unpacked
-from irene.serve.uploads.documents import read_document, readable_name
-from irene.serve.uploads.model_types import known_model_types
+from irene.serve.uploads.documents import (
+    known_model_types,
+    read_document,
+    readable_name,
+)
 from irene.serve.uploads.storage import Uploads, upload_id
 from irene.tree import ModelTree, Signature, TreeBuilder
 
@@ -196,6 +199,7 @@ def test_a_saved_tree_is_kept() -> None:
         tree_with(energy_j="hot", low_j=0, high_j=0, source="measured"),
         text({**small_tree().to_dict(), "ledger": 3}),
         text({**small_tree().to_dict(), "notes": 3}),
+        text({**small_tree().to_dict(), "spec": []}),
         text({**small_tree().to_dict(), "spec": {"model": "m", "batch_size": -1}}),
     ],
 )

@@ -120,7 +120,7 @@ class Answering:
         if not asked.task.done():
             raise Problem(CLIENT_LEFT, "the client has left")
         if asked.task.cancelled():
-            raise Problem(503, "the server is stopping", {"Retry-After": "5"})
+            raise Problem(503, "the server is stopping", again_s=5)
         return asked.task.result()
 
     def begin(self, inquiry: Inquiry, compute: Compute) -> None:

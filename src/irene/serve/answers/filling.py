@@ -147,10 +147,8 @@ class Filling:
         if len(self._boards) > limits.boards or of_client > limits.client_boards:
             if board.client == client:
                 del self._boards[wanted.board]
-            raise Problem(
-                429, "other leaderboards are being filled: ask again when one is there",
-                {"Retry-After": "30"},
-            )  # fmt: skip
+            words = "other leaderboards are being filled: ask again when one is there"
+            raise Problem(429, words, again_s=30)
 
     async def fill(
         self, wanted: Wanted, begin: Callable[[], None] = lambda: None

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from irene.serve.recent import Recent
 
-__all__ = ["Memory", "Ready", "is_known", "make_ready", "prefers_csv"]
+__all__ = ["FOREVER", "Memory", "Ready", "make_ready", "prefers_csv"]
 
 SMALLEST_GZIP = 500
 CHECK_AGAIN = b"private, no-cache"
+FOREVER = "private, max-age=31536000, immutable"
 ETAG = b"etag"
 LINK = b"content-location"
 MOST_REQUESTS = 10_000
@@ -21,16 +22,6 @@ LARGEST_PART = 0.25
 """One answer does not push out all others."""
 
 Headers = list[tuple[bytes, bytes]]
-
-
-def is_known(key: str, if_none_match: bytes) -> bool:
-    """Whether a client says that it has an answer.
-
-    Args:
-        key: Name of the answer.
-        if_none_match: The header; tags may be weak, as a proxy that packs makes them.
-    """
-    return f'"{key}"'.encode() in if_none_match or if_none_match.strip() == b"*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +73,9 @@ class Ready:
             asked: Headers of the request: nothing is sent to a client that has the
                 answer, and it is packed for one that can unpack it.
         """
-        if is_known(self.key, asked.get(b"if-none-match", b"")):
+        has = asked.get(b"if-none-match", b"")
+        # Tags may be weak, as a proxy that packs makes them.
+        if has and (f'"{self.key}"'.encode() in has or has.strip() == b"*"):
             return 304, self.not_modified, b""
         if self.packed and b"gzip" in asked.get(b"accept-encoding", b""):
             return 200, self.packed_headers, self.packed

@@ -18,7 +18,6 @@ from sqlalchemy import (
     Table,
     Text,
     delete,
-    func,
     select,
     update,
 )
@@ -45,7 +44,6 @@ ANSWERS = Table(
 DAY_S = 86_400.0
 PRUNE_EVERY = 50
 """Answers that are written between two looks at the size of all."""
-PRUNE_TO = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,20 +139,11 @@ class Answers:
 
     def prune(self) -> int:
         """Drop answers that were unused longest until the rest fits; how many."""
-        dropped = 0
-        with self.store.engine.begin() as connection:
-            total = connection.execute(select(func.sum(ANSWERS.c.size))).scalar() or 0
-            if total <= self.most_bytes:
-                return 0
-            oldest = select(ANSWERS.c.key, ANSWERS.c.size)
-            for row in connection.execute(oldest.order_by(ANSWERS.c.used)).all():
-                if total <= self.most_bytes * PRUNE_TO:
-                    break
-                connection.execute(delete(ANSWERS).where(ANSWERS.c.key == row.key))
-                total -= row.size
-                dropped += 1
-        self.store.shrink()
-        logger.info("dropped %d answers to make room", dropped)
+        from irene.serve.store.retention import prune_answers
+
+        dropped = prune_answers(self.store, self.most_bytes)
+        if dropped:
+            self.store.shrink()
         return dropped
 
     def _note_use(self, key: str) -> None:

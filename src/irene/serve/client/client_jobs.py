@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from irene.analyse.subject import Progress
 from irene.errors import FormatError, IreneError
@@ -18,12 +18,11 @@ from irene.serve.client.documents import read_fields, read_tree
 from irene.serve.client.refusals import UnreachableError, error_of
 from irene.serve.client.transport import Transport
 from irene.serve.http.problems import Problem
+from irene.serve.jobs.document import FINAL, State
 from irene.tree import ModelTree
 
-__all__ = ["Job", "JobEvent", "JobStatus", "ServerEvent", "State", "parse_events"]
+__all__ = ["Job", "JobEvent", "JobStatus", "ServerEvent", "parse_events"]
 
-State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
-FINAL = ("succeeded", "failed", "cancelled")
 QUIET_S = 60.0
 """A server says something every 15 s; one that says nothing for so long is gone."""
 AGAIN_S = 1.0

@@ -28,12 +28,11 @@ from urllib.request import (
 from irene import __version__
 from irene.errors import FormatError, UsageError
 from irene.serve.client.refusals import detail_of, error_of, foreign, unreachable
-from irene.serve.http.settings import is_loopback
+from irene.serve.http.settings import API, is_loopback
 from irene.serve.recent import Recent
 
-__all__ = ["API", "Query", "Reply", "Transport", "retry_after_s"]
+__all__ = ["Query", "Reply", "Transport", "retry_after_s"]
 
-API = "/api/v1"
 BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 MOST_RETRIES = 5
 SHORTEST_WAIT_S = 0.1

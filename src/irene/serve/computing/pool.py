@@ -15,11 +15,12 @@ from irene import errors
 from irene.serve.computing.turns import Turns, Waiting
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Limits
+from irene.serve.http.tracing import span
 from irene.work.bounds import Bounds
 from irene.work.child import Child
 from irene.work.task import Outcome, Task
 
-__all__ = ["Pool", "Reply", "environment"]
+__all__ = ["Pool", "Reply", "environment", "error_of"]
 
 logger = logging.getLogger(__name__)
 WORKER = "irene.serve.computing.worker"
@@ -55,6 +56,29 @@ def environment(hub: bool) -> dict[str, str]:
     if not hub:
         kept |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     return kept | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def error_of(outcome: Outcome, limits: Limits, advice: str = "") -> errors.IreneError:
+    """What a client is told of work that was refused, or was past its limits.
+
+    Args:
+        outcome: What became of it.
+        limits: Of the server.
+        advice: What else to do than to ask for less.
+    """
+    smaller = f"ask for a smaller model or size {advice}".rstrip()
+    if outcome.fault == "timeout":
+        return Problem(504, f"{outcome.problem}, which is the limit: {smaller}")
+    if outcome.fault in ("memory", "killed"):
+        bound = f"needs more memory than {limits.memory_bytes:,} bytes"
+        return Problem(413, f"{bound}: {smaller} ({outcome.problem[:300]})")
+    known = getattr(errors, outcome.error, None)
+    if known is not None:
+        found: errors.IreneError = known(outcome.problem)
+        return found
+    if outcome.error:
+        return Problem(500, f"unexpected {outcome.error}: this is a bug in irene")
+    return Problem(500, outcome.problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +167,12 @@ class Pool:
             IreneError: The question cannot be answered.
             Problem: Too many are waiting, or it took too long.
         """
-        process = await self._turn(Waiting(client, is_long))
+        with span("wait for a process"):
+            process = await self._turn(Waiting(client, is_long))
         try:
             on_begin()
-            return await self._ask(process, question, arguments)
+            with span(f"compute {question}"):
+                return await self._ask(process, question, arguments)
         finally:
             self._long -= is_long
             self._hand_out()
@@ -166,11 +192,8 @@ class Pool:
                 self._free(turn.result())  # it came as its client left
             if not isinstance(error, TimeoutError):
                 raise
-        raise Problem(
-            503,
-            f"no process was free for {self.limits.waiting_s:g} s: ask again later",
-            {"Retry-After": "10"},
-        )
+        words = f"no process was free for {self.limits.waiting_s:g} s: ask again later"
+        raise Problem(503, words, again_s=10)
 
     def _hand_out(self) -> None:
         """Give free processes to those whose turn it is."""
@@ -220,29 +243,15 @@ class Pool:
 
     def _error(self, outcome: Outcome) -> errors.IreneError:
         """What a client is told of a computation that gave no answer."""
-        if outcome.fault == "timeout":
-            self._on_end("time")
-            return Problem(
-                504,
-                f"this took longer than {self.limits.seconds:g} s and was ended: ask "
-                "for less (fewer values, a smaller model), or submit it as a job",
-            )
-        if outcome.fault == "memory":
-            self._on_end("memory")
-            return errors.LimitError(
-                "this needs more memory than the server gives to a computation: ask "
-                f"for a smaller size ({outcome.problem[:300]})"
-            )
-        if outcome.fault != "refused":
-            self._on_end("lost")
-            return Problem(
-                503, "the computing process was lost: ask again", {"Retry-After": "5"}
-            )
-        known = getattr(errors, outcome.error, None)
-        if known is None:
-            return Problem(500, f"unexpected {outcome.error}: this is a bug in irene")
-        found: errors.IreneError = known(outcome.problem)
-        return found
+        reason = {"refused": "", "timeout": "time", "memory": "memory"}.get(
+            outcome.fault, "lost"
+        )
+        if reason:
+            self._on_end(reason)
+        if reason == "lost":
+            words = "the computing process was lost: ask again"
+            return Problem(503, words, again_s=5)
+        return error_of(outcome, self.limits, "or submit it as a job")
 
     def _replace(self, process: Child) -> None:
         self.processes.discard(process)

@@ -17,7 +17,7 @@ from irene.serve.http.problems import Problem
 __all__ = ["Turns", "Waiting"]
 
 T = TypeVar("T")
-SOON = {"Retry-After": "2"}
+SOON_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,17 +64,16 @@ class Turns(Generic[T]):
         """
         line = self._lines.get(new.client, ())
         if new.client and len(line) >= self._of_client:
-            raise Problem(
-                429, f"{len(line)} of your computations wait already: ask again", SOON
-            )
+            words = f"{len(line)} of your computations wait already: ask again"
+            raise Problem(429, words, again_s=SOON_S)
         if len(self) >= self._most:
             words = f"{len(self)} computations are waiting already: ask again later"
             longest = max(self._lines.values(), key=len, default=None)
             if longest is None or len(longest) <= len(line) + 1:
-                raise Problem(503, words, SOON)
+                raise Problem(503, words, again_s=SOON_S)
             last = longest[-1]
             self.leave(last)
-            last.turn.set_exception(Problem(503, words, SOON))
+            last.turn.set_exception(Problem(503, words, again_s=SOON_S))
         self._lines.setdefault(new.client, deque()).append(new)
 
     def leave(self, waiting: Waiting[T]) -> None:

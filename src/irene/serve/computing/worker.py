@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ __all__ = ["answer", "learn_job", "measure_job", "predict_job", "warm_up"]
 
 JOURNAL = "journal.jsonl"
 PREDICT_STEPS = 2
+NICE = 5
+"""Who computes lets those go first who answer what is known."""
 
 
 def warm_up(argument: Mapping[str, Any]) -> bytes:
@@ -30,6 +33,7 @@ def warm_up(argument: Mapping[str, Any]) -> bytes:
     Args:
         argument: `memory_bytes` that may be taken on top of that.
     """
+    os.nice(NICE)
     import torch
 
     from irene.serve.computing.questions import ask
@@ -64,6 +68,7 @@ def predict_job(argument: Mapping[str, Any]) -> bytes:
     Raises:
         IreneError: It cannot be predicted.
     """
+    os.nice(NICE)
     report(0, PREDICT_STEPS, "loading the libraries")
     import torch
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from irene.serve.http.problems import Problem
-from irene.serve.http.settings import Settings
+from irene.serve.http.settings import API, Settings
 from irene.serve.http.tokens import OF_THE_START, Token, Tokens
 from irene.serve.recent import Recent
 
@@ -32,8 +32,7 @@ __all__ = [
 Headers = Mapping[bytes, bytes]
 READING = ("GET", "HEAD", "OPTIONS")
 MOST_CLIENTS = 10_000
-API = "/api/v1/"
-GUARDED = ("/api/v1/jobs", "/api/v1/uploads")
+GUARDED = (f"{API}/jobs", f"{API}/uploads")
 LONGEST_HOST = 260
 GUESSES_PER_S = 0.2
 GUESSES = 10
@@ -105,7 +104,7 @@ class Access:
         if is_guarded and self._settings.read_only:
             words = "this server is read-only: it takes no jobs and no uploads"
             raise Problem(403, words)
-        is_private = self._settings.private and path.startswith(API)
+        is_private = self._settings.private and path.startswith(f"{API}/")
         needs = "compute" if is_guarded else "read" if is_private else ""
         if needs and self._tokens.are_needed:
             scope[TOKEN] = self._shown(scope, headers)
@@ -132,8 +131,7 @@ class Access:
             return found
         wait = self._guesses.wait_s(client_of(scope)) if is_bearer else 0.0
         if wait:
-            seconds = str(int(wait) + 1)
-            raise Problem(429, "too many wrong tokens", {"Retry-After": seconds})
+            raise Problem(429, "too many wrong tokens", again_s=wait)
         raise Problem(
             401,
             "this needs a token of the server that is valid: send the header "

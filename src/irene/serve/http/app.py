@@ -26,19 +26,19 @@ from irene.serve.http.connections import Lines
 from irene.serve.http.front import Front, problem_response
 from irene.serve.http.metrics import Metrics
 from irene.serve.http.problems import Problem, problem_of, wrong_parameters
-from irene.serve.http.routes import answers, health, jobs, pages, questions, reference
+from irene.serve.http.routes import health, jobs, pages, questions, reference
 from irene.serve.http.routes.openapi import describe
-from irene.serve.http.settings import Settings
+from irene.serve.http.settings import API, Settings
+from irene.serve.http.tracing import Tracing
 from irene.serve.jobs.runner import start_jobs
 from irene.serve.store import Store, open_store
 from irene.serve.uploads import endpoints as uploads
 from irene.serve.uploads.storage import Uploads
 
-__all__ = ["API", "create_app"]
+__all__ = ["create_app"]
 
 logger = logging.getLogger(__name__)
-API = "/api/v1"
-GROUPS = (reference, questions, answers, uploads, jobs)
+GROUPS = (reference, questions, uploads, jobs)
 DESCRIPTION = (
     "How much energy a transformer uses, and where inside it. Documents are those of "
     "the command line's `--json`; errors are `application/problem+json`."
@@ -52,7 +52,8 @@ class _App(FastAPI):
         """Everything that a request passes through."""
         inner = super().build_middleware_stack()
         state = self.state
-        return Front(inner, state.settings, state.answering.memory, state.metrics)
+        parts = (state.settings, state.answering.memory, state.metrics, state.tracing)
+        return Front(inner, *parts)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -101,7 +102,11 @@ def _fill_state(app: FastAPI, settings: Settings, store: Store) -> None:
     memory = Memory(settings.limits.memory_answers_bytes)
     state.answering = Answering(state.pool, state.answers, memory, state.metrics.answer)
     state.filling = Filling(settings.data_dir / "energies", state.pool)
+    url = settings.otlp_url
+    state.tracing = None if url is None else Tracing(url)
     state.stopping = asyncio.Event()
+    state.upload_places = asyncio.Semaphore(uploads.AT_ONCE)
+    state.store_seen, state.store_lock = (0.0, ""), asyncio.Lock()
 
 
 @asynccontextmanager
@@ -119,6 +124,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         await state.jobs.stop()
         await state.answering.stop()
         await state.pool.stop()
+        if state.tracing is not None:
+            await asyncio.to_thread(state.tracing.stop)
         state.store.close()
 
 

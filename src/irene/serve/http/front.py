@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -20,8 +21,14 @@ from irene.serve.answers.memory import Memory, Ready
 from irene.serve.http.access import CLIENT, Access, Rates, client_of, network_of
 from irene.serve.http.logs import new_request
 from irene.serve.http.metrics import Metrics
-from irene.serve.http.problems import MEDIA_TYPE, Problem, problem_document
-from irene.serve.http.settings import USUAL_RATE, Settings
+from irene.serve.http.problems import (
+    CLIENT_LEFT,
+    MEDIA_TYPE,
+    Problem,
+    problem_document,
+)
+from irene.serve.http.settings import API, USUAL_RATE, Settings
+from irene.serve.http.tracing import Tracing
 
 __all__ = ["Front", "problem_response"]
 
@@ -29,15 +36,15 @@ logger = logging.getLogger(__name__)
 access_logger = logging.getLogger("irene.serve.http.access")
 
 Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = tuple[tuple[bytes, bytes], ...]
 UNLIMITED = ("/healthz", "/readyz", "/metrics")
 VERSIONS = ("1.0", "1.1", "2", "3")
 LARGEST_HEAD = 32_768
 CLOSE = {"Connection": "close"}
-API = "/api/v1"
 UPLOADS = f"{API}/uploads"
 HIDDEN = bytes.maketrans(bytes(range(33)) + b'"\\\x7f', b"?" * 36)
 POLICY = "; ".join(
@@ -81,12 +88,19 @@ class Front:
         settings: Of the server.
         memory: Answers that are ready.
         metrics: Counts.
+        tracing: Follows; None: nobody does.
     """
 
     def __init__(
-        self, app: App, settings: Settings, memory: Memory, metrics: Metrics
+        self,
+        app: App,
+        settings: Settings,
+        memory: Memory,
+        metrics: Metrics,
+        tracing: Tracing | None = None,
     ) -> None:
         self.app = app
+        self.tracing = tracing
         self.settings = settings
         self.memory = memory
         self.metrics = metrics
@@ -95,14 +109,23 @@ class Front:
         self.rates = Rates(USUAL_RATE if rate is None else rate, settings.limits.burst)
         self.is_own_limited = rate is not None
 
-    async def __call__(
-        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
-            return
-        exchange = _Exchange(send)
+        elif self.tracing is None:
+            await self._exchange(scope, receive, _Exchange(send))
+        else:
+            headers = dict(scope["headers"])
+            with self.tracing.request(scope["method"], headers) as span:
+                exchange = _Exchange(send)
+                await self._exchange(scope, receive, exchange)
+                span.update_name(f"{scope['method']} {exchange.route}")
+                span.set_attributes(exchange.attributes(scope))
+
+    async def _exchange(
+        self, scope: Scope, receive: Receive, exchange: _Exchange
+    ) -> None:
         address = (scope.get("client") or ("", 0))[0]
         is_own = self.settings.is_own(address)
         scope[CLIENT] = "" if is_own else network_of(address)
@@ -112,7 +135,7 @@ class Front:
             await self._refuse(problem, scope, receive, exchange)
         except asyncio.CancelledError:  # a stop waits only so long
             if not exchange.status:
-                ending = Problem(503, "the server is stopping", {"Retry-After": "5"})
+                ending = Problem(503, "the server is stopping", again_s=5)
                 await self._refuse(ending, scope, receive, exchange)
         except Exception:
             logger.exception("unexpected error")
@@ -125,17 +148,13 @@ class Front:
             self._note(scope, exchange)
 
     async def _refuse(
-        self,
-        problem: Problem,
-        scope: MutableMapping[str, Any],
-        receive: Receive,
-        exchange: _Exchange,
+        self, problem: Problem, scope: Scope, receive: Receive, exchange: _Exchange
     ) -> None:
         response = problem_response(problem, scope["path"])
         await response(scope, receive, exchange.send)
 
     async def _answer(
-        self, scope: MutableMapping[str, Any], receive: Receive, exchange: _Exchange
+        self, scope: Scope, receive: Receive, exchange: _Exchange
     ) -> None:
         path, query = scope["path"], scope["query_string"]
         headers = dict(scope["headers"])
@@ -153,9 +172,7 @@ class Front:
         self.access.check(scope, headers)
         await self.app(scope, self._bounded(path, headers, receive), exchange.send)
 
-    def _check_form(
-        self, scope: MutableMapping[str, Any], headers: dict[bytes, bytes]
-    ) -> None:
+    def _check_form(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Refuse what is no request to this server, before anything of it is read."""
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
         if size > self.settings.limits.query_bytes:
@@ -168,16 +185,14 @@ class Front:
             raise Problem(400, "a body has a length or is sent in chunks", CLOSE)
         self.access.check_host(headers.get(b"host", b""))
 
-    def _check_rate(self, scope: MutableMapping[str, Any], path: str) -> None:
+    def _check_rate(self, scope: Scope, path: str) -> None:
         client = client_of(scope)
         if path in UNLIMITED or not (client or self.is_own_limited):
             return
         wait = self.rates.wait_s(client)
         if wait:
-            seconds = str(int(wait) + 1)
-            raise Problem(
-                429, f"too many requests: wait {seconds} s", {"Retry-After": seconds}
-            )
+            words = f"too many requests: wait {math.ceil(wait)} s"
+            raise Problem(429, words, again_s=wait)
 
     def _bounded(
         self, path: str, headers: dict[bytes, bytes], receive: Receive
@@ -194,13 +209,13 @@ class Front:
             return receive
         return _bounded_body(receive, most, limits.body_s, too_large)
 
-    def _note(self, scope: MutableMapping[str, Any], exchange: _Exchange) -> None:
+    def _note(self, scope: Scope, exchange: _Exchange) -> None:
         seconds = time.perf_counter() - exchange.started
-        route = exchange.route or _route(scope)
-        status = exchange.status or 499
-        self.metrics.request(route, scope["method"], status, seconds)
+        exchange.route = exchange.route or _route(scope)
+        exchange.status = exchange.status or CLIENT_LEFT
+        self.metrics.request(exchange.route, scope["method"], exchange.status, seconds)
         if self.settings.access_log and access_logger.isEnabledFor(logging.INFO):
-            _write_access(scope, exchange, status, seconds)
+            _write_access(scope, exchange, seconds)
 
 
 def problem_response(problem: Problem, path: str) -> Response:
@@ -215,9 +230,7 @@ def problem_response(problem: Problem, path: str) -> Response:
     return Response(body, problem.status, problem.headers, MEDIA_TYPE)
 
 
-def _write_access(
-    scope: MutableMapping[str, Any], exchange: _Exchange, status: int, seconds: float
-) -> None:
+def _write_access(scope: Scope, exchange: _Exchange, seconds: float) -> None:
     """One line of the access log; nothing in it can start another one."""
     client = network_of((scope.get("client") or ("", 0))[0])
     method = scope["method"][:16]
@@ -225,9 +238,9 @@ def _write_access(
     query = scope["query_string"].translate(HIDDEN).decode("latin-1")
     target = f"{path}{'?' if query else ''}{query}"
     milliseconds = round(seconds * 1000, 1)
+    status, sent = exchange.status, exchange.sent
     line = (
-        f'{client} "{method} {target}" {status} {exchange.sent} {milliseconds} ms '
-        f"{exchange.key}"
+        f'{client} "{method} {target}" {status} {sent} {milliseconds} ms {exchange.key}'
     )
     # Made here: to look for the calling line would take longer than all the rest.
     record = logging.LogRecord(
@@ -235,12 +248,12 @@ def _write_access(
     )
     record.fields = {
         "client": client, "method": method, "target": target, "status": status,
-        "bytes": exchange.sent, "ms": milliseconds,
+        "bytes": sent, "ms": milliseconds,
     }  # fmt: skip
     access_logger.handle(record)
 
 
-def _route(scope: MutableMapping[str, Any]) -> str:
+def _route(scope: Scope) -> str:
     """The route as it is declared; all that is none is one."""
     route = scope.get("route")
     found = getattr(route, "path_format", None) or getattr(route, "path", None)
@@ -298,6 +311,13 @@ class _Exchange:
             self.sent += len(message.get("body", b""))
             self.is_complete = not message.get("more_body", False)
         await self._send(message)
+
+    def attributes(self, scope: Scope) -> dict[str, str | int]:
+        """What of it is told to those who follow, by OpenTelemetry's names."""
+        return {
+            "http.request.method": scope["method"][:16], "http.route": self.route,
+            "http.response.status_code": self.status, "irene.request": self.key,
+        }  # fmt: skip
 
     def _id(self) -> tuple[bytes, bytes]:
         return (b"x-request-id", self.key.encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -42,16 +43,22 @@ class Problem(IreneError):  # noqa: N818  as RFC 9457 calls it
     Attributes:
         status: HTTP status.
         detail: What happened, and what to do.
-        headers: To be sent along.
+        headers: To be sent along; with `again_s` they say when to ask again, s.
     """
 
     def __init__(
-        self, status: int, detail: str, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+        again_s: float | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.headers = dict(headers or {})
+        if again_s is not None:
+            self.headers["Retry-After"] = str(math.ceil(again_s))
 
 
 def problem_of(error: IreneError) -> Problem:

@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 from irene.errors import UsageError
 
-__all__ = ["Limits", "Mail", "Settings", "is_loopback"]
+__all__ = ["API", "Limits", "Mail", "Settings", "is_loopback"]
 
+API = "/api/v1"
 LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 OWN = ("127.0.0.1", "::1")
 """Where this machine's own user asks from."""
@@ -137,6 +138,7 @@ class Settings:
         retain_s: Time after which what nobody has used is deleted, s; None: never.
         access_log: Whether every request is written to the log.
         json_log: Whether the log has a JSON document in each line.
+        otlp_url: Collector that traces go to; None: none.
         limits: The largest that a client may ask for.
     """
 
@@ -161,6 +163,7 @@ class Settings:
     retain_s: float | None = None
     access_log: bool = True
     json_log: bool = False
+    otlp_url: str | None = None
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from irene.serve.store.job_records import JobRecord
+if TYPE_CHECKING:
+    from irene.serve.store.job_records import JobRecord
 
-__all__ = ["SCHEMA", "job_document"]
+__all__ = ["FINAL", "OPEN", "SCHEMA", "State", "job_document"]
 
 SCHEMA = "irene.job/1"
+State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+OPEN: tuple[State, ...] = ("queued", "running")
+FINAL: tuple[State, ...] = ("succeeded", "failed", "cancelled")
 SECRETS = ("notify",)
 """What was asked for and is nobody else's business."""
 

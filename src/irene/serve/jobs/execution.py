@@ -10,16 +10,14 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from irene import errors
 from irene.errors import IreneError, UsageError
 from irene.serve.answers.storage import Answers
-from irene.serve.computing.pool import environment
+from irene.serve.computing.pool import environment, error_of
 from irene.serve.http.problems import Problem, problem_document, problem_of
 from irene.serve.http.settings import Settings
 from irene.serve.jobs.notify import notify
@@ -41,6 +39,8 @@ WORK = {
 }
 """What is done for a job of a kind."""
 MOST_ATTEMPTS = 10
+KILLED_ATTEMPTS = 3
+"""After so many a job whose process is killed is too large for the machine."""
 LOOK_S = 0.25
 """How often it is asked whether a job is still wanted, s."""
 REPORT_S = 0.2
@@ -50,15 +50,14 @@ MEASURE_TIMES = 24
 """A measurement may take this many times as long as a prediction."""
 FILE_BYTES = 200_000_000
 RESULT_BYTES = 400_000_000
-STATUS = {
-    "UnknownModelError": HTTPStatus.NOT_FOUND,
-    "MeterError": HTTPStatus.NOT_IMPLEMENTED,
-    "MissingExtraError": HTTPStatus.NOT_IMPLEMENTED,
-}
 
 
 class StoppingError(Exception):
     """The server stops: the job goes on when it is started again."""
+
+
+class _AgainError(Exception):
+    """Somebody has killed the process: the job is begun again."""
 
 
 class _CancelledError(Exception):
@@ -121,6 +120,9 @@ class Execution:
             self._run(record)
         except _CancelledError:
             logger.info("job %s was cancelled", key)
+        except _AgainError:
+            logger.warning("job %s is begun again: its process was killed", key)
+            return
         except IreneError as error:
             self._fail(key, problem_of(error))
         except StoppingError:
@@ -142,7 +144,12 @@ class Execution:
         outcome = self._outcome(record)
         body = outcome.payload
         if body is None:
-            raise self._problem_of(outcome, record.kind)
+            if outcome.fault == "killed" and record.attempts < KILLED_ATTEMPTS:
+                raise _AgainError
+            if outcome.fault != "refused":
+                words = (record.id, outcome.fault, outcome.last_words)
+                logger.error("job %s %s: %s", *words)
+            raise error_of(outcome, self._settings.limits)
         result_key = hashlib.sha256(body).hexdigest()[:32]
         question = json.dumps({"job": record.id}, separators=(",", ":"))
         # First the answer, then the record that points to it.
@@ -210,24 +217,6 @@ class Execution:
             wall_s *= MEASURE_TIMES
             cpu_s = wall_s * (os.cpu_count() or 1)
         return Bounds(wall_s, cpu_s, FILE_BYTES, RESULT_BYTES)
-
-    def _problem_of(self, outcome: Outcome, kind: str) -> Problem:
-        """Why a process has not given a result, as HTTP would say it."""
-        if outcome.fault == "refused" and hasattr(errors, outcome.error):
-            status = STATUS.get(outcome.error, HTTPStatus.BAD_REQUEST)
-            return Problem(status, outcome.problem)
-        logger.error("job %s %s: %s", outcome.task, outcome.fault, outcome.last_words)
-        advice = "ask for a smaller model or size"
-        if outcome.fault == "timeout":
-            return Problem(504, f"{outcome.problem}, which is the limit: {advice}")
-        if outcome.fault in ("memory", "killed"):
-            bound = f"{self._settings.limits.memory_bytes:,} bytes"
-            most = bound if kind == "predict" else "there is"
-            words = f"needs more memory than {most}: {advice} ({outcome.problem})"
-            return Problem(413, words)
-        if outcome.fault == "refused":
-            return Problem(500, f"unexpected {outcome.error}: this is a bug in irene")
-        return Problem(500, outcome.problem)
 
     def _configs(self, model: str) -> Mapping[str, Any]:
         if not model.startswith(UPLOAD):

@@ -3,26 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from irene.errors import UnknownModelError, UsageError
 from irene.questions import AskEnergy
 from irene.serve.answers.question import check_hardware, check_model
+from irene.serve.http.problems import wrong_parameters
+from irene.serve.http.routes.parameters import LEFT_OUT, query_of
 from irene.serve.http.settings import Settings
 from irene.serve.jobs.notify import check_notify
 from irene.serve.uploads.storage import Uploads
 from irene.trace.limits import DEFAULT_LIMITS
 
-__all__ = ["KINDS", "PLANS", "PROTOCOLS", "UPLOAD", "read_learning", "read_request"]
+__all__ = [
+    "KINDS",
+    "UPLOAD",
+    "JobBody",
+    "LearnBody",
+    "read_learning",
+    "read_request",
+]
 
+T = TypeVar("T", bound=BaseModel)
 KINDS = ("predict", "measure")
-PROTOCOLS = ("default", "quick")
-PLANS = ("quick", "usual", "thorough")
 UPLOAD = "upload:"
-OF_A_JOB = ("kind", "protocol", "notify")
-NOT_OF_A_JOB = ("level", "fold")
-LONGEST_MODEL = 200
-MEASURES_NOTHING = "this server measures nothing: ask for a prediction"
+Text = Annotated[str, Field(max_length=2_000)]
+Notify = dict[Literal["email", "webhook", "secret"], Text]
+NOTIFY: Any = Field(LEFT_OUT, description="Who is told when it has ended.")
+OF_A_JOB: dict[str, Any] = {
+    "kind": (Literal[KINDS], "predict"),
+    "protocol": (
+        Literal["default", "quick"],
+        Field(LEFT_OUT, description="For a measurement."),
+    ),
+    "notify": (Notify, NOTIFY),
+}
+JobBody = query_of(AskEnergy, without=("level", "fold", "format"), **OF_A_JOB)
+"""The body of a new job: a run, on a machine or measured."""
+
+
+class LearnBody(BaseModel):
+    """How the server's machine is to be learned."""
+
+    model_config = ConfigDict(extra="forbid")
+    plan: Literal["quick", "usual", "thorough"] = "quick"
+    notify: Notify = NOTIFY
 
 
 def read_request(body: object, settings: Settings, uploads: Uploads) -> dict[str, Any]:
@@ -39,28 +66,25 @@ def read_request(body: object, settings: Settings, uploads: Uploads) -> dict[str
 
     Raises:
         UsageError: Something is wrong; the message says what.
-        Problem: The machine is unknown.
+        Problem: A field is none of a job, or the machine is unknown.
     """
-    if not isinstance(body, dict):
-        raise UsageError("a job is a JSON object with kind and model")
-    kind = body.get("kind") or "predict"
-    if kind not in KINDS:
-        raise UsageError(f"kind must be one of {', '.join(KINDS)}")
-    question = AskEnergy.asked(_of_the_question(body))
+    told = _checked(JobBody, body)
+    asked = told.model_dump(exclude_unset=True, exclude_none=True)
+    kind, protocol = told.kind, asked.pop("protocol", None)  # type: ignore[attr-defined]
+    notify = check_notify(asked.pop("notify", None), settings)
+    asked.pop("kind", None)
+    question = AskEnergy.asked(asked)
     DEFAULT_LIMITS.check_spec(question.run)
     run = {k: v for k, v in question.values().items() if k not in ("model", "on")}
-    request = {
-        "kind": kind,
-        "model": _checked_model(question.run.model, settings, uploads),
-        "run": run,
-        "notify": check_notify(body.get("notify"), settings),
-    }
+    model = _checked_model(question.run.model, settings, uploads)
+    request = {"kind": kind, "model": model, "run": run, "notify": notify}
     if kind == "predict":
-        if body.get("protocol") is not None:
+        if protocol is not None:
             raise UsageError("a prediction has no protocol; a measurement has one")
         check_hardware(question.on)
         return request | {"hardware": question.on}
-    return request | _measurement(body, settings)
+    _check_measurement(asked, settings)
+    return request | {"protocol": protocol or "default"}
 
 
 def read_learning(body: object, settings: Settings) -> dict[str, Any]:
@@ -75,53 +99,41 @@ def read_learning(body: object, settings: Settings) -> dict[str, Any]:
 
     Raises:
         UsageError: Something is wrong; the message says what.
+        Problem: A field is none of these.
     """
-    if not isinstance(body, dict) or set(body) - {"plan", "notify"}:
-        raise UsageError("learning is asked for by a JSON object of plan and notify")
-    if not settings.measuring:
-        raise UsageError(MEASURES_NOTHING)
-    plan = body.get("plan") or PLANS[0]
-    if plan not in PLANS:
-        raise UsageError(f"plan must be one of {', '.join(PLANS)}")
-    notify = check_notify(body.get("notify"), settings)
-    return {"kind": "learn", "plan": plan, "notify": notify}
+    told = _checked(LearnBody, body)
+    _check_measuring(settings)
+    notify = check_notify(told.model_dump()["notify"], settings)
+    return {"kind": "learn", "plan": told.plan, "notify": notify}
 
 
-def _of_the_question(body: Mapping[str, Any]) -> dict[str, Any]:
-    offered = [
-        name
-        for each in AskEnergy.parameters()
-        if not each.asked.here and each.name not in NOT_OF_A_JOB
-        for name in each.names
-    ]
-    unknown = sorted(set(body) - {*offered, *OF_A_JOB})
-    if unknown:
-        known = ", ".join((*OF_A_JOB, *offered))
-        raise UsageError(f"a job has no field {unknown[0][:100]!r}; it has {known}")
-    return {name: value for name, value in body.items() if name not in OF_A_JOB}
+def _checked(kind: type[T], body: object) -> T:
+    try:
+        return kind.model_validate(body, strict=True)
+    except ValidationError as error:
+        found = [{**each, "loc": ("body", *each["loc"])} for each in error.errors()]
+        raise wrong_parameters(found) from error
 
 
 def _checked_model(model: str, settings: Settings, uploads: Uploads) -> str:
     if not model.startswith(UPLOAD):
-        return check_model(model[:LONGEST_MODEL], hub=settings.hub)
-    found = uploads.get(model[len(UPLOAD) :][:64])
+        return check_model(model, hub=settings.hub)
+    found = uploads.get(model.removeprefix(UPLOAD))
     if found is None:
-        raise UnknownModelError(
-            f"no upload {model[:LONGEST_MODEL]!r}: upload its config.json first"
-        )
+        raise UnknownModelError(f"no upload {model!r}: upload its config.json first")
     if found.kind != "config":
         raise UsageError(f"{model!r} is a {found.kind}, not a config.json")
     return model
 
 
-def _measurement(body: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    if not settings.measuring:
-        raise UsageError(MEASURES_NOTHING)
-    if {body.get("on"), body.get("hardware")} - {None, "this-machine"}:
+def _check_measurement(asked: Mapping[str, Any], settings: Settings) -> None:
+    _check_measuring(settings)
+    if {asked.get("on"), asked.get("hardware")} - {None, "this-machine"}:
         raise UsageError("a measurement is of the server's machine: leave hardware out")
-    if body.get("phase") == "train":
+    if asked.get("phase") == "train":
         raise UsageError("training cannot be measured node by node: use another phase")
-    protocol = body.get("protocol") or "default"
-    if protocol not in PROTOCOLS:
-        raise UsageError(f"protocol must be one of {', '.join(PROTOCOLS)}")
-    return {"protocol": protocol}
+
+
+def _check_measuring(settings: Settings) -> None:
+    if not settings.measuring:
+        raise UsageError("this server measures nothing: ask for a prediction")

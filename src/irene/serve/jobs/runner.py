@@ -116,7 +116,7 @@ class JobRunner:
             owner: Who asks; "", this machine's own user, may have all places.
 
         Raises:
-            QueueFullError: Too many wait.
+            Problem: Too many wait.
         """
         limits = self.settings.limits
         record = self.records.add(

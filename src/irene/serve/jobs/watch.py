@@ -16,20 +16,17 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from irene.serve.jobs.document import job_document
-from irene.serve.store.job_records import JobRecord, JobRecords, State
+from irene.serve.http.problems import Problem
+from irene.serve.jobs.document import State, job_document
+from irene.serve.store.job_records import JobRecord, JobRecords
 
-__all__ = ["HEARTBEAT_S", "JobWatch", "TooManyError", "event_stream"]
+__all__ = ["HEARTBEAT_S", "JobWatch", "event_stream"]
 
 logger = logging.getLogger(__name__)
 LOOK_S = 0.25
 HEARTBEAT_S = 15.0
 RETRY_MS = 2_000
 """When a browser that lost the stream comes back, ms."""
-
-
-class TooManyError(Exception):
-    """As many streams are open as the server takes."""
 
 
 @dataclass(slots=True)
@@ -75,11 +72,12 @@ class JobWatch:
             client: Who follows.
 
         Raises:
-            TooManyError: There is none.
+            Problem: There is none.
         """
         has_most = bool(client) and self._clients[client] >= self._of_client
         if has_most or self._closed or self.streams >= self._most_streams:
-            raise TooManyError
+            words = "too many streams are open: ask for the job now and then"
+            raise Problem(429, words, again_s=10)
         self._clients[client] += 1
 
     def leave(self, client: str = "") -> None:

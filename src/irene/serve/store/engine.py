@@ -18,7 +18,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from irene.errors import MissingExtraError, UsageError
 from irene.serve.store.migrations import bring_up_to_date, touch
 
-__all__ = ["METADATA", "Store", "is_key", "open_store", "unpack"]
+__all__ = ["METADATA", "Store", "is_full", "is_key", "open_store", "unpack"]
 
 METADATA = MetaData()
 """All tables of the store."""
@@ -141,6 +141,12 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.close()
+
+
+def is_full(error: Exception) -> bool:
+    """Whether the disk is what a database complains of."""
+    words = str(error).lower()
+    return "full" in words or "no space" in words
 
 
 def is_key(text: str) -> bool:

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import (
     Column,
@@ -30,23 +30,12 @@ from sqlalchemy import (
     update,
 )
 
-from irene.errors import IreneError
+from irene.serve.http.problems import Problem
+from irene.serve.jobs.document import FINAL, OPEN, State
 from irene.serve.store.engine import METADATA, is_key
 
-__all__ = [
-    "FINAL",
-    "JOBS",
-    "NOTICES",
-    "OPEN",
-    "JobRecord",
-    "JobRecords",
-    "QueueFullError",
-    "State",
-]
+__all__ = ["JOBS", "NOTICES", "JobRecord", "JobRecords"]
 
-State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
-OPEN: tuple[State, ...] = ("queued", "running")
-FINAL: tuple[State, ...] = ("succeeded", "failed", "cancelled")
 MOST_IDS = 500
 JOBS = Table(
     "jobs",
@@ -73,10 +62,6 @@ NOTICES = Table(
     Column("server", String(32), nullable=False),
 )
 """Jobs that have ended, and whose owners have not been told yet."""
-
-
-class QueueFullError(IreneError):
-    """As many jobs wait as the server takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +137,7 @@ class JobRecords:
             most_of_owner: How many of the owner's may; None: all.
 
         Raises:
-            QueueFullError: That many do.
+            Problem: That many do.
         """
         row = {
             "id": key,
@@ -170,9 +155,8 @@ class JobRecords:
             for most, whose in ((most_open, None), (most_of_owner, owner)):
                 if most is not None and _count_open(connection, whose) >= most:
                     words = "jobs" if whose is None else "jobs of yours"
-                    raise QueueFullError(
-                        f"{most} {words} wait already: try again in a minute"
-                    )
+                    told = f"{most} {words} wait already: try again in a minute"
+                    raise Problem(429, told, again_s=60)
             connection.execute(insert(JOBS).values(row))
         record = self.get(key)
         assert record is not None
@@ -199,11 +183,6 @@ class JobRecords:
         with self._engine.connect() as connection:
             found = {row[0]: int(row[1]) for row in connection.execute(query)}
         return dict.fromkeys((*OPEN, *FINAL), 0) | found
-
-    def count_open(self) -> int:
-        """How many wait or run."""
-        with self._engine.connect() as connection:
-            return _count_open(connection)
 
     def open_jobs(self, server: str) -> list[tuple[str, str]]:
         """Ids and kinds of a server's jobs that wait or run.

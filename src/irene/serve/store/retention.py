@@ -17,11 +17,12 @@ from pathlib import Path
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, select
 
 from irene.serve.answers.storage import ANSWERS
+from irene.serve.jobs.document import FINAL, OPEN
 from irene.serve.store.engine import Store
-from irene.serve.store.job_records import FINAL, JOBS, NOTICES, OPEN
+from irene.serve.store.job_records import JOBS, NOTICES
 from irene.serve.uploads.storage import OWNERS, UPLOADS
 
-__all__ = ["Keeping", "Part", "parts", "prune"]
+__all__ = ["Keeping", "Part", "parts", "prune", "prune_answers"]
 
 logger = logging.getLogger(__name__)
 SOME = 500
@@ -104,10 +105,7 @@ def prune(store: Store, folder: Path, keeping: Keeping) -> dict[str, int]:
     """
     gone = {
         "jobs": _prune_jobs(store, keeping),
-        "answers": _prune_table(
-            store, ANSWERS, ANSWERS.c.key, ANSWERS.c.size, keeping.answers_bytes,
-            keeping.age_s,
-        ),
+        "answers": prune_answers(store, keeping.answers_bytes, keeping.age_s),
         "uploads": _prune_table(
             store, UPLOADS, UPLOADS.c.id, func.length(UPLOADS.c.body),
             keeping.uploads_bytes, keeping.age_s, _uploads_of_open_jobs(store),
@@ -124,11 +122,17 @@ def prune(store: Store, folder: Path, keeping: Keeping) -> dict[str, int]:
     return gone
 
 
+def prune_answers(store: Store, most_bytes: int, age_s: float | None = None) -> int:
+    """Delete answers that are too old or too much; how many."""
+    key, size = ANSWERS.c.key, ANSWERS.c.size
+    return _prune_table(store, ANSWERS, key, size, most_bytes, age_s)
+
+
 def _uploads_of_open_jobs(store: Store) -> frozenset[str]:
     query = select(JOBS.c.request).where(JOBS.c.state.in_(OPEN))
     with store.engine.connect() as connection:
         models = [
-            json.loads(row)["model"] for row in connection.execute(query).scalars()
+            json.loads(row).get("model") for row in connection.execute(query).scalars()
         ]
     return frozenset(str(model).removeprefix("upload:") for model in models)
 

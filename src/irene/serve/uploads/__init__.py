@@ -2,7 +2,6 @@
 
 - `bounded_json`: JSON text, packed or not, that cannot blow up.
 - `documents`: which kind of document it is, and whether it holds together.
-- `model_types`: the model types that transformers has built in.
 - `storage`: uploads in the database, by their content; `endpoints`: those of the API.
 """
 

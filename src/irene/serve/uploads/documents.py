@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import util
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from irene.errors import ConfigError, FormatError, IreneError, LimitError
 from irene.serve.uploads.bounded_json import parse, unpacked
-from irene.serve.uploads.model_types import known_model_types
 from irene.trace.limits import DEFAULT_LIMITS, OVERRIDE
 from irene.tree import ModelTree
 
-__all__ = ["Document", "read_document", "readable_name"]
+__all__ = ["Document", "known_model_types", "read_document", "readable_name"]
 
 LONGEST_NAME = 200
 LONGEST_STRING = 10_000
@@ -28,6 +31,8 @@ TEXTS = ("path", "kind", "op", "dtype")
 WHOLE_NUMBERS = ("count", "params", "flops", "bytes_read", "bytes_written")
 NUMBERS = ("energy_j", "low_j", "high_j", "own_j", "share")
 SHAPES = ("inputs", "outputs")
+FILES = ("auto_mappings.py", "configuration_auto.py")
+"""Of transformers: which types it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,8 @@ def _strings(value: Any) -> list[str]:
 def _check_tree(value: Mapping[str, Any], text: bytes) -> str:
     """Read a tree as `irene show` would, and see that it can be shown again."""
     _check_nodes(value.get("tree"))
+    if not isinstance(value.get("spec"), dict | None):
+        raise FormatError("corrupt tree: its spec is no object")
     try:
         tree = ModelTree.from_json(text)
         _check_counts(tree)
@@ -197,3 +204,41 @@ def _check_counts(tree: ModelTree) -> None:
             )
     if tree.energy is not None and tree.energy.joules.dtype != np.float64:
         raise FormatError("corrupt tree: energies that are no numbers")
+
+
+@cache
+def known_model_types() -> frozenset[str]:
+    """Values of `model_type` that transformers can build; empty if it has moved.
+
+    Its tables are plain literals and read as text: to import it takes seconds and
+    brings torch along, which the HTTP process must not have.
+    """
+    spec = util.find_spec("transformers")
+    if spec is None or not spec.submodule_search_locations:
+        return frozenset()
+    folder = Path(spec.submodule_search_locations[0]) / "models" / "auto"
+    found: set[str] = set()
+    for name in FILES:
+        try:
+            found |= _pairs((folder / name).read_text(encoding="utf-8"))
+        except OSError:
+            continue
+    return frozenset(found)
+
+
+def _pairs(source: str) -> set[str]:
+    """First halves of all pairs of literals whose second names a config class."""
+    pairs: list[tuple[ast.expr | None, ast.expr]] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Tuple) and len(node.elts) == 2:
+            pairs.append((node.elts[0], node.elts[1]))
+        elif isinstance(node, ast.Dict):
+            pairs.extend(zip(node.keys, node.values, strict=True))
+    return {
+        key.value
+        for key, value in pairs
+        if isinstance(key, ast.Constant)
+        and isinstance(key.value, str)
+        and isinstance(value, ast.Constant)
+        and str(value.value).endswith("Config")
+    }

@@ -14,26 +14,25 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from irene.errors import LimitError
-from irene.serve.answers.memory import is_known
+from irene.serve.answers.memory import FOREVER, LINK, make_ready
 from irene.serve.computing.pool import Pool
 from irene.serve.computing.questions import CHECKED
 from irene.serve.http.access import client_of, may_all, owner_of
 from irene.serve.http.problems import Problem
-from irene.serve.http.routes.asking import stored
+from irene.serve.http.routes.asking import disk_full, send, stored
 from irene.serve.http.routes.openapi import PROBLEM, PROBLEMS, TEXT, Key, content
 from irene.serve.http.settings import Settings
 from irene.serve.uploads.bounded_json import unpacked
 from irene.serve.uploads.documents import Document, read_document, readable_name
 from irene.serve.uploads.storage import Upload, Uploads
 
-__all__ = ["bring", "forget", "router", "upload"]
+__all__ = ["AT_ONCE", "bring", "forget", "router", "upload"]
 
 router = APIRouter(tags=["uploads"])
 SCHEMA = "irene.upload/1"
 AT_ONCE = 2
 """Uploads that a process reads at a time: each may take some hundred megabytes."""
 READ_HERE_BYTES = 200_000
-FOREVER = "private, max-age=31536000, immutable"
 KEPT = content(
     SCHEMA,
     id={**TEXT, "pattern": "^[0-9a-f]{32}$"},
@@ -85,7 +84,7 @@ async def bring(request: Request) -> Response:
         raise Problem(400, "the body is empty: send the file as the body")
     name = readable_name(unquote(request.headers.get("x-filename", "")[:3_000]))
     owner = owner_of(request.scope)
-    async with _places(request):
+    async with request.app.state.upload_places:
         document = await _checked(request, body, settings.limits.upload_bytes)
         found, is_new = await stored(
             lambda: uploads.put(document.kind, name, document.body, owner)
@@ -109,28 +108,20 @@ async def bring(request: Request) -> Response:
 )
 async def upload(request: Request, key: Key) -> Response:
     """The document as it was brought."""
+    found = await _found(request, key)
+    ready = make_ready(found.id, found.body, "application/json").without(LINK)
+    response = send(request, ready, FOREVER)
+    response.headers["X-Kind"] = found.kind
+    response.headers["X-Filename"] = quote(found.name)
+    return response
+
+
+async def _found(request: Request, key: str) -> Upload:
     uploads: Uploads = request.app.state.uploads
     found = await stored(lambda: uploads.get(key))
     if found is None:
         raise Problem(404, f"no upload {key!r}: it may have been on another server")
-    headers = {
-        "ETag": f'"{found.id}"',
-        "Cache-Control": FOREVER,
-        "X-Kind": found.kind,
-        "X-Filename": quote(found.name),
-    }
-    if is_known(found.id, request.headers.get("if-none-match", "").encode("latin-1")):
-        return Response(status_code=304, headers=headers)
-    return Response(found.body, media_type="application/json", headers=headers)
-
-
-def _places(request: Request) -> asyncio.Semaphore:
-    """Those for reading uploads; made when the first one comes."""
-    state = request.app.state
-    if not hasattr(state, "upload_places"):
-        state.upload_places = asyncio.Semaphore(AT_ONCE)
-    places: asyncio.Semaphore = state.upload_places
-    return places
+    return found
 
 
 async def _checked(request: Request, body: bytes, most_bytes: int) -> Document:
@@ -154,7 +145,7 @@ async def _checked(request: Request, body: bytes, most_bytes: int) -> Document:
     except LimitError as error:
         raise Problem(413, str(error)) from error
     except OSError as error:
-        raise Problem(507, "the server's disk is full: nothing was kept") from error
+        raise disk_full() from error
     text = await asyncio.to_thread(unpacked, body, most_bytes)
     return Document(reply.body.decode(), text)
 
@@ -174,8 +165,7 @@ def _write(file: IO[bytes], body: bytes) -> None:
 async def forget(request: Request, key: Key) -> Response:
     """Delete a file; where others brought the same one, it stays theirs."""
     uploads: Uploads = request.app.state.uploads
-    if await stored(lambda: uploads.get(key)) is None:
-        raise Problem(404, f"no upload {key!r}: it may have been on another server")
+    await _found(request, key)
     owner = owner_of(request.scope)
     owners = await stored(lambda: uploads.owners(key))
     if may_all(request.scope):

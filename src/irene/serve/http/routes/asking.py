@@ -23,10 +23,11 @@ from irene.serve.answers.storage import Answers
 from irene.serve.http.access import client_of
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Settings
+from irene.serve.store.engine import is_full
 from irene.serve.uploads.storage import Uploads
 from irene.trace.sources import only_known
 
-__all__ = ["form_of", "give", "inquire", "remember", "send", "stored"]
+__all__ = ["disk_full", "form_of", "give", "inquire", "remember", "send", "stored"]
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -34,7 +35,7 @@ OF_TREES = ("energy", "compare", "bottlenecks", "cost")
 """Questions that may be asked of a tree; the others predict a model anew."""
 MOST_COMBINATIONS = 500
 MOST_ROWS = 200
-FULL_S = "60"
+FULL_S = 60.0
 """When to come back to a server whose disk is full, s."""
 
 
@@ -200,12 +201,13 @@ async def stored(work: Callable[[], T]) -> T:
         return await asyncio.to_thread(work)
     except SQLAlchemyError as error:
         logger.error("the store failed: %s", error)
-        if "full" in str(error).lower() or "no space" in str(error).lower():
-            raise Problem(
-                507,
-                "the server's disk is full: nothing was kept",
-                {"Retry-After": FULL_S},
-            ) from error
-        raise Problem(
-            503, "the store does not answer: nothing was kept", {"Retry-After": "5"}
-        ) from error
+        if is_full(error):
+            raise disk_full() from error
+        words = "the store does not answer: nothing was kept"
+        raise Problem(503, words, again_s=5) from error
+
+
+def disk_full() -> Problem:
+    """What is told where nothing can be kept."""
+    words = "the server's disk is full: nothing was kept"
+    return Problem(507, words, again_s=FULL_S)

@@ -16,6 +16,7 @@ from starlette.datastructures import State
 from irene.serve.http.metrics import Metrics
 from irene.serve.http.problems import Problem
 from irene.serve.store import Store
+from irene.serve.store.engine import is_full
 
 __all__ = ["healthz", "metrics", "readyz", "router"]
 
@@ -42,18 +43,16 @@ async def readyz(request: Request) -> dict[str, Any]:
     if state.stopping.is_set():
         raise Problem(503, "the server is stopping")
     if not state.pool.is_ready:
-        raise Problem(503, "the computing processes are starting", {"Retry-After": "2"})
+        raise Problem(503, "the computing processes are starting", again_s=2)
     trouble = await _store_trouble(state)
     if trouble:
-        raise Problem(503, trouble, {"Retry-After": "5"})
+        raise Problem(503, trouble, again_s=5)
     degraded = _degraded(state)
     return {"status": "ready", **({"degraded": degraded} if degraded else {})}
 
 
 async def _store_trouble(state: State) -> str:
     """What is wrong with the store; looked at now and then, however many ask."""
-    if not hasattr(state, "store_seen"):
-        state.store_seen, state.store_lock = (0.0, ""), asyncio.Lock()
     async with state.store_lock:
         until, trouble = state.store_seen
         if time.monotonic() >= until:
@@ -67,8 +66,7 @@ def _touch(store: Store) -> str:
         store.touch()
     except SQLAlchemyError as error:
         logger.error("the store is not ready: %s", error)
-        words = str(error).lower()
-        if "full" in words or "no space" in words:
+        if is_full(error):
             return "the disk is full: the store cannot be written"
         return "the store cannot be read and written"
     return ""

@@ -7,24 +7,24 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel
 
 from irene.serve.http.access import check_token, client_of, may_all, owner_of
 from irene.serve.http.problems import Problem
 from irene.serve.http.routes.asking import FULL_S, stored
 from irene.serve.http.routes.openapi import PROBLEM, PROBLEMS, TEXT, Key, content
-from irene.serve.http.routes.parameters import run_schema
 from irene.serve.http.settings import Settings
-from irene.serve.jobs.document import SCHEMA, job_document
+from irene.serve.jobs.document import FINAL, OPEN, SCHEMA, job_document
 from irene.serve.jobs.request import (
     KINDS,
-    PLANS,
-    PROTOCOLS,
+    JobBody,
+    LearnBody,
     read_learning,
     read_request,
 )
 from irene.serve.jobs.runner import JobRunner
-from irene.serve.jobs.watch import TooManyError, event_stream
-from irene.serve.store.job_records import JobRecord, QueueFullError
+from irene.serve.jobs.watch import event_stream
+from irene.serve.store.job_records import JobRecord
 from irene.serve.uploads.bounded_json import parse
 
 __all__ = ["cancel", "events", "job", "learn", "router", "submit"]
@@ -32,12 +32,11 @@ __all__ = ["cancel", "events", "job", "learn", "router", "submit"]
 router = APIRouter(tags=["jobs"])
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """nginx would hold events back."""
-STATES = ["queued", "running", "succeeded", "failed", "cancelled"]
 A_JOB = content(
     SCHEMA,
     id={**TEXT, "pattern": "^[0-9a-f]{32}$"},
     kind={**TEXT, "enum": [*KINDS, "learn"]},
-    state={**TEXT, "enum": STATES},
+    state={**TEXT, "enum": [*OPEN, *FINAL]},
     progress={"type": "object"},
     created=TEXT,
     result={"type": ["object", "null"]},
@@ -46,55 +45,9 @@ A_JOB = content(
 )
 
 
-def _notify_schema() -> dict[str, Any]:
-    text = {**TEXT, "maxLength": 2000}
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {"email": text, "webhook": text, "secret": text},
-        "description": "Who is told when it has ended.",
-    }
-
-
-def _request_schema() -> dict[str, Any]:
-    """The body of a new job: a run, on a machine or measured."""
-    return {
-        "type": "object",
-        "required": ["model"],
-        "additionalProperties": False,
-        "properties": {
-            "kind": {"type": "string", "enum": list(KINDS), "default": "predict"},
-            "model": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 200,
-                "description": "A name that `/models` lists, or `upload:ID`.",
-                "examples": ["bert-base-uncased"],
-            },
-            **run_schema(),
-            "hardware": {"type": "string", "description": "For a prediction."},
-            "protocol": {
-                "type": "string",
-                "enum": list(PROTOCOLS),
-                "description": "For a measurement.",
-            },
-            "notify": _notify_schema(),
-        },
-    }
-
-
-LEARNING = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "plan": {"type": "string", "enum": list(PLANS), "default": PLANS[0]},
-        "notify": _notify_schema(),
-    },
-}
-
-
-def _accepts(schema: dict[str, Any]) -> dict[str, Any]:
+def _accepts(body: type[BaseModel]) -> dict[str, Any]:
     """How an endpoint that takes jobs is described."""
+    schema = {"application/json": {"schema": body.model_json_schema()}}
     return {
         "status_code": 202,
         "response_class": JSONResponse,
@@ -103,18 +56,11 @@ def _accepts(schema: dict[str, Any]) -> dict[str, Any]:
             202: {**A_JOB, "description": "Accepted: it will be run."},
             **dict.fromkeys((401, 403, 408, 507), PROBLEM),
         },
-        "openapi_extra": {
-            "requestBody": {
-                "required": True,
-                "content": {"application/json": {"schema": schema}},
-            }
-        },
+        "openapi_extra": {"requestBody": {"required": True, "content": schema}},
     }
 
 
-@router.post(
-    "/jobs", summary="Have a model predicted or measured", **_accepts(_request_schema())
-)
+@router.post("/jobs", summary="Have a model predicted or measured", **_accepts(JobBody))
 async def submit(request: Request) -> Response:
     """Accept a job; it is run to its end even if the server is killed meanwhile."""
     uploads = _runner(request).uploads
@@ -124,7 +70,7 @@ async def submit(request: Request) -> Response:
 
 
 @router.post(
-    "/jobs/learn", summary="Have the server's machine learned", **_accepts(LEARNING)
+    "/jobs/learn", summary="Have the server's machine learned", **_accepts(LearnBody)
 )
 async def learn(request: Request) -> Response:
     """Accept a job that measures this machine; it is in the list when it is done."""
@@ -143,11 +89,7 @@ async def _accepted(
             check_token(request.scope, "measure")
         return runner.submit(asked, owner)
 
-    try:
-        record = await stored(accept)
-    except QueueFullError as error:
-        raise Problem(429, str(error), {"Retry-After": FULL_S}) from error
-    document = job_document(record)
+    document = job_document(await stored(accept))
     headers = {"Location": document["links"]["self"], "Cache-Control": "no-store"}
     return JSONResponse(document, 202, headers)
 
@@ -216,13 +158,7 @@ async def events(request: Request, key: Key) -> Response:
     watch = runner.watch
     watch.stopping = request.app.state.stopping
     client = client_of(request.scope)
-    try:
-        watch.reserve(client)
-    except TooManyError as error:
-        raise Problem(
-            429, "too many streams are open: ask for the job now and then",
-            {"Retry-After": "10"},
-        ) from error  # fmt: skip
+    watch.reserve(client)
     last_id = request.headers.get("last-event-id")
     stream = event_stream(watch, record, last_id, client)
     return StreamingResponse(
@@ -233,7 +169,7 @@ async def events(request: Request, key: Key) -> Response:
 def _runner(request: Request) -> JobRunner:
     runner: JobRunner | None = getattr(request.app.state, "jobs", None)
     if runner is None:
-        raise Problem(503, "this server runs no jobs", {"Retry-After": FULL_S})
+        raise Problem(503, "this server runs no jobs", again_s=FULL_S)
     return runner
 
 

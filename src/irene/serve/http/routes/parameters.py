@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from irene.parameters import Parameter, parameters_of
+from irene.parameters import Parameter
 from irene.questions import Question
-from irene.spec import RunSpec
 
-__all__ = ["LEFT_OUT", "Hardware", "query_of", "run_schema"]
+__all__ = ["LEFT_OUT", "Hardware", "query_of"]
 
 LEFT_OUT: Any = None
 """Default of what may be left out: its type has no null, which no query can say."""
@@ -40,23 +39,24 @@ Hardware = Annotated[
 ]
 
 
-def query_of(question: type[Question[Any]], **more: Any) -> type[BaseModel]:
+def query_of(
+    question: type[Question[Any]], without: Sequence[str] = (), **more: Any
+) -> type[BaseModel]:
     """What a request for a question may say.
 
     Args:
         question: The question.
+        without: Names of parameters that it may not.
         **more: Further parameters, each with its type and its `Field`.
     """
-    told = [each for each in question.parameters() if not each.asked.is_body]
-    form = {"format": FORM} if question.has_table else {}
-    return _model(question.__name__, told, **form, **more)
-
-
-def run_schema() -> dict[str, Any]:
-    """JSON schemas of the fields of a run, by name."""
-    told = [each for each in parameters_of(RunSpec) if each.name != "model"]
-    found: dict[str, Any] = _model("Run", told).model_json_schema()["properties"]
-    return found
+    told = [
+        each
+        for each in question.parameters()
+        if not each.asked.is_body and each.name not in without
+    ]
+    if question.has_table and "format" not in without:
+        more = {"format": FORM, **more}
+    return _model(question.__name__, told, **more)
 
 
 def _model(name: str, parameters: Iterable[Parameter], **more: Any) -> type[BaseModel]:

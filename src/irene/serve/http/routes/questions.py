@@ -1,4 +1,7 @@
-"""The questions: an endpoint for each, made from what it says of itself."""
+"""The questions: an endpoint for each, made from what it says of itself.
+
+Their answers have permalinks, for as long as the store has them.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,17 @@ from irene.errors import UsageError
 from irene.predict.machines.chosen import named
 from irene.predict.machines.finding import find_machine
 from irene.questions import QUESTIONS, AskLeaderboard, AskTradeOff, Question
-from irene.serve.answers.answering import Passing
+from irene.serve.answers.answering import Answering, Passing
 from irene.serve.answers.filling import Filling, Known, Wanted
+from irene.serve.answers.memory import FOREVER
 from irene.serve.computing.pool import Reply
 from irene.serve.http.access import client_of
 from irene.serve.http.problems import Problem
-from irene.serve.http.routes.asking import form_of, give, inquire
-from irene.serve.http.routes.openapi import answers
+from irene.serve.http.routes.asking import form_of, give, inquire, send
+from irene.serve.http.routes.openapi import PROBLEMS, Key, answers
 from irene.serve.http.routes.parameters import query_of
 
-__all__ = ["own_trade_off", "router"]
+__all__ = ["answer", "own_trade_off", "router"]
 
 router = APIRouter(tags=["questions"])
 Endpoint = Callable[[Request, BaseModel], Awaitable[Response]]
@@ -95,6 +99,28 @@ async def own_trade_off(
     return await _answer(request, AskTradeOff, query, accuracies=table)
 
 
+@router.get(
+    "/answers/{key}",
+    summary="An answer by its permalink",
+    responses={
+        200: {
+            "description": "The document, as it was given then.",
+            "content": {"application/json": {}, "text/csv": {}},
+        },
+        304: {"description": "The client has it."},
+        **PROBLEMS,
+    },
+)
+async def answer(request: Request, key: Key) -> Response:
+    """The same bytes as then, also after a restart or with a newer predictor."""
+    answering: Answering = request.app.state.answering
+    ready = await answering.by_key(key)
+    if ready is None:
+        words = f"no answer {key[:64]!r} is kept here: ask the question anew"
+        raise Problem(404, words)
+    return send(request, ready, FOREVER)
+
+
 async def _leaderboard(request: Request, query: BaseModel) -> Response:
     """The first time at a size takes minutes: 503 says when to ask again.
 
@@ -136,7 +162,7 @@ async def _leaderboard(request: Request, query: BaseModel) -> Response:
             503,
             f"{len(known.fields)} of {len(wanted.entries)} models are predicted: ask "
             "again, or with partial=true for those",
-            {"Retry-After": "10"},
+            again_s=10,
         ) from None
 
 
