@@ -1,9 +1,10 @@
 """A cached answer of `irene serve` against a bare endpoint that returns the same bytes.
 
 Both run in one process each under the same uvicorn with the same settings; 32 clients
-keep their connections and ask again as soon as they have their answer. The two take
-turns, so that whatever else the machine does meets both. Also: the first answer for a
-model that nobody has asked for, after start-up.
+keep their connections and ask again as soon as they have their answer. They come from
+another address than this machine's own, so that all limits are on; the rate is one that
+nobody reaches. The two take turns, so that whatever else the machine does meets both.
+Also: the first answer for a model that nobody has asked for, after start-up.
 
     python benchmarks/serve.py [SECONDS]
 """
@@ -25,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CLIENTS = 32
+STRANGER = "127.0.0.2"
+LEAST = 0.7
 ROUNDS = 6
 QUERY = "/api/v1/energy?model=bert-base-uncased&batch_size=8&seq_len=128"
 UNCACHED = ("roberta-base", "gpt2", "distilgpt2", "t5-small", "llama-3.2-1b")
@@ -102,8 +105,9 @@ async def load(port: int, seconds: float, gzip: bool) -> list[float]:
     for _ in range(CLIENTS):
         done = loop.create_future()
         _, client = await loop.create_connection(
-            lambda done=done: Client(request, ends, done), "127.0.0.1", port
-        )
+            lambda done=done: Client(request, ends, done), "127.0.0.1", port,
+            local_addr=(STRANGER, 0),
+        )  # fmt: skip
         clients.append(client)
     await asyncio.gather(*(client.done for client in clients))
     return [each for client in clients for each in client.times_s]
@@ -214,7 +218,7 @@ def main(seconds: float) -> int:
         root = f"http://127.0.0.1:{port}"
         serve = (
             sys.executable, "-m", "irene", "serve", "--port", str(port), "--data-dir",
-            folder,
+            folder, "--rate", "1000000",
         )  # fmt: skip
         with process(*serve) as ours:
             print(f"ready after {wait_for(root + '/readyz'):.1f} s")
@@ -232,7 +236,7 @@ def main(seconds: float) -> int:
                     Server("bare Starlette endpoint", bare, other.pid),
                 )
                 ratios = [measure(servers, seconds, gzip) for gzip in (True, False)]
-    return 0 if min(ratios) >= 0.5 else 1
+    return 0 if min(ratios) >= LEAST else 1
 
 
 if __name__ == "__main__":

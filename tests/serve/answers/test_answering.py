@@ -26,11 +26,16 @@ class SlowPool(Pool):
     def __init__(self) -> None:
         super().__init__(1, Limits())
         self.may = asyncio.Event()
+        self.may_end = asyncio.Event()
         self.asked = 0
 
     async def ask(self, question: str, arguments: object, **_: object) -> Reply:  # type: ignore[override]
         self.asked += 1
-        await self.may.wait()
+        try:
+            await self.may.wait()
+        except asyncio.CancelledError:
+            await self.may_end.wait()
+            raise
         return Reply(b"{}", 0.0)
 
 
@@ -50,8 +55,12 @@ def test_a_client_that_leaves_ends_nothing_for_others(tmp_path: Path) -> None:
         with pytest.raises(Problem) as left:
             await first
         assert left.value.status == 499
-        # The first is being cancelled in this very moment.
+        # The first is being cancelled in this very moment, which takes its time.
         second = asyncio.create_task(answering.ask(inquiry, lambda: stays))
+        async with asyncio.timeout(30):
+            while pool.asked < 2:
+                await asyncio.sleep(0)
+        pool.may_end.set()
         pool.may.set()
         assert (await second).body == b"{}"
         assert pool.asked == 2
@@ -70,6 +79,7 @@ def test_what_is_given_up_by_a_stop_is_told() -> None:
         waiting = asyncio.create_task(answering.ask(inquiry, lambda: gone))
         while not pool.asked:
             await asyncio.sleep(0)
+        pool.may_end.set()
         await answering.stop()
         with pytest.raises(Problem) as told:
             await waiting

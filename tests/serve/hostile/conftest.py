@@ -81,12 +81,11 @@ def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
 class Attacked(RealServer):
     """A server with a client, and its jobs."""
 
-    def __post_init__(self) -> None:
-        self.client = httpx.Client(timeout=60, trust_env=False)
+    client: httpx.Client
 
     def begin(self) -> Attacked:
         self.start(ready=False)
-        self.client.base_url = self.url
+        self.client = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
         return self
 
     def job(self, key: str) -> dict[str, Any]:
