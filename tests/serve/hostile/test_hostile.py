@@ -113,7 +113,7 @@ def test_huge_numbers_are_refused(inside: InProcess, number: str) -> None:
     body = f'{{"model_type":"bert","hidden_size":{number}}}'.encode()
     is_refused(bring(inside, body), 400, 413)
     job = f'{{"model":"gpt2","batch_size":{number}}}'.encode()
-    is_refused(inside.ask("POST", "/api/v1/jobs", content=job), 400)
+    is_refused(inside.ask("POST", "/api/v1/jobs", content=job), 400, 422)
     query = {"model": "gpt2", "batch_size": number}
     is_refused(inside.ask("GET", "/api/v1/energy", params=query), 400, 422)
 
