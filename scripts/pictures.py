@@ -1,6 +1,6 @@
 """Draw the pictures of the README and the docs from real output.
 
-python scripts/pictures.py
+python -m scripts.pictures
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import irene
 from irene.show.tree_terminal import tree_screen
-from irene.tree import ModelTree
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 # As rich draws it, without the web font: nothing is loaded when it is shown.
@@ -36,20 +35,30 @@ SVG = """\
 """
 
 
-def draw(name: str, tree: ModelTree, command: str) -> None:
-    """What a command prints, as an SVG."""
+COMMANDS = {
+    "trace": "irene trace bert-base-uncased -b 8 -s 128",
+    "predict": "irene predict bert-base-uncased -b 8 -s 128",
+}
+
+
+def drawn(name: str) -> str:
+    """What a command prints, as an SVG.
+
+    Args:
+        name: Of `COMMANDS`.
+    """
     from rich.console import Console
 
+    tree = irene.trace("bert-base-uncased", batch_size=8, seq_len=128)
+    if name == "predict":
+        tree = irene.predict(tree)
     console = Console(record=True, width=112, highlight=False, file=io.StringIO())
     for part in tree_screen(tree, tree.at_level("ml").fold()):
         console.print(part)
-    IMAGES.mkdir(exist_ok=True)
-    text = console.export_svg(title=command, code_format=SVG, unique_id="irene")
-    (IMAGES / f"{name}-bert.svg").write_text(text, encoding="utf-8")
+    return console.export_svg(title=COMMANDS[name], code_format=SVG, unique_id="irene")
 
 
 if __name__ == "__main__":
-    traced = irene.trace("bert-base-uncased", batch_size=8, seq_len=128)
-    draw("trace", traced, "irene trace bert-base-uncased -b 8 -s 128")
-    predicted = irene.predict(traced)
-    draw("predict", predicted, "irene predict bert-base-uncased -b 8 -s 128")
+    IMAGES.mkdir(exist_ok=True)
+    for name in COMMANDS:
+        (IMAGES / f"{name}-bert.svg").write_text(drawn(name), encoding="utf-8")

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from irene.analyse.energy_cache import EnergyCache
+from irene.analyse.pareto import published_accuracies
 from irene.analyse.subject import LeftOut, Progress
 from irene.energy import Energy
 from irene.errors import UsageError
@@ -49,6 +50,7 @@ class Ranked:
         flops: Floating-point operations of a run.
         is_extrapolated: Whether the run is outside what the machine was measured on.
         fits: Whether it fits into the memory; None where that is not known.
+        accuracy: Published, on SST-2, %; None where none is.
     """
 
     model: str
@@ -61,6 +63,7 @@ class Ranked:
     flops: float
     is_extrapolated: bool
     fits: bool | None = None
+    accuracy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +343,9 @@ def _ranked(entry: Entry, fields: Mapping[str, Any]) -> Ranked:
         fields["flops"],
         fields["is_extrapolated"],
         fields.get("fits"),
+        next(
+            (e.accuracy for e in published_accuracies() if e.model == entry.name), None
+        ),
     )
 
 
@@ -358,4 +364,5 @@ def _flat(place: int, each: Ranked) -> dict[str, Any]:
         "flops": each.flops,
         "is_extrapolated": each.is_extrapolated,
         "fits": each.fits,
+        "accuracy": each.accuracy,
     }

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +28,13 @@ CHROMIUM_ARGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-START_S = 240  # warm workers import torch, on machines that do other things too
+START_S = 180  # warm workers import torch, on machines that do other things too
 STOP_S = 15
-PATIENCE_MS = 180_000  # a page is as slow as the machine is busy
+PATIENCE_MS = 30_000
+JOB_MS = 150_000  # a job is a new process that imports torch
+LONGEST_S = 300
+"""No test takes longer: whatever waits without a bound of its own ends there."""
+_servers: list[subprocess.Popen[bytes]] = []
 
 # One worker keeps one server and one browser, instead of every worker its own.
 _GROUP = pytest.mark.xdist_group("browser")
@@ -39,6 +46,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(_GROUP)
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """End this process, and its servers, if what is inside never ends."""
+
+    def end() -> None:
+        faulthandler.dump_traceback(sys.__stderr__ or sys.stderr)
+        for server in _servers:
+            server.terminate()
+        os._exit(3)
+
+    watch = threading.Timer(LONGEST_S, end)
+    watch.daemon = True
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
+
+
+@pytest.fixture(autouse=True)
+def never_for_ever() -> Iterator[None]:
+    """A call of a browser may wait without a bound; a test does not."""
+    with bounded():
+        yield
 
 
 def free_port() -> int:
@@ -81,6 +114,7 @@ def start_server(folder: Path, *options: str) -> tuple[str, subprocess.Popen[byt
             stderr=subprocess.STDOUT,
             env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
         )
+    _servers.append(process)
     url = f"http://127.0.0.1:{port}"
     wait_until_ready(url, process, log)
     return url, process
@@ -88,6 +122,8 @@ def start_server(folder: Path, *options: str) -> tuple[str, subprocess.Popen[byt
 
 def stop_server(process: subprocess.Popen[bytes]) -> None:
     """End a server as systemd would."""
+    if process in _servers:
+        _servers.remove(process)
     process.terminate()
     try:
         process.wait(STOP_S)
@@ -129,24 +165,41 @@ def browser() -> Iterator[Any]:
             executable_path=chromium, headless=True, args=CHROMIUM_ARGS
         )
         yield running
-        running.close()
+        with bounded():
+            running.close()
+
+
+@pytest.fixture(scope="package")
+def contexts(browser: Any, server_url: str) -> Iterator[Callable[..., Any]]:
+    """Contexts by their options: tests that want the same share the browser's cache."""
+    known: dict[str, Any] = {}
+
+    def find(**options: Any) -> Any:
+        settings = {"viewport": {"width": 1440, "height": 900}, **options}
+        key = repr(sorted(settings.items()))
+        if key not in known:
+            known[key] = browser.new_context(base_url=server_url, **settings)
+            known[key].set_default_timeout(PATIENCE_MS)
+        return known[key]
+
+    yield find
+    with bounded():
+        for context in known.values():
+            context.close()
 
 
 @pytest.fixture
-def new_page(browser: Any, server_url: str) -> Iterator[Callable[..., Any]]:
+def new_page(contexts: Callable[..., Any], server_url: str) -> Iterator[Any]:
     """Makes pages; options are those of a Playwright context.
 
     A script error or a request that leaves the machine fails the test.
     """
-    contexts: list[Any] = []
+    pages: list[Any] = []
     wrong: list[str] = []
 
     def make(**options: Any) -> Any:
-        settings = {"viewport": {"width": 1440, "height": 900}, **options}
-        context = browser.new_context(base_url=server_url, **settings)
-        contexts.append(context)
-        context.set_default_timeout(PATIENCE_MS)
-        page = context.new_page()
+        page = contexts(**options).new_page()
+        pages.append(page)
         page.on("pageerror", lambda error: wrong.append(f"script error: {error}"))
         page.on("request", lambda request: _check_request(request.url))
         return page
@@ -156,8 +209,10 @@ def new_page(browser: Any, server_url: str) -> Iterator[Callable[..., Any]]:
             wrong.append(f"a request left the machine: {address}")
 
     yield make
-    for context in contexts:
-        context.close()
+    for page in pages:
+        if page.url.startswith(server_url):
+            page.evaluate("localStorage.clear()")  # the next begins anew
+        page.close()
     assert wrong == []
 
 

@@ -79,7 +79,9 @@ def test_every_machine_is_offered(page: Page) -> None:
     )
     options = page.get_by_label("Hardware").locator("option")
     expect(options.filter(has_text="rtx4090")).to_have_count(1)
-    assert set(told) <= {text.split(" ")[0] for text in options.all_text_contents()}
+    words = options.all_text_contents()
+    assert sorted(each.partition(" ")[0] for each in words) == sorted(told)
+    assert words[0].startswith("pc1 (")
 
 
 def test_regions_and_an_own_intensity(page: Page) -> None:

@@ -130,7 +130,7 @@ def test_the_address_holds_the_state(page: Page, new_page: Callable[..., Any]) -
     page.goto(SMALL)
     page.get_by_role("button", name="Icicle").click()
     page.get_by_role("searchbox", name="Search parts").fill("attention")
-    page.get_by_label("Parts to show").select_option("0.01")
+    page.get_by_label("Parts", exact=True).select_option("0.01")
     page.get_by_label("Share", exact=True).select_option("log")
     page.get_by_role("button", name="Primitive").click()
     wanted = {

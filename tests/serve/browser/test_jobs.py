@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Page, expect
 
+from tests.serve.browser.conftest import JOB_MS
+
 SUBMIT = """async ([path, body]) => {
     const answer = await fetch(path, {method: "POST", body: JSON.stringify(body),
         headers: {"Content-Type": "application/json"}});
@@ -35,7 +37,7 @@ def test_followed_to_its_result(page: Page) -> None:
     job = submitted(page, batch_size=2, seq_len=24)
     page.goto(f"/jobs/{job}")
     expect(page.locator(".lede")).to_contain_text("Predicting bert-l2-h128, 2 × 24")
-    expect(page.locator(".state")).to_have_text("succeeded")
+    expect(page.locator(".state")).to_have_text("succeeded", timeout=JOB_MS)
     expect(page.locator(".lede")).to_contain_text("done")
     page.get_by_role("link", name="Explore the result").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("bert-l2-h128, 2 × 24")
@@ -45,7 +47,7 @@ def test_followed_where_streams_do_not_get_through(page: Page) -> None:
     page.route("**/events", lambda route: route.abort())
     job = submitted(page, batch_size=2, seq_len=25)
     page.goto(f"/jobs/{job}")
-    expect(page.locator(".state")).to_have_text("succeeded")
+    expect(page.locator(".state")).to_have_text("succeeded", timeout=JOB_MS)
 
 
 def test_cancelled(page: Page) -> None:
@@ -55,7 +57,7 @@ def test_cancelled(page: Page) -> None:
     job = submitted(page, batch_size=2, seq_len=200)
     page.goto(f"/jobs/{job}")
     page.get_by_role("button", name="Cancel").click()
-    expect(page.locator(".state")).to_have_text("cancelled")
+    expect(page.locator(".state")).to_have_text("cancelled", timeout=JOB_MS)
     expect(page.get_by_role("link", name="Hand it in again")).to_be_visible()
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
 
@@ -64,7 +66,7 @@ def test_a_failure_says_what_to_do(page: Page) -> None:
     config = {"model_type": "bert", "hidden_size": 130, "num_attention_heads": 4}
     job = submitted(page, config, batch_size=1, seq_len=8)
     page.goto(f"/jobs/{job}")
-    expect(page.locator(".state")).to_have_text("failed")
+    expect(page.locator(".state")).to_have_text("failed", timeout=JOB_MS)
     expect(page.get_by_role("alert")).to_contain_text("130")
     page.get_by_role("link", name="hand it in again").click()
     expect(page.get_by_role("button", name="Predict its energy")).to_be_visible()

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Page, expect
 
-from tests.serve.browser.conftest import start_server, stop_server
+from tests.serve.browser.conftest import JOB_MS, start_server, stop_server
 
 CONFIG = {
     "model_type": "bert",
@@ -66,7 +66,7 @@ def test_a_config_becomes_a_result(page: Page, config: Path) -> None:
     page.get_by_role("button", name="Predict its energy").click()
     expect(page).to_have_url(re.compile("/jobs/[0-9a-f]{32}$"))
     result = page.get_by_role("link", name="Explore the result")
-    result.click()
+    result.click(timeout=JOB_MS)
     expect(page.get_by_role("heading", level=1)).to_contain_text("predicted")
     expect(page.get_by_role("treegrid")).to_contain_text("encoder")
     assert "answer=" in page.url
@@ -147,7 +147,7 @@ def test_links_work_after_a_restart(browser: Any, config: Path, tmp_path: Path) 
         expect(page.locator(".come-back")).to_be_visible()
         upload = page.url.removeprefix(url)
         page.get_by_role("button", name="Predict its energy").click()
-        expect(page.locator(".state")).to_have_text("succeeded")
+        expect(page.locator(".state")).to_have_text("succeeded", timeout=JOB_MS)
         job = page.url.removeprefix(url)
     finally:
         stop_server(process)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import pytest
@@ -39,6 +40,31 @@ def test_filters_are_in_the_address(page: Page) -> None:
     assert "sure=1" in page.url
     page.go_back()
     expect(page.get_by_label("only savings that are sure")).not_to_be_checked()
+
+
+def test_the_code_can_be_pasted(new_page: Any) -> None:
+    page = opened(new_page(permissions=["clipboard-read", "clipboard-write"]))
+    fused = page.locator(".suggestion").filter(has_text="fused attention")
+    fused.get_by_role("button", name="Copy the code").click()
+    expect(fused.get_by_text("copied")).to_be_visible()
+    code = page.evaluate("navigator.clipboard.readText()")
+    assert ast.dump(ast.parse(code))  # whole Python
+    assert 'from_pretrained("google/bert_uncased_L-4_H-256_A-4"' in code
+    assert 'attn_implementation="sdpa"' in code
+    shown = page.locator(".suggestion .apply code").all_text_contents()
+    for each in shown:
+        ast.parse(each)
+
+
+def test_a_serving_is_compared_with_the_same_serving(page: Page) -> None:
+    page.goto(
+        "/suggest?model=llama-3.1-8b&hardware=h100&batch_size=8"
+        "&prompt_len=500&output_len=200"
+    )
+    first = page.locator(".suggestion").first
+    first.get_by_role("link", name="Compare with now").click()
+    expect(page.locator(".subject-energy")).to_have_count(2)
+    assert "undefined" not in page.url
 
 
 def test_a_suggestion_is_looked_at_and_compared(page: Page) -> None:

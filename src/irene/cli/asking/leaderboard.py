@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND"]
 
 USAGE = "[WORD …] [options]"
+SCORE = "SST-2 %"
 EXAMPLES = """\
 The first time takes minutes; what was predicted is kept in the user's cache.
 
@@ -37,9 +38,10 @@ def _print(console: Console, found: Leaderboard, _: argparse.Namespace) -> None:
     from irene.tree.headline import run_sizes, unit_words
 
     unit, token = unit_words(found.run.phase)
+    scored = [SCORE] if any(each.accuracy for each in found.models) else []
     table = columns(
         "#", "<model", "<kind", "params", f"J per {unit}", f"per {token}", "interval",
-        "FLOPs", "<", goes=("FLOPs", "kind", "params"),
+        *scored, "FLOPs", "<", goes=("FLOPs", "kind", "params", *scored),
     )  # fmt: skip
     for place, each in enumerate(found.models, start=1):
         table.add_row(
@@ -50,6 +52,7 @@ def _print(console: Console, found: Leaderboard, _: argparse.Namespace) -> None:
             human_energy(each.per_sequence_j or 0.0),
             "–" if each.per_token_j is None else human_energy(each.per_token_j),
             human_spread(each.energy),
+            *("" if each.accuracy is None else f"{each.accuracy:g}" for _ in scored),
             human(each.flops),
             "does not fit" if each.fits is False else "*" * each.is_extrapolated,
         )
@@ -63,6 +66,8 @@ def _print(console: Console, found: Leaderboard, _: argparse.Namespace) -> None:
             "whatever --seq says",
             style="dim",
         )
+    if scored:
+        console.print(f"{SCORE}: published, of the fine-tuned model", style="dim")
     if any(each.is_extrapolated for each in found.models):
         console.print(f"* outside what {found.hardware} was measured on", style="dim")
     print_left_out(console, found.left_out)

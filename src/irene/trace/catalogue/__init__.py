@@ -108,7 +108,7 @@ def nearest(name: str, count: int = 5) -> list[str]:
     wanted = name.rpartition("/")[2].lower()
     names = _by_any_name()
     begun = [each for each in names if _begins(each, wanted)]
-    close = begun + difflib.get_close_matches(wanted, names, n=4 * count, cutoff=0.5)
+    close = begun + difflib.get_close_matches(wanted, names, n=4 * count, cutoff=0.6)
     return list(dict.fromkeys(names[match].name for match in close))[:count]
 
 

@@ -42,7 +42,7 @@ function scaleOf(axis, range) {
  */
 export function Chart({ label, height = 300, x, y, children, margin = {}, class: extra = "" }) {
   const [ref, width] = useWidth();
-  const m = { top: 12, right: 16, bottom: 44, left: 64, ...margin };
+  const m = { top: 12, right: 16, bottom: 44, left: y.label ? 80 : 64, ...margin };
   const scales = {
     x: scaleOf(x, [m.left, Math.max(width - m.right, m.left + 10)]),
     y: scaleOf(y, [height - m.bottom, m.top]),

@@ -9,6 +9,9 @@ import { displayPath, label } from "../lib/tree.js";
 import { useWidth } from "./Chart.js";
 import { shareOf } from "./TreeTable.js";
 
+/** Height of a level from which a label may have two lines, px. */
+const TWO_LINES = 38;
+
 /**
  * @param {{view: import("./TreeTable.js").View, root: number, setRoot: (row: number) => void,
  *   height?: number, levels?: number, label?: string, roomy?: boolean}} props height: of a level, px;
@@ -28,7 +31,7 @@ export function Icicle({ view, root, setRoot, height: least = 26, levels = Infin
   useEffect(() => setFocus(view.selected >= root && view.selected < tree.end[root] ? view.selected : root), [root, view.selected, tree]);
   useEffect(() => {
     if (canvas.current) paint(canvas.current, boxes, view, width, height, focus);
-  }, [boxes, width, view.dark, view.selected, view.hits, view.metric, focus, drawn]);
+  }, [boxes, width, height, view.dark, view.selected, view.hits, view.metric, focus, drawn]);
 
   const rowAt = (/** @type {MouseEvent} */ event) => {
     const box = /** @type {HTMLElement} */ (event.currentTarget).getBoundingClientRect();
@@ -133,7 +136,8 @@ function paint(canvas, boxes, view, width, height, focus) {
     if (w > 34) {
       pen.globalAlpha = 1;
       pen.fillStyle = faint ? /** @type {string} */ (softInk) : inkOn(at, view.dark);
-      pen.fillText(fit(boxText(view.tree, row), Math.floor((w - 10) / letter)), x + 5, y + height / 2);
+      const lines = boxLines(view.tree, row, Math.floor((w - 10) / letter), height >= TWO_LINES);
+      lines.forEach((line, at) => pen.fillText(line, x + 5, y + height / 2 + (at - (lines.length - 1) / 2) * 15));
     }
   });
   pen.globalAlpha = 1;
@@ -154,6 +158,20 @@ function paint(canvas, boxes, view, width, height, focus) {
 export function boxText(tree, row) {
   const times = tree.count[row] > 1 ? ` ×${tree.count[row]}` : "";
   return `${label(tree, row)}${times}  ${percent(tree.share[row])}`;
+}
+
+/**
+ * Name and share on one line, on two where they fit so, or the name alone.
+ * @param {import("../lib/tree.js").Tree} tree
+ * @param {number} row
+ * @param {number} room letters
+ * @param {boolean} two whether there is room for two lines
+ */
+function boxLines(tree, row, room, two) {
+  const whole = boxText(tree, row);
+  if (whole.length <= room) return [whole];
+  const [name = "", share = ""] = whole.split("  ");
+  return two && share.length <= room ? [fit(name, room), share] : [fit(name, room)];
 }
 
 /**

@@ -1,7 +1,8 @@
 // One node in full: hover shows it, a click pins it.
 
 import { html } from "../vendor/preact.js";
-import { bytes, count, flops, integer, interval, joules, percent, perGflop, range, shapes, digits } from "../lib/format.js";
+import { bytes, count, flops, integer, interval, joules, percent, perGflop, range, shapes } from "../lib/format.js";
+import { featureFacts } from "../lib/features.js";
 import { displayPath } from "../lib/tree.js";
 
 const KINDS = { model: "model", module: "module", ml: "ML primitive", math: "math operation" };
@@ -15,6 +16,7 @@ export function NodeDetails({ view, row, pinned, hovering, onOpen }) {
   if (!node) return null;
   const times = tree.times[row];
   const known = Number.isFinite(node.energy_j ?? NaN);
+  const told = featureFacts(node.features ?? {});
   return html`<section class="panel details" tabindex="0" aria-label="Details of a part" data-details=${tree.path[row]}>
     <div class="details-head">
       <div>
@@ -29,8 +31,8 @@ export function NodeDetails({ view, row, pinned, hovering, onOpen }) {
     <dl class="facts">
       ${facts(view, row).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}
     </dl>
-    ${node.features && html`<h2 class="features-title">${node.source === "measured" ? "Measured" : `Features, ${node.source ?? "of unknown source"}`}</h2><dl class="facts">
-      ${Object.entries(node.features).map(([name, value]) => html`<dt>${name}</dt><dd>${digits(value, 4)}</dd>`)}
+    ${told.length > 0 && html`<h2 class="features-title">Also ${node.source ?? "told"}</h2><dl class="facts">
+      ${told.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}
     </dl>`}
     ${tree.count[row] > 1 && html`<p><button type="button" onClick=${() => view.unfold(row)}>Unfold ×${tree.count[row]}</button></p>`}
     ${onOpen && row > 0 && html`<p><button type="button" class="quiet" onClick=${() => onOpen(row)}>Show this part alone</button></p>`}

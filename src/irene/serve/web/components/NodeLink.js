@@ -11,8 +11,11 @@ import { hasChildren, label } from "../lib/tree.js";
 import { fit as shortened } from "./Icicle.js";
 import { shareOf } from "./TreeTable.js";
 
-const AROUND = 400;
+/** Drawn around what is in sight, and by how much that moves on at a time, px of the screen. */
+const [AROUND, MOVE] = [240, 160];
 const [SMALLEST, LARGEST, STEP] = [0.3, 2, 1.25];
+/** Smaller than this nobody can read it: what is too large for it begins there. */
+const READABLE = 0.62;
 const MAP = { width: 150, height: 170 };
 
 /**
@@ -31,7 +34,10 @@ export function NodeLink({ view, root, setRoot }) {
   );
   const look = () => {
     const element = frame.current;
-    if (element) setPart({ top: element.scrollTop, left: element.scrollLeft, width: element.clientWidth, height: element.clientHeight });
+    if (!element) return;
+    const [top, left] = [element.scrollTop, element.scrollLeft].map((at) => Math.floor(at / MOVE) * MOVE);
+    const [width, height] = [element.clientWidth + MOVE, element.clientHeight + MOVE];
+    setPart((old) => (old.top === top && old.left === left && old.width === width && old.height === height ? old : { top, left, width, height }));
   };
   useEffect(() => {
     look();
@@ -40,13 +46,18 @@ export function NodeLink({ view, root, setRoot }) {
     return () => watch.disconnect();
   }, []);
   useEffect(() => setActive(root), [root]);
-  const fit = () => {
+  const fit = (least = SMALLEST) => {
     const element = frame.current;
     if (!element) return;
     const whole = Math.min(element.clientWidth / picture.width, element.clientHeight / picture.height);
-    setScale(Math.min(Math.max(whole, SMALLEST), 1));
+    const next = Math.min(Math.max(whole, least), 1);
+    setScale(next);
+    requestAnimationFrame(() => {
+      element.scrollTo(0, (picture.nodes[0]?.y ?? 0) * next - element.clientHeight / 2);
+      look();
+    });
   };
-  useLayoutEffect(fit, [tree, root]);
+  useLayoutEffect(() => fit(READABLE), [tree, root]);
   // The point under the pointer stays where it is.
   const zoom = (/** @type {number} */ factor, /** @type {{clientX: number, clientY: number} | null} */ at = null) => {
     const element = /** @type {HTMLElement} */ (frame.current);
@@ -111,12 +122,12 @@ export function NodeLink({ view, root, setRoot }) {
   });
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const own = { "+": () => zoom(STEP), "-": () => zoom(1 / STEP), 0: fit }[event.key];
+    const own = { "+": () => zoom(STEP), "-": () => zoom(1 / STEP), 0: () => fit() }[event.key];
     if (own) return event.preventDefault(), own();
     if (onLinkKey(event.key, { view, picture, index: Math.max(current, 0), go, setRoot, root })) event.preventDefault();
   };
   const seen = { top: part.top / scale, left: part.left / scale, width: part.width / scale, height: part.height / scale };
-  const shown = inWindow(picture.nodes, seen);
+  const shown = useMemo(() => inWindow(picture.nodes, seen, AROUND / scale), [picture, part, scale]);
   const large = picture.width > 1.3 * seen.width || picture.height > 1.3 * seen.height;
   return html`<div class="node-link-frame">
     <div class="node-link" ref=${frame} onScroll=${look} onWheel=${onWheel} onPointerDown=${onPointerDown} onPointerMove=${onPointerMove} onPointerUp=${() => (drag.current = null)}>
@@ -127,7 +138,7 @@ export function NodeLink({ view, root, setRoot }) {
     </div>
     <div class="zoom toolbar" role="group" aria-label="Zoom">
       <button type="button" class="square" aria-label="Smaller" onClick=${() => zoom(1 / STEP)}>−</button>
-      <button type="button" onClick=${fit}>Fit</button>
+      <button type="button" onClick=${() => fit()}>Fit</button>
       <button type="button" class="square" aria-label="Larger" onClick=${() => zoom(STEP)}>+</button>
     </div>
     ${large && html`<${Minimap} view=${view} picture=${picture} seen=${seen} onGo=${(/** @type {number} */ x, /** @type {number} */ y) => frame.current?.scrollTo((x - seen.width / 2) * scale, (y - seen.height / 2) * scale)} />`}
@@ -165,15 +176,17 @@ function Minimap({ view, picture, seen, onGo }) {
 /**
  * @param {import("../lib/node-link.js").Placed[]} nodes
  * @param {{top: number, left: number, width: number, height: number}} part
+ * @param {number} around
  */
-function inWindow(nodes, part) {
-  const [top, bottom] = [part.top - AROUND, part.top + part.height + AROUND];
-  const inside = (/** @type {{y: number}} */ node) => node.y >= top && node.y <= bottom;
+function inWindow(nodes, part, around) {
+  const [top, bottom] = [part.top - around, part.top + part.height + around];
+  const [left, right] = [part.left - around - BOX.width, part.left + part.width + around];
+  const inside = (/** @type {{x: number, y: number}} */ node) => node.y >= top && node.y <= bottom && node.x >= left && node.x <= right;
   /** @type {[import("../lib/node-link.js").Placed, import("../lib/node-link.js").Placed][]} */
   const edges = [];
   for (const node of nodes) {
     const parent = nodes[node.above];
-    if (parent && Math.max(node.y, parent.y) >= top && Math.min(node.y, parent.y) <= bottom) edges.push([parent, node]);
+    if (parent && node.x >= left && parent.x <= right && Math.max(node.y, parent.y) >= top && Math.min(node.y, parent.y) <= bottom) edges.push([parent, node]);
   }
   return { nodes: nodes.filter((node, i) => i === 0 || inside(node)), edges };
 }
@@ -206,7 +219,7 @@ function Box({ view, node, active, onPick }) {
     aria-level=${tree.depth[row] + 1} aria-expanded=${parent ? isOpen : undefined} aria-selected=${view.selected === row}
     aria-label=${`${label(tree, row)}${times}, ${amount(tree, row)}, ${percent(tree.share[row])} of the total`}
     onClick=${() => (onPick(), view.select(row), parent && view.toggle(row))}
-    onPointerEnter=${() => view.hover(row)} onPointerLeave=${() => view.hover(-1)}
+    onFocus=${onPick} onPointerEnter=${() => view.hover(row)} onPointerLeave=${() => view.hover(-1)}
   >
     <rect width=${BOX.width} height=${BOX.height} rx="4" style=${{ fill: ramp(at, dark), fillOpacity: faint ? 0.35 : 1 }} />
     <text x="8" y=${BOX.height / 2} dy="0.35em" style=${{ fill: faint ? "var(--ink)" : ink }}>${mark}${shortened(`${label(tree, row)}${times}`, room)}</text>

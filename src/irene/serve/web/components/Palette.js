@@ -1,6 +1,6 @@
 // Find anything by typing: a model, a machine, a page.
 
-import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { html, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import { findModels } from "../lib/catalogue.js";
 import { useMachines } from "../lib/machines.js";
 import { carried } from "../lib/run.js";
@@ -13,7 +13,8 @@ const SHOWN = 12;
 /** @param {{open: boolean, onClose: () => void}} props */
 export function Palette({ open, onClose }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  useEffect(() => {
+  // At once: what is typed next is meant for the dialog.
+  useLayoutEffect(() => {
     if (open) dialog.current?.showModal();
     else dialog.current?.close();
   }, [open]);

@@ -8,12 +8,18 @@ const TITLES = {
   413: "That is too large", 422: "Something in the question is wrong", 429: "Too many questions at once", 503: "The server is busy", 504: "That took too long",
 };
 
+/** What the API says to programs, as a page says it. @type {[RegExp, string][]} */
+const WORDS = [
+  [/\/api\/v1\/models lists all names/, "the field Model lists all names"],
+  [/can be uploaded to \/api\/v1\/uploads/, "can be dropped anywhere on this page"],
+];
+
 /**
  * @param {{error: any, retry?: () => void}} props an ApiError, or any Error
  */
 export function Problem({ error, retry }) {
   const title = TITLES[error?.status] ?? "That did not work";
-  const detail = error?.message ?? String(error);
+  const detail = WORDS.reduce((text, [from, to]) => text.replace(from, to), String(error?.message ?? error));
   return html`<div class="problem" role="alert">
     <p class="problem-title">${title}</p>
     <p class="problem-detail">${detail}</p>

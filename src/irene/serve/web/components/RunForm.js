@@ -7,7 +7,7 @@ import { ModelCombobox, useModels } from "./ModelCombobox.js";
 import { Sizes } from "./Sizes.js";
 import { longest } from "../lib/catalogue.js";
 import { useMachines } from "../lib/machines.js";
-import { fieldLabel, runFields } from "../lib/parameters.js";
+import { fieldLabel, openWords, runFields } from "../lib/parameters.js";
 import { asServing, CHOICES, isServing, settingChoices } from "../lib/run.js";
 
 const SERVED = "llama-3.1-8b";
@@ -86,9 +86,13 @@ function More({ fields, run, one }) {
 export function HardwareSelect({ value, serving = false, onChange }) {
   const machines = useMachines();
   const able = machines.filter((each) => each.serves || !serving);
+  // The usual machine goes by its name; where it cannot serve, it is told as what was asked.
+  const usual = machines.find((each) => each.usual);
+  const now = value === usual?.name ? "default" : value;
   /** @type {[string, string][]} */
-  const known = [["default", "as usual"], ...able.map((each) => /** @type {[string, string]} */ ([each.name, each.words]))];
-  return html`<${Choice} label="Hardware" value=${value} options=${known.some(([name]) => name === value) ? known : [...known, [value, value]]} onChange=${onChange} />`;
+  const known = able.filter((each) => each !== usual).map((each) => [each.name, each.words]);
+  if (!serving || usual?.serves || now === "default") known.unshift(["default", usual?.words ?? "…"]);
+  return html`<${Choice} label="Hardware" value=${now} options=${known.some(([name]) => name === now) ? known : [...known, [now, now]]} onChange=${onChange} />`;
 }
 
 /** @param {{field: import("../lib/parameters.js").Field, value: string, resolved: any, onChange: (value: string) => void}} props */
@@ -96,7 +100,7 @@ function OneField({ field, value, resolved, onChange }) {
   const id = useId();
   const label = fieldLabel(field.name);
   const chosen = resolved?.chosen?.includes(field.name) ? resolved[field.name] : undefined;
-  const open = chosen !== undefined && chosen !== null ? `${chosen} (chosen)` : field.usual ? `${field.usual}, as usual` : "as usual";
+  const open = chosen !== undefined && chosen !== null ? `${chosen} (chosen)` : openWords(field);
   if (field.choices.length) {
     return html`<${Choice} label=${label} title=${field.description} value=${value} options=${[["", open], ...field.choices.map((each) => [each, each])]} onChange=${onChange} />`;
   }

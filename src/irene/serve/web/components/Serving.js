@@ -49,7 +49,7 @@ export function StreamsCurve({ model, run, onStreams }) {
     <p class="hint">Energy per output token; hollow where weights and cache do not fit into the memory. Click a point to serve as many.</p>
     <${Chart} label="Energy per output token by streams at once" height=${230}
       x=${{ values: points.map((/** @type {any} */ each) => each.x), label: "streams at once", log: true, format: integer, ticks: points.map((/** @type {any} */ each) => each.x) }}
-      y=${{ values: points.flatMap((/** @type {any} */ each) => [each.low, each.high]), label: "per token", format: joules, log: true }}
+      y=${{ values: points.flatMap((/** @type {any} */ each) => [each.low, each.high]), format: joules, log: true }}
     >${(/** @type {any} */ { x, y }) => html`<${Line} points=${points} x=${x} y=${y} />
       <${Scatter} x=${x} y=${y} selected=${String(now)} onPick=${(/** @type {any} */ each) => onStreams(each.x)} points=${points.map((/** @type {any} */ each) => ({
         ...each, key: String(each.x), radius: 4, class: each.room ? "pickable" : "pickable hollow", label: `${integer(each.x)} streams: ${joules(each.y)} per token`,

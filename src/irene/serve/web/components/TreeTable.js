@@ -11,7 +11,9 @@ import { childrenOf, hasChildren, label } from "../lib/tree.js";
 /** Height of a row, px: as the style has it; on a phone as a thumb needs it. */
 const ROW = globalThis.matchMedia?.("(max-width: 860px)").matches ? 40 : 26;
 const HEAD = 28;
-const AROUND = 12;
+const AROUND = 10;
+/** Rows by which the part that is drawn moves on: not with every pixel. */
+const STEP = 6 * ROW;
 const COLUMNS = ["Part", "Share", "Energy", "FLOPs", "Bytes", "J/GFLOP"];
 
 /**
@@ -75,7 +77,7 @@ export function TreeTable({ view, label: name = "Parts of the model" }) {
     wantsFocus.current = true;
     setActive(rows[at]);
     reveal(grid.current, at);
-    setTop(grid.current?.scrollTop ?? 0);
+    setTop(drawnFrom(grid.current));
   };
   useLayoutEffect(() => {
     if (!wantsFocus.current) return;
@@ -92,7 +94,7 @@ export function TreeTable({ view, label: name = "Parts of the model" }) {
   };
 
   const first = Math.max(Math.floor((top - HEAD) / ROW) - AROUND, 0);
-  const last = Math.min(Math.ceil((top + height) / ROW) + AROUND, rows.length);
+  const last = Math.min(Math.ceil((top + STEP + height) / ROW) + AROUND, rows.length);
   const shown = [];
   for (let i = first; i < last; i++) shown.push(i);
   if (rows.length && (index < first || index >= last)) shown.push(index); // what has the focus stays
@@ -100,7 +102,7 @@ export function TreeTable({ view, label: name = "Parts of the model" }) {
   return html`<div
     class="treegrid" role="treegrid" aria-label=${name} ref=${grid}
     aria-rowcount=${rows.length + 1} aria-colcount=${named.length}
-    onScroll=${(/** @type {any} */ e) => setTop(e.currentTarget.scrollTop)}
+    onScroll=${() => setTop(drawnFrom(grid.current))}
     onKeyDown=${onKeyDown} onPointerLeave=${() => view.hover(-1)}
   >
     <div class="treegrid-head" role="row" aria-rowindex="1">
@@ -111,6 +113,9 @@ export function TreeTable({ view, label: name = "Parts of the model" }) {
     </div>
   </div>`;
 }
+
+/** @param {HTMLElement | null} grid where drawing begins, px */
+const drawnFrom = (grid) => Math.floor((grid?.scrollTop ?? 0) / STEP) * STEP;
 
 /** @param {string} metric */
 const shareTitle = (metric) => (metric === "parent" ? "Of parent" : "Share, log");

@@ -4,11 +4,11 @@
  * @typedef {{place: number | null, model: string, family: string, kind: string, params: number | null,
  *   energy: {joules: number, low: number, high: number, source: string} | null,
  *   per_sequence_j: number | null, per_token_j: number | null, flops: number | null,
- *   is_extrapolated: boolean, problem: string}} Entry
+ *   is_extrapolated: boolean, problem: string, accuracy?: number | null}} Entry
  * @typedef {{search: string, family: string, kind: string, least: number, most: number}} Wanted
  */
 
-export const SORTS = ["energy", "params", "flops", "efficiency", "model", "family"];
+export const SORTS = ["energy", "params", "flops", "efficiency", "accuracy", "model", "family"];
 export const PER = ["sequence", "token", "run"];
 
 /**
@@ -81,6 +81,7 @@ function sortValue(entry, by, per) {
   if (by === "model" || by === "family") return entry[by];
   if (by === "params") return entry.params ?? NaN;
   if (by === "flops") return entry.flops ?? NaN;
+  if (by === "accuracy") return entry.accuracy ?? NaN;
   if (by === "efficiency") return joulesPerGflop(entry);
   return energyPer(entry, per);
 }

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "../vendor/preact.js";
 import { getOnce } from "./api.js";
 
-/** @typedef {{name: string, words: string, serves: boolean, covers: string}} Machine */
+/** @typedef {{name: string, words: string, serves: boolean, covers: string, usual: boolean}} Machine usual: taken where nobody says */
 
 /** @type {Record<string, string>} */
 export const COVERS = {
@@ -18,7 +18,7 @@ export function useMachines() {
   const [machines, setMachines] = useState(/** @type {Machine[]} */ ([]));
   useEffect(() => {
     let here = true;
-    getOnce("/hardware").then((answer) => here && setMachines(answer.hardware.map(machine)), () => {});
+    getOnce("/hardware").then((answer) => here && setMachines(answer.hardware.map((/** @type {any} */ each) => machine(each, answer.default?.name))), () => {});
     return () => {
       here = false;
     };
@@ -26,8 +26,12 @@ export function useMachines() {
   return machines;
 }
 
-/** @param {any} each of `irene.hardware/1` */
-export function machine(each) {
+/**
+ * @param {any} each of `irene.hardware/1`
+ * @param {string} [usual] name of the machine that is taken where nobody says
+ * @returns {Machine}
+ */
+export function machine(each, usual = "") {
   const { name, covers, description } = each.hardware;
-  return { name, covers, words: each.words ?? (description ? `${name} (${description})` : name), serves: Boolean(each.datasheet) };
+  return { name, covers, words: each.words ?? (description ? `${name} (${description})` : name), serves: Boolean(each.datasheet), usual: name === usual };
 }

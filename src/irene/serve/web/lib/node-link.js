@@ -2,7 +2,7 @@
 
 import { hierarchy, tree as tidy } from "../vendor/d3-hierarchy.js";
 
-export const BOX = { width: 208, height: 24, gapX: 36, gapY: 7 };
+export const BOX = { width: 178, height: 24, gapX: 26, gapY: 6 };
 
 /**
  * @typedef {object} Placed

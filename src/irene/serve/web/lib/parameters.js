@@ -34,8 +34,18 @@ export function setRunFields(fields) {
 /** @type {Record<string, string>} */
 const LABELS = {
   batch_size: "Batch size", seq_len: "Sequence length", dtype: "Number format", prompt_len: "Prompt", output_len: "Output",
-  tensor_parallel: "GPUs per model", expert_parallel: "GPUs per experts", data_parallel: "Groups of GPUs", quantization: "Weights", cache_dtype: "KV cache",
+  tensor_parallel: "GPUs per model", expert_parallel: "GPUs for experts", data_parallel: "Groups of GPUs", quantization: "Weights", cache_dtype: "KV cache",
+  power_limit_w: "Power limit, W", at: "Energy at", model_class: "Class", decoder_len: "Decoder length", context_len: "In the cache",
 };
+
+/**
+ * What holds where a field is left open, as its description has it.
+ * @param {Field} field
+ */
+export function openWords({ usual, description }) {
+  const told = /by default ([^\d,;.]+)[,;.]/i.exec(description)?.[1]?.replace(/`(\w+)`/g, (_, name) => fieldLabel(name).toLowerCase());
+  return usual !== null && usual !== undefined ? String(usual) : told && told.length < 27 ? told : "as usual";
+}
 
 /** @param {string} name of a field */
 export function fieldLabel(name) {

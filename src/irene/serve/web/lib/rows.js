@@ -111,3 +111,94 @@ export function withDescendants(tree, marked) {
   for (let row = 1; row < tree.size; row++) if (result[tree.parent[row]]) result[row] = 1;
   return result;
 }
+
+/**
+ * Which rows are open at a depth; a negative one opens what matters.
+ * @param {Tree} tree
+ * @param {number} depth
+ */
+export const openAt = (tree, depth) => (depth < 0 ? openMain(tree) : openTo(tree, depth));
+
+/**
+ * Rows that a search, or the largest leaves, leave to be shown; null for all.
+ * @param {Tree} tree
+ * @param {{hits: Uint8Array} | null} hits
+ * @param {{rows: number[]} | null} top
+ */
+export function shownOnly(tree, hits, top) {
+  let only = hits && withAncestors(tree, withDescendants(tree, hits.hits));
+  if (top) {
+    const marked = new Uint8Array(tree.size);
+    for (const row of top.rows) marked[row] = 1;
+    const best = withAncestors(tree, marked);
+    only = only ? only.map((value, row) => value & best[row]) : best;
+  }
+  return only;
+}
+
+/**
+ * Opens what leads to the rows that are wanted, not what is inside them.
+ * @param {Tree} tree
+ * @param {Uint8Array} open
+ * @param {Uint8Array} only
+ */
+export function openFor(tree, open, only) {
+  const result = Uint8Array.from(open);
+  for (let row = 1; row < tree.size; row++) {
+    const above = tree.parent[row];
+    const whole = tree.end[above] - above - 1;
+    if (only[row] && whole > 0 && !allBelow(tree, only, above)) result[above] = 1;
+  }
+  result[0] = 1;
+  return result;
+}
+
+/**
+ * @param {Tree} tree
+ * @param {Uint8Array} only
+ * @param {number} row
+ */
+function allBelow(tree, only, row) {
+  for (let child = row + 1; child < tree.end[row]; child = tree.end[child]) if (!only[child]) return false;
+  return true;
+}
+
+/**
+ * @param {Uint8Array} old
+ * @param {number[]} rows
+ * @param {boolean} open
+ */
+export function changed(old, rows, open) {
+  const next = Uint8Array.from(old);
+  for (const row of rows) next[row] = open ? 1 : 0;
+  return next;
+}
+
+/**
+ * @param {Tree} tree
+ * @param {Uint8Array} open
+ * @param {number} row
+ */
+export function openAbove(tree, open, row) {
+  const next = Uint8Array.from(open);
+  for (let above = tree.parent[row]; above >= 0; above = tree.parent[above]) next[above] = 1;
+  return next;
+}
+
+/**
+ * The unfolded group that a row, or what it is in, came out of.
+ * @param {Tree} tree
+ * @param {number} row
+ * @param {Set<string>} unfolded
+ */
+export function groupOf(tree, row, unfolded) {
+  for (let at = row; at > 0; at = tree.parent[at]) {
+    const members = tree.nodes[at].members;
+    if (!members || tree.count[at] > 1) continue;
+    const above = tree.path[tree.parent[at]];
+    const first = /** @type {{name: string}} */ (members[0]).name;
+    const path = first.startsWith("/") ? first.slice(1) : above ? `${above}.${first}` : first;
+    if (unfolded.has(path)) return path;
+  }
+  return null;
+}

@@ -18,6 +18,9 @@ const LETTERS = Object.entries(SIZES);
 /** @type {Record<string, readonly string[]>} */
 const WORDS = { ...CHOICES, quantization: ["fp8", "fp4", "mxfp4", "int4"] };
 
+/** Fields of a run that a subject can say of itself. */
+export const SAID = new Set(["model", "hardware", ...Object.values(SIZES), ...Object.keys(WORDS)]);
+
 /**
  * Reads a subject; `upload:ID` and `answer:KEY` are documents the server has already.
  * @param {string} text

@@ -29,7 +29,8 @@ const MOST = 6;
 export default function ComparePage({ query, setQuery }) {
   const run = readRun(query);
   const subjects = list(query, "subject").length ? list(query, "subject") : usual(query);
-  const per = choice(query, "per", PER);
+  const pers = isServing(run) ? [...PER].reverse() : PER;
+  const per = choice(query, "per", pers);
   const all = flag(query, "all");
   const path = text(query, "path");
   const enough = subjects.length > 1;
@@ -70,7 +71,7 @@ export default function ComparePage({ query, setQuery }) {
     <div class="with-side">
       <${Side}>
         <fieldset class="group"><legend>Show</legend>
-          <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === "run" ? null : value })} />
+          <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === pers[0] ? null : value })} />
           <${Segments} label="Align by" value=${by} options=${[["path", "path"], ["role", "role"]]} onChange=${(/** @type {string} */ value) => setQuery({ by: value })} />
           <${Check} label="only differences" checked=${!all} onChange=${(/** @type {boolean} */ on) => setQuery({ all: on ? null : 1 })} />
           <button type="button" disabled=${subjects.length < 2} onClick=${() => act({ type: "base", index: 1 })}>Swap the first two</button>
@@ -187,7 +188,7 @@ function Card({ text: subject, index, side, run, act, removable }) {
       ${index === 0 && html`<span class="badge">base</span>`}
     </div>
     <p class="subject-energy">${side ? html`<strong>${joules(side.energy_j)}</strong> <span class="hint">${interval(side.energy_j, side.low_j, side.high_j)}</span>` : " "}</p>
-    <p class="hint">${side?.run ?? ""}</p>
+    <p class="hint">${side?.run.replace("* chosen", "*\u00a0chosen") ?? ""}</p>
     <p class="actions">
       <button type="button" class="quiet" aria-expanded=${editing} onClick=${() => setEditing(!editing)}>Change<span class="visually-hidden"> ${name}</span></button>
       ${index > 0 && html`<button type="button" class="quiet" onClick=${() => act({ type: "base", index })}>Make base<span class="visually-hidden">: ${name}</span></button>`}

@@ -123,7 +123,7 @@ const kwh = (value) => si(value * 1000, "Wh");
 /** @param {number} value kg */
 const kilograms = (value) => (value >= 1000 ? `${digits(value / 1000)} t` : si(value * 1000, "g"));
 /** @param {number} value in the user's currency */
-const money = (value) => (value >= 0.01 || value === 0 ? value.toLocaleString("en-US", { maximumFractionDigits: value < 100 ? 2 : 0 }) : digits(value, 2));
+const money = (value) => (value >= 0.01 || value === 0 ? value.toLocaleString("en-US", { maximumFractionDigits: value < 100 ? 2 : 0 }) : "< 0.01");
 
 /** @param {{line: any, currency: string}} props */
 function Figures({ line, currency }) {

@@ -47,6 +47,7 @@ export default function Explore({ query, setQuery }) {
       <${RunForm} model=${model} onModel=${choose} run=${run} onRun=${change} resolved=${document?.spec} fixed=${fixed} />
     </${Side}></div>
     <div class=${busy && document ? "explore-head updating" : "explore-head"}>
+      ${error && !document && html`<h1 class="lead">Where does the energy go?</h1>`}
       ${error && html`<${Problem} error=${error} retry=${answer.retry} />`}
       ${flag(query, "anew") && text(query, "upload") && html`<p class="note">The model of your file, predicted anew. <a href=${`/${writeQuery({ upload: text(query, "upload") })}`}>Show the file again</a></p>`}
       ${model.startsWith("upload:") && html`<p class="soft">Your model. <a href=${`/open${writeQuery({ ...runChanges(run), upload: model.slice("upload:".length) })}`}>Predict it as a job</a>, with a message when it is ready.</p>`}

@@ -12,7 +12,7 @@ import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
 import { counted, energyPer, intervalPer, joulesPerGflop, matching, PER, SORTS, sorted } from "../lib/board.js";
 import { barsSvg } from "../lib/drawings.js";
-import { count, flops, integer, interval, joules, plural, si } from "../lib/format.js";
+import { count, digits, flops, integer, interval, joules, plural, si } from "../lib/format.js";
 import { isServing, readRun, runChanges, runOptions } from "../lib/run.js";
 import { choice, flag, list, number, text, writeQuery } from "../lib/state.js";
 import { commandLine, writeSubject } from "../lib/subjects.js";
@@ -146,15 +146,17 @@ function Table({ shown, per, by, down, run, picked, setQuery }) {
   const pick = (/** @type {string} */ name, /** @type {boolean} */ on) =>
     setQuery({ pick: on ? [...picked, name].slice(-MOST_COMPARED) : picked.filter((each) => each !== name) }, { replace: true });
   const head = { by, down, onSort };
+  const scored = shown.some((each) => each.accuracy);
   return html`<div class="table-scroll tall" tabindex="0" role="region" aria-label="Models by energy">
     <table class="data board">
       <thead><tr>
         <th scope="col"><span class="visually-hidden">Pick to compare</span></th>
         <th scope="col" class="number">#</th>
         <${SortHead} ...${head} name="model">Model</${SortHead}>
-        <${SortHead} ...${head} name="family">What it is</${SortHead}>
         <${SortHead} ...${head} name="energy" number>J per ${per}</${SortHead}>
         <th scope="col" class="number">Interval</th>
+        ${scored && html`<${SortHead} ...${head} name="accuracy" number first="down"><abbr title="published accuracy on SST-2, of the fine-tuned model">SST-2</abbr></${SortHead}>`}
+        <${SortHead} ...${head} name="family">What it is</${SortHead}>
         <${SortHead} ...${head} name="params" number first="down">Parameters</${SortHead}>
         <${SortHead} ...${head} name="flops" number first="down">Compute</${SortHead}>
         <${SortHead} ...${head} name="efficiency" number>J per GFLOP</${SortHead}>
@@ -163,14 +165,15 @@ function Table({ shown, per, by, down, run, picked, setQuery }) {
         const energy = energyPer(each, per);
         const [low, high] = intervalPer(each, per);
         return html`<tr key=${each.model}>
-          <td><input type="checkbox" aria-label=${`Pick ${each.model} to compare`} checked=${picked.includes(each.model)} onChange=${(/** @type {any} */ event) => pick(each.model, event.target.checked)} /></td>
+          <td><label class="pick"><input type="checkbox" aria-label=${`Pick ${each.model} to compare`} checked=${picked.includes(each.model)} onChange=${(/** @type {any} */ event) => pick(each.model, event.target.checked)} /></label></td>
           <td class="number hint">${index + 1}</td>
           <th scope="row"><a href=${`/${writeQuery({ model: each.model, ...runChanges(run) })}`}>${each.model}</a></th>
-          <td>${KINDS[each.kind] ?? each.kind}, ${each.family} <span class="hint">${sizeWord(each.params)}</span></td>
           ${each.energy
             ? html`<td class="number energy-cell"><span class="cell-bar" aria-hidden="true" style=${{ width: `${logWidth(energy, least, most)}%` }}></span><span class="cell-text">${joules(energy)}</span></td>
                 <td class="number hint">${interval(energy, low, high)}${each.is_extrapolated && html` <abbr title="outside what this machine was measured on: the interval is wider">rough</abbr>`}${each.fits === false && html` <span class="badge bad">does not fit</span>`}</td>`
             : html`<td colspan="2" class="hint">${each.problem || "not known"}</td>`}
+          ${scored && html`<td class="number">${each.accuracy ? `${digits(each.accuracy)} %` : html`<span class="hint">–</span>`}</td>`}
+          <td title=${each.family}>${KINDS[each.kind] ?? each.kind}, ${sizeWord(each.params)}</td>
           <td class="number">${count(each.params)}</td>
           <td class="number">${flops(each.flops)}</td>
           <td class="number">${si(joulesPerGflop(each), "J")}</td>
@@ -201,9 +204,9 @@ function logWidth(value, least, most) {
 
 /** @param {any[]} shown */
 function cells(shown) {
-  const head = ["place", "model", "family", "kind", "params", "energy_j", "low_j", "high_j", "source", "per_sequence_j", "per_token_j", "flops", "is_extrapolated", "problem"];
+  const head = ["place", "model", "family", "kind", "params", "energy_j", "low_j", "high_j", "source", "per_sequence_j", "per_token_j", "flops", "accuracy", "is_extrapolated", "problem"];
   return [head, ...shown.map((each, index) => [
     index + 1, each.model, each.family, each.kind, each.params, each.energy?.joules, each.energy?.low, each.energy?.high,
-    each.energy?.source, each.per_sequence_j, each.per_token_j, each.flops, each.is_extrapolated, each.problem,
+    each.energy?.source, each.per_sequence_j, each.per_token_j, each.flops, each.accuracy, each.is_extrapolated, each.problem,
   ])];
 }

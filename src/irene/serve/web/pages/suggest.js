@@ -4,6 +4,7 @@ import { html, useState } from "../vendor/preact.js";
 import { Busy } from "../components/Busy.js";
 import { Check, Choice, Notes } from "../components/Controls.js";
 import { ExportMenu } from "../components/ExportMenu.js";
+import { useModels } from "../components/ModelCombobox.js";
 import { Problem } from "../components/Problem.js";
 import { RunForm } from "../components/RunForm.js";
 import { Side } from "../components/Side.js";
@@ -11,15 +12,15 @@ import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
 import { barsSvg } from "../lib/drawings.js";
 import { interval, joules, percent } from "../lib/format.js";
-import { FIRST_MODEL, readRun, runChanges, runOptions, USUAL } from "../lib/run.js";
+import { FIRST_MODEL, isServing, readRun, runChanges, runOptions } from "../lib/run.js";
+import { runFields } from "../lib/parameters.js";
 import { choice, flag, text, writeQuery } from "../lib/state.js";
-import { commandLine } from "../lib/subjects.js";
+import { commandLine, SAID, writeSubject } from "../lib/subjects.js";
 
 export const title = "Suggestions";
 
 const EFFORTS = [["", "anything"], ["setting", "a setting"], ["retraining", "retraining"], ["another model", "another model"]];
 const GROUPS = [["setting", "A setting is enough"], ["retraining", "Takes retraining"], ["another model", "Takes another model"], ["", "Other"]];
-const SPEC_FIELDS = new Set([...Object.keys(USUAL), "model", "decoder_len", "context_len", "model_class", "quantization", "cache_dtype", "tensor_parallel", "prompt_len", "output_len"]);
 
 /** @param {{query: any, setQuery: any}} props */
 export default function SuggestPage({ query, setQuery }) {
@@ -33,12 +34,12 @@ export default function SuggestPage({ query, setQuery }) {
   const all = document?.suggestions ?? [];
   const shown = [...all]
     .filter((each) => (!effort || each.effort === effort) && (!sure || each.is_real))
-    .sort((a, b) => b.share - a.share);
+    .sort((a, b) => Number(b.is_real) - Number(a.is_real) || b.share - a.share);
   return html`<div class="page">
     <header class="page-head">
       <div><h1>Suggestions</h1>
         <p class="lede" role="status">${document
-          ? html`${document.model} takes <strong>${joules(document.per_sequence_j)}</strong> per sequence${" "}
+          ? html`${document.model} takes <strong>${joules(document.per_sequence_j)}</strong> per ${isServing(run) ? "request" : "sequence"}${" "}
               <span class="hint">${interval(document.energy.joules, document.energy.low, document.energy.high)}</span> on ${document.hardware}.
               ${" "}${best(all)}`
           : "What to change about a model or its run, and what it saves."}</p>
@@ -68,7 +69,7 @@ export default function SuggestPage({ query, setQuery }) {
           </ol></section>`;
         })}
         ${document && html`<p class="hint">Rules that found nothing to save here: ${document.silent.join(", ") || "none"}.
-          Savings are per sequence; they do not simply add up.</p><${Notes} notes=${document.notes} />`}
+          Savings are per ${isServing(run) ? "request" : "sequence"}; they do not simply add up.</p><${Notes} notes=${document.notes} />`}
       </section>
     </div>
   </div>`;
@@ -84,9 +85,12 @@ function best(all) {
 /** @param {{each: any, model: string, run: any}} props */
 function Suggestion({ each, model, run }) {
   const before = { model, ...run };
-  const isSpec = Object.keys(each.change).every((name) => SPEC_FIELDS.has(name));
+  const changes = Object.keys(each.change);
+  const isSpec = changes.every((name) => name === "model" || name === "hardware" || runFields().some((field) => field.name === name));
   const after = { ...before, ...Object.fromEntries(Object.entries(each.change).map(([name, value]) => [name, String(value)])) };
   const fields = Object.entries(each.change);
+  const models = useModels();
+  const hub = (/** @type {string} */ name) => models.find((known) => known.name === name)?.hub_id ?? name;
   const command = isSpec
     ? commandLine("predict", [after.model], runOptions(without(after, "model")))
     : commandLine("what-if", [model], { ...runOptions(run), set: fields.map(([name, value]) => `${name}=${value}`) });
@@ -106,10 +110,10 @@ function Suggestion({ each, model, run }) {
         <div><dt>accuracy</dt><dd>${each.accuracy === "none" ? "stays" : each.accuracy}</dd></div>
         ${!each.is_real && html`<div><dt>sure</dt><dd>no: the interval holds zero</dd></div>`}
       </dl>
-      <div class="apply"><span class="hint">How to apply:</span> <${CopyCode} code=${codeFor(each.change, after.model)} /></div>
+      <div class="apply"><span class="hint">How to apply:</span> <${CopyText} what="code" text=${codeFor(each.change, hub(String(after.model)), isServing(run))} /></div>
       <p class="actions"><a href=${link}>Look at it</a>
-        ${isSpec && html`<a href=${`/compare${writeQuery({ subject: [subjectOf(before), subjectOf(after)] })}`}>Compare with now</a>`}
-        <${CopyCommand} command=${command} /></p>
+        ${changes.every((name) => SAID.has(name)) && html`<a href=${`/compare${writeQuery({ subject: [model, writeSubject(after.model, without(after, "model"), run)], ...runChanges(run) })}`}>Compare with now</a>`}
+        <${CopyText} what="command" text=${command} /></p>
       <${Notes} notes=${each.notes} />
     </div>
   </li>`;
@@ -118,30 +122,37 @@ function Suggestion({ each, model, run }) {
 /**
  * A change as code that can be pasted: what transformers, or a serving engine, is told.
  * @param {Record<string, any>} change
- * @param {string} model
+ * @param {string} model as the hub has it
+ * @param {boolean} serving
  */
-function codeFor(change, model) {
+function codeFor(change, model, serving) {
+  const load = (/** @type {string} */ how) => `model = AutoModel.from_pretrained("${model}"${how})`;
+  const serve = (/** @type {string} */ option) => `vllm serve ${model} ${option}`;
   /** @type {Record<string, (value: any) => string>} */
   const known = {
-    dtype: (value) => `model = AutoModel.from_pretrained("${model}", torch_dtype=torch.${{ fp16: "float16", bf16: "bfloat16", fp32: "float32" }[/** @type {"fp16"} */ (value)] ?? value})`,
-    attention: (value) => `model = AutoModel.from_pretrained("${model}", attn_implementation="${value}")`,
-    batch_size: (value) => `loader = DataLoader(dataset, batch_size=${value})`,
+    dtype: (value) => load(`, dtype=torch.${{ fp16: "float16", bf16: "bfloat16", fp32: "float32" }[/** @type {"fp16"} */ (value)] ?? value}`),
+    attention: (value) => load(`, attn_implementation="${value}"`),
+    batch_size: (value) => serving ? serve(`--max-num-seqs ${value}`) : `loader = DataLoader(dataset, batch_size=${value})`,
     seq_len: (value) => `batch = tokenizer(texts, padding=True, truncation=True, max_length=${value})`,
-    model: (value) => `model = AutoModel.from_pretrained("${value}")`,
-    quantization: (value) => `vllm serve ${model} --quantization ${value}`,
-    cache_dtype: (value) => `vllm serve ${model} --kv-cache-dtype ${value}`,
-    tensor_parallel: (value) => `vllm serve ${model} --tensor-parallel-size ${value}`,
+    model: () => load(""),
+    quantization: (value) => serve(`--quantization ${value}`),
+    cache_dtype: (value) => serve(`--kv-cache-dtype ${value}`),
+    tensor_parallel: (value) => serve(`--tensor-parallel-size ${value}`),
   };
-  const setting = (/** @type {[string, any]} */ [name, value]) => known[name]?.(value) ?? `config.${name} = ${JSON.stringify(value)}`;
+  const setting = (/** @type {[string, any]} */ [name, value]) => known[name]?.(value) ?? `config.${name} = ${python(value)}`;
   return Object.entries(change).map(setting).join("\n");
 }
 
-/** @param {{code: string}} props */
-function CopyCode({ code }) {
+/** @param {any} value as Python writes it */
+const python = (value) => (value === true ? "True" : value === false ? "False" : value === null ? "None" : JSON.stringify(value));
+
+/** @param {{what: string, text: string}} props something to copy, of which kind */
+function CopyText({ what, text }) {
   const [said, say] = useState("");
-  return html`<pre class="code"><code>${code}</code></pre>
-    <button type="button" class="quiet" onClick=${() => navigator.clipboard?.writeText(code).then(() => say("copied"), () => say(""))}>Copy<span class="visually-hidden"> the code ${code}</span></button>
-    <span role="status" class="hint">${said}</span>`;
+  const copy = () => navigator.clipboard?.writeText(text).then(() => say("copied"), () => say(""));
+  return html`<span class=${`copy-${what}`}><code>${text}</code>
+    <button type="button" class="quiet" onClick=${copy}>Copy<span class="visually-hidden"> the ${what} ${text}</span></button>
+    <span role="status" class="hint">${said}</span></span>`;
 }
 
 /** @param {string} words */
@@ -153,29 +164,6 @@ const sentence = (words) => `${words.charAt(0).toUpperCase()}${words.slice(1)}.`
  */
 function without(run, name) {
   return Object.fromEntries(Object.entries(run).filter(([each]) => each !== name));
-}
-
-/** @param {Record<string, string>} run */
-function subjectOf(run) {
-  const sizes = `b${run.batch_size}s${run.seq_len}`;
-  const words = [run.dtype, run.attention, run.phase, run.hardware !== "default" && `on=${run.hardware}`];
-  return `${run.model}@${[sizes, ...words].filter(Boolean).join(",")}`;
-}
-
-/** @param {{command: string}} props */
-function CopyCommand({ command }) {
-  const [said, say] = useState("");
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(command);
-      say("copied");
-    } catch {
-      say("");
-    }
-  };
-  return html`<span class="copy-command"><code>${command}</code>
-    <button type="button" class="quiet" onClick=${copy}>Copy<span class="visually-hidden"> the command ${command}</span></button>
-    <span role="status" class="hint">${said}</span></span>`;
 }
 
 /** @param {any[]} shown */

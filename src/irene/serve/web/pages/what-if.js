@@ -28,6 +28,7 @@ const SIZES = { batch_size: "1,2,4,8,16,32", seq_len: "32,64,128,256,512" };
 /** Fields of configs that most models have, to begin with. */
 const FIELDS = [
   ["num_hidden_layers", "6,12"], ["hidden_size", "512,768"], ["intermediate_size", "2048,3072"], ["hidden_act", "relu,gelu"],
+  ["n_layer", "6,12"], ["n_embd", "512,768"], ["activation_function", "gelu_new,gelu_pytorch_tanh"],
   ["num_attention_heads", "8,12"], ["vocab_size", "30522,50265"], ["num_key_value_heads", "4,8"],
 ];
 
@@ -47,9 +48,12 @@ export default function WhatIfPage({ query, setQuery }) {
   if (one && !sets.length) Object.assign(run, { batch_size: usual.batch_size }, serving ? {} : { seq_len: usual.seq_len });
   const model = text(query, "model", FIRST_MODEL);
   const [batch, seq] = [String(run.batch_size), String(run.seq_len ?? run.prompt_len ?? "")];
-  const per = choice(query, "per", PER);
-  const view = choice(query, "view", ["map", "curve"]);
+  const pers = serving ? ["token", "sequence", "run"] : PER;
+  const per = choice(query, "per", pers);
   const [batches, lengths] = [listValues(batch), listValues(seq)];
+  // One row or column is a curve.
+  const views = (batches?.length ?? 0) > 1 !== (lengths?.length ?? 0) > 1 && !sets.length ? ["curve", "map"] : ["map", "curve"];
+  const view = choice(query, "view", views);
   const several = (batches?.length ?? 0) * (lengths?.length ?? 0);
   const problem = !batches || !lengths ? "" : several > MOST_CELLS ? `${integer(several)} sizes are too many at once; at most ${MOST_CELLS}.` : "";
   const params = { model, ...run, set: sets };
@@ -68,14 +72,14 @@ export default function WhatIfPage({ query, setQuery }) {
     <div class="with-side">
       <${Side}>
         <fieldset class="group"><legend>What to vary</legend>
-          <${Entry} label="Batch sizes" value=${batch} problem=${batches ? "" : "Whole numbers as 1,8,32 or 8:64:8"} hint="1,8,32 or from:to:step" onChange=${(/** @type {string} */ value) => setQuery({ batch_size: value })} />
+          <${Entry} label=${serving ? "Streams at once" : "Batch sizes"} value=${batch} problem=${batches ? "" : "Whole numbers as 1,8,32 or 8:64:8"} hint="1,8,32 or from:to:step" onChange=${(/** @type {string} */ value) => setQuery({ batch_size: value })} />
           <${Entry} label=${serving ? "Prompts" : "Sequence lengths"} value=${seq} problem=${lengths ? "" : "Whole numbers as 64,128 or 64:512:64"} onChange=${(/** @type {string} */ value) => setQuery({ [serving ? "prompt_len" : "seq_len"]: value })} />
           <${Entry} label="Fields of the config" value=${sets.join(" ")} placeholder="num_hidden_layers=6,12" hint="FIELD=VALUE,… with spaces between" onChange=${(/** @type {string} */ value) => setQuery({ set: value.split(/\s+/).filter(Boolean) })} />
           <${ConfigFields} model=${model} sets=${sets} onSet=${(/** @type {string[]} */ next) => setQuery({ set: next })} />
         </fieldset>
         <fieldset class="group"><legend>Show</legend>
-          <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === PER[0] ? null : value })} />
-          <${Segments} label="As" value=${view} options=${[["map", "heat map"], ["curve", "curves"]]} onChange=${(/** @type {string} */ value) => setQuery({ view: value === "map" ? null : value })} />
+          <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === pers[0] ? null : value })} />
+          <${Segments} label="As" value=${view} options=${[["map", "heat map"], ["curve", "curves"]]} onChange=${(/** @type {string} */ value) => setQuery({ view: value === views[0] ? null : value })} />
         </fieldset>
         <${RunForm} model=${model} run=${run} resolved=${document?.spec} without=${["batch_size", "seq_len", "prompt_len"]} onModel=${(/** @type {string} */ name) => setQuery({ model: name })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next, usual), how)} />
       </${Side}>
@@ -147,6 +151,7 @@ function HeatMap({ outcomes, rows, columns, per, scale, run, model }) {
   const cellsOf = table(outcomes, rows, columns);
   const [shown, setShown] = useState(/** @type {any} */ (null));
   const base = outcomes[0];
+  const linked = outcomes.some((each) => sizeLink(each, run, model));
   return html`<div class="table-scroll" tabindex="0" role="region" aria-label="Heat map">
     <table class="heat">
       <caption>Energy per ${per}${columns ? html`; columns: ${words(columns)}` : ""}</caption>
@@ -164,7 +169,7 @@ function HeatMap({ outcomes, rows, columns, per, scale, run, model }) {
         })}
       </tr>`)}</tbody>
     </table>
-    <p class="readout" role="status">${shown ? described(shown, per, base) : html`<span class="hint">Point at a size for its interval; click to explore it.</span>`}</p>
+    <p class="readout" role="status">${shown ? described(shown, per, base) : html`<span class="hint">Point at a cell for its interval${linked ? "; click to explore it" : ""}.</span>`}</p>
   </div>`;
 }
 
@@ -246,14 +251,16 @@ function spread(all, y) {
 /** @param {{model: string, run: any}} props */
 function Sensitivity({ model, run }) {
   const [open, setOpen] = useState(false);
-  const one = { ...run, batch_size: USUAL.batch_size, seq_len: USUAL.seq_len };
+  const serving = isServing(run);
+  const first = (/** @type {string} */ name) => String(run[name] ?? "").split(/[,:]/)[0];
+  const one = serving ? { ...run, batch_size: first("batch_size"), prompt_len: first("prompt_len") } : { ...run, batch_size: USUAL.batch_size, seq_len: USUAL.seq_len };
   const answer = useAnswer(open ? "/what-if" : null, { model, ...one, sensitivity: "true" });
   const fields = (answer.document?.fields ?? []).filter((/** @type {any} */ each) => Number.isFinite(each.elasticity));
   return html`<details class="panel" open=${open} onToggle=${(/** @type {any} */ event) => setOpen(event.target.open)}>
     <summary><h2>Which number the energy follows</h2></summary>
     ${open && answer.busy && html`<${Busy} inline label="Trying every number of the config" />`}
     ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
-    ${fields.length > 0 && html`<p class="hint">Energy grows by this much when the number grows by 1 %, at batch size ${one.batch_size} and length ${one.seq_len}.</p>
+    ${fields.length > 0 && html`<p class="hint">Energy grows by this much when the number grows by 1 %, at batch size ${one.batch_size} and ${serving ? `prompt ${one.prompt_len}` : `length ${one.seq_len}`}.</p>
       <${Bars} label="Elasticities" items=${fields.map((/** @type {any} */ each) => ({ key: each.field, label: html`<code>${each.field}</code> ${each.value}`, value: Math.max(each.elasticity, 0), text: `${digits(each.elasticity, 2)} %` }))} />`}
   </details>`;
 }
