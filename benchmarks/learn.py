@@ -243,9 +243,10 @@ class Kept:
         return self._found[key]
 
 
-def _learn(plan: str, threads: int) -> dict[str, Any]:
+def _learn(plan: str, threads: int, measuring_s: float | None) -> dict[str, Any]:
     name = f"bench-{plan}-{threads}"
-    found = learn(plan, name=name, device="cpu", threads=threads)
+    how = {"device": "cpu", "threads": threads, "measuring_s": measuring_s}
+    found = learn(plan, name=name, **how)
     disturbed = found.machine.provenance["disturbed"]
     return {"machine": name, "took_s": found.took_s, "disturbed": disturbed, **_peers()}
 
@@ -388,7 +389,11 @@ def main() -> None:
     parser.add_argument(
         "--every", type=int, default=1, metavar="N", help="each Nth run of the exam"
     )
+    parser.add_argument(
+        "--measuring-s", type=float, metavar="S", help="less than the plans', to try"
+    )
     options = parser.parse_args()
+    seconds = options.measuring_s
     if options.fresh:
         options.kept.unlink(missing_ok=True)
     kept, begun = Kept(options.kept), time.monotonic()
@@ -401,7 +406,8 @@ def main() -> None:
     }
     first = {n: _pass(kept, 1, n, some) for n, some in places.items()}
     learned = {
-        (p, n): kept.get(f"{p}, {n} threads", partial(_learn, p, n)) for p, n in plans
+        (p, n): kept.get(f"{p}, {n} threads", partial(_learn, p, n, seconds))
+        for p, n in plans
     }
     second = {n: _pass(kept, 2, n, some) for n, some in places.items()}
     for (plan, n), machine in learned.items():

@@ -4,7 +4,9 @@ is the default from then on. Times are those of a machine that is made up."""
 from __future__ import annotations
 
 import json
+import multiprocessing
 import random
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -79,14 +81,12 @@ class _Runner:
 
     fault_s_mib = 0.0
 
-    def __init__(self, flags: tuple[str, ...] = (), fails_at: int = -1) -> None:
-        self.flags, self.fails_at = flags, fails_at
+    def __init__(self, flags: tuple[str, ...] = ()) -> None:
+        self.flags = flags
         self.seen: list[str] = []
         self._rng = random.Random(3)
 
     def measure(self, item: Item) -> Measured:
-        if len(self.seen) == self.fails_at:
-            raise KeyboardInterrupt
         self.seen.append(item.key)
         return _made_up(item, self._rng, self.flags)
 
@@ -167,17 +167,45 @@ def test_file_holds_all_of_it(learned: LearnedMachine, own_home: Path) -> None:
     assert read.to_dict() == learned.to_dict()
 
 
-def test_killed_twenty_times_nothing_is_lost(journal: Any) -> None:
-    rng, kept, ran = random.Random(5), 0, []
+class _Noting(Journal):
+    """Notes beside it what it has answered for."""
+
+    def append(self, result: Any) -> None:
+        super().append(result)
+        with self.path.with_suffix(".noted").open("a") as file:
+            file.write(f"{result.key}\n")
+
+
+class _Slow(_Runner):
+    def measure(self, item: Item) -> Measured:
+        time.sleep(0.001)
+        return super().measure(item)
+
+
+def test_killed_twenty_times_nothing_is_lost(tmp_path: Path) -> None:
+    """By SIGKILL, at random points: what was measured is there, once."""
+    rng, path = random.Random(5), tmp_path / "j.jsonl"
+
+    def measure() -> None:
+        with _Noting(path, {"about": "x"}, False, Measured.from_dict) as book:
+            learning._measure(_here(_Slow()), book, 1e9, _silent)
+
+    def noted() -> list[str]:
+        beside = path.with_suffix(".noted")
+        return beside.read_text().splitlines() if beside.exists() else []
+
     for _ in range(20):
-        runner = _Runner(fails_at=rng.randint(0, 4))
-        with pytest.raises(KeyboardInterrupt), journal() as book:
-            learning._measure(_here(runner), book, 1e9, _silent)
-        ran += runner.seen
-        with journal() as book:
-            assert len(book.results) >= kept
-            kept = len(book.results)
-    assert len(ran) == len(set(ran)) == kept
+        child = multiprocessing.get_context("fork").Process(target=measure)
+        child.start()
+        wanted = len(noted()) + rng.randint(1, 5)
+        while len(noted()) < wanted:
+            time.sleep(0.002)
+        child.kill()
+        child.join()
+    with Journal(path, {"about": "x"}, False, Measured.from_dict) as book:
+        assert set(noted()) <= set(book.results)
+        assert len(book.results) <= len(noted()) + 20  # those nobody had noted yet
+    assert len(noted()) == len(set(noted())) >= 20
 
 
 def test_time_that_was_spent_before_counts(journal: Any) -> None:
@@ -220,6 +248,17 @@ def test_kernel_that_is_missing_is_told(journal: Any) -> None:
     machine = learning._fitted(_here(_Runner()), items, "m", "quick")
     said = [n for n in machine.provenance["caveats"] if "mamba" in n]
     assert said == ["mamba could not be run here: no kernel: scan"]
+
+
+def test_hardly_anything_measured_has_wide_intervals(journal: Any) -> None:
+    """One block: nothing can be left out, so nobody knows how good it is."""
+    with journal() as book:
+        items = learning._measure(_here(_Runner()), book, 2.0, _silent)
+    assert sum(each.whole is not None for each in items) == 1
+    machine = learning._fitted(_here(_Runner()), items, "m", "quick")
+    assert machine.width("model", 1.0) == 1.0
+    told = machine.provenance["held_out_errors_percent"]["blocks"]
+    assert told == {"ml": None, "module": None, "model": None}
 
 
 def test_nothing_measured_is_a_sentence() -> None:
@@ -458,3 +497,49 @@ def test_flags_of_measured_trees_are_counted_and_told() -> None:
     assert share == pytest.approx(0.5, abs=0.01)
     assert "another process was busy in rounds of" in caveats[0]
     assert _disturbed([tree]) == (0.0, ())
+
+
+class _Event:
+    """As `torch.cuda.Event`: its time is known once the device has reached it."""
+
+    clock_ms = iter(())
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        assert enable_timing
+        self.at_ms, self.is_reached = 0.0, False
+
+    def record(self) -> None:
+        self.at_ms = next(self.clock_ms)
+
+    def synchronize(self) -> None:
+        self.is_reached = True
+
+    def elapsed_time(self, end: _Event) -> float:
+        assert end.is_reached
+        return end.at_ms - self.at_ms
+
+
+def test_a_gpu_says_itself_how_long_an_op_took(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    from irene.measure.inside.op_timing import clock_of
+
+    for name in ("record", "synchronize", "elapsed_time"):  # what is used is there
+        assert callable(getattr(torch.cuda.Event, name))
+    monkeypatch.setattr(torch.cuda, "Event", _Event)
+    monkeypatch.setattr(_Event, "clock_ms", iter((1.0, 3.5, 4.0, 5.0)))
+    clock = clock_of("cuda:1", lambda: None)
+    taken = [clock.end(clock.begin()) for _ in range(2)]
+    assert clock.seconds(taken) == pytest.approx(3.5e-3)
+
+
+def test_other_devices_are_waited_for_around_every_op() -> None:
+    from irene.measure.inside.op_timing import clock_of
+
+    waits: list[int] = []
+    clock = clock_of("mps", lambda: waits.append(1))
+    taken = clock.end(clock.begin())
+    assert len(waits) == 2
+    assert clock.seconds([taken]) >= 0

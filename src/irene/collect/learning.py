@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -285,7 +285,8 @@ def _widths(errors: Mapping[str, Mapping[str, Any]], level: str) -> Any:
 def _percent(errors: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for level in LEVELS:
-        logs = np.concatenate([levels[level][:, 1] for levels in errors.values()])
+        every = [levels[level][:, 1] for levels in errors.values()]
+        logs = np.concatenate([np.zeros(0), *every])
         found[level] = (
             round(100 * float(np.median(np.abs(np.expm1(logs)))), 2)
             if len(logs)
@@ -383,9 +384,8 @@ def _examined(machine: LearnedMachine, here: Place, journal: Journal) -> Learned
         )
     wider = max([1.0, *(_log_error(row) / _told(machine, row) for row in rows)])
     widths = {**machine.widths, "model": machine.widths["model"] * [[1.0], [wider]]}
-    told = {**machine.provenance, "exam": rows}
-    return LearnedMachine(
-        machine.hardware, machine.model, widths, machine.power_width, told
+    return replace(
+        machine, widths=widths, provenance={**machine.provenance, "exam": rows}
     )
 
 

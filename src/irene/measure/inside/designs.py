@@ -125,98 +125,88 @@ def _products(index: int, gflop_s: float) -> tuple[Product, ...]:
 
 Sizes = Mapping[str, Any]
 Maker = Callable[[Sizes], tuple[dict[str, Any], dict[str, Any]]]
+LM = "AutoModelForCausalLM"
 
 
-def _heads(s: Sizes) -> tuple[int, int]:
-    """Heads, and a width that they divide."""
-    dim = (16, 32, 48, 64, 64, 64, 80, 96, 128)[int(s["u"][0] * 9)]
+def _stack(fields: Mapping[str, Any], run: Mapping[str, Any] | None = None) -> Maker:
+    """A maker of layers of one kind.
+
+    Args:
+        fields: Of the config; words are names of sizes, or of what follows from them.
+        run: What the run has otherwise than others, likewise.
+    """
+
+    def make(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
+        told = {**s, **_heads(s)}
+        both = [{k: told.get(v, v) for k, v in d.items()} for d in (fields, run or {})]
+        return both[0], both[1]
+
+    return make
+
+
+def _heads(s: Sizes) -> dict[str, Any]:
+    """What follows from the sizes: heads, a width that they divide, and the like."""
+    u = s["u"]
+    dim = (16, 32, 48, 64, 64, 64, 80, 96, 128)[int(u[0] * 9)]
     heads = max(1, round(s["width"] / dim))
-    return heads, heads * dim
-
-
-def _layers(
-    s: Sizes, width: str = "hidden_size", heads: str = "num_attention_heads",
-    layers: str = "num_hidden_layers", inner: str = "intermediate_size",
-) -> dict[str, Any]:  # fmt: skip
-    """Sizes of layers, under the names that a config has for them."""
-    number, size = _heads(s)
-    wide = _rounded(s["widen"] * size, 16)
-    return {width: size, heads: number, layers: s["layers"], inner: wide}
-
-
-def _generating(s: Sizes) -> dict[str, Any]:
-    return {"phase": s["phase"], "model_class": "AutoModelForCausalLM"}
-
-
-def _encoder(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
-    return {**_layers(s), "vocab_size": 1000, "max_position_embeddings": 1024}, {}
-
-
-def _decoder(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
-    heads, width = _heads(s)
-    groups = max(g for g in (1, 2, 4, 8) if heads % g == 0 and g <= 1 + 8 * s["u"][1])
-    fields = {
-        **_layers(s),
-        "num_key_value_heads": heads // groups,
-        "head_dim": width // heads,
-        "vocab_size": s["vocab"],
-        "max_position_embeddings": 4096,
+    width = heads * dim
+    groups = max(g for g in (1, 2, 4, 8) if heads % g == 0 and g <= 1 + 8 * u[1])
+    patch = (8, 14, 16, 16, 32)[int(u[1] * 5)]
+    return {
+        "heads": heads,
+        "all heads": width,
+        "of a head": dim,
+        "fewer heads": heads // groups,
+        "inner": _rounded(s["widen"] * width, 16),
+        "gated": "relu" if u[1] < 0.5 else "gated-gelu",
+        "frames": _rounded(_log(u[1], 64, 768), 4),
+        "few": min(s["batch"], 4),
+        "patch": patch,
+        "image": patch * max(2, min(20, round(min(s["length"], 400) ** 0.5))),
+        "experts": (4, 8, 8, 16)[int(u[2] * 4)],
+        "chosen": 2 if u[3] < 0.7 else 4,
+        "of an expert": _rounded(s["width"] * (0.5 + 1.5 * u[1]), 16),
     }
-    return fields, _generating(s)
 
 
-def _gpt2(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
-    sizes = _layers(s, "n_embd", "n_head", "n_layer", "n_inner")
-    return {**sizes, "vocab_size": s["vocab"], "n_positions": 2048}, _generating(s)
-
-
-def _bloom(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
-    sizes = _layers(s, "hidden_size", "n_head", "n_layer", "inner")
-    del sizes["inner"]  # four times the width
-    return {**sizes, "vocab_size": 1000}, _generating(s)
-
-
-def _t5(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
-    heads, width = _heads(s)
-    fields = {
-        "d_model": width,
-        "num_heads": heads,
-        "d_kv": width // heads,
-        "vocab_size": 1000,
-        "num_layers": 1,
-        "num_decoder_layers": 1,
-        "d_ff": _rounded(s["widen"] * width, 16),
-        "feed_forward_proj": "relu" if s["u"][1] < 0.5 else "gated-gelu",
-    }
-    return fields, {"model_class": "AutoModel"}
-
-
-def _whisper(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
-    heads, width = _heads(s)
-    inner = _rounded(s["widen"] * width, 16)
-    fields = {
-        "d_model": width,
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-        "vocab_size": 1000,
-        "encoder_attention_heads": heads,
-        "decoder_attention_heads": heads,
-        "encoder_ffn_dim": inner,
-        "decoder_ffn_dim": inner,
-        "max_source_positions": _rounded(_log(s["u"][1], 64, 768), 4),
-        "max_target_positions": 448,
-    }
-    special = dict.fromkeys(
-        ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"), 1
-    )
-    return {**fields, **special}, {"batch_size": min(s["batch"], 4), "seq_len": 32}
-
-
-def _vit(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
-    patch = (8, 14, 16, 16, 32)[int(s["u"][1] * 5)]
-    side = max(2, min(20, round(min(s["length"], 400) ** 0.5)))
-    fields = {**_layers(s), "image_size": patch * side, "patch_size": patch}
-    return fields, {"batch_size": s["batch"]}
+LAYERS = {
+    "hidden_size": "all heads",
+    "num_attention_heads": "heads",
+    "num_hidden_layers": "layers",
+    "intermediate_size": "inner",
+}
+ENCODER = {**LAYERS, "vocab_size": 1000, "max_position_embeddings": 1024}
+DECODER = {
+    **LAYERS, "num_key_value_heads": "fewer heads", "head_dim": "of a head",
+    "vocab_size": "vocab", "max_position_embeddings": 4096,
+}  # fmt: skip
+EXPERTS = {
+    **DECODER, "num_local_experts": "experts", "num_experts_per_tok": "chosen",
+    "intermediate_size": "of an expert", "vocab_size": 1000,
+}  # fmt: skip
+GPT2 = {
+    "n_embd": "all heads", "n_head": "heads", "n_layer": "layers",
+    "vocab_size": "vocab", "n_inner": "inner", "n_positions": 2048,
+}  # fmt: skip
+BLOOM = {
+    "hidden_size": "all heads", "n_head": "heads", "n_layer": "layers",
+    "vocab_size": 1000,
+}  # fmt: skip
+T5 = {
+    "d_model": "all heads", "num_heads": "heads", "d_kv": "of a head",
+    "vocab_size": 1000, "num_layers": 1, "num_decoder_layers": 1, "d_ff": "inner",
+    "feed_forward_proj": "gated",
+}  # fmt: skip
+WHISPER = {
+    "d_model": "all heads", "encoder_layers": 1, "decoder_layers": 1,
+    "vocab_size": 1000, "encoder_attention_heads": "heads",
+    "decoder_attention_heads": "heads", "encoder_ffn_dim": "inner",
+    "decoder_ffn_dim": "inner", "max_source_positions": "frames",
+    "max_target_positions": 448, "pad_token_id": 1, "bos_token_id": 1,
+    "eos_token_id": 1, "decoder_start_token_id": 1,
+}  # fmt: skip
+VIT = {**LAYERS, "image_size": "image", "patch_size": "patch"}
+GENERATES = {"phase": "phase", "model_class": LM}
 
 
 def _stages(s: Sizes, step: int) -> list[int]:
@@ -252,31 +242,19 @@ def _mamba(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
     return fields, {"seq_len": min(s["length"], 96), "batch_size": min(s["batch"], 8)}
 
 
-def _experts(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
-    fields, run = _decoder(s)
-    experts = (4, 8, 8, 16)[int(s["u"][2] * 4)]
-    fields |= {
-        "num_local_experts": experts,
-        "num_experts_per_tok": 2 if s["u"][3] < 0.7 else 4,
-        "intermediate_size": _rounded(s["width"] * (0.5 + 1.5 * s["u"][1]), 16),
-        "vocab_size": 1000,
-    }
-    return fields, run
-
-
 FAMILIES: dict[str, tuple[float, Maker]] = {
-    "bert": (3.0, _encoder),
-    "llama": (4.0, _decoder),
-    "gpt2": (3.0, _gpt2),
-    "t5": (1.5, _t5),
-    "vit": (1.5, _vit),
+    "bert": (3.0, _stack(ENCODER)),
+    "llama": (4.0, _stack(DECODER, GENERATES)),
+    "gpt2": (3.0, _stack(GPT2, GENERATES)),
+    "t5": (1.5, _stack(T5, {"model_class": "AutoModel"})),
+    "vit": (1.5, _stack(VIT, {"batch_size": "batch"})),
     "resnet": (1.5, _resnet),
-    "whisper": (1.0, _whisper),
-    "mixtral": (1.5, _experts),
+    "whisper": (1.0, _stack(WHISPER, {"batch_size": "few", "seq_len": 32})),
+    "mixtral": (1.5, _stack(EXPERTS, GENERATES)),
     "mamba": (1.0, _mamba),
-    "bloom": (1.0, _bloom),
+    "bloom": (1.0, _stack(BLOOM, GENERATES)),
     "convnext": (0.7, _convnext),
-    "deberta-v2": (0.5, _encoder),
+    "deberta-v2": (0.5, _stack(ENCODER)),
 }
 """Architectures by type: how often each comes, and how its config is made."""
 

@@ -7,7 +7,7 @@ without them predicts their ops, modules and whole runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -296,15 +296,7 @@ def _with_watts(model: TimeModel, blocks: Sequence[Sample]) -> TimeModel:
         np.vstack([shares * mean_w / power_w[:, None], held]),
         np.append(np.ones(len(known)), np.full(len(CLASSES), held[0, 0])),
     )
-    return TimeModel(
-        model.ops,
-        model.factors,
-        model.calls_s,
-        model.run_s,
-        model.fault_s_mib,
-        model.host_s,
-        watts * mean_w,
-    )
+    return replace(model, watts=watts * mean_w)
 
 
 def errors_left_out(
