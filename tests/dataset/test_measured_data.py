@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from irene.dataset import NodeTable, read_data, write_jsonl
@@ -56,3 +58,15 @@ def test_a_path_that_is_not_there(path: str) -> None:
 def test_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a folder of 2021 data"):
         read_data(tmp_path)
+
+
+def test_a_level_in_another_unit_is_told(tmp_path: Path, table: NodeTable) -> None:
+    assert read_data(_written(table, tmp_path))[1] == []
+    leaves = np.where(table.has_children, table.energy_j, 1000 * table.energy_j)
+    odd = read_data(_written(replace(table, energy_j=leaves), tmp_path))[1]
+    assert "in another unit" in odd[0]
+
+
+def _written(table: NodeTable, folder: Path) -> Path:
+    write_jsonl(table, folder / "t.jsonl")
+    return folder / "t.jsonl"

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -334,3 +335,10 @@ def test_a_long_command_is_one_short_line():
     long = Monitored(("sh", "-c", "a\nb" * 100), 0, 0, 1, 0.0, found.recording)
     assert "\n" not in long.title
     assert len(long.title) <= 100
+
+
+def test_samples_that_were_missed_are_told():
+    counts = {"samples": 40, "late": 3, "missed": 60}
+    found = replace(recorded([10, 10]), counts=counts)
+    assert any("60 of 100 samples were missed" in note for note in found.notes)
+    assert not any("missed" in note for note in recorded([10, 10]).notes)

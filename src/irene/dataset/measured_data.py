@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
 
 from irene.dataset.formats.csv2021 import FILES, read_folder, write_folder
 from irene.dataset.formats.jsonl2021 import read_jsonl, write_jsonl
@@ -31,6 +33,8 @@ PARQUET_MAGIC = b"PAR1"
 VARIABLE = "IRENE_DATA_DIR"
 """Environment variable that names the folder of the user's data."""
 
+ODD = 10.0
+"""Parts of so many times their whole, or less, are of another unit."""
 ENDINGS = ("", ".parquet", ".jsonl")
 
 
@@ -66,7 +70,23 @@ def read_data(path: Path | str, name: str | None = None) -> tuple[NodeTable, lis
         table, left_out = read_jsonl(found)
     else:
         table, left_out = read_parquet(found), []
-    return (table if name is None else replace(table, name=name)), left_out
+    odd = _odd_units(table)
+    return (table if name is None else replace(table, name=name)), [*left_out, *odd]
+
+
+def _odd_units(table: NodeTable) -> Iterator[str]:
+    """What to say where parts take far more or less than what they are part of."""
+    inner = table.parent >= 0
+    below = np.zeros(len(table))
+    np.add.at(below, table.parent[inner], np.nan_to_num(table.energy_j[inner]))
+    known = table.has_children & (table.energy_j > 0)
+    if known.any():
+        ratio = float(np.median(below[known] / table.energy_j[known]))
+        if not 1 / ODD < ratio < ODD:
+            yield (
+                f"warning: parts take {ratio:.3g} times what they are part of: are "
+                "energies of one level missing, or in another unit?"
+            )
 
 
 def write_data(

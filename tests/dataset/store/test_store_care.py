@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from irene.dataset import read_data
 from irene.dataset.store import Store
 from irene.dataset.store.manifest import Manifest
 from irene.errors import IreneError, UsageError
@@ -337,3 +338,23 @@ def test_no_room_for_a_line_of_the_manifest(
     assert store.files.manifest.read_bytes() == before
     assert len(Store.open(store.path).entries()) == 2
     assert len(assert_whole(store.path).entries()) == 2
+
+
+def test_a_manifest_that_is_gone_is_made_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store.open(tmp_path / "store", create=True)
+    ids = {store.add(made_up_tree(batch_size=n), origin()) for n in (1, 2)}
+    store.files.manifest.unlink()
+    again = Store.open(store.path)
+    assert {entry.id for entry in again.entries()} == ids
+    assert "was gone" in caplog.text
+
+
+def test_a_store_without_store_json_says_what_to_write(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store", create=True)
+    store.files.about.unlink()
+    with pytest.raises(UsageError, match=r"irene data check .* if it is a store"):
+        read_data(store.path)
+    with pytest.raises(UsageError, match=r'write \{"schema": "irene.store/1"\}'):
+        Store.open(store.path)

@@ -96,7 +96,10 @@ def _read_files(folder: Path) -> dict[TreeKey, list[_LevelRow]]:
     for level, name in FILES.items():
         file = folder / name
         if not file.is_file():
-            raise UsageError(f"{folder} is not a folder of 2021 data: no {name}")
+            hint = ""
+            if (folder / "manifest.jsonl").is_file():
+                hint = f"; `irene data check {folder}` if it is a store"
+            raise UsageError(f"{folder} is not a folder of 2021 data: no {name}{hint}")
         seen: set[tuple[TreeKey, str]] = set()
         for line, key, row in _read_file(file, level):
             # A module may call the same functional primitive twice.

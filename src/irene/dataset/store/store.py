@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,10 @@ class Store:
             make_store(folder)
         store = cls(folder)
         store.files.check()
+        if not store.files.manifest.exists():
+            log.warning("%s was gone: made anew from the segments", store.manifest.path)
+            with suppress(OSError):  # reading it will say why
+                store.files.manifest.touch()
         store.manifest.refresh()
         if is_unfinished(store.files, store.manifest):
             try:

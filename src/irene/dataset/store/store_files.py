@@ -130,7 +130,10 @@ def _no_store(path: Path) -> str:
             f"{path} is a folder of files and no store: `irene data merge {path}/"
             "*.parquet --out STORE` makes one of those that are ours"
         )
-    return f"{path} is not a store: there is no store.json in it"
+    words = f"{path} is not a store: there is no store.json in it"
+    if (path / "manifest.jsonl").is_file():
+        words += f'; if it was one, write {{"schema": "{SCHEMA}"}} into that file'
+    return words
 
 
 def make_store(path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,6 +21,8 @@ __all__ = ["Monitored"]
 
 Floats = npt.NDArray[np.float64]
 MOST_STEPS = 100_000
+MANY_MISSED = 0.1
+"""Part of the samples whose loss is worth saying."""
 LONGEST_TITLE = 100
 
 
@@ -100,8 +102,17 @@ class Monitored:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know, in words."""
-        found = (*self.problems, *self.recording.notes)
+        found = (*self.problems, *self.recording.notes, *self._missed())
         return tuple(dict.fromkeys((*window_energy(self.windows)[1], *found)))
+
+    def _missed(self) -> Iterator[str]:
+        missed = self.counts.get("missed", 0)
+        wanted = missed + self.counts.get("samples", 0)
+        if missed > MANY_MISSED * wanted:
+            yield (
+                f"{missed:,} of {wanted:,} samples were missed: the machine is busy, "
+                "or the period too short; energy that is counted loses nothing by it"
+            )
 
     @cached_property
     def peaks(self) -> tuple[float, ...]:
