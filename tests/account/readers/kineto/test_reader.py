@@ -187,6 +187,8 @@ def test_annotations_give_paths_if_there_is_nothing_better(tmp_path: Path) -> No
             event("user_annotation", "tower v1.2", 10, 50),
             event("cpu_op", "aten::mm", 20, 10),
             event("user_annotation", "nccl:all_reduce", 70, 10),
+            event("user_annotation", "## load_batch ##", 110, 10),
+            event("cpu_op", "aten::stack", 112, 2),
         ],
         "baseTimeNanoseconds": BASE_NS,
     }
@@ -195,6 +197,8 @@ def test_annotations_give_paths_if_there_is_nothing_better(tmp_path: Path) -> No
     assert facts(trace.events, "nccl:all_reduce")[1:3] == (
         "## forward ##", "communication",
     )  # fmt: skip
+    assert facts(trace.events, "aten::mm")[2] == "forward"
+    assert facts(trace.events, "aten::stack")[2] == "data"
 
 
 def test_identifiers_as_text_and_events_without_time(tmp_path: Path) -> None:

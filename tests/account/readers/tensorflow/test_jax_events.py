@@ -96,6 +96,7 @@ def test_without_any_module_that_is_said() -> None:
         ("jit(f)/jvp()/while/body/closed_call/layers/mul", "layers", "mul", {"jvp"}),
         ("jit(f)/vmap(head)/jit(take_along_axis)", "head", "take_along_axis", {"vmap"}),
         ("jit(f)/cond/branch_1_fun/a/add", "a", "add", set()),
+        ("jit(step)/mlp/mul;jit(step)/head/add", "mlp", "mul", set()),
         ("reduce_sum", "", "reduce_sum", set()),
         ("", "", "(call)", set()),
     ],

@@ -175,6 +175,8 @@ STEP = "ProfilerStep#"
 BACKWARD = "autograd::engine::evaluate_function"
 OPTIMIZER = "Optimizer."
 DATA = "enumerate(DataLoader)"
+LOADING = re.compile(r"(load|fetch|next|get)_?(batch|data)\b|data_?load", re.I)
+"""What people call the part of a step that brings its data."""
 ACCUMULATE = re.compile(r"AccumulateGrad$")
 CHECKPOINT = re.compile(r"\bCheckpointFunctionBackward\b")
 LOSS = re.compile(r"^aten::.*(loss|cross_entropy)")
@@ -377,7 +379,8 @@ def _phases(
     phase = np.zeros(len(parent), dtype=np.int64) + default
     phase[nearest(starts.like(LOSS), parent) >= 0] = LOSS_P
     phase[in_backward] = BACKWARD_P
-    phase[nearest(starts.with_prefix(DATA), parent) >= 0] = DATA_P
+    loading = starts.with_prefix(DATA) | starts.like(LOADING)
+    phase[nearest(loading, parent) >= 0] = DATA_P
     phase[nearest(starts.with_prefix(OPTIMIZER), parent) >= 0] = OPTIMIZER_P
     phase[nearest(starts.with_prefix(*COMMUNICATION), parent) >= 0] = COMMUNICATION_P
     phase[nearest(starts.like(COMPILE), parent) >= 0] = COMPILE_P

@@ -64,9 +64,10 @@ def parse_op_name(op_name: str) -> JaxName:
     """Take an `op_name` apart.
 
     Args:
-        op_name: As `jit(step)/transpose(jvp(layer_0))/attention/dot_general`.
+        op_name: As `jit(step)/transpose(jvp(layer_0))/attention/dot_general`; of what
+            was fused, names behind each other with semicolons: the first counts.
     """
-    parts = _split(op_name)
+    parts = _split(op_name.partition(";")[0])
     op = parts.pop() if parts and not WRAPPED.match(parts[-1]) else ""
     function = ""
     scopes: list[str] = []
