@@ -6,10 +6,13 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from irene.cli import main
+from irene.cli.machines.evaluate import _remarks
+from irene.cli.machines.machine_text import error_lines
 from irene.dataset import TreeKey, read_data, write_data
 from irene.predict.machines.finding import find_machine
 
@@ -280,3 +283,21 @@ def test_bad_requests_get_one_clear_message(run, data, tmp_path) -> None:
         message = [x for x in err.splitlines() if x and not x.startswith("usage:")]
         assert len(message) == 1, err
     assert not out.exists()
+
+
+def test_of_one_model_nothing_can_be_held_out() -> None:
+    nothing = dict.fromkeys(("ml", "module", "model"))
+    told = {"held_out_errors_percent": {"model": nothing, "family": nothing}}
+    assert "nothing could be held out, of one model" in "\n".join(error_lines(told))
+    known = {**nothing, "model": 3.0}
+    told = {"held_out_errors_percent": {"model": known}}
+    assert "nothing could be" not in "\n".join(error_lines(told))
+
+
+def test_a_predictor_of_another_machine_is_asked_about() -> None:
+    result = SimpleNamespace(
+        rows=[], promised=0.9, coverage=SimpleNamespace(model=0.01)
+    )
+    assert "only 1% of whole models" in _remarks(result)[0]  # type: ignore[arg-type]
+    result.coverage.model = 0.95
+    assert _remarks(result) == []  # type: ignore[arg-type]

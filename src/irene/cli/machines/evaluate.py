@@ -134,6 +134,12 @@ def _remarks(result: Evaluation) -> list[str]:
         lines.append(
             f"{outside} of {trees} trees go beyond what the predictor was measured on"
         )
+    inside = result.coverage.model if result.coverage else None
+    if inside is not None and result.promised and inside < result.promised / 2:
+        lines.append(
+            f"only {inside:.0%} of whole models are inside their interval: is the data "
+            "of the machine that the predictor is of? `irene calibrate` adapts one"
+        )
     if unpredicted:
         lines.append(f"{unpredicted} nodes have no prediction and do not count")
     return lines
