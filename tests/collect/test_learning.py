@@ -250,6 +250,21 @@ def test_kernel_that_is_missing_is_told(journal: Any) -> None:
     assert said == ["mamba could not be run here: no kernel: scan"]
 
 
+def test_a_torch_without_a_kernel_loses_that_block_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from irene.measure.inside.items import Runner
+
+    def lacking(*_: Any) -> Any:
+        raise NotImplementedError("aten::_scan is not there for 'CPU'\nmore words")
+
+    runner = object.__new__(Runner)
+    monkeypatch.setattr(Runner, "prepared", lacking)
+    found = runner.measure(Item("blocks 7", "blocks", block=Block("mamba", {}, {})))
+    assert found.problem == "aten::_scan is not there for 'CPU'"
+    assert not found.ops
+
+
 def test_hardly_anything_measured_has_wide_intervals(journal: Any) -> None:
     """One block: nothing can be left out, so nobody knows how good it is."""
     with journal() as book:
