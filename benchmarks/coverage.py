@@ -1,12 +1,14 @@
 """How often intervals hold: values, differences, and what was never measured.
 
-Everything is held out: trees of PC1 by model, servings by model family. For every
-regime: rows, part of them inside the 90 % interval, its median half-width. Then pairs
-that differ in one thing: part of the measured ratios inside the interval of the ratio,
-its width, and that by the width of errors that share nothing (`square sum`). Last, the
-exams that leave a cause out, from which the widths beyond the measured are.
+Everything is held out: trees of PC1 by model and by family, servings by model family,
+and a GPU together with the family. For every regime, the worst first: rows, part of
+them inside the 90 % interval, its median half-width in log units. Then pairs that
+differ in one thing: part of the measured ratios inside the interval of the ratio, its
+width, and that by the width of errors that share nothing (`square sum`); and how far
+apart errors of such pairs are (`APART`). Last, the exams that leave a cause out, from
+which the widths beyond the measured are.
 
-    IRENE_DATA_DIR=DATA python -m benchmarks.coverage [--only pc1 servings causes]
+    IRENE_DATA_DIR=DATA python -m benchmarks.coverage [--only pc1 servings gpus causes]
 """
 
 from __future__ import annotations
@@ -16,37 +18,51 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from benchmarks.serving_calibration import Exam, examined
+from benchmarks.serving_calibration import (
+    Exam,
+    examined,
+    fit_calibrations,
+    some_families,
+    unseen_widths,
+)
 from benchmarks.serving_calibration import widths_of as serving_widths
-from benchmarks.servings import Serving, read_servings, served
+from benchmarks.servings import Runs, Serving, predicted, read_servings, served
 
 from irene.dataset import read_data
 from irene.energy import Energy, SharedError, difference
 from irene.predict.exams.crossvalidation import predict_round
-from irene.predict.exams.splits import by_model
+from irene.predict.exams.splits import Split, by_family, by_model
 from irene.predict.intervals import (
+    COVERAGE,
     LEVELS,
     covering_error,
     group_width,
     log_errors,
     own_width,
 )
-from irene.predict.machines.gpu.doubts import serving_error
+from irene.predict.machines.finding import find_gpu
+from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.gpu_device import known_sheets
+from irene.predict.machines.gpu.gpu_machine import GpuMachine
 from irene.predict.machines.gpu.kernel_fitting import fit_time
 from irene.predict.machines.gpu.kernel_models import LIKE
-from irene.predict.machines.gpu.kernel_tables import gpu_folders, read_tables
-from irene.predict.machines.gpu.serving_calibration import Calibration
+from irene.predict.machines.gpu.kernel_tables import (
+    KernelTable,
+    gpu_folders,
+    read_tables,
+)
 from irene.predict.machines.specs.specs_method import SHARED_JOINER, SpecsMethod
 
 GPUS = ("h100", "h200", "b200")
 WIDE = 8
 """The largest sizes that are left out: within this factor of the largest."""
+MANY = 10
+"""Rows from which on a regime's coverage says something."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +86,11 @@ class Row:
         """Whether the truth is in the interval."""
         return self.energy.low <= self.measured_j <= self.energy.high
 
+    @property
+    def width(self) -> float:
+        """Half the interval, in log units."""
+        return math.log(self.energy.high / self.energy.joules)
+
 
 def told(joules: float, width: float, errors: Sequence[SharedError]) -> Energy:
     """An energy with an interval of this half-width in log units."""
@@ -77,47 +98,77 @@ def told(joules: float, width: float, errors: Sequence[SharedError]) -> Energy:
     return Energy(joules, *ends, "predicted", "held out", tuple(errors))
 
 
-def show_values(rows: Iterable[Row]) -> None:
-    """Coverage and width by regime."""
+def show_values(title: str, rows: Iterable[Row]) -> None:
+    """Coverage and width by regime, the worst first; those of few rows at the end."""
     regimes: dict[str, list[Row]] = {}
     for row in rows:
         regimes.setdefault(row.regime, []).append(row)
-    for name, some in sorted(regimes.items()):
-        inside = np.mean([row.is_inside for row in some])
-        widths = [math.log(row.energy.high / row.energy.joules) for row in some]
-        few = "" if len(some) >= 10 else " (few)"
-        print(f"{name + few:44} {len(some):6} {inside:6.1%} ± {np.median(widths):.3f}")
+    everything = [row for some in regimes.values() for row in some]
+    print(f"\n{title:44} {'rows':>6} {'inside':>7} half-width")
+    for name, some in sorted(
+        regimes.items(),
+        key=lambda item: (len(item[1]) < MANY, np.mean([r.is_inside for r in item[1]])),
+    ):
+        _print_values(name if len(some) >= MANY else f"{name} (few)", some)
+    _print_values("all", everything)
+
+
+def _print_values(name: str, some: Sequence[Row]) -> None:
+    inside = np.mean([row.is_inside for row in some])
+    width = np.median([row.width for row in some])
+    print(f"{name:44} {len(some):6} {inside:7.1%} ± {width:.3f}")
+
+
+def pairs_of(rows: Sequence[Row]) -> dict[str, list[tuple[Row, Row]]]:
+    """Pairs by the one thing in which they differ."""
+    found: dict[str, list[tuple[Row, Row]]] = {}
+    for one, other in combinations(rows, 2):
+        what = [n for n in one.settings if one.settings[n] != other.settings[n]]
+        if len(what) == 1:
+            found.setdefault(what[0], []).append((one, other))
+    return found
 
 
 def show_pairs(rows: Sequence[Row]) -> None:
-    """Coverage of ratios by what differs, and how wide they are."""
-    pairs: dict[str, list[tuple[bool, float, float]]] = {}
-    for one, other in combinations(rows, 2):
-        what = [n for n in one.settings if one.settings[n] != other.settings[n]]
-        if len(what) != 1:
-            continue
-        found = difference(one.energy, other.energy)
-        assert found.ratio is not None
-        assert found.ratio_low is not None
-        assert found.ratio_high is not None
-        truth = other.measured_j / one.measured_j
-        half = math.log(found.ratio_high / found.ratio)
-        both = (math.log(r.energy.high / r.energy.joules) for r in (one, other))
-        is_inside = found.ratio_low <= truth <= found.ratio_high
-        pairs.setdefault(what[0], []).append((is_inside, half, math.hypot(*both)))
-    for name, some in sorted(pairs.items()):
-        inside, half, square_sum = np.array(some, dtype=float).T
-        print(
-            f"pairs that differ in {name:22} {len(some):6} {inside.mean():6.1%} "
-            f"± {np.median(half):.3f}, {np.median(half / square_sum):.2f} of square sum"
-        )
+    """Coverage of ratios by what differs, and how wide they are, the worst first."""
+    lines = []
+    for name, pairs in pairs_of(rows).items():
+        some = []
+        for one, other in pairs:
+            found = difference(one.energy, other.energy)
+            assert found.ratio is not None
+            assert found.ratio_low is not None
+            assert found.ratio_high is not None
+            truth = other.measured_j / one.measured_j
+            half = math.log(found.ratio_high / found.ratio)
+            is_inside = found.ratio_low <= truth <= found.ratio_high
+            some.append((is_inside, half, math.hypot(one.width, other.width)))
+        inside, halves, square_sum = np.array(some, dtype=float).T
+        share = np.median(halves / square_sum)
+        lines.append((inside.mean(), name, len(some), np.median(halves), share))
+    print(f"\n{'pairs that differ in':44} {'rows':>6} {'inside':>7} half-width")
+    for inside, name, count, half, share in sorted(lines):
+        said = f"± {half:.3f}, {share:.2f} of the square sum"
+        print(f"{name:44} {count:6} {inside:7.1%} {said}")
+
+
+# PC1 --------------------------------------------------------------------------
 
 
 def pc1() -> None:
-    """Every tree of PC1 from the models that are not its own."""
+    """Every tree of PC1 from models, and from families, that are not its own."""
+    for title, split in (("model left out", by_model), ("family", by_family)):
+        rows = pc1_rows(split)
+        show_values(f"pc1, {title}", rows)
+        if split is by_model:
+            show_pairs([row for row in rows if row.regime.startswith("model ")])
+
+
+def pc1_rows(split: Split) -> list[Row]:
+    """Nodes with intervals of the errors of other folds."""
     table, _ = read_data("irene-pc1")
     held = []
-    for fold in by_model(table):
+    for fold in split(table):
         found = predict_round(table, SpecsMethod(SHARED_JOINER), fold)
         held.append((fold.held_out, table.take(fold.test), found.energy_j))
     errors = [log_errors(energy_j, test.energy_j) for _, test, energy_j in held]
@@ -125,11 +176,10 @@ def pc1() -> None:
         {level: error[test.rows(level)] for level in LEVELS}
         for error, (_, test, _) in zip(errors, held, strict=True)
     ]
-    roots: list[Row] = []
-    for place, (model, test, energy_j) in enumerate(held):
+    rows = []
+    for place, (name, test, energy_j) in enumerate(held):
         others = by_level[:place] + by_level[place + 1 :]
         own = own_width(others) or 0.0
-        rows = []
         for level in LEVELS:
             width = group_width([covering_error(each[level]) for each in others])
             shared = math.sqrt(max(width**2 - own**2, 0.0))
@@ -137,29 +187,41 @@ def pc1() -> None:
                 key = test.keys[test.tree[row]]
                 settings = dict(zip(("model", "batch", "length"), key, strict=True))
                 energy = told(energy_j[row], width, [SharedError("pc1", shared)])
-                name = f"pc1 {level} {model}"
-                rows.append(Row(name, settings, energy, float(test.energy_j[row])))
-        show_values(rows)
-        roots += [row for row in rows if row.regime.startswith("pc1 model ")]
-    show_pairs(roots)
+                measured_j = float(test.energy_j[row])
+                rows.append(Row(f"{level} {name}", settings, energy, measured_j))
+    return rows
 
 
-def serving_rows(exam: Exam) -> list[Row]:
-    """Servings with intervals of the errors of other families."""
-    calibrations = {}
+# Servings ---------------------------------------------------------------------
+
+
+def serving_rows(exam: Exam, is_unseen: bool = False) -> list[Row]:
+    """Servings with intervals of the errors of other families.
+
+    Args:
+        exam: Predictions on left-out families.
+        is_unseen: Whether intervals are those of a GPU without servings.
+    """
+    machines = {}
     for family in {each.family for each in exam.servings}:
         widths, widest = serving_widths(exam, but=family)
-        known = Calibration(energy_widths=widths, energy_width=widest)
-        calibrations[family] = known
+        for gpu in {each.gpu for each in exam.servings}:
+            machine = find_gpu(gpu)
+            known = replace(
+                machine.calibration, energy_widths=widths, energy_width=widest
+            )
+            known = unseen_widths(known) if is_unseen else known
+            machines[family, gpu] = GpuMachine(machine.device, known, machine.engine)
     rows = []
     for each, regime, joules in zip(
         exam.servings, exam.regimes, exam.j_per_token.tolist(), strict=True
     ):
-        width = calibrations[each.family].width(regime)
-        error = serving_error(each.tree(), each.gpu, width)
-        energy = told(joules, width, [error])
-        name = f"{each.gpu} {regime}"
-        rows.append(Row(name, _settings(each), energy, each.j_per_token))
+        energy = machines[each.family, each.gpu].predict(each.tree()).energy_of(0)
+        assert energy is not None
+        held = energy.scaled(joules / energy.joules)
+        rows.append(
+            Row(f"{each.gpu} {regime}", _settings(each), held, each.j_per_token)
+        )
     return rows
 
 
@@ -171,47 +233,109 @@ def _settings(each: Serving) -> dict[str, object]:
     }  # fmt: skip
 
 
+def measured_runs() -> dict[str, Runs]:
+    """Every clean serving, by GPU."""
+    path = Path(os.environ["IRENE_DATA_DIR"]) / "serving" / "mlenergy-v3-text.csv"
+    return served([each for each in read_servings(path) if each.is_clean])
+
+
 def servings() -> None:
     """Every clean serving from the families that are not its own."""
-    path = Path(os.environ["IRENE_DATA_DIR"]) / "serving" / "mlenergy-v3-text.csv"
-    rows = serving_rows(
-        examined(served([each for each in read_servings(path) if each.is_clean]))
-    )
-    show_values(rows)
+    exam = examined(measured_runs())
+    rows = serving_rows(exam)
+    show_values("servings, family left out", rows)
     show_pairs(rows)
+    show_apart(exam, rows)
+
+
+def show_apart(exam: Exam, rows: Sequence[Row]) -> None:
+    """Distances with which nine of ten ratios are inside: what `APART` says."""
+    servings = {id(row): each for row, each in zip(rows, exam.servings, strict=True)}
+    print("\ndistance between errors that holds nine of ten ratios")
+    for name, pairs in pairs_of(rows).items():
+        found = []
+        for one, other in pairs:
+            errors = (math.log(r.energy.joules / r.measured_j) for r in (one, other))
+            off = abs(math.dist([next(errors)], [next(errors)]))
+            share = min((off / math.hypot(one.width, other.width)) ** 2, 0.999)
+            apart = _octaves(name, servings[id(one)], servings[id(other)])
+            found.append(-math.log(1 - share) / apart)
+        print(f"{name:44} {len(pairs):6} {np.quantile(found, COVERAGE):.3f}")
+
+
+def _octaves(name: str, one: Serving, other: Serving) -> float:
+    """Octaves between two servings that differ in a size; 1 where it is no size."""
+    of = {"batch": "batch_size", "GPUs": "gpus", "task": "output_len"}.get(name)
+    if of is None:
+        return 1.0
+    return max(abs(math.log2(getattr(one, of) / getattr(other, of))), 0.05)
+
+
+def gpus() -> None:
+    """Servings of a GPU from other GPUs and other families alone."""
+    runs, found = measured_runs(), []
+    for gpu, here in runs.items():
+        rest = {name: each for name, each in runs.items() if name != gpu}
+        for family in dict.fromkeys(each.family for each in here.servings):
+            (known,) = fit_calibrations(some_families(rest, family, False)).values()
+            held = some_families({gpu: here}, family, True)[gpu]
+            found.append((held, predicted(replace(known, long_gap_s=0.0), held)))
+    exam = Exam(
+        tuple(s for held, _ in found for s in held.servings),
+        tuple(r for held, _ in found for r in held.regimes),
+        *(np.concatenate([said[i] for _, said in found]) for i in (0, 0, 1)),
+    )
+    show_values("servings, GPU and family left out", serving_rows(exam, True))
+    for gpu in runs:
+        here = np.array([each.gpu == gpu for each in exam.servings])
+        off = np.quantile(np.abs(exam.log_errors()[here]), COVERAGE)
+        print(f"nine of ten servings of {gpu} are within {off:.3f}")
+
+
+# Causes -----------------------------------------------------------------------
 
 
 def causes() -> None:
-    """Tables of kernels without their largest sizes, and without a precision."""
+    """Tables of kernels without their largest sizes, a precision, or a GPU."""
     sheets = known_sheets()
     folders = gpu_folders(Path(os.environ["IRENE_DATA_DIR"]) / "gpu-ops")
-    for gpu in GPUS:
-        sheet = sheets[gpu]
-        tables = {table.ops.key: table for table in read_tables(folders[gpu])}
-        for key, table in tables.items():
-            for name, values in table.ops.columns.items():
-                top = values.max() / WIDE
-                out = values > top
-                if out.sum() < 20 or (~out).sum() < 100 or top < 4:
-                    continue
-                model = fit_time(table.ops.at(~out), table.time_s[~out], sheet)
-                seconds = model.seconds(table.ops.at(out), sheet)
-                off = np.abs(np.log(seconds / table.time_s[out]))
-                each = off / np.maximum(np.log2(values[out] / top), 1.0)
-                print(
-                    f"{gpu} {key} {name}: {np.quantile(each, 0.9):.3f} for an octave "
-                    "beyond the sizes that were left"
-                )
+    tables = {
+        gpu: {table.ops.key: table for table in read_tables(folders[gpu])}
+        for gpu in GPUS
+    }
+    for gpu, own in tables.items():
+        for key, table in own.items():
+            show_sizes(gpu, table, sheets[gpu])
             kind, _, dtype = key.partition("/")
-            like = next((d for d in LIKE.get(dtype, ()) if f"{kind}/{d}" in tables), "")
-            if like:
-                other = tables[f"{kind}/{like}"]
-                model = fit_time(other.ops, other.time_s, sheet)
-                off = np.abs(np.log(model.seconds(table.ops, sheet) / table.time_s))
-                print(f"{gpu} {key} by {like}: {np.quantile(off, 0.9):.2f}")
+            like = (f"{kind}/{d}" for d in LIKE.get(dtype, ()))
+            stand_ins = [(gpu, each) for each in like if each in own][:1]
+            stand_ins += [(g, key) for g in tables if g != gpu and key in tables[g]]
+            for other, name in stand_ins:
+                from_ = tables[other][name]
+                model = fit_time(from_.ops, from_.time_s, sheets[other])
+                said_s = model.seconds(table.ops, sheets[gpu])
+                off = np.quantile(np.abs(np.log(said_s / table.time_s)), COVERAGE)
+                print(f"{gpu} {key} by that of {other} {name}: {off:.2f}")
 
 
-PARTS = {"pc1": pc1, "servings": servings, "causes": causes}
+def show_sizes(gpu: str, table: KernelTable, sheet: Datasheet) -> None:
+    """The largest sizes of a table from the others."""
+    for name, values in table.ops.columns.items():
+        top = values.max() / WIDE
+        out = values > top
+        if out.sum() < 20 or (~out).sum() < 100 or top < 4:
+            continue
+        model = fit_time(table.ops.at(~out), table.time_s[~out], sheet)
+        seconds = model.seconds(table.ops.at(out), sheet)
+        off = np.abs(np.log(seconds / table.time_s[out]))
+        each = off / np.maximum(np.log2(values[out] / top), 1.0)
+        print(
+            f"{gpu} {table.ops.key} {name}: {np.quantile(each, COVERAGE):.3f} for an "
+            "octave beyond the sizes that were left"
+        )
+
+
+PARTS = {"pc1": pc1, "servings": servings, "gpus": gpus, "causes": causes}
 
 
 def main() -> int:

@@ -134,7 +134,7 @@ def test_what_two_energies_share_cancels():
     one = told(10.0, 0.2, SharedError("rates", 0.1), SharedError("sizes", 0.1, near))
     two = told(5.0, 0.2, SharedError("rates", 0.1), SharedError("sizes", 0.1, far))
     found = difference(one, two)
-    alike = math.exp(-1.25)
+    alike = math.exp(-1.5)
     half = math.sqrt(2 * 0.1**2 * (1 - alike) + 2 * (0.2**2 - 2 * 0.1**2))
     assert found.joules == -5.0
     assert found.ratio == 0.5

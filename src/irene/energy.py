@@ -3,7 +3,7 @@
 Two energies of one machine share errors, and what they share cancels between them. So
 an energy carries the causes of its error: each with its size, and with a place. Errors
 of one cause are one error at one place, and less alike the farther apart two places
-are: their correlation is exp(−distance²). What is named nowhere is the energy's own.
+are: their correlation is exp(−distance). What is named nowhere is the energy's own.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class SharedError:
     Attributes:
         cause: What makes it, in words; names the error.
         width: Half the interval that it alone would give, in log units.
-        place: Coordinates by name, 0 where one is missing; a distance of 1 leaves a
-            correlation of 1/e.
+        place: Coordinates by name, 0 where one is missing; distances along them add
+            up, and one of 1 leaves a correlation of 1/e.
     """
 
     cause: str
@@ -45,7 +45,7 @@ class SharedError:
         """Correlation with another error of the same cause, 0 to 1."""
         axes = {*self.place, *other.place}
         return math.exp(
-            -sum((self.place.get(a, 0.0) - other.place.get(a, 0.0)) ** 2 for a in axes)
+            -sum(abs(self.place.get(a, 0.0) - other.place.get(a, 0.0)) for a in axes)
         )
 
 

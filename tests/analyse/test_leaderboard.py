@@ -10,7 +10,7 @@ from irene.analyse import leaderboard
 from irene.analyse.energy_cache import EnergyCache, default_cache
 from irene.analyse.leaderboard import choose_entries, rank_models
 from irene.errors import UsageError
-from irene.predict.machines.gpu.memory_fit import MemoryFit
+from irene.predict.machines.memory_fit import MemoryFit
 from irene.spec import RunSpec
 from irene.trace import catalogue
 

@@ -125,3 +125,12 @@ def test_a_size_that_was_not_measured_is_marked(run):
     code, out, _ = run("predict", "gpt2", "-s", "1024", "--top", "3")
     assert code == 0
     assert "length never measured (1,024, not 32 to 256)" in " ".join(out.split())
+
+
+def test_what_does_not_fit_is_said_before_any_number(run):
+    code, shown, _ = run("predict", "bert-l2-h128", "-b", "4096", "-s", "512")
+    assert code == 0
+    title, problem, *rest = shown.splitlines()
+    assert title.startswith("bert-l2-h128 · batch 4096")
+    assert problem.startswith("cannot run: 0 GB of weights and 17 GB of activations")
+    assert "do not fit into" not in "\n".join(rest)

@@ -41,11 +41,6 @@ LEVELS = ("ml", "module", "model")
 """Kinds of nodes whose errors are told apart."""
 COVERAGE = 0.9
 """Part of the nodes that an interval is to cover."""
-
-PAIRS = 0.86
-"""Part of the pairs of held-out runs that the interval of a ratio is to cover: at the
-lower end of what is promised, since two measurements differ by the noise of both, which
-predictions do not have."""
 WORTH_SAYING = 0.25
 """Part of an interval from which on a cause is worth a word: 3 % are added to it."""
 BEYOND: Mapping[str, float] = MappingProxyType(
@@ -246,7 +241,7 @@ def own_width(groups: Iterable[Mapping[str, Floats]]) -> float | None:
         return None
     first, second = np.triu_indices(len(errors), 1)
     apart = np.abs(errors[first] - errors[second])
-    return float(np.quantile(apart, PAIRS) / math.sqrt(2.0))
+    return float(np.quantile(apart, COVERAGE) / math.sqrt(2.0))
 
 
 def covering_error(errors: Sequence[float] | Floats) -> float:

@@ -355,14 +355,14 @@ def test_a_serving_needs_no_torch() -> None:
 
 GOLDEN = {
     ("llama-3.1-8b", "b200"): {
-        "": (998.1950451427277, 897.7606567213712, 1109.8652415737715),
-        "prefill": (146.1501235968528, 129.74350774832217, 164.63142547995102),
-        "decode": (852.0449215458749, 767.8665384831471, 945.4514709889911),
+        "": (998.1950451427277, 860.2347779797716, 1158.280708538062),
+        "prefill": (146.1501235968528, 124.75324108503754, 171.21686331832848),
+        "decode": (852.0449215458749, 735.3382253561668, 987.2743226159388),
     },
     ("llama-3.1-8b", "h100"): {
-        "": (933.4760941498347, 839.5551228975827, 1037.9039977051398),
-        "prefill": (90.69915638038198, 80.97580327999655, 101.59006314106102),
-        "decode": (842.7769377694527, 758.5114449341779, 936.4037570951774),
+        "": (933.4760941498347, 804.4617466095099, 1083.1809244152942),
+        "prefill": (90.69915638038201, 77.748288726573, 105.80730589509905),
+        "decode": (842.7769377694527, 726.6593220359447, 977.4497419864132),
     },
 }
 """Energy of whole servings and both ends of its interval, J, by node."""
@@ -422,7 +422,7 @@ def test_what_no_table_has_is_wide_by_its_share() -> None:
     plain = predict("llama-3.1-8b", **run)
     four = predict("llama-3.1-8b", quantization="fp4", **run)
     long = predict("llama-3.1-8b", **(run | {"prompt_len": 50_000}))
-    assert spread(four) > 3 * spread(plain)  # Hopper has no units for fp4
+    assert spread(four) > 2 * spread(plain)  # Hopper has no units for fp4
     assert any("no table of gemm in fp4" in note for note in four.notes)
     assert spread(long) > 1.5 * spread(plain)
     assert any("prompts of 50,000 tokens" in note for note in long.notes)

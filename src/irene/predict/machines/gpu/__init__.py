@@ -9,9 +9,8 @@
 - `kernel_tables`: measured kernels, and which of their powers can be trusted;
   `kernel_fitting`: models of them; `kernel_exam`: errors with whole groups of shapes
   held out; `kernel_training`: from tables to devices.
-- `gpu_machine`: a GPU that predicts trees; `node_ops` reads ops off nodes;
-  `memory_fit`: whether weights and cache lie in the memory; `wall`: from boards to the
-  wall, and power limits.
+- `gpu_machine`: a GPU that predicts trees; `node_ops` reads ops off nodes; `wall`: from
+  boards to the wall, and power limits.
 - `doubts`: why energies are uncertain, and what of it two runs share.
 - `engines`: serving engines, and what their hosts add to the time of steps.
 - `serving_calibration`: how servings differ from the sum of their kernels; it is

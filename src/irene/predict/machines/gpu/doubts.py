@@ -26,6 +26,8 @@ from irene.tree import ModelTree
 __all__ = ["OpDoubts", "beyond_servings", "rough_notes", "serving_error"]
 
 WORTH_SAYING = 0.01
+WEIGHTED = ("linear", "fused_moe")
+"""Ops of servings whose weights are stored in a type of their own."""
 SERVED: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "vllm": {
         "batch_size": (8, 512), "prompt_len": (250, 2000), "output_len": (230, 9500),
@@ -44,16 +46,16 @@ FP32 = 0.6
 """Half the interval of fp32 as twice bf16: true fp32 of large products takes up to
 twice that, and nothing takes less than its bytes."""
 APART: Mapping[str, float] = {
-    "model": 1.2,
-    "gpu": 3.0,
-    "precision": 0.1,
-    "gpus": 0.36,
-    "batch": 0.15,
-    "output": 0.01,
+    "model": 0.6,
+    "gpu": 0.5,
+    "precision": 1.4,
+    "gpus": 0.75,
+    "batch": 0.155,
+    "output": 0.2,
 }
-"""Square of the distance between errors of two servings that differ in one thing, or by
-an octave of it: by the errors of pairs of measured servings, families left out
-(`benchmarks/coverage.py`)."""
+"""Distance between the errors of two servings that differ in one thing, or by an octave
+of it: with it, intervals of the ratio hold 90 % of the measured pairs that differ in
+nothing else, model families left out (`benchmarks/coverage.py` fits them)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,18 +225,23 @@ def serving_error(tree: ModelTree, gpu: str, width: float) -> SharedError:
     spec = tree.spec
     if spec is None:
         return SharedError(f"servings on {gpu}", width)
-    stored = spec.quantization or spec.dtype
-    words = {"model": spec.model, "gpu": gpu, "precision": stored}
+    words = {"model": spec.model, "gpu": gpu, "precision": _stored(tree, spec)}
     sizes = {
         "gpus": spec.gpus,
         "batch": spec.batch_size,
         "output": spec.output_len or 1,
     }
-    # Two words that differ are on two axes, each of half the squared distance.
-    place = {
-        f"{name} {word}": math.sqrt(APART[name] / 2) for name, word in words.items()
-    }
-    place |= {
-        name: math.sqrt(APART[name]) * math.log2(size) for name, size in sizes.items()
-    }
+    # Two words that differ are on two axes, each of half the distance.
+    place = {f"{name} {word}": APART[name] / 2 for name, word in words.items()}
+    place |= {name: APART[name] * math.log2(size) for name, size in sizes.items()}
     return SharedError("servings", width, place)
+
+
+def _stored(tree: ModelTree, spec: RunSpec) -> str:
+    """How most weights of a run are stored."""
+    kinds = [place for place, op in enumerate(tree.strings) if op in WEIGHTED]
+    rows = np.flatnonzero(np.isin(tree.columns.op, kinds))
+    if not len(rows):
+        return spec.quantization or spec.dtype
+    largest = rows[int(tree.columns.params[rows].argmax())]
+    return tree.signatures[int(tree.columns.signature[largest])].dtype

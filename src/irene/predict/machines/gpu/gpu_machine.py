@@ -31,7 +31,6 @@ from irene.predict.machines.gpu.engines import (
 from irene.predict.machines.gpu.gpu_device import GpuDevice, OpCosts
 from irene.predict.machines.gpu.kernel_models import ROUGH
 from irene.predict.machines.gpu.kernel_work import Work
-from irene.predict.machines.gpu.memory_fit import USABLE, memory_fit, traced_fit
 from irene.predict.machines.gpu.node_ops import (
     GAP,
     NodeOps,
@@ -46,6 +45,7 @@ from irene.predict.machines.gpu.serving_calibration import (
     regime_of,
 )
 from irene.predict.machines.gpu.wall import held, walls
+from irene.predict.machines.memory_fit import USABLE, memory_fit, traced_fit
 from irene.spec import Attention, DType
 from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree
@@ -60,8 +60,8 @@ EXCHANGING = "groups of GPUs that share experts, as in no serving that was measu
 STATES = "state_update"
 """Op of layers that are state spaces."""
 UNMEASURED_WIDTH = 0.5
-"""Half the interval, in log units, of what is no serving: nobody measured such a run as
-a whole."""
+"""Half the interval, in log units, of what is no serving: an assumption."""
+KERNELS_ALONE = "kernels alone, without what a host makes them wait: ± 65 % is assumed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class GpuMachine:
         else:
             fit = traced_fit(tree, self.device.sheet.memory_bytes, USABLE)
             widths = (UNMEASURED_WIDTH, self.calibration.time_width)
-            notes = ["kernels alone: what the host makes a GPU wait is not counted"]
+            notes = [KERNELS_ALONE]
         tree = tree.with_notes(*fit.notes())
         at_root = {"memory_share": fit.share, "time_spread": math.exp(widths[1])}
         own = self._limited(tree, nodes, own, step_s is not None)

@@ -235,8 +235,8 @@ class Calibration(Saved):
     def width(self, regime: str, of_time: bool = False) -> float:
         """Half the 90 % interval in a regime, in log units.
 
-        A regime with few servings has that of one and several GPUs together; what
-        nobody measured has the widest.
+        Regimes on one GPU and on several have one width unless told apart; what is no
+        regime of a serving has the widest.
         """
         widths = self.time_widths if of_time else self.energy_widths
         usual = self.time_width if of_time else self.energy_width

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.trace.serving.writer import WEIGHT_BYTES
 from irene.tree import KINDS, ModelTree, Node
+
+if TYPE_CHECKING:
+    from irene.predict.machines.gpu.datasheet import Datasheet
 
 __all__ = ["USABLE", "MemoryFit", "memory_fit", "traced_fit"]
 
