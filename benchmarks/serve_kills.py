@@ -124,6 +124,7 @@ class Client(threading.Thread):
     def __init__(self, server: Supervised, place: int) -> None:
         super().__init__(daemon=True)
         self.server, self.place = server, place
+        self.is_over = threading.Event()
         self.uploads: dict[str, bytes] = {}
         self.jobs: list[str] = []
         self.ended: dict[str, dict[str, Any]] = {}
@@ -133,7 +134,7 @@ class Client(threading.Thread):
         """Until the end."""
         number = 0
         with httpx.Client(base_url=self.server.url, timeout=20) as client:
-            while not self.server.is_over.is_set():
+            while not self.is_over.is_set():
                 number += 1
                 with contextlib.suppress(httpx.HTTPError):
                     self._write(client, number)
@@ -183,6 +184,9 @@ def try_out(server: Supervised, database: Postgres | None, kills: int) -> bool:
         seconds = _wait(server, seq_len)
         slow.append((seconds, name))
         print(f"    {name:18} answers after {seconds:5.1f} s", flush=True)
+    for client in clients:
+        client.is_over.set()
+        client.join()
     told = ", ".join(f"{n} × {name}" for name, n in killed.items())
     late = [each for each in slow if each[0] > READY_S]
     print(f"  killed {told}; started {server.starts} ×")
