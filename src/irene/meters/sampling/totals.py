@@ -8,7 +8,7 @@ snapshots, whatever happens in between, and needs no memory of its samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from irene.meters.channel import Channel
@@ -93,6 +93,7 @@ class ChannelTotal:
 
     Attributes:
         integral: J of an energy so far; unit × s of a gauge.
+        gaps: How often it gave nothing after it had given something.
         known_ns: Nanoseconds for which it is known.
         is_counter: Whether values are joules that only grow, else what holds just now.
         longest_gap_ns: Silence over which other values are not bridged.
@@ -104,6 +105,7 @@ class ChannelTotal:
         "_still_ns",
         "_value",
         "frozen_ns",
+        "gaps",
         "integral",
         "is_counter",
         "known_ns",
@@ -112,6 +114,7 @@ class ChannelTotal:
 
     def __init__(self, channel: Channel, period_s: float) -> None:
         self.integral = 0.0
+        self.gaps = 0
         self.known_ns = self._still_ns = 0
         self._value = math.nan
         self.longest_gap_ns = round(max(SHORTEST_GAP_S, GAP_PERIODS * period_s) * 1e9)
@@ -125,6 +128,7 @@ class ChannelTotal:
         """Take in a value, NaN for none, so long after the one before."""
         old, self._value = self._value, value
         if value != value or old != old:  # NaN on either side: not known
+            self.gaps += old == old
             self._settle()
         elif not self.is_counter:
             if since_ns <= self.longest_gap_ns:
@@ -167,6 +171,19 @@ class RunningTotals:
             tuple([total.integral for total in self._totals]),
             tuple([total.known_ns * 1e-9 for total in self._totals]),
         )
+
+    def gaps(self, told: Collection[Channel]) -> Iterator[str]:
+        """What to say of energies that were not known for a moment.
+
+        Args:
+            told: Channels of which it was said why.
+        """
+        for channel, total in zip(self.channels, self._totals, strict=True):
+            if total.gaps and channel.in_total and channel not in told:
+                yield (
+                    f"{channel.name} gave nothing {total.gaps} times, as if its "
+                    "counter had been set back: what was used just then is in no sum"
+                )
 
     def between(self, begin: Snapshot, end: Snapshot) -> tuple[Window, ...]:
         """What every channel gave from one snapshot to a later one."""
