@@ -76,3 +76,12 @@ def test_a_job_that_is_not_there(page: Page) -> None:
     page.goto("/jobs/%3Cb%3Enone")
     expect(page.get_by_role("alert")).to_contain_text("<b>none")
     assert page.locator("main b").count() == 0
+
+
+def test_the_servers_machine_is_learned_by_a_button(page: Page) -> None:
+    page.goto("/method")
+    page.get_by_role("button", name="Learn this machine").click()
+    expect(page.locator(".lede")).to_contain_text("Learning this machine, quick")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator(".state")).to_have_text("cancelled", timeout=JOB_MS)
+    expect(page.get_by_role("link", name="Hand it in again")).to_be_visible()
