@@ -142,10 +142,14 @@ class Finding:
 M = TypeVar("M", bound=Meter)
 
 
+def _channel_names(meter: Meter) -> str:
+    return ", ".join(channel.name for channel in meter.channels)
+
+
 def probed(
     name: str,
     open_meter: Callable[[], M],
-    detail: Callable[[M], str],
+    detail: Callable[[M], str] = _channel_names,
     install: str = "",
 ) -> Finding:
     """Open a meter, look at it and close it; never raises.
@@ -153,7 +157,8 @@ def probed(
     Args:
         name: Name of the meter.
         open_meter: Opens it.
-        detail: What there is of it, in words; may raise as well.
+        detail: What there is of it, in words, by default its channels; may raise as
+            well.
         install: Command that installs what it is read with.
     """
     try:

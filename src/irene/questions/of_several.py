@@ -17,6 +17,7 @@ from irene.predict.machines.chosen import named
 from irene.questions.question import ANY_MODEL, On, Question
 from irene.spec import RunSpec
 from irene.tree import ModelTree
+from irene.tree.headline import model_name
 
 if TYPE_CHECKING:
     from irene.analyse import (
@@ -91,13 +92,9 @@ class AskComparison(Question["Comparisons"]):
 
         subjects = self.subjects()
         return compare_all(
-            [*self.trees, *subjects], [*map(_name, self.trees), *self.subject],
+            [*self.trees, *subjects], [*map(model_name, self.trees), *self.subject],
             self.per, progress,
         )  # fmt: skip
-
-
-def _name(tree: ModelTree) -> str:
-    return tree.spec.model if tree.spec else tree.root.op
 
 
 @dataclass(frozen=True, kw_only=True)

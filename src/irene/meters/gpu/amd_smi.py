@@ -92,11 +92,7 @@ def open_amdsmi() -> AmdSmiMeter:
 
 def probe() -> Finding:
     """What amdsmi can read here; never raises."""
-    return probed("amdsmi", open_amdsmi, _summary, INSTALL)
-
-
-def _summary(meter: AmdSmiMeter) -> str:
-    return ", ".join(channel.name for channel in meter.channels)
+    return probed("amdsmi", open_amdsmi, install=INSTALL)
 
 
 def _sensor(

@@ -119,11 +119,7 @@ def open_zeus() -> ZeusMeter:
 
 def probe() -> Finding:
     """What zeus can read here; never raises."""
-    return probed("zeus", open_zeus, _summary, INSTALL)
-
-
-def _summary(meter: ZeusMeter) -> str:
-    return ", ".join(channel.name for channel in meter.channels)
+    return probed("zeus", open_zeus, install=INSTALL)
 
 
 def _zeus(module: str) -> Any:

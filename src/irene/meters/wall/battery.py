@@ -79,11 +79,7 @@ def open_battery(roots: Roots) -> BatteryMeter:
 
 def probe(roots: Roots) -> Finding:
     """What there is of batteries; never raises."""
-    return probed("battery", partial(open_battery, roots), _summary)
-
-
-def _summary(meter: BatteryMeter) -> str:
-    return ", ".join(channel.name for channel in meter.channels)
+    return probed("battery", partial(open_battery, roots))
 
 
 def _supplies(path: Path) -> bool:

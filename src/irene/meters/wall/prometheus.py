@@ -75,11 +75,7 @@ def open_prometheus(text: str) -> PolledMeter:
 
 def probe(text: str) -> Finding:
     """Whether an exporter answers at an address; never raises."""
-    return probed("prometheus", partial(open_prometheus, text), _summary, INSTALL)
-
-
-def _summary(meter: PolledMeter) -> str:
-    return ", ".join(channel.name for channel in meter.channels)
+    return probed("prometheus", partial(open_prometheus, text), install=INSTALL)
 
 
 def samples_of(text: bytes) -> Iterator[Sample]:
