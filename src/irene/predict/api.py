@@ -86,10 +86,12 @@ def _module(model: object) -> nn.Module:
     from torch import nn
 
     from irene.trace.tracer import name_of
+    from irene.trace.wrapped import module_of
 
-    name_of(model)
-    assert isinstance(model, nn.Module)
-    return model
+    found = module_of(model)
+    name_of(found)
+    assert isinstance(found, nn.Module)
+    return found
 
 
 def predict_run(

@@ -10,6 +10,7 @@ The package is also the function: `irene.trace("bert-base-uncased", batch_size=8
 - `costs`: FLOPs and bytes of an op, in one open table.
 - `sources`, `models`, `inputs`, `positions`, `limits`: from a name to a model and its
   inputs.
+- `wrapped`: pipelines, sentence-transformers and quantised layers.
 - `model_files`: the config that GGUF and safetensors files imply, by their headers.
 - `catalogue`: configs of known models; needs no torch.
 - `templates`: trees as functions of size, evaluated without torch; `templates.trees` is

@@ -100,11 +100,26 @@ def meta_weights(model: nn.Module) -> dict[str, torch.Tensor]:
         return {}
     copies = {}
     for name, parameter in model.named_parameters():
-        copy = torch.empty_like(parameter, device="meta")
-        copies[name] = copy.requires_grad_(parameter.requires_grad)
+        copies[name] = _meta_copy(parameter).requires_grad_(parameter.requires_grad)
     for name, buffer in model.named_buffers():
         copies[name] = give_value(buffer)
     return copies
+
+
+def _meta_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor without content; one made of others, as torchao's, of such ones."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        return torch.empty_like(tensor, device="meta")
+    whole: Any = tensor
+    names, context = whole.__tensor_flatten__()
+    inner = {
+        name: None if getattr(whole, name) is None else _meta_copy(getattr(whole, name))
+        for name in names
+    }
+    made: torch.Tensor = whole.__tensor_unflatten__(
+        inner, context, whole.size(), whole.stride()
+    )
+    return made
 
 
 def _forward(run: Run) -> None:

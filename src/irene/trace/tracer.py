@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack, get_args
@@ -31,6 +32,7 @@ from irene.trace.positions import reach_of
 from irene.trace.recorder import Recorder
 from irene.trace.sources import short
 from irene.trace.values import DataDependentError, give_value
+from irene.trace.wrapped import inputs_of_module, module_of, quantized_as_run
 from irene.tree import ModelTree
 
 __all__ = [
@@ -79,10 +81,11 @@ def trace(
         UsageError: The model is unknown, its config is bad, a size is impossible, or
             the model's own code fails. The message says which.
     """
-    if isinstance(model, nn.Module):
-        return trace_module(model, inputs, run, device=device, limits=limits)
-    spec = RunSpec.asked(name_of(model), run)
-    return trace_spec(spec, limits=limits, source=model, device=device)
+    found: Any = module_of(model)
+    if isinstance(found, nn.Module):
+        return trace_module(found, inputs, run, device=device, limits=limits)
+    spec = RunSpec.asked(name_of(found), run)
+    return trace_spec(spec, limits=limits, source=found, device=device)
 
 
 def name_of(model: object) -> str:
@@ -186,12 +189,7 @@ def trace_module(
     notes: tuple[str, ...] = ()
     home = next((p.device.type for p in model.parameters()), "cpu")
     if inputs is None:
-        if not hasattr(model, "config"):
-            raise SpecError(
-                f"{type(model).__name__} is not a transformers model: give its inputs "
-                "as the second argument"
-            )
-        made = make_inputs(model, spec, home)
+        made = inputs_of_module(model, spec, home)
         inputs, notes = made, made.notes
     was_training = model.training
     model.train(spec.phase == "train")
@@ -273,7 +271,9 @@ def run_recorded(
         weights = meta_weights(model)
     recorder = Recorder(model, captor)
     try:
-        PHASES[spec.phase](Run(model, recorder, args, kwargs, spec, weights))
+        with quantized_as_run(model, weights) if weights else nullcontext(()) as told:
+            PHASES[spec.phase](Run(model, recorder, args, kwargs, spec, weights))
+        notes += told
     except IreneError:
         raise
     except Exception as error:

@@ -1,0 +1,100 @@
+"""Every snippet of the page "Use irene with…" is run."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from irene.cli import main
+
+from .account.served.made_server import MadeEngine, answering
+from .measure.made_up_power import made_up_meter
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "how-to" / "use-irene-with.md"
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+PYTHON = [text for kind, text in BLOCKS if kind == "python"]
+COMMANDS = [
+    line.partition("#")[0].strip()
+    for kind, text in BLOCKS
+    if kind == "sh"
+    for line in text.splitlines()
+]
+PACKAGES = (
+    "diffusers", "huggingface_hub", "mlflow", "onnx", "peft", "sentence_transformers",
+    "tensorboard", "timm", "torchao", "trackio", "wandb",
+)  # fmt: skip
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that the page names."""
+    from safetensors.torch import save_file
+    from transformers import BertConfig, BertModel
+
+    from .trace.test_model_files import config_of, write_gguf
+
+    write_gguf(tmp_path / "model.gguf", "llama", config_of("llama-3.2-1b"), "F16")
+    config = BertConfig(
+        hidden_size=32, num_hidden_layers=1, num_attention_heads=2, vocab_size=99,
+        intermediate_size=64, architectures=["BertModel"],
+    )  # fmt: skip
+    (tmp_path / "config.json").write_text(config.to_json_string())
+    weights = BertModel(config).state_dict()
+    save_file(weights, tmp_path / "model.safetensors")
+    index = {"weight_map": dict.fromkeys(weights, "model.safetensors")}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("code", PYTHON, ids=lambda code: code.split("\n")[0][:60])
+def test_python(code: str, here: Path) -> None:
+    for package in PACKAGES:
+        if re.search(rf"\b{package}\b", code):
+            pytest.importorskip(package, reason=f"{package} is not installed")
+    if "sentence_transformers" in code:
+        pytest.skip("needs a saved model: tests/trace/test_wrapped.py has one")
+    names: dict[str, object] = {}
+    if "ledger" in code and "irene.account" not in code:
+        pytest.skip("needs an open run: tests/account/callbacks/test_trackers.py")
+    exec(code, names)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands(command: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = command.split()[1:]
+    if words[0] == "watch":
+        meter = made_up_meter(here / "power.csv")
+        words += ["--seconds", "0.2", "--every", "0.1", "--meters", meter]
+        with answering({"/metrics": MadeEngine(1).metrics}) as url:
+            assert main([url if "localhost" in word else word for word in words]) == 0
+    else:
+        assert main(words) == 0
+    assert capsys.readouterr().out or "--out" in words
+
+
+def test_files_of_others_are_what_they_are(here: Path) -> None:
+    from irene.analyse.budgets import read_budgets
+
+    for kind, text in BLOCKS:
+        if kind == "toml":
+            assert tomllib.loads(text)
+            (here / "pyproject.toml").write_text(text)
+            _, budgets = read_budgets(here)
+            assert [b.run.batch_size for b in budgets] == [1, 8]
+        elif kind == "yaml":
+            assert yaml.safe_load(text)
+        elif kind == "json":
+            (server,) = json.loads(text)["mcpServers"].values()
+            assert server == {"command": "irene", "args": ["mcp"]}
+    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert f"id: {hooks[0]['id']}" in PAGE.read_text()
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    assert action["runs"]["using"] == "composite"
