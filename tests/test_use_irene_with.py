@@ -49,6 +49,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     save_file(weights, tmp_path / "model.safetensors")
     index = {"weight_map": dict.fromkeys(weights, "model.safetensors")}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    node = onnx.helper.make_node("Softmax", ["x"], ["y"], name="/head/Softmax")
+    ends = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["b", "s"])
+        for name in "xy"
+    )
+    graph = onnx.helper.make_graph([node], "g", *([end] for end in ends))
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "model.onnx")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

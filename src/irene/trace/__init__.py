@@ -12,6 +12,7 @@ The package is also the function: `irene.trace("bert-base-uncased", batch_size=8
   inputs.
 - `wrapped`: pipelines, sentence-transformers and quantised layers.
 - `model_files`: the config that GGUF and safetensors files imply, by their headers.
+- `onnx_graph`: an ONNX file as a module that can be traced; `onnx_ops`: its ops.
 - `catalogue`: configs of known models; needs no torch.
 - `templates`: trees as functions of size, evaluated without torch; `templates.trees` is
   where the tree of a run is got.

@@ -18,10 +18,11 @@ from typing import Any
 
 from irene.errors import ConfigError
 
-__all__ = ["SUFFIXES", "is_model_file", "read_model_file"]
+__all__ = ["SUFFIXES", "is_model_file", "onnx_path", "read_model_file"]
 
 GGUF, SAFETENSORS, INDEX = ".gguf", ".safetensors", ".safetensors.index.json"
-SUFFIXES = (GGUF, SAFETENSORS, INDEX)
+ONNX = ".onnx"
+SUFFIXES = (GGUF, SAFETENSORS, INDEX, ONNX)
 """How the names of files end whose headers are read."""
 LONGEST_HEADER = 100_000_000
 MOST_KEPT = 4096
@@ -85,12 +86,21 @@ def is_model_file(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
+def onnx_path(model: object) -> Path | None:
+    """The path of an ONNX file, if a model is one: it has a graph and no config."""
+    if not isinstance(model, str | Path) or not str(model).lower().endswith(ONNX):
+        return None
+    return Path(model)
+
+
 def read_model_file(path: Path) -> dict[str, Any]:
     """The fields of a config, from the header of a file of weights.
 
     Raises:
         ConfigError: It cannot be read, is cut short, or is of an unknown architecture.
     """
+    if onnx_path(path) is not None:
+        raise ConfigError(f"{path} has a graph, and no config that could be served")
     try:
         if path.name.lower().endswith(GGUF):
             return _config_of(_read_gguf(path), path)

@@ -26,6 +26,7 @@ from irene.trace.captor import Captor
 from irene.trace.costs.call import dtype_name, tensors_in
 from irene.trace.inputs import make_inputs
 from irene.trace.limits import Limits, checked_run
+from irene.trace.model_files import onnx_path
 from irene.trace.models import Resolved, build, resolve
 from irene.trace.phases import PHASES, Run, meta_weights
 from irene.trace.positions import reach_of
@@ -48,6 +49,9 @@ SMALL_ENOUGH_TO_RUN = 500_000_000
 """Parameters up to which a model that looks at its data is run for real instead."""
 WRONG_DTYPE = ("same dtype", "expected scalar type", "Unsupported dtype")
 """Words of torch where an op does not take the dtypes it is given."""
+
+
+ONNX_NOTE = "traced op by op as the graph has them: a runtime may fuse some"
 
 
 @shows_run_options
@@ -122,6 +126,8 @@ def trace_spec(
         device: Where to run.
     """
     limits = checked_run(spec, limits)
+    if (path := onnx_path(spec.model if source is None else source)) is not None:
+        return _trace_onnx(path, spec)
     resolved = resolve(
         source if source is not None else spec.model, limits, spec.model_class
     )
@@ -138,6 +144,17 @@ def trace_spec(
             ) from error
         note = f"run for real on the CPU, as it looks at its data: {error}"
         return _build_and_trace(resolved, spec, "cpu", (note,))
+
+
+def _trace_onnx(path: Path, spec: RunSpec) -> ModelTree:
+    """The graph of a file; its types are its own."""
+    from irene.trace.onnx_graph import inputs_of_graph, read_onnx
+
+    module = read_onnx(path)
+    spec = replace(spec, model=str(path))
+    provenance = {"graph": str(path), "device": "meta"}
+    inputs = inputs_of_graph(module, spec)
+    return run_recorded(module, inputs, spec, provenance, (ONNX_NOTE,), "meta")
 
 
 class _NeedsDataError(Exception):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from irene.errors import FormatError
 from irene.spec import RunSpec
 from irene.trace.limits import Limits, checked_run, limits_from_environment
+from irene.trace.model_files import onnx_path
 from irene.trace.sources import Source, locate
 from irene.trace.templates.keeping import LOADED, Kept, shipped, versions
 from irene.trace.templates.template import Template, sizes_of
@@ -47,7 +48,7 @@ def tree_of_run(
     Raises:
         UsageError: The model is unknown, or a size or setting is impossible.
     """
-    if device == "meta":
+    if device == "meta" and onnx_path(spec.model if source is None else source) is None:
         tree = tree_from_template(spec, limits=limits, source=source)
         if tree is not None:
             return tree

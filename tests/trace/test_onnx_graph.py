@@ -1,0 +1,130 @@
+"""ONNX files that torch exports, and files made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import irene
+from irene.errors import ConfigError
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install onnx")
+
+
+class Block(nn.Module):
+    """A layer of an encoder, with shapes that are worked out as it runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(32, 32) for _ in range(3))
+        self.norm = nn.LayerNorm(32)
+        self.feed = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32))
+
+    def heads(self, x: torch.Tensor) -> torch.Tensor:
+        return x.view(x.shape[0], x.shape[1], 4, 8).transpose(1, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = (self.query(x), self.key(x), self.value(x))
+        query, key, value = (self.heads(part) for part in parts)
+        weights = torch.softmax(query @ key.transpose(-1, -2) / 8**0.5, -1)
+        mixed = (weights @ value).transpose(1, 2).reshape(x.shape)
+        return self.norm(x + self.feed(mixed))
+
+
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(50, 32)
+        self.layers = nn.ModuleList(Block() for _ in range(2))
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(input_ids)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def exported(path: Path, model: nn.Module, x: torch.Tensor, **names: object) -> Path:
+    torch.onnx.export(model.eval(), (x,), str(path), dynamo=False, **names)
+    return path
+
+
+def product_flops(tree: irene.ModelTree) -> float:
+    return sum(n.flops for n in tree.nodes("math") if "mm" in n.op or "conv" in n.op)
+
+
+@pytest.fixture
+def encoder(tmp_path: Path) -> Path:
+    return exported(
+        tmp_path / "encoder.onnx", Encoder(), torch.ones(2, 8, dtype=torch.long),
+        input_names=["input_ids"],
+        dynamic_axes={"input_ids": {0: "batch_size", 1: "sequence_length"}},
+    )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_exported_encoder_has_the_products_of_the_model(encoder):
+    tree = irene.trace(str(encoder), batch_size=4, seq_len=16)
+    model = irene.trace(Encoder(), torch.ones(4, 16, dtype=torch.long))
+    assert product_flops(tree) == product_flops(model)
+    paths = {node.path for node in tree.nodes("module")}
+    assert {"layers.0.query", "layers.1.feed.0"} <= paths
+    assert any("as the graph has them" in note for note in tree.notes)
+    (layers,) = [n for n in tree.root.children if n.name == "layers"]
+    assert len(layers.children) == 2  # each called once
+    assert tree.root.params == model.root.params
+    twice = irene.trace(str(encoder), batch_size=8, seq_len=16)
+    assert product_flops(twice) == 2 * product_flops(tree)
+    assert irene.predict(encoder, batch_size=4, seq_len=16).energy_of(0).joules > 0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_exported_convolution_is_one(tmp_path):
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10),
+    ).eval()  # fmt: skip
+    x = torch.zeros(1, 3, 32, 32)
+    tree = irene.trace(exported(tmp_path / "net.onnx", model, x))
+    assert product_flops(tree) == product_flops(irene.trace(model, x))
+
+
+def made(path: Path, *nodes: object, weights: list[object] = ()) -> Path:
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        list(nodes), "g",
+        [helper.make_tensor_value_info("x", kind, ["batch", 1024])],
+        [helper.make_tensor_value_info("y", kind, None)], list(weights),
+    )  # fmt: skip
+    path.write_bytes(helper.make_model(graph).SerializeToString())
+    return path
+
+
+def test_weights_beside_the_graph_are_never_opened(tmp_path):
+    weight = onnx.TensorProto(
+        name="w", dims=[1024, 4096], data_type=onnx.TensorProto.FLOAT,
+        data_location=onnx.TensorProto.EXTERNAL,
+        external_data=[onnx.StringStringEntryProto(key="location", value="gone.bin")],
+    )  # fmt: skip
+    node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"], name="/head/MatMul")
+    tree = irene.trace(made(tmp_path / "m.onnx", node, weights=[weight]), batch_size=8)
+    assert product_flops(tree) == 2 * 8 * 1024 * 4096
+
+
+@pytest.mark.parametrize(
+    ("write", "says"),
+    [
+        (lambda path: path.write_bytes(b"\x08\x07\x12"), "is no ONNX file"),
+        (lambda path: path.write_bytes(b""), "is no ONNX file"),
+        (lambda path: None, "cannot read"),
+        (lambda path: made(path, onnx.helper.make_node("NoSuchOp", ["x"], ["y"])),
+         "ops that are not known here: NoSuchOp"),
+    ],
+)  # fmt: skip
+def test_files_that_are_none_are_told_in_one_sentence(tmp_path, write, says):
+    write(tmp_path / "m.onnx")
+    with pytest.raises(ConfigError, match=says):
+        irene.predict(tmp_path / "m.onnx")
