@@ -39,6 +39,8 @@ class Encoder(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(50, 32)
         self.layers = nn.ModuleList(Block() for _ in range(2))
+        for weight in self.parameters():  # equal ones would be stored once
+            nn.init.normal_(weight)
 
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
         x = self.embed(input_ids)

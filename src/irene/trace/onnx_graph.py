@@ -19,9 +19,9 @@ from torch import nn
 
 from irene.errors import ConfigError, MissingExtraError, TraceError
 from irene.spec import RunSpec
-from irene.trace.onnx_ops import OPS
+from irene.trace.onnx_ops import OPS, dtype_of
 
-__all__ = ["OnnxGraph", "inputs_of_graph", "read_onnx"]
+__all__ = ["OnnxGraph", "Scope", "inputs_of_graph", "read_onnx"]
 
 SMALL = 4096
 """Whole numbers up to which the content of a tensor counts: shapes and axes."""
@@ -152,7 +152,7 @@ class OnnxGraph(Scope):
 
     def __init__(self, graph: Any) -> None:
         super().__init__()
-        self.onnx, self.graph = _library(), graph
+        self.graph = graph
         self.known: dict[str, Any] = {}
         self._weights: dict[str, torch.Tensor] = {}
         for value in graph.initializer:
@@ -172,7 +172,7 @@ class OnnxGraph(Scope):
 
     def _know(self, name: str, value: Any) -> None:
         """Content of what is small, shape and type of what is not."""
-        size, dtype = math.prod(value.dims), _dtype(self.onnx, value.data_type)
+        size, dtype = math.prod(value.dims), dtype_of(value.data_type)
         if value.data_location != value.EXTERNAL and size <= (
             1 if dtype.is_floating_point else SMALL
         ):
@@ -198,13 +198,6 @@ def _words(name: str) -> list[str]:
     return words
 
 
-def _dtype(onnx: Any, kind: int) -> torch.dtype:
-    names = {"float": "float32", "double": "float64"}
-    name = onnx.TensorProto.DataType.Name(kind).lower()
-    found = getattr(torch, names.get(name, name), None)
-    return found if isinstance(found, torch.dtype) else torch.uint8
-
-
 def inputs_of_graph(module: OnnxGraph, spec: RunSpec) -> dict[str, torch.Tensor]:
     """Meta tensors for the inputs of a graph, of the sizes that a run asks for."""
     weights = {value.name for value in module.graph.initializer}
@@ -214,7 +207,7 @@ def inputs_of_graph(module: OnnxGraph, spec: RunSpec) -> dict[str, torch.Tensor]
             continue
         kind = value.type.tensor_type
         shape = tuple(_sides(kind.shape.dim, spec))
-        dtype = _dtype(module.onnx, kind.elem_type)
+        dtype = dtype_of(kind.elem_type)
         found[value.name] = torch.zeros(shape, dtype=dtype, device="meta")
     return found
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-__all__ = ["OPS"]
+__all__ = ["OPS", "dtype_of"]
 
 Given = Mapping[str, Any]
 Op = Callable[[list[Any], Given], Any]
+
+
+def dtype_of(kind: int) -> torch.dtype:
+    """The type of torch that a number of ONNX means; bytes for those of few bits."""
+    onnx: Any = import_module("onnx")
+    name = onnx.TensorProto.DataType.Name(kind).lower()
+    name = {"float": "float32", "double": "float64"}.get(name, name)
+    found = getattr(torch, name, None)
+    return found if isinstance(found, torch.dtype) else torch.uint8
 
 
 def _tensor(value: Any, like: torch.Tensor | None = None) -> Any:
@@ -142,7 +152,7 @@ def _unsqueezed(inputs: list[Any], given: Given) -> Any:
 
 
 def _expand(inputs: list[Any], given: Given) -> Any:
-    sides = torch.broadcast_shapes(tuple(_ints(inputs[1])), inputs[0].shape)
+    sides = np.broadcast_shapes(tuple(_ints(inputs[1])), tuple(inputs[0].shape))
     return inputs[0].expand(sides)
 
 
@@ -170,9 +180,7 @@ def _batch_normed(inputs: list[Any], given: Given) -> Any:
 
 
 def _cast(inputs: list[Any], given: Given) -> Any:
-    from irene.trace.onnx_graph import _dtype, _library
-
-    return inputs[0].to(_dtype(_library(), given["to"]))
+    return inputs[0].to(dtype_of(given["to"]))
 
 
 def _dequantized(inputs: list[Any], given: Given) -> Any:
