@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -394,8 +395,12 @@ def main() -> None:
     )
     options = parser.parse_args()
     seconds = options.measuring_s
+    folder = options.kept.absolute().with_suffix("")
     if options.fresh:
         options.kept.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+    # Journals and machines of its own: nothing of an earlier, busier day.
+    os.environ |= {"XDG_CACHE_HOME": f"{folder}/cache", "IRENE_HOME": f"{folder}/home"}
     kept, begun = Kept(options.kept), time.monotonic()
     asked = options.learn or ["quick:1", "usual:1", "quick:2"]
     plans = [(p, int(n or 1)) for p, _, n in (each.partition(":") for each in asked)]

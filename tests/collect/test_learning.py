@@ -444,6 +444,24 @@ def test_a_node_of_every_kind_is_learned(
         fleet.read_nodes(file)
 
 
+def test_nodes_on_the_command_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("epyc: {kind: local}\nold: {kind: local}\n")
+    nodes = [
+        fleet.LearnedNode("epyc", tmp_path / "epyc.json", "node7"),
+        fleet.LearnedNode("old", None, "", "no torch"),
+    ]
+    monkeypatch.setattr(fleet, "learn_nodes", lambda *_: iter(nodes))
+    assert main(["learn", "--quick", "--nodes", str(file), "--json"]) == 1
+    told = capsys.readouterr()
+    assert [n["host"] for n in json.loads(told.out)["nodes"]] == ["node7", ""]
+    assert "old (nowhere): not learned: no torch" in told.err
+
+
 def test_learning_as_a_job_of_the_server(
     quick_place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
