@@ -37,8 +37,11 @@ def test_the_prediction_is_that_of_predict():
 def test_a_cached_token_costs_less_than_a_computed_one():
     cached = Interval(60.0, 18_000.0, 20_000.0, 60_000.0, 24_000.0, 80.0, 8.0, 0.0)
     found = Expecting(RUN, "h100", "vLLM").expected(cached)
-    assert found.run["cached_prompt"] == pytest.approx(0.8)
+    assert found.run["cached_prompt"] == pytest.approx(0.75)
     assert 0 <= found.costs.cached_j < 0.5 * found.costs.prompt_j
+    again = Interval(60.0, 18_000.0, 80.0, 80_000.0, 24_000.0, 80.0, 8.0, 0.0)
+    nearly = Expecting(RUN, "h100", "vLLM").expected(again)
+    assert nearly.run["cached_prompt"] < 1  # the last token is always computed
 
 
 def test_words_say_how_far_and_why():

@@ -20,6 +20,8 @@ ENGINES = {"vLLM": "vllm", "llama.cpp": "llama.cpp", "Ollama": "llama.cpp"}
 MORE_STREAMS = 4
 WORTH = 0.8
 """More streams are advised where a token takes this much of the energy, or less."""
+MOST_CACHED = 0.99
+"""Share of a prompt that a cache answers at most: the last token is computed."""
 BUSY = 0.9
 """With fewer requests at a time than this the server waits for some."""
 
@@ -89,7 +91,8 @@ class Expecting:
         )  # fmt: skip
         if not all(map(math.isfinite, sizes)):
             return None
-        cached = round(_by(seen.cached_tokens, prompts), 1) if prompts else 0.0
+        cached = _by(seen.cached_tokens, prompts) if prompts else 0.0
+        cached = min(MOST_CACHED, round(cached, 2))
         streams, prompt, output = (max(1, _rounded(size)) for size in sizes)
         key = (streams, prompt, output, cached)
         if key not in self._found:

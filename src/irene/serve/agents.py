@@ -31,7 +31,7 @@ USUAL: Mapping[str, Mapping[str, Any]] = {"predict": {"level": "module"}}
 INSTRUCTIONS = (
     "How much energy a machine-learning model uses, and where inside it, predicted "
     "without running it. Models are names of `models`, Hugging Face ids or paths of "
-    "config.json, GGUF and safetensors files; machines are those of `hardware`. "
+    "config.json, GGUF, safetensors and ONNX files; machines are those of `hardware`. "
     "Energies are in joules with an interval; tell users both."
 )
 
