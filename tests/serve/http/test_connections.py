@@ -92,6 +92,7 @@ def test_one_address_has_its_share_of_connections(server: RealServer) -> None:
             b"4",
         ),
     ],
+    ids=["another name", "version", "two lengths", "large head"],
 )
 def test_what_is_no_request_to_us_is_refused(
     server: RealServer, words: bytes, status: bytes
