@@ -66,13 +66,16 @@ export function Tools({ state, kind, setQuery, children }) {
   };
   const depths = [[AUTO, "where it matters"], ["0", "the root alone"], ["1", "1 level"], ...["2", "3", "4", "5"].map((n) => [n, `${n} levels`]), ["all", "all levels"]];
   if (!depths.some(([name]) => name === depthText)) depths.unshift([depthText, `${depthText} levels`]);
-  return html`<div class="view-tools toolbar">
+  return html`<div class="view-tools"><div class="toolbar">
     <div class="segments" role="group" aria-label="View">
       ${VIEWS.map(([name, text]) => html`<button type="button" aria-pressed=${kind === name} onClick=${() => setQuery({ view: name === "table" ? null : name })}>${text}</button>`)}
     </div>
     <input type="search" data-search aria-label="Search parts" placeholder="Search parts  ( / )" value=${typed} onInput=${(/** @type {any} */ e) => find(e.target.value)} />
     <button type="button" aria-pressed=${Boolean(top)} title="Only the fewest leaves that carry 90 %" onClick=${() => setQuery({ top: top ? null : 1 })}>Top 90 %</button>
     <${Choice} label="Depth" value=${depthText} options=${depths} onChange=${(/** @type {string} */ value) => setDepth(value)} />
+    <span class="spacer"></span>
+    ${children}
+  </div><div class="toolbar">
     <${Choice} label="Parts" value=${threshold} options=${THRESHOLDS} onChange=${(/** @type {string} */ value) => setQuery({ min_share: value || null })} />
     <${Choice} label="Share" value=${view.metric} options=${METRICS} onChange=${(/** @type {string} */ value) => setQuery({ metric: value === "total" ? null : value })} />
     <button type="button" onClick=${expandAll}>Expand all</button>
@@ -81,7 +84,5 @@ export function Tools({ state, kind, setQuery, children }) {
       type="button" aria-pressed=${isUnfolded} title="Show equal layers one by one"
       onClick=${() => (isUnfolded ? foldAll() : setQuery({ unfold: 1 }))}
     >Unfold layers</button>`}
-    <span class="spacer"></span>
-    ${children}
-  </div>`;
+  </div></div>`;
 }

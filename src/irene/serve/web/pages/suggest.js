@@ -107,7 +107,7 @@ function Suggestion({ each, model, run }) {
       <p>${sentence(each.why)}</p>
       <div class="saving-track" aria-hidden="true"><span class=${each.is_real ? "saving" : "saving unsure"} style=${{ width: `${Math.max(Math.min(each.share, 1), 0) * 100}%` }}></span></div>
       <dl class="inline">
-        <div><dt>accuracy</dt><dd>${each.accuracy === "none" ? "stays" : each.accuracy}</dd></div>
+        <div><dt>accuracy</dt><dd>${each.accuracy.replace(/^none/, "stays")}</dd></div>
         ${!each.is_real && html`<div><dt>sure</dt><dd>no: the interval holds zero</dd></div>`}
       </dl>
       <div class="apply"><span class="hint">How to apply:</span> <${CopyText} what="code" text=${codeFor(each.change, hub(String(after.model)), isServing(run))} /></div>
@@ -156,7 +156,7 @@ function CopyText({ what, text }) {
 }
 
 /** @param {string} words */
-const sentence = (words) => `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
+const sentence = (words) => `${/^\w*_/.test(words) ? words.charAt(0) : words.charAt(0).toUpperCase()}${words.slice(1)}.`;
 
 /**
  * @param {Record<string, string>} run
