@@ -125,7 +125,10 @@ WAITED_BY = 1.1
 
 ROUGH: Pair = (-0.7, 0.7)
 """Width of what was never measured, an assumption: a factor of 2 either way."""
-OCTAVE = 0.12
+OCTAVE: Mapping[str, float] = {
+    "gemm": 0.11, "context_attention": 0.15, "generation_attention": 0.1, "moe": 0.33,
+    "latent_attention": 0.15,
+}  # fmt: skip
 """Half the interval, in log units, that every octave beyond the measured sizes adds:
 median of the 90th percentile over tables whose largest sizes, up to three octaves, were
 left out (`benchmarks/coverage.py`)."""
@@ -136,8 +139,12 @@ UNLIKE: Mapping[str, float] = {"gemm": 1.0, "moe": 1.0}
 UNLIKE_OTHERS = 0.5
 """The same of a kind whose dtype has no table: 90th percentile where the table of the
 dtype was left out and the next of `LIKE` stood in."""
-BORROWED = 0.3
-"""The same of a table of another GPU, scaled."""
+BORROWED: Mapping[str, float] = {
+    "gemm": 0.2, "context_attention": 0.45, "generation_attention": 0.35, "moe": 0.7,
+    "latent_attention": 0.45,
+}  # fmt: skip
+"""The same of a table of another GPU, scaled: H100 and H200, each by the other's;
+latent attention as prompts."""
 CONTRADICTS = 0.7
 """log of how far the tables of two GPUs of one make may be apart, scaled by their
 datasheets, before they contradict each other: a factor of 2, an assumption. Then what
@@ -241,7 +248,7 @@ class KernelModels(Saved):
         octaves = model.octaves_beyond(ops)
         reasons[(octaves > 0) & (reasons == "")] = "a size beyond the measured ones"
         low, high = self._width(ops.kind, model)
-        doubts = np.hypot(doubts, np.minimum(OCTAVE * octaves, MOST))
+        doubts = np.hypot(doubts, np.minimum(OCTAVE[ops.kind] * octaves, MOST))
         ends = -np.hypot(low, doubts), np.hypot(high, doubts)
         return Times(time_s, kernel_s, *ends, reasons, doubts)
 
@@ -269,7 +276,8 @@ class KernelModels(Saved):
                 why = f"no table of this GPU: that of {self.stands_in}, scaled"
                 return key, why, 0.0
             if other:
-                return key, f"no table of {ops.key}: that of {other}", BORROWED
+                why = f"no table of {ops.key}: that of {other}"
+                return key, why, BORROWED[ops.kind]
             return key, "", 0.0
         raise KeyError(ops.key)
 
