@@ -50,8 +50,7 @@ class Advice:
         run: Sizes and settings in words, a star for what was chosen.
         energy: Of a run as it is.
         per_sequence_j: J per sequence as it is.
-        suggestions: What surely saves before what may; of each the easiest to follow
-            first, then what saves most for sure.
+        suggestions: The easiest to follow first, then what saves most for sure.
         silent: Rules that did not apply.
         notes: Warnings of the prediction as it is.
         spec: The run as the machine runs it.
@@ -106,9 +105,7 @@ def suggestions(base: Subject, progress: Progress | None = None) -> Advice:
         found += said
         if not said:
             silent.append(name)
-    found.sort(
-        key=lambda s: (not s.is_real, EFFORTS.index(s.effort), s.half_j - s.saving_j)
-    )
+    found.sort(key=lambda s: (EFFORTS.index(s.effort), s.half_j - s.saving_j))
     return Advice(
         tree.spec.model if tree.spec else base.run.model,
         tree.hardware.name if tree.hardware else base.on,
