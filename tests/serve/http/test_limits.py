@@ -5,8 +5,10 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from irene.errors import UsageError
 from irene.serve.answers.memory import make_ready
@@ -272,18 +274,29 @@ def test_what_is_mine_i_may_delete_and_others_may_not(tmp_path: Path) -> None:
         assert send(app, "GET", here).status_code == 404
 
 
-def test_ready_means_that_the_store_is_read_and_written(tmp_path: Path) -> None:
+def test_ready_means_that_the_store_is_read_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "LOOK_S", 0.0)
     with app_with(tmp_path) as app:
         app.state.pool._first.set()
         app.state.pool.processes.add(object())
         found = send(app, "GET", "/readyz")
         assert found.json()["status"] == "ready"
         assert found.json()["degraded"] == ["a computing process is being replaced"]
-        health.LOOK_S = 0.0
+
+        def allow_no_writing(connection: Any, *_: object) -> None:
+            connection.execute("PRAGMA query_only=1")
+
+        engine = app.state.store.engine
+        event.listen(engine, "checkout", allow_no_writing)
+        assert send(app, "GET", "/readyz").status_code == 503
+        event.remove(engine, "checkout", allow_no_writing)
+        app.state.store.close()
+        assert send(app, "GET", "/readyz").status_code == 200
         app.state.store.close()
         for each in tmp_path.glob("irene.sqlite*"):
             each.write_bytes(os.urandom(60_000))
-        app.state.store_seen = (0.0, "")
         assert send(app, "GET", "/readyz").status_code == 503
 
 
