@@ -62,7 +62,9 @@ REGIMES = tuple(
     for what in ("dense gguf", "experts gguf", "experts fp4")
     for answers in ("short", "long")
 )
-START = Calibration(sequence_s=0.0, memory_time=1.5, gap_s=5e-4, engine="llama.cpp")
+START = Calibration(
+    sequence_s=0.0, memory_time=1.5, gap_s=5e-4, active_share=0.0, engine="llama.cpp"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +143,7 @@ def predicted(
 ) -> tuple[float, float]:
     """Time per token, s, and energy per token at the wall, J."""
     sheet = replace(SHEET, memory=memory)
-    worked, _ = told.factors(run.kinds)
-    time_s = run.time_s * worked
+    time_s = run.time_s * told.factors(run.kinds)
     above_j = (run.weight * told.work_j(run.kinds, time_s, run.work, sheet)).sum()
     gap_s, _ = told.gap(np.array(1.0), False, False)
     step_s = float((run.weight * time_s).sum() + gap_s)

@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 from benchmarks.serving_calibration import (
-    FEW,
     Exam,
     calibration_document,
     examined,
@@ -43,6 +42,8 @@ from irene.trace.serving import serving_tree
 GPUS = ("h100", "b200")
 BIG = "llama-3.1-70b"
 RUN = {"batch_size": 64, "prompt_len": 750, "output_len": 500}
+FEW = 10
+"""Servings below which a regime says little."""
 DIFFER = 0.1
 """Relative difference from which on the sign of a pair counts."""
 

@@ -42,24 +42,25 @@ __all__ = [
     "widths_of",
 ]
 
-STAGES: tuple[tuple[str, bool, Mapping[str, float]], ...] = (
-    ("step", True, {"memory_time": 1.5, "sequence_s": 4e-5, "gap_s": 1e-3}),
-    ("step", False, {"experts_time": 1.0}),
-    ("long", False, {"long_gap_s": 1e-3}),
-    ("energy", True,
-     {"joules_per_byte": 1.3e-10, "compute_share": 1.5, "sequence_share": 1.0}),
-    ("energy", False,
-     {"experts_share": 0.1, "unpacked_share": 0.1, "block_share": 0.8,
+PLAIN, EIGHTS, REST = "dense bf16", "dense fp8", ""
+STAGES: tuple[tuple[str, str, Mapping[str, float]], ...] = (
+    ("step", PLAIN, {"sequence_s": 4e-5, "gap_s": 1e-3}),
+    ("step", REST, {"untuned_time": 1.2, "block_time": 1.7}),
+    ("long", REST, {"long_gap_s": 1e-3}),
+    ("energy", PLAIN,
+     {"joules_per_byte": 1.3e-10, "active_share": 0.1, "compute_share": 1.5,
+      "sequence_share": 1.0}),
+    ("energy", EIGHTS, {"eights_share": 0.05}),
+    ("energy", REST,
+     {"experts_share": 0.1, "unpacked_share": 0.1, "block_share": 0.45,
       "experts_sequences": 1.0}),
 )  # fmt: skip
 """What is fitted one after the other: to steps, to steps of long answers, or to energy
-where the step is known; to dense models in bf16, whose kernels are known best, or to
-all others; and where each number starts. Only one family has products of block-scaled
-fp8 that take their table's time, and one experts that are unpacked: without it, what
-they take stays where it starts."""
-OF_EACH_GPU = (
-    "gap_s", "long_gap_s", "experts_time", "compute_share", "sequence_share"
-)  # fmt: skip
+where the step is known; to dense models in bf16, whose kernels are known best, to
+dense ones in fp8, or to all but the first; and where each number starts. Only one
+family is dense in fp8, one has experts of block-scaled fp8 on Hopper, and one experts
+that are unpacked: without it, what they take stays where it starts."""
+OF_EACH_GPU = ("gap_s", "long_gap_s", "compute_share", "sequence_share")
 """Numbers that every GPU has for itself."""
 ROBUST = 0.05
 """Relative error beyond which a run counts by its error, not by its square."""
@@ -90,24 +91,25 @@ def fit_calibrations(runs: Mapping[str, Runs]) -> dict[str, Calibration]:
         runs: What was measured, by GPU.
     """
     told = {gpu: Calibration() for gpu in runs}
-    for what, is_plain, starts in STAGES:
-        some = {
-            gpu: each.at(_counts(each, what, is_plain)) for gpu, each in runs.items()
-        }
+    for what, kind, starts in STAGES:
+        some = {gpu: each.at(_counts(each, what, kind)) for gpu, each in runs.items()}
         some = {gpu: each for gpu, each in some.items() if each.servings}
         told = _stage(told, some, what, starts) if some else told
     return told
 
 
-def _counts(runs: Runs, what: str, is_plain: bool) -> list[bool]:
+def _counts(runs: Runs, what: str, kind: str) -> list[bool]:
     """Which servings a stage sees: steps of long answers on one GPU are apart."""
     is_long = [regime.endswith("long one") for regime in runs.regimes]
     if what == "long":
         return is_long
-    plain = [regime.startswith("dense bf16") == is_plain for regime in runs.regimes]
+    counts = [
+        regime.startswith(kind) and (kind != REST or not regime.startswith(PLAIN))
+        for regime in runs.regimes
+    ]
     if what == "energy":
-        return plain
-    return [p and not long for p, long in zip(plain, is_long, strict=True)]
+        return counts
+    return [c and not long for c, long in zip(counts, is_long, strict=True)]
 
 
 def _stage(

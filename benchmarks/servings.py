@@ -272,9 +272,9 @@ def predicted(
         runs: What was run.
         step_s: Time of steps, where it is known.
     """
-    worked, waited = told.factors(runs.kinds)
-    work_j = told.work_j(runs.kinds, runs.time_s * worked, runs.work, runs.sheet)
-    busy_s, above_j = runs.sums(runs.time_s * waited), runs.sums(work_j)
+    taken_s = runs.time_s * told.factors(runs.kinds)
+    work_j = told.work_j(runs.kinds, taken_s, runs.work, runs.sheet)
+    busy_s, above_j = runs.sums(taken_s), runs.sums(work_j)
     is_long = np.array([r.endswith("long one") for r in runs.regimes])
     has_experts = np.array([r.startswith("experts") for r in runs.regimes])
     gap_s, weighed = told.gap(runs.batch, is_long, has_experts)

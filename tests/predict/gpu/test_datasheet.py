@@ -89,7 +89,7 @@ def test_a_byte_of_gddr_takes_more_energy() -> None:
     kinds = OpKinds.of([Gemm(1, 8192, 8192)], sheet)
     work, time_s = Work(np.array([1e8]), np.array([1.3e8])), np.array([1e-3])
     hbm, gddr = (
-        told.work_j(kinds, time_s, work, replace(sheet, memory=memory))[0]
+        told.counted_j(kinds, time_s, work, replace(sheet, memory=memory))[0]
         for memory in ("hbm", "gddr")
     )
     assert 2 * hbm < gddr < 2.5 * hbm

@@ -204,13 +204,13 @@ class GpuMachine:
 
         sheet = self.device.sheet
         told, kinds = self.calibration, OpKinds.of(nodes.ops, sheet)
-        worked, waited = np.ones((2, len(nodes.ops)))
+        taken_s, work = costs.time_s, Work(costs.flops, costs.bytes)
         if is_serving_tree(tree):
-            worked, waited = told.factors(kinds)
-        taken_s, work = costs.time_s * waited, Work(costs.flops, costs.bytes)
-        above_j = told.work_j(kinds, costs.time_s * worked, work, sheet)
-        joules = beyond(above_j) * runs * nodes.ranks
+            taken_s = taken_s * told.factors(kinds)
         time_s = beyond(taken_s) * runs
+        joules = beyond(told.counted_j(kinds, taken_s, work, sheet)) * runs
+        joules += told.running_w(kinds, sheet)[nodes.place] * time_s
+        joules *= nodes.ranks
         each_s = time_s * nodes.ranks
         static_j = spread(each_s) * sheet.idle_w
         return _Costs(spread(joules), joules, each_s, spread(time_s), static_j)

@@ -136,7 +136,7 @@ def usable_rows(table: KernelTable, sheet: Datasheet) -> Rows:
     It is of enough readings, and the kernel did not mostly wait for the host: then the
     power is that of a GPU between kernels.
     """
-    if table.ops.key not in {key for _, key in WAITED}:
+    if table.ops.key not in WAITED:
         return table.is_trusted
     compute, memory = _shares(table.ops, table.time_s, sheet)
     return table.is_trusted & (np.maximum(compute, memory) > WAITING_SHARE)

@@ -112,14 +112,13 @@ LIKE: Mapping[str, tuple[str, ...]] = {
 }
 """Whose table answers for a dtype that has none, the most alike first."""
 
-WAITED: Mapping[tuple[str, str], str] = {("blackwell", "gemm/fp8_block"): "gemm/fp8"}
-"""Tables, by architecture, whose small kernels waited for the host, and whose kernels
-did not.
+WAITED: Mapping[str, str] = {"gemm/fp8_block": "gemm/fp8"}
+"""Tables whose small kernels waited for the host, and whose kernels did not.
 
-No block-scaled fp8 product takes less than 50 to 150 µs, however small, at almost idle
-power. On Blackwell we take it that the host was launching, and that inside a graph they
-are not slower than fp8 products of one scale by that much: steps of measured servings
-agree. On Hopper they contradict it: there steps take what the table says.
+No block-scaled fp8 product takes less than 50 µs (Hopper, 75 µs from 32 tokens on) or
+150 µs (Blackwell), whatever its shape, at almost idle power: the host was launching.
+Inside a graph they are not slower than fp8 products of one scale by that much; a whole
+module of latent attention with four of them takes 113 and 52 µs.
 """
 WAITED_BY = 1.1
 
@@ -228,7 +227,7 @@ class KernelModels(Saved):
         time_s = model.seconds(ops, sheet)
         reasons: Words = np.full(len(ops), why, dtype=object)
         kernel_s = time_s
-        other = WAITED.get((sheet.architecture, key), "")
+        other = WAITED.get(key, "")
         if other in self.models:
             other_s = self.models[other].seconds(ops, sheet)
             kernel_s = np.where(time_s > WAITED_BY * other_s, other_s, time_s)

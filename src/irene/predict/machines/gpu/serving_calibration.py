@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,7 +15,6 @@ import numpy.typing as npt
 from irene.predict.learned_file import Floats, Saved, check_schema
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.engines import TODAY
-from irene.predict.machines.gpu.kernel_models import WAITED
 from irene.predict.machines.gpu.kernel_ops import Collective, Gemm, Memory, Moe, Op
 from irene.predict.machines.gpu.kernel_work import Work
 from irene.trace.serving.gguf import GGUF_BYTES
@@ -31,21 +29,22 @@ __all__ = [
     "calibration_of",
     "calibrations",
     "regime_of",
-    "uneven",
     "without_ranks",
 ]
 
 
 Flags = npt.NDArray[np.bool_]
 
-SCHEMA = "irene.serving_calibration/3"
+SCHEMA = "irene.serving_calibration/4"
 FILES = ("serving_calibration.json", "desktop_calibration.json")
 UNSEEN = "unseen"
 """Name of the calibration for GPUs that no serving was measured on."""
 LONG_ANSWER = 2048
 """Tokens of an answer from which on it counts as long; those of chat have some hundred,
 those of reasoning several thousand."""
-BLOCKS = "gemm/fp8_block"
+SLOW_BLOCKS = ("hopper",)
+"""Architectures on which servings show that experts of block-scaled fp8 take longer
+than their table."""
 SHARPNESS = 8.0
 """How sharply power bends where it meets the limit."""
 
@@ -61,40 +60,42 @@ class OpKinds:
     Attributes:
         memory: Whether an op only moves bytes.
         experts: Whether it is experts.
-        scaled: Whether it is experts, but not 4-bit ones that are multiplied as such.
         unpacked: Whether it is experts whose 4-bit weights are made wider before they
             are multiplied.
-        blocks: Whether it is a product of block-scaled fp8 that takes its table's time.
+        blocks: Whether it is experts of block-scaled fp8 that take longer than their
+            table.
+        untuned: Whether it is experts of which each GPU has some, with more tokens than
+            such experts: the engine's kernel is not tuned for their number, and takes
+            blocks of the usual size.
+        eights: Whether it is a product in fp8.
         talks: Whether GPUs exchange results.
-        uneven: Time until the busiest GPU is done, by that of the mean one.
     """
 
     memory: Flags
     experts: Flags
-    scaled: Flags
     unpacked: Flags
     blocks: Flags
+    untuned: Flags
+    eights: Flags
     talks: Flags
-    uneven: Floats
 
     @classmethod
     def of(cls, ops: Sequence[Op], sheet: Datasheet) -> OpKinds:
         """Those of ops on a GPU."""
-        is_slow = (sheet.architecture, BLOCKS) not in WAITED
+        is_slow = sheet.architecture in SLOW_BLOCKS
         has_fp4 = "fp4" in sheet.flops_s
 
         def flags(holds: Callable[[Op], bool]) -> Flags:
             return np.array([holds(op) for op in ops], dtype=np.bool_)
 
-        experts, packed = flags(lambda op: isinstance(op, Moe)), flags(_is_packed)
         return cls(
             flags(lambda op: isinstance(op, Memory)),
-            experts,
-            experts & ~(packed & has_fp4),
-            packed & (not has_fp4),
+            flags(lambda op: isinstance(op, Moe)),
+            flags(lambda op: _is_packed(op) and not has_fp4),
             flags(lambda op: is_slow and _is_block(op)),
+            flags(_is_untuned),
+            flags(lambda op: isinstance(op, Gemm) and STORED.get(op.dtype) == "fp8"),
             flags(lambda op: isinstance(op, Collective)),
-            np.array([uneven(op) for op in ops], dtype=np.float64),
         )
 
 
@@ -103,7 +104,13 @@ def _is_packed(op: Op) -> bool:
 
 
 def _is_block(op: Op) -> bool:
-    return isinstance(op, Gemm) and op.dtype == "fp8_block"
+    return isinstance(op, Moe) and op.dtype == "fp8_block"
+
+
+def _is_untuned(op: Op) -> bool:
+    if not isinstance(op, Moe) or op.expert_parallel < 2:
+        return False
+    return op.dtype in ("bf16", "fp8") and op.tokens * op.expert_parallel > op.experts
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,25 +118,28 @@ class Calibration(Saved):
     """From the kernels of a step to its time and energy in a serving engine.
 
     Above its idle power a GPU takes `joules_per_byte` for what is moved, and shares of
-    the span between idle and limit: `compute_share` for arithmetic at the peak rate of
-    bf16 whatever the precision, `experts_share`, `unpacked_share` and `block_share`
-    while such kernels run, `sequence_share` in the time of sequences. A power limit
-    holds for the mean of milliseconds: of a whole run, the share u of the span becomes
-    u / (1 + u⁸)^⅛, which never passes one.
+    the span between idle and limit: `active_share` while anything runs, `compute_share`
+    for arithmetic at the peak rate of bf16 whatever the precision, `experts_share`,
+    `unpacked_share`, `block_share` and `eights_share` more while such kernels run,
+    `sequence_share` in the time of sequences. A power limit holds for the mean of
+    milliseconds: of a whole run, the share u of the span becomes u / (1 + u⁸)^⅛, which
+    never passes one.
 
     Attributes:
         joules_per_byte: To and from memory, J; of HBM, `BYTE_ENERGY` has other kinds.
+        active_share: Share of the span that any kernel takes by running at all.
         compute_share: Share of the span that arithmetic takes at bf16's peak rate.
         experts_share: Share that experts take beside their bytes and arithmetic.
         unpacked_share: What 4-bit experts take more where they are unpacked.
-        block_share: Share that products of block-scaled fp8 take beside theirs.
+        block_share: What experts of block-scaled fp8 take more where they are slow.
+        eights_share: What products in fp8 take more.
         collective_share: Share that GPUs take while they exchange results; assumed.
         sequence_share: Share during the time of sequences.
         experts_sequences: The same share in a model with experts, by that of others.
         limit_share: Part of the power limit that is reached.
         memory_time: Time of what only moves bytes, by that of products of as many.
-        experts_time: Time of experts by that of their table, but 4-bit ones where a
-            GPU multiplies in 4 bits.
+        block_time: Time of slow experts of block-scaled fp8 by that of their table.
+        untuned_time: Time of experts that kernels are not tuned for by their table's.
         gap_s: Time of a step in which nothing runs, s.
         long_gap_s: What steps of long answers on one GPU wait more, s.
         sequence_s: Time of a step for each of its sequences beside its kernels, s.
@@ -144,16 +154,19 @@ class Calibration(Saved):
     """
 
     joules_per_byte: float = 1.3e-10
+    active_share: float = 0.1
     compute_share: float = 1.5
     experts_share: float = 0.1
     unpacked_share: float = 0.1
-    block_share: float = 0.8
+    block_share: float = 0.45
+    eights_share: float = 0.05
     collective_share: float = 0.3
     sequence_share: float = 1.0
     experts_sequences: float = 1.0
     limit_share: float = 0.97
-    memory_time: float = 1.5
-    experts_time: float = 1.0
+    memory_time: float = 1.0
+    block_time: float = 1.7
+    untuned_time: float = 1.2
     gap_s: float = 1e-3
     long_gap_s: float = 0.0
     sequence_s: float = 4e-5
@@ -169,24 +182,20 @@ class Calibration(Saved):
         """From idle to the most that is reached, W."""
         return self.limit_share * sheet.tdp_w - sheet.idle_w
 
-    def factors(self, kinds: OpKinds) -> tuple[Floats, Floats]:
-        """By how much ops work longer than in their tables, and how long others wait.
+    def factors(self, kinds: OpKinds) -> Floats:
+        """By how much ops take longer than in their tables.
 
         Args:
             kinds: What is run.
-
-        Returns:
-            Time in which the mean rank works, and time until the busiest one is done,
-            both by the table's time.
         """
-        worked = np.where(kinds.memory, self.memory_time, 1.0)
-        worked = np.where(kinds.scaled, self.experts_time, worked)
-        return worked, worked * kinds.uneven
+        found = np.where(kinds.memory, self.memory_time, 1.0)
+        found = np.where(kinds.untuned, self.untuned_time, found)
+        return np.where(kinds.blocks, self.block_time, found)
 
-    def work_j(
+    def counted_j(
         self, kinds: OpKinds, worked_s: Floats, work: Work, sheet: Datasheet
     ) -> Floats:
-        """What ops take on one GPU beyond its idle power, were there no limit, J.
+        """What ops take for their bytes and arithmetic on one GPU, J.
 
         Args:
             kinds: What is run.
@@ -194,15 +203,30 @@ class Calibration(Saved):
             work: FLOPs and bytes of each.
             sheet: Whose idle power and limit hold.
         """
-        span_w = self.span_w(sheet)
         compute_s = np.minimum(work.flops / sheet.peak("bf16"), worked_s)
-        share = self.experts_share * kinds.experts
-        share = share + self.unpacked_share * kinds.unpacked
-        share = share + self.block_share * kinds.blocks
-        busy_s = self.compute_share * compute_s + share * worked_s
         byte_j = self.joules_per_byte * BYTE_ENERGY[sheet.memory]
-        alone: Floats = byte_j * work.bytes + span_w * busy_s
-        return np.where(kinds.talks, span_w * self.collective_share * worked_s, alone)
+        counted = byte_j * work.bytes
+        counted = counted + self.span_w(sheet) * self.compute_share * compute_s
+        return np.where(kinds.talks, 0.0, counted)
+
+    def running_w(self, kinds: OpKinds, sheet: Datasheet) -> Floats:
+        """What ops take beside that and idle power while they run, W."""
+        share = self.active_share + self.experts_share * kinds.experts.astype(
+            np.float64
+        )
+        share += self.unpacked_share * kinds.unpacked
+        share += self.block_share * kinds.blocks
+        share += self.eights_share * kinds.eights
+        share[kinds.talks] = self.collective_share
+        found: Floats = self.span_w(sheet) * share
+        return found
+
+    def work_j(
+        self, kinds: OpKinds, worked_s: Floats, work: Work, sheet: Datasheet
+    ) -> Floats:
+        """What ops take on one GPU beyond its idle power, were there no limit, J."""
+        counted = self.counted_j(kinds, worked_s, work, sheet)
+        return counted + self.running_w(kinds, sheet) * worked_s
 
     def gap(
         self, sequences: Floats, is_long: Flags | bool, has_experts: Flags | bool
@@ -247,28 +271,6 @@ def bend(share: Floats) -> Floats:
     """A share of power that never reaches one."""
     bent: Floats = share / (1.0 + share**SHARPNESS) ** (1.0 / SHARPNESS)
     return bent
-
-
-LARGEST_OF = {1: 0.0, 2: 0.564, 4: 1.029, 8: 1.423, 16: 1.766, 32: 2.070, 64: 2.344}
-"""Mean of the largest of so many normal numbers, in standard deviations (Teichroew,
-Annals of Mathematical Statistics 27, 1956)."""
-
-
-def uneven(op: Op) -> float:
-    """Experts that the busiest of several GPUs reads, by those of the mean one.
-
-    Where each GPU has some of the experts, tokens touch more of them on one than on
-    another: of E / R experts each is touched with probability q, and all wait for the
-    GPU with most.
-    """
-    if not isinstance(op, Moe) or op.expert_parallel < 2:
-        return 1.0
-    share = min(op.topk / op.experts, 0.999999)
-    touched = -math.expm1(max(op.tokens, 1) * math.log1p(-share))
-    here = max(op.experts / op.expert_parallel, 1.0)
-    ranks = 1 << round(math.log2(min(op.expert_parallel, max(LARGEST_OF))))
-    spread = math.sqrt((1.0 - touched) / (here * touched))
-    return min(1.0 + LARGEST_OF[ranks] * spread, max(1.0 / touched, 1.0))
 
 
 STORED = {
