@@ -130,3 +130,35 @@ def test_files_that_are_none_are_told_in_one_sentence(tmp_path, write, says):
     write(tmp_path / "m.onnx")
     with pytest.raises(ConfigError, match=says):
         irene.predict(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "given"),
+    [
+        ("MaxPool", [(1, 2, 9, 9)], {"kernel_shape": [3, 3]}),  # strides of 1
+        ("AveragePool", [(1, 2, 9, 9)],
+         {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 0, 1, 1]}),
+        ("Conv", [(1, 2, 9, 9), (4, 2, 3, 3)],
+         {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+        ("Flatten", [(2, 3, 4)], {"axis": 2}),
+        ("Max", [(2, 3), (1, 3), (2, 1)], {}),
+        ("Gemm", [(2, 3), (3, 4), (1,)], {}),
+        ("Concat", [(2, 3), (2, 1)], {"axis": 1}),
+        ("Softmax", [(2, 3)], {"axis": 0}),
+    ],
+)  # fmt: skip
+def test_shapes_are_those_of_the_reference(op, shapes, given):
+    import numpy as np
+    from onnx.reference import ReferenceEvaluator
+
+    from irene.trace.onnx_graph import OnnxGraph
+
+    names = [f"x{i}" for i in range(len(shapes))]
+    node = onnx.helper.make_node(op, names, ["y"], name=op, **given)
+    arrays = {n: np.ones(s, np.float32) for n, s in zip(names, shapes, strict=True)}
+    (want,) = ReferenceEvaluator(node).run(None, arrays)
+    values = [onnx.helper.make_tensor_value_info(n, 1, None) for n in (*names, "y")]
+    graph = onnx.helper.make_graph([node], "g", values[:-1], values[-1:])
+    metas = {n: torch.empty(a.shape, device="meta") for n, a in arrays.items()}
+    (found,) = OnnxGraph(graph)(**metas)
+    assert tuple(found.shape) == want.shape

@@ -92,6 +92,7 @@ class _Values:
         elif node.op_type not in OPS:
             raise TraceError(f"no op {node.op_type} of tensors is known", node.name)
         else:
+            given.setdefault("num_outputs", len(node.output))
             outputs = OPS[node.op_type](inputs, given)
         outputs = outputs if isinstance(outputs, list | tuple) else (outputs,)
         self._values.update(zip(node.output, outputs, strict=False))
@@ -185,7 +186,7 @@ class OnnxGraph(Scope):
         """Run every node on what the graph is given."""
         values = {"": None, **self.known, **inputs}
         super().forward(_Values(values))
-        return tuple(values[out.name] for out in self.graph.output)
+        return tuple(values.get(out.name) for out in self.graph.output)
 
 
 def _words(name: str) -> list[str]:

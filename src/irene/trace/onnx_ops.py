@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from importlib import import_module
 from typing import Any
 
@@ -62,8 +64,7 @@ def _axes(inputs: list[Any], given: Given, at: int = 1) -> list[int] | None:
 
 def _reduced(function: Callable[..., Any]) -> Op:
     def run(inputs: list[Any], given: Given) -> Any:
-        axes = _axes(inputs, given)
-        dims = axes if axes is not None else list(range(inputs[0].dim()))
+        dims = _axes(inputs, given) or list(range(inputs[0].dim()))
         return function(inputs[0], dim=dims, keepdim=bool(given.get("keepdims", 1)))
 
     return run
@@ -74,35 +75,70 @@ def _gemm(inputs: list[Any], given: Given) -> Any:
     a = a.t() if given.get("transA") else a
     b = b if given.get("transB") else b.t()
     bias = _tensor(inputs[2]) if len(inputs) > 2 else None
-    return functional.linear(a, b, bias)
+    if isinstance(bias, torch.Tensor) and bias.dim() == 1:
+        return functional.linear(a, b, bias)
+    product = functional.linear(a, b)
+    return product if bias is None else product + bias
+
+
+def _padded(x: Any, sides: Sequence[int], given: Given) -> tuple[Any, list[int]]:
+    """What a window of such sides goes over, and how far it reaches beyond."""
+    count = len(sides)
+    strides, wide = (given.get(n, [1] * count) for n in ("strides", "dilations"))
+    pads = list(given.get("pads", [0] * 2 * count))
+    if given.get("auto_pad", b"NOTSET").startswith(b"SAME"):
+        pads = [0] * 2 * count
+        for i, (side, step, apart) in enumerate(zip(sides, strides, wide, strict=True)):
+            length = x.shape[2 + i]
+            reach = (-(-length // step) - 1) * step + (side - 1) * apart + 1
+            beyond = max(0, reach - length)
+            pads[i], pads[count + i] = beyond // 2, beyond - beyond // 2
+    if pads[:count] == pads[count:]:
+        return x, pads[:count]
+    ends = [p for i in reversed(range(count)) for p in (pads[i], pads[count + i])]
+    return functional.pad(x, ends), [0] * count
 
 
 def _conv(inputs: list[Any], given: Given) -> Any:
-    x, weight = inputs[0], _tensor(inputs[1])
+    weight = _tensor(inputs[1])
     bias = _tensor(inputs[2]) if len(inputs) > 2 else None
-    count = weight.dim() - 2
-    pads = list(given.get("pads", [0] * 2 * count))
-    if given.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
-        pads = [side // 2 for side in weight.shape[2:]] * 2
-    function = (functional.conv1d, functional.conv2d, functional.conv3d)[count - 1]
-    if pads[:count] != pads[count:]:
-        sides = [p for i in reversed(range(count)) for p in (pads[i], pads[count + i])]
-        x, pads = functional.pad(x, sides), [0] * 2 * count
-    return function(
-        x, weight, bias, given.get("strides", 1), pads[:count],
-        given.get("dilations", 1), given.get("group", 1),
+    sides = list(weight.shape[2:])
+    x, pads = _padded(inputs[0], sides, given)
+    names = (functional.conv1d, functional.conv2d, functional.conv3d)
+    return names[len(sides) - 1](
+        x, weight, bias, given.get("strides", 1), pads, given.get("dilations", 1),
+        given.get("group", 1),
     )  # fmt: skip
 
 
 def _pooled(kind: str) -> Op:
     def run(inputs: list[Any], given: Given) -> Any:
         sides = list(given["kernel_shape"])
+        x, pads = _padded(inputs[0], sides, given)
+        if any(2 * pad > side for pad, side in zip(pads, sides, strict=True)):
+            x = functional.pad(x, [p for pad in reversed(pads) for p in (pad, pad)])
+            pads = [0] * len(sides)
+        more: dict[str, Any] = {"ceil_mode": bool(given.get("ceil_mode", 0))}
+        if kind == "max":
+            more["dilation"] = given.get("dilations", 1)
         function = getattr(functional, f"{kind}_pool{len(sides)}d")
-        pads = list(given.get("pads", [0] * len(sides)))[: len(sides)]
-        ceil = bool(given.get("ceil_mode", 0))
-        return function(
-            inputs[0], sides, given.get("strides", sides), pads, ceil_mode=ceil
-        )
+        return function(x, sides, given.get("strides", 1), pads, **more)
+
+    return run
+
+
+def _flat(inputs: list[Any], given: Given) -> Any:
+    x, axis = inputs[0], given.get("axis", 1)
+    return x.reshape(math.prod(x.shape[:axis]), -1)
+
+
+def _folded(function: Callable[[Any, Any], Any]) -> Op:
+    """Of any number of inputs."""
+
+    def run(inputs: list[Any], given: Given) -> Any:
+        like = next(x for x in inputs if isinstance(x, torch.Tensor))
+        tensors = (torch.as_tensor(_tensor(x, like)) for x in inputs)
+        return reduce(function, tensors)
 
     return run
 
@@ -228,7 +264,7 @@ OPS: dict[str, Op] = {
     "Div": _of(torch.div), "Dropout": lambda i, g: i[0],
     "DynamicQuantizeLinear": _quantized, "Elu": lambda i, g: functional.elu(i[0]),
     "Equal": _of(torch.eq), "Erf": _of(torch.erf), "Exp": _of(torch.exp),
-    "Expand": _expand, "Flatten": lambda i, g: i[0].flatten(g.get("axis", 1)),
+    "Expand": _expand, "Flatten": _flat,
     "Floor": _of(torch.floor), "Gather": _gather, "Gemm": _gemm,
     "Gelu": lambda i, g: functional.gelu(i[0]),
     "GlobalAveragePool": lambda i, g: functional.adaptive_avg_pool2d(i[0], 1),
@@ -240,7 +276,8 @@ OPS: dict[str, Op] = {
     "LeakyRelu": lambda i, g: functional.leaky_relu(i[0]), "Less": _of(torch.lt),
     "LessOrEqual": _of(torch.le), "Log": _of(torch.log), "MatMul": _of(torch.matmul),
     "MatMulInteger": _integer_product, "MatMulNBits": _packed_product,
-    "Max": _of(torch.maximum), "MaxPool": _pooled("max"), "Min": _of(torch.minimum),
+    "Max": _folded(torch.maximum), "MaxPool": _pooled("max"),
+    "Min": _folded(torch.minimum),
     "Mul": _of(torch.mul), "Neg": _of(torch.neg), "Not": _of(torch.logical_not),
     "Or": _of(torch.logical_or), "Pow": _of(torch.pow),
     "QuantizeLinear": lambda i, g: i[0].to(torch.uint8),
