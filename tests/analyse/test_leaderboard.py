@@ -29,6 +29,7 @@ def test_the_cheapest_comes_first():
     assert bert.per_token_j == pytest.approx(bert.energy.joules / 64)
     image = next(each for each in found.models if each.model == "resnet-18")
     assert image.per_token_j is None
+    assert (bert.accuracy, image.accuracy) == (83.2, None)  # of BERT-Tiny on SST-2
     document = json.loads(json.dumps(found.to_dict()))
     assert document["schema"] == "irene.leaderboard/1"
     assert [row["place"] for row in document["models"]] == [1, 2, 3]

@@ -11,7 +11,9 @@ import { csvText, fileName } from "../../../src/irene/serve/web/lib/export.js";
 import { icicleSvg, nodeLinkSvg, treeRows } from "../../../src/irene/serve/web/lib/picture.js";
 import { boxAt, layoutIcicle, step } from "../../../src/irene/serve/web/lib/icicle.js";
 import { headline, sentence } from "../../../src/irene/serve/web/lib/headline.js";
-import { fieldLabel, setRunFields } from "../../../src/irene/serve/web/lib/parameters.js";
+import { featureFacts } from "../../../src/irene/serve/web/lib/features.js";
+import { machine } from "../../../src/irene/serve/web/lib/machines.js";
+import { fieldLabel, openWords, setRunFields } from "../../../src/irene/serve/web/lib/parameters.js";
 import { nearest, steps } from "../../../src/irene/serve/web/lib/sizes.js";
 import { openTo, visibleRows } from "../../../src/irene/serve/web/lib/rows.js";
 import { findRow, loadTree } from "../../../src/irene/serve/web/lib/tree.js";
@@ -125,6 +127,21 @@ test("the catalogue is searched by words", () => {
 test("sliders have steps, and any number has a place on them", () => {
   assert.deepEqual(steps(1, 16), [1, 2, 3, 4, 6, 8, 12, 16]);
   assert.equal(nearest([1, 2, 3, 4, 6, 8], 7), 5);
+});
+
+test("what a machine tells beside energy is in words and units", () => {
+  const told = featureFacts({ time_s: 0.0176, memory_share: 0.001522, gpu: 50, gpu_power_w: 181.25, odd_share: 0.5, ranks: NaN });
+  const wanted = ["time: 17.6 ms", "memory it needs: 0.15 % of what there is", "GPU busy: 50 %", "gpu power: 181 W", "odd share: 50 %"];
+  assert.deepEqual(told.map((pair) => plain(pair.join(": "))), wanted);
+  assert.equal(plain(featureFacts({ memory_share: 230 })[0][1]), "230 times what there is");
+});
+
+test("what is left open says what then holds", () => {
+  const words = (usual, description) => openWords({ usual, description });
+  assert.equal(words(1, "GPUs that share every layer."), "1");
+  assert.equal(words(null, "How the cache is stored; by default as `dtype`."), "as number format");
+  assert.equal(words(null, "In chat streams have by default 0.97 of the mean."), "as usual");
+  assert.equal(machine({ hardware: { name: "pc1" }, words: "pc1 (a desktop)" }, "pc1").usual, true);
 });
 
 test("spreadsheets run nothing, and quotes survive", () => {
