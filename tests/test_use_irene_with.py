@@ -31,9 +31,10 @@ PACKAGES = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that the page names."""
+    tmp_path = tmp_path_factory.mktemp("files")
     from safetensors.torch import save_file
     from transformers import BertConfig, BertModel
 
@@ -57,8 +58,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     graph = onnx.helper.make_graph([node], "g", *([end] for end in ends))
     onnx.save(onnx.helper.make_model(graph), tmp_path / "model.onnx")
-    monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def here(files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(files)
+    return files
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -159,7 +159,7 @@ def verdict(seen: Interval, expected: Expected) -> str:
         f"{abs(percent):.0f} % {'above' if percent > 0 else 'below'} what is predicted"
     )
     if span.low <= measured <= span.high:
-        told = f"as predicted ({percent:+.0f} %)"
+        told = f"as predicted ({round(percent):+d} %)"
     if seen.running < BUSY:
         return f"{told}: the server waits, {seen.running:.2g} requests at a time"
     saved = expected.more_j_per_output_token / span.value
