@@ -3,9 +3,10 @@
 Every type of the AutoModel map is built from its default config, with fewer layers
 where it has many, and traced through `irene.trace`, each in a worker process with a
 time limit. A type counts as traced when its whole forward ran and its tree has FLOPs
-and bytes.
+and bytes. With `--templates` its template is made as well, and proved at further sizes.
 
     python benchmarks/breadth.py [--only NAME …] [--jobs N] [--limit N] [--json]
+        [--templates]
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from irene.errors import IreneError
 
 SIZES: dict[str, Any] = {"batch_size": 2, "seq_len": 64}
 """Size of every run."""
@@ -55,6 +58,7 @@ class Outcome:
         device: `meta`, or `cpu` if it had to be run for real.
         text_alone: Whether it was given no image or sound, though it reads them.
         unsupported: Ops without a FLOP formula, and how often each ran.
+        template: Why it has no template; empty if it has, None if none was tried.
     """
 
     model_type: str
@@ -67,6 +71,7 @@ class Outcome:
     device: str = ""
     text_alone: bool = False
     unsupported: dict[str, int] = field(default_factory=dict)
+    template: str | None = None
 
     @property
     def is_traced(self) -> bool:
@@ -77,12 +82,11 @@ class Outcome:
 # One type ---------------------------------------------------------------------
 
 
-def attempt(model_type: str) -> Outcome:
+def attempt(model_type: str, with_template: bool) -> Outcome:
     """Build and trace one model type."""
     from reduced_configs import reduced_config
 
     import irene
-    from irene.errors import IreneError
 
     outcome = Outcome(model_type)
     start = time.perf_counter()
@@ -101,6 +105,8 @@ def attempt(model_type: str) -> Outcome:
         )
         if not total.flops or not total.bytes:
             outcome = failed(outcome, "empty tree", "the tree has no FLOPs or no bytes")
+        elif with_template:
+            outcome = replace(outcome, template=why_no_template(model_type, tree))
     except MemoryError:
         outcome = failed(outcome, "out of memory", "out of memory")
     except IreneError as error:
@@ -109,6 +115,33 @@ def attempt(model_type: str) -> Outcome:
         message = f"{type(error).__name__}: {error}"
         outcome = failed(outcome, cause_of(message), message)
     return replace(outcome, seconds=round(time.perf_counter() - start, 2))
+
+
+def why_no_template(model_type: str, tree: Any) -> str:
+    """Make the template of a type, and compare it with its tree; "" if all is well."""
+    from reduced_configs import reduced_config
+
+    from irene.spec import RunSpec
+    from irene.trace.limits import DEFAULT_LIMITS
+    from irene.trace.models import resolve
+    from irene.trace.templates.making import make_template
+    from irene.trace.templates.template import sizes_of
+
+    if tree.provenance["device"] != "meta":
+        return "it looks at its data, and is run for real"
+    try:
+        resolved = resolve(reduced_config(model_type), DEFAULT_LIMITS)
+        template = make_template(resolved, RunSpec(""), whole=False)
+    except IreneError as error:
+        return " ".join(str(error).split())[:300]
+    sizes = sizes_of(tree.spec, template.axes)
+    piece = template.piece(sizes)
+    if piece is None:
+        return f"it does not hold at {sizes}"
+    notes = (*template.reach.notes(tree.spec), *piece.skeleton.notes)
+    kept = {"spec": tree.spec, "provenance": tree.provenance, "notes": notes}
+    found = piece.at(sizes, **kept)
+    return "" if found == tree else "it differs from the trace"
 
 
 def failed(outcome: Outcome, cause: str, reason: str) -> Outcome:
@@ -146,7 +179,7 @@ def cause_of(message: str) -> str:
 # Workers ----------------------------------------------------------------------
 
 
-def serve(connection: Any) -> None:
+def serve(connection: Any, with_templates: bool) -> None:
     """A worker: model types in, outcomes out, until None comes."""
     import torch
 
@@ -154,7 +187,7 @@ def serve(connection: Any) -> None:
     torch.set_num_threads(1)
     silence()
     while (model_type := connection.recv()) is not None:
-        connection.send(attempt(model_type))
+        connection.send(attempt(model_type, with_templates))
 
 
 def silence() -> None:
@@ -176,10 +209,13 @@ class Worker:
         deadline: When that counts as hung, on `time.monotonic`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, with_templates: bool) -> None:
         context = multiprocessing.get_context("fork")
         self.connection, there = context.Pipe()
-        self.process = context.Process(target=serve, args=(there,), daemon=True)
+        self.with_templates = with_templates
+        self.process = context.Process(
+            target=serve, args=(there, with_templates), daemon=True
+        )
         self.process.start()
         there.close()
         self.model_type: str | None = None
@@ -210,17 +246,19 @@ class Worker:
         self.connection.close()
 
 
-def run_all(names: Sequence[str], jobs: int, seconds: float) -> Iterator[Outcome]:
+def run_all(
+    names: Sequence[str], jobs: int, seconds: float, with_templates: bool
+) -> Iterator[Outcome]:
     """Outcomes of all types, in the order in which they come."""
     waiting = list(reversed(names))
-    workers = [Worker() for _ in range(min(jobs, len(names)))]
+    workers = [Worker(with_templates) for _ in range(min(jobs, len(names)))]
     try:
         while waiting or any(worker.model_type for worker in workers):
             for index, worker in enumerate(workers):
                 if worker.model_type is None and waiting:
                     if not worker.process.is_alive():
                         worker.stop()
-                        worker = workers[index] = Worker()
+                        worker = workers[index] = Worker(with_templates)
                     worker.give(waiting.pop(), seconds)
             yield from collect(workers, seconds)
     finally:
@@ -238,7 +276,7 @@ def collect(workers: list[Worker], seconds: float) -> Iterator[Outcome]:
     for index, worker in enumerate(workers):
         if worker.model_type is not None and time.monotonic() > worker.deadline:
             worker.stop()
-            workers[index] = Worker()
+            workers[index] = Worker(worker.with_templates)
             outcome = Outcome(worker.model_type)
             yield failed(outcome, "too slow", f"not done after {seconds:g} s")
 
@@ -282,8 +320,19 @@ def report(outcomes: Sequence[Outcome]) -> None:
     unsupported: Counter[str] = Counter()
     for outcome in outcomes:
         unsupported.update(outcome.unsupported)
+    report_templates([outcome for outcome in outcomes if outcome.template is not None])
     ops = ", ".join(f"{op} ×{n}" for op, n in unsupported.most_common())
     print(f"ops without a FLOP formula: {ops or 'none'}")
+
+
+def report_templates(outcomes: Sequence[Outcome]) -> None:
+    """For how many types a template was made, and why not for the others."""
+    if not outcomes:
+        return
+    without = [outcome for outcome in outcomes if outcome.template]
+    print(f"with a template         {len(outcomes) - len(without)}")
+    for outcome in sorted(without, key=lambda each: str(each.template)):
+        print(f"  {outcome.model_type}: {outcome.template}")
 
 
 def main() -> int:
@@ -294,6 +343,7 @@ def main() -> int:
     parser.add_argument("--limit", type=int, help="the first N types alone")
     parser.add_argument("--seconds", type=float, default=120.0, help="limit per type")
     parser.add_argument("--json", action="store_true", help="outcomes as JSON")
+    parser.add_argument("--templates", action="store_true", help="make templates, too")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
@@ -303,7 +353,7 @@ def main() -> int:
     names = list(options.only or MODEL_MAPPING_NAMES)[: options.limit]
     start = time.perf_counter()
     outcomes: list[Outcome] = []
-    for outcome in run_all(names, options.jobs, options.seconds):
+    for outcome in run_all(names, options.jobs, options.seconds, options.templates):
         outcomes.append(with_main_input(outcome))
         traced = sum(o.is_traced for o in outcomes)
         progress = f"{len(outcomes)}/{len(names)}, {traced} traced"

@@ -12,9 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from scripts.template_packing import Entry, pack
+
+from irene.errors import NoAttentionError, UsageError
 from irene.spec import RunSpec
 from irene.trace import catalogue
 from irene.trace.sources import Source
@@ -23,67 +28,112 @@ from irene.trace.templates.trees import config_key
 
 VARIANTS = (
     "forward/eager/fp32", "forward/sdpa/bf16", "forward/sdpa/fp32",
-    "forward/eager/bf16", "prefill/eager/fp32", "decode/eager/fp32",
-    "train/eager/fp32", "train/sdpa/bf16", "prefill/sdpa/fp32", "decode/sdpa/fp32",
-    "train/sdpa/fp32", "prefill/eager/bf16", "decode/eager/bf16",
-    "prefill/sdpa/bf16", "decode/sdpa/bf16", "train/eager/bf16",
+    "forward/eager/bf16", "forward/eager/fp16", "forward/sdpa/fp16",
+    "decode/eager/fp32", "prefill/eager/fp32", "train/eager/fp32",
+    "train/sdpa/bf16", "decode/sdpa/bf16", "prefill/sdpa/bf16",
+    "decode/sdpa/fp32", "prefill/sdpa/fp32", "train/sdpa/fp32",
+    "decode/eager/bf16", "prefill/eager/bf16", "train/eager/bf16",
+    "train/sdpa/fp16", "decode/sdpa/fp16", "prefill/sdpa/fp16",
+    "decode/eager/fp16", "prefill/eager/fp16", "train/eager/fp16",
 )  # fmt: skip
-"""Phase, attention and dtype, the most asked first."""
+"""Phase, attention and dtype, the most asked first; bf16 before fp16."""
 PROVED_WHOLE = ("forward/eager/fp32", "train/eager/fp32", "decode/eager/fp32")
+TRIED = ((1, 7), (3, 16), (2, 33))
+"""Sizes at which a run that cannot be is tried."""
 
 
-def make(folder: Path, variants: list[str]) -> None:
+def make(folder: Path, variants: list[str], models: list[str]) -> None:
     """Make what is not there yet."""
-    from irene.trace.limits import DEFAULT_LIMITS
-    from irene.trace.models import resolve
-    from irene.trace.templates.fitting import NoTemplateError
-    from irene.trace.templates.making import make_template
-
     for variant in variants:
-        phase, attention, dtype = variant.split("/")
-        for name in catalogue.entries():
+        for name in models:
             path = folder / variant / f"{name}.json"
             if path.exists():
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
-            run = {"phase": phase, "attention": attention, "dtype": dtype}
-            try:
-                template = make_template(
-                    resolve(name, DEFAULT_LIMITS),
-                    RunSpec.asked(name, run),
-                    whole=variant in PROVED_WHOLE,
-                )
-                fields = template.to_dict()
-            except NoTemplateError as error:
-                fields = {"none": str(error)}
+            start = time.process_time()
+            fields = _made(folder, variant, name)
             path.write_text(json.dumps(fields, separators=(",", ":")))
-            print(variant, name, fields.get("none", "made"), flush=True)
+            told = next((f"{k}: {fields[k]}" for k in OTHERS if k in fields), "made")
+            took = time.process_time() - start
+            print(f"{variant} {name} {took:.1f} s {told}", flush=True)
 
 
-def pack(folder: Path) -> None:
+OTHERS = ("none", "refused", "like")
+"""What a file may have in a template's place: why there is none."""
+
+
+def _made(folder: Path, variant: str, name: str) -> dict[str, Any]:
+    """The template of a model and variant, what it is like, or why there is none."""
+    from irene.trace.limits import DEFAULT_LIMITS
+    from irene.trace.models import resolve
+    from irene.trace.templates.fitting import NoTemplateError
+    from irene.trace.templates.making import is_renamed, make_template
+
+    phase, attention, dtype = variant.split("/")
+    spec = RunSpec.asked(name, {"phase": phase, "attention": attention, "dtype": dtype})
+    like = variant.replace("fp16", "bf16")
+    try:
+        if like != variant and (folder / like / f"{name}.json").exists():
+            known = json.loads((folder / like / f"{name}.json").read_text())
+            if "pieces" in known and is_renamed(
+                resolve(name, DEFAULT_LIMITS), spec, Template.from_dict(known)
+            ):
+                return {"like": like}
+        resolved = resolve(name, DEFAULT_LIMITS)
+        made = make_template(resolved, spec, whole=variant in PROVED_WHOLE)
+        return made.to_dict()
+    except NoTemplateError as error:
+        refused = _refused(spec)
+        return {"refused": refused} if refused else {"none": str(error)}
+
+
+def _refused(spec: RunSpec) -> list[str] | None:
+    """The error that a run ends with at every size: class, message, path, attention."""
+    from irene.trace.limits import DEFAULT_LIMITS
+    from irene.trace.models import build, resolve
+    from irene.trace.tracer import trace_spec
+
+    attention = spec.attention
+    try:
+        build(resolve(spec.model, DEFAULT_LIMITS), spec)
+    except NoAttentionError:
+        attention = "eager"
+    found = set()
+    open_spec = spec.chosen_as(attention=spec.attention)
+    for batch, length in TRIED:
+        try:
+            trace_spec(open_spec.changed(batch_size=batch, seq_len=length))
+            return None
+        except UsageError as error:
+            path = getattr(error, "path", "")
+            found.add((type(error).__name__, str(error), path))
+    return [*found.pop(), attention] if len(found) == 1 else None
+
+
+def write(folder: Path) -> None:
     """Write the file of the package from all that was made."""
     from irene.trace.templates import keeping
 
-    found = [
-        (entry.kind, entry.config["model_type"], variant, name)
-        for name, entry in catalogue.entries().items()
-        for variant in VARIANTS
-    ]
-    templates = [each for key in sorted(found) for each in _read(folder, *key[2:])]
-    packed = keeping.pack(templates)
+    entries = list(_entries(folder))
+    packed = pack(entries)
     path = Path(keeping.__file__).parent / keeping.SHIPPED
     path.write_bytes(packed)
-    print(f"{len(templates):,} templates, {len(packed):,} bytes")
+    print(f"{len(entries):,} templates, {len(packed):,} bytes")
 
 
-def _read(
-    folder: Path, variant: str, name: str
-) -> Iterator[tuple[str, str, str, Template]]:
-    path = folder / variant / f"{name}.json"
-    fields = json.loads(path.read_text()) if path.exists() else {"none": ""}
-    if "none" not in fields:
-        key = config_key(Source(name, "", entry=catalogue.entries()[name]))
-        yield name, key, variant, Template.from_dict(fields)
+def _entries(folder: Path) -> Iterator[Entry]:
+    """What was made, like after like."""
+    for name, known in sorted(
+        catalogue.entries().items(),
+        key=lambda each: (each[1].kind, each[1].config["model_type"], each[0]),
+    ):
+        family = f"{known.kind}/{known.config['model_type']}"
+        config = config_key(Source(name, "", entry=known))
+        for variant in VARIANTS:
+            path = folder / variant / f"{name}.json"
+            fields = json.loads(path.read_text()) if path.exists() else {"none": ""}
+            if "none" not in fields:
+                yield Entry(name, family, config, variant, fields)
 
 
 def main() -> None:
@@ -92,11 +142,12 @@ def main() -> None:
     parser.add_argument("what", choices=("make", "pack"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--variants", nargs="*", default=list(VARIANTS))
+    parser.add_argument("--models", nargs="*", default=list(catalogue.entries()))
     options = parser.parse_args()
     if options.what == "make":
-        make(options.folder, options.variants)
+        make(options.folder, options.variants, options.models)
     else:
-        pack(options.folder)
+        write(options.folder)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import irene
+from irene.analyse.curve import Curves
 from irene.errors import UsageError
+from irene.questions import AskComparison, AskWhatIf
+from irene.serve.client.documents import read_fields
 
 
 def joules(model: str, **run: int) -> float:
@@ -19,7 +24,7 @@ def test_a_point_is_a_prediction():
         size: irene.predict("bert-l2-h128", batch_size=2, seq_len=size).energy_of(0)
         for size in (9, 300)
     }
-    assert list(found.points())[:2] == [1, 2]
+    assert list(found.points())[:2] == [2, 3]  # a length of 1 is traced
 
 
 def test_the_largest_length_under_a_budget():
@@ -45,3 +50,62 @@ def test_from_which_batch_on_one_is_cheaper():
 def test_what_cannot_be_is_refused(given, words):
     with pytest.raises(UsageError, match=words):
         irene.curve("bert-l2-h128", least=2, **given)
+
+
+def test_what_if_answers_with_the_largest_size():
+    budget = joules("bert-base-uncased", seq_len=200)
+    asked = {"model": "bert-base-uncased", "over": "seq_len", "under_j": budget}
+    found = AskWhatIf.asked(asked).answer()
+    assert isinstance(found, Curves)
+    [line] = found.lines
+    assert (line.largest, line.most, line.points[-1].size) == (200, 512, 512)
+    assert line.points[0].energy.joules == joules("bert-base-uncased", seq_len=2)
+    assert read_fields(Curves, json.loads(json.dumps(found.to_dict()))) == found
+    assert {row["seq_len"] for row in found.table()} == {p.size for p in line.points}
+
+
+def test_a_crossing_is_between_two_neighbours():
+    """A model of more parameters, but shorter, is dearer only from some batch on."""
+    pair = ("bert-l4-h256@s512", "bert-l2-h512@s128")
+    found = AskComparison.asked({"subject": pair, "over": "batch_size"}).answer()
+    assert isinstance(found, Curves)
+    [crossing] = found.crossings
+
+    def energy(name: str, batch: int) -> float:
+        model, _, length = name.partition("@s")
+        return joules(model, seq_len=int(length), batch_size=batch)
+
+    assert crossing.since is not None
+    at = energy(crossing.cheaper, crossing.since)
+    assert at < energy(crossing.dearer, crossing.since)
+    if crossing.since > 1:
+        before = crossing.since - 1
+        assert energy(crossing.cheaper, before) >= energy(crossing.dearer, before)
+    assert crossing.surely_since is None or crossing.surely_since >= crossing.since
+
+
+@pytest.mark.parametrize(
+    ("question", "given", "words"),
+    [
+        (AskWhatIf, {"model": "gpt2", "under_j": 3}, "needs the size"),
+        (AskWhatIf, {"model": "gpt2", "over": "seq_len", "seq_len": "9"}, "varies"),
+        (
+            AskWhatIf,
+            {"model": "gpt2", "over": "seq_len", "batch_size": "1,2"},
+            "alone",
+        ),
+        (
+            AskComparison,
+            {"subject": ("gpt2", "gpt2"), "over": "seq_len", "per": "token"},
+            "of runs",
+        ),
+    ],
+)
+def test_curves_that_cannot_be_are_refused(question, given, words):
+    def ask() -> None:
+        asked = question.asked(given)
+        asked.check()
+        asked.answer()
+
+    with pytest.raises(UsageError, match=words):
+        ask()

@@ -53,6 +53,7 @@ def saved(tmp_path_factory):
             ("what-if", "bert-l2-h128", *SMALL, "--sensitivity"),
             "irene.sensitivity/1",
         ),
+        (("what-if", "bert-l2-h128", "--over", "seq_len"), "irene.curves/1"),
         (("cost", "bert-l2-h128", *SMALL), "irene.cost/1"),
         (("suggest", "bert-l2-h128", *SMALL), "irene.suggestions/1"),
         (("leaderboard", "bert-l2-h1", *SMALL), "irene.leaderboard/1"),
@@ -147,6 +148,18 @@ def test_what_if_starts_from_a_saved_tree(run, saved):
     document = json.loads(out)
     assert document["base"]["batch_size"] == 4
     assert document["rows"][0]["saving_j"] > 0
+
+
+def test_curves_say_what_was_looked_for_first(run):
+    words = ("bert-l2-h128", "bert-l2-h256", "--over", "batch_size", "--under", "1")
+    code, out, err = run("compare", *words, "-s", "32")
+    assert (code, err) == (0, "")
+    first, second, third = out.splitlines()[:3]
+    assert first.startswith("bert-l2-h128 stays under 1.00 J")
+    assert second.startswith("bert-l2-h256 stays under 1.00 J")
+    assert "bert-l2-h128 is cheaper than bert-l2-h256 from batch_size 1 on" in third
+    code, out, err = run("what-if", "bert-l2-h128", "--over", "seq_len", "--under", "0")
+    assert "takes more than 0 J already at seq_len 2" in out
 
 
 def test_sensitivity(run):

@@ -105,6 +105,9 @@ def _others() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "compare", {"subject": [SMALL, "bert-l2-h256@b4"], "per": "token", **run}
     yield "what-if", {**asked, "set": ["num_hidden_layers=1,3"]}
     yield "what-if", {**asked, "sensitivity": True}
+    yield "what-if", {"model": SMALL, "over": "seq_len", "under_j": 0.5}
+    yield "compare", {"subject": [SMALL, "bert-l2-h256@b4"], "over": "seq_len"}
+    yield "tree", {**asked, "taken_from": "template"}
     yield "trade-off", {**run, "accuracies": TABLE}
     yield "trade-off", {**run, "on": "b200", "accuracies": TABLE, "at_least": 84.0}
     yield "leaderboard", {"search": "bert-l2", **run}

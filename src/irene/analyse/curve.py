@@ -1,24 +1,28 @@
 """Energy as a function of a size: the curve, and where it crosses a budget or another.
 
 A size is a whole number, and every size has its own prediction: what is found is found
-on the function itself, not between the points of a grid.
+on the function itself, between two neighbours, not between the points of a grid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Unpack
 
-from irene.analyse.subject import Subject, tree_of
-from irene.energy import Energy
+from irene.analyse.subject import LeftOut, Progress, Subject, tree_of
+from irene.energy import Difference, Energy, difference
 from irene.errors import UsageError
 from irene.spec import RunOptions, RunSpec, shows_run_options
 
-__all__ = ["Curve", "curve"]
+__all__ = ["Crossing", "Curve", "CurvePoint", "Curves", "Line", "Size", "curve", "draw"]
 
-Size = Literal["batch_size", "seq_len", "decoder_len", "context_len"]
+Size = Literal[
+    "batch_size", "seq_len", "decoder_len", "context_len", "prompt_len", "output_len"
+]
+SCHEMA = "irene.curves/1"
 FURTHEST = 1 << 16
+LARGEST_BATCH = 512
 POINTS = 32
 
 
@@ -31,12 +35,14 @@ class Curve:
         over: The size that varies.
         least: Least size.
         most: Largest size that the model takes, of those looked at.
+        known: Energies that were asked for.
     """
 
     subject: Subject
     over: Size
     least: int
     most: int
+    known: dict[int, Energy] = field(default_factory=dict, compare=False, repr=False)
 
     def at(self, size: int) -> Energy:
         """Energy of one run at a size, with its interval.
@@ -44,19 +50,19 @@ class Curve:
         Raises:
             UsageError: The model does not take that size.
         """
-        energy = tree_of(self.subject.changed({self.over: size})).energy_of(0)
-        assert energy is not None
-        return energy
+        if size not in self.known:
+            energy = tree_of(self.subject.changed({self.over: size})).energy_of(0)
+            assert energy is not None
+            self.known[size] = energy
+        return self.known[size]
 
     def points(self, sizes: Iterable[int] | None = None) -> dict[int, Energy]:
         """Energies by size; by default at most 32 sizes, even apart on a log scale."""
-        if sizes is None:
-            ratio = (self.most / self.least) ** (1 / (POINTS - 1))
-            sizes = sorted({round(self.least * ratio**i) for i in range(POINTS)})
-        return {size: self.at(size) for size in sizes}
+        found = _spread(self.least, self.most) if sizes is None else sizes
+        return {size: self.at(size) for size in found}
 
     def largest_under(self, joules: float) -> int | None:
-        """Largest size up to which a run takes at most so much energy; None if none.
+        """Largest size at which a run takes at most so much energy; None if none.
 
         Args:
             joules: The budget of one run, J.
@@ -72,29 +78,53 @@ class Curve:
         Raises:
             UsageError: The other curve is over another size.
         """
+        return self._first(other, lambda found: found.joules > 0)
+
+    def surely_cheaper_from(self, other: Curve) -> int | None:
+        """The same, where the interval of the difference leaves zero out as well."""
+        return self._first(other, lambda found: found.joules > 0 and found.is_real)
+
+    def _first(self, other: Curve, holds: Callable[[Difference], bool]) -> int | None:
+        """Size from which on something holds of the other's energy less its own."""
         if other.over != self.over:
             raise UsageError(f"one curve is over {self.over}, one over {other.over}")
         least, most = max(self.least, other.least), min(self.most, other.most)
 
-        def costs_as_much(size: int) -> bool:
-            return self.at(size).joules >= other.at(size).joules
+        def fails(size: int) -> bool:
+            return not holds(difference(self.at(size), other.at(size)))
 
-        if least > most or costs_as_much(most):
+        if least > most or fails(most):
             return None
-        last = _last(costs_as_much, least, most)
+        last = _last(fails, least, most)
         return least if last is None else last + 1
 
 
+def _spread(least: int, most: int) -> list[int]:
+    """At most 32 sizes, even apart on a log scale, both ends among them."""
+    ratio = (most / least) ** (1 / (POINTS - 1))
+    return sorted({round(least * ratio**i) for i in range(POINTS)})
+
+
 def _last(holds: Callable[[int], bool], least: int, most: int) -> int | None:
-    """The last whole number for which something holds that later holds no more."""
-    if not holds(least):
+    """The last whole number for which something holds.
+
+    It is looked for between the last of 32 sizes at which it holds and the next.
+    """
+    sizes = _spread(least, most)
+    place = next((i for i in reversed(range(len(sizes))) if holds(sizes[i])), None)
+    if place is None:
         return None
-    if holds(most):
+    if place == len(sizes) - 1:
         return most
-    while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (middle, most) if holds(middle) else (least, middle)
-    return least
+    return _between(holds, sizes[place], sizes[place + 1])
+
+
+def _between(holds: Callable[[int], bool], good: int, bad: int) -> int:
+    """The last whole number for which something holds that holds no more later."""
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if holds(middle) else (good, middle)
+    return good
 
 
 @shows_run_options
@@ -103,7 +133,7 @@ def curve(
     *,
     over: Size = "seq_len",
     on: str = "default",
-    least: int = 1,
+    least: int | None = None,
     most: int | None = None,
     **run: Unpack[RunOptions],
 ) -> Curve:
@@ -113,7 +143,7 @@ def curve(
         model: Catalogue name, Hugging Face id, or path of a config.json.
         over: The size that varies: `batch_size`, `seq_len`, …
         on: Name of a machine, or the file of a saved predictor.
-        least: Least size.
+        least: Least size; by default a batch of 1, a length of 2.
         most: Largest size; by default as far as the model goes, at most 65,536 tokens
             of a length or sequences of a batch of 512.
         **run: How it is run, as for `irene.predict`; without the size that varies.
@@ -121,17 +151,28 @@ def curve(
     Raises:
         UsageError: The model or the machine is unknown, or it takes no such size.
     """
-    options: dict[str, Any] = dict(run)
-    if options.get(over) is not None:
+    return _curve_of(Subject(RunSpec.asked(model, dict(run)), on), over, least, most)
+
+
+def _curve_of(
+    subject: Subject, over: Size, least: int | None = None, most: int | None = None
+) -> Curve:
+    """The curve of a subject, see `curve`."""
+    if subject.is_tree:
+        raise UsageError(f"{subject.run.model} is a tree of one size: name a model")
+    if subject.run.given(over):
         raise UsageError(f"{over} varies: leave it out")
-    subject = Subject(RunSpec.asked(model, options).changed(**{over: least}), on)
+    usual, furthest = (1, LARGEST_BATCH) if over == "batch_size" else (2, FURTHEST)
+    least, furthest = least or usual, most or furthest
     found = Curve(subject, over, least, least)
     found.at(least)
-    furthest = most or (512 if over == "batch_size" else FURTHEST)
-    last = _last(lambda size: _is_taken(found, size), least, furthest)
+    last = furthest
+    if not _is_taken(found, furthest):
+        last = _between(lambda size: _is_taken(found, size), least, furthest)
     if most is not None and last != most:
-        raise UsageError(f"{model} takes {over} up to {last:,}, asked for {most:,}")
-    return Curve(subject, over, least, last or least)
+        name = subject.run.model
+        raise UsageError(f"{name} takes {over} up to {last:,}, asked for {most:,}")
+    return replace(found, most=last)
 
 
 def _is_taken(of: Curve, size: int) -> bool:
@@ -140,3 +181,149 @@ def _is_taken(of: Curve, size: int) -> bool:
     except UsageError:
         return False
     return True
+
+
+# Several, as an answer ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """A size, and the energy of a run there.
+
+    Attributes:
+        size: The size.
+        energy: Of one run.
+    """
+
+    size: int
+    energy: Energy
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The curve of one subject.
+
+    Attributes:
+        name: As it was asked for.
+        hardware: Name of the machine.
+        run: The run; the size that varies is its least.
+        most: Largest size that the model takes, of those looked at.
+        points: Some of its points.
+        largest: Largest size within the budget; None where there is none.
+    """
+
+    name: str
+    hardware: str
+    run: RunSpec
+    most: int
+    points: tuple[CurvePoint, ...]
+    largest: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Which of two is cheaper at last, and from which size on.
+
+    Attributes:
+        cheaper: Name of the one.
+        dearer: Name of the other.
+        since: Size from which on it takes less; None where both take the same.
+        surely_since: Size from which on the interval of the difference leaves zero out;
+            None where it never does.
+    """
+
+    cheaper: str
+    dearer: str
+    since: int | None
+    surely_since: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Energies as functions of a size.
+
+    Attributes:
+        over: The size that varies.
+        under_j: The budget of one run, J; None where there is none.
+        lines: One for each subject.
+        crossings: The first with each of the others.
+        left_out: Subjects that have no curve.
+    """
+
+    over: Size
+    under_j: float | None
+    lines: tuple[Line, ...]
+    crossings: tuple[Crossing, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document `irene.curves/1` as JSON-ready values."""
+        lines = [{**asdict(line), "run": line.run.to_dict()} for line in self.lines]
+        return {"schema": SCHEMA, **asdict(self), "lines": lines}
+
+    def table(self) -> list[dict[str, Any]]:
+        """One flat row for each point."""
+        return [
+            {
+                "name": line.name, "hardware": line.hardware, self.over: point.size,
+                "energy_j": point.energy.joules, "low_j": point.energy.low,
+                "high_j": point.energy.high,
+            }
+            for line in self.lines
+            for point in line.points
+        ]  # fmt: skip
+
+
+def draw(
+    subjects: Sequence[Subject],
+    names: Sequence[str],
+    over: Size,
+    under_j: float | None = None,
+    progress: Progress | None = None,
+) -> Curves:
+    """Energies of subjects as functions of a size, and where they cross.
+
+    Args:
+        subjects: One or more.
+        names: What to call them.
+        over: The size that varies.
+        under_j: The budget of one run, J.
+        progress: Told what is being done.
+
+    Raises:
+        UsageError: The first has no curve over that size, or all others have none.
+    """
+    curves: dict[str, Curve] = {}
+    left_out: list[LeftOut] = []
+    for done, (subject, name) in enumerate(zip(subjects, names, strict=True)):
+        if progress:
+            progress(done, len(subjects), name)
+        try:
+            curves[name] = _curve_of(subject, over)
+        except UsageError as error:
+            if not curves:
+                raise
+            left_out.append(LeftOut(name, str(error)))
+    if len(subjects) > 1 and len(curves) < 2:
+        raise UsageError(left_out[0].problem if left_out else "two of the same")
+    lines = tuple(_line(name, each, under_j) for name, each in curves.items())
+    (first, base), *others = curves.items()
+    crossings = tuple(_crossing(first, base, name, each) for name, each in others)
+    return Curves(over, under_j, lines, crossings, tuple(left_out))
+
+
+def _line(name: str, of: Curve, under_j: float | None) -> Line:
+    tree = tree_of(of.subject.changed({of.over: of.least}))
+    assert tree.spec is not None
+    points = tuple(CurvePoint(*each) for each in of.points().items())
+    hardware = tree.hardware.name if tree.hardware else of.subject.on
+    largest = None if under_j is None else of.largest_under(under_j)
+    return Line(name, hardware, tree.spec, of.most, points, largest)
+
+
+def _crossing(first: str, one: Curve, second: str, other: Curve) -> Crossing:
+    since = one.cheaper_from(other)
+    if since is not None:
+        return Crossing(first, second, since, one.surely_cheaper_from(other))
+    found = other.cheaper_from(one), other.surely_cheaper_from(one)
+    return Crossing(second, first, *found)

@@ -16,6 +16,7 @@ from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
 from irene.spec import SERVING_PHASES, RunSpec
 from irene.trace.limits import NO_LIMITS, limits_from_environment
+from irene.trace.templates.trees import is_at_once
 
 if TYPE_CHECKING:
     from irene.trace.catalogue import Entry
@@ -264,9 +265,15 @@ def rank_known(
 def _predictions(
     entries: Sequence[Entry], run: RunSpec, on: str, jobs: int
 ) -> Iterator[tuple[Entry, dict[str, Any]]]:
-    """What predictions say of models, here or in several processes."""
-    if jobs == 1 or len(entries) < WORTH_PROCESSES * jobs or _is_quick(run, on):
-        for entry in entries:
+    """What predictions say of models; those to be traced in several processes."""
+    slow = []
+    for entry in entries:
+        if _is_quick(entry, run, on):
+            yield entry, predict_entry(entry, run, on)
+        else:
+            slow.append(entry)
+    if jobs == 1 or len(slow) < WORTH_PROCESSES * jobs:
+        for entry in slow:
             yield entry, predict_entry(entry, run, on)
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -277,7 +284,7 @@ def _predictions(
     with ProcessPoolExecutor(
         jobs, get_context("spawn"), _one_thread, (lifted,)
     ) as pool:
-        waiting = {pool.submit(predict_entry, each, run, on): each for each in entries}
+        waiting = {pool.submit(predict_entry, each, run, on): each for each in slow}
         try:
             for ready in as_completed(waiting):
                 yield waiting[ready], ready.result()
@@ -285,9 +292,12 @@ def _predictions(
             pool.shutdown(cancel_futures=True)
 
 
-def _is_quick(run: RunSpec, on: str) -> bool:
-    """Whether a prediction takes milliseconds: the serving of a decoder on a GPU."""
-    return find_machine(on).serves and run.phase in SERVING_PHASES
+def _is_quick(entry: Entry, run: RunSpec, on: str) -> bool:
+    """Whether a prediction takes milliseconds: a serving, or a tree by its template."""
+    machine = find_machine(on)
+    if machine.serves and run.phase in SERVING_PHASES:
+        return True
+    return is_at_once(run.of(entry.name).resolved(machine))
 
 
 def _one_thread(lifted: bool) -> None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         WhatIf,
     )
     from irene.analyse.card import Card
+    from irene.analyse.comparisons import Comparisons
     from irene.analyse.pareto import AccuracyRow
     from irene.analyse.serving_plan import ServingPlan
     from irene.analyse.training_plan import TrainingPlan
@@ -203,7 +204,7 @@ class Asker(ABC):
         else:
             given = {"subject": tuple(map(str, sides))}
         asked = AskComparison(on=on, per=per, run=RunSpec.asked("", run), **given)
-        return self.ask(asked).comparisons[0]
+        return cast("Comparisons", self.ask(asked)).comparisons[0]
 
     @shows_run_options
     def what_if(

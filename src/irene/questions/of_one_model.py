@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
 from irene.analyse.costs import CostTerms
+from irene.analyse.curve import Curves, draw
 from irene.analyse.grid import LISTED, read_choices, write_choices
 from irene.analyse.subject import (
     Progress,
@@ -19,7 +20,15 @@ from irene.errors import UsageError
 from irene.parameters import Asked, written
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
-from irene.questions.question import ONE_MODEL, OfModel, On, Question
+from irene.questions.question import (
+    ONE_MODEL,
+    OfModel,
+    On,
+    Over,
+    Question,
+    UnderJ,
+    check_curve,
+)
 from irene.spec import SERVING, SERVING_FIELDS, RunSpec
 from irene.tree import ModelTree
 
@@ -56,6 +65,8 @@ class AskTree(OfModel[ModelTree]):
     Attributes:
         level: Deepest kind of node.
         fold: Equal layers as one node with its `members`.
+        taken_from: A trace, or the template of the model: its tree as a function of
+            size. Both are equal.
     """
 
     name: ClassVar[str] = "tree"
@@ -66,6 +77,9 @@ class AskTree(OfModel[ModelTree]):
     on: On = field(default="default", metadata={"asked": False})
     level: Level = "ml"
     fold: bool = True
+    taken_from: Annotated[
+        Literal["trace", "template"], Asked(("--from",), group="the run")
+    ] = "trace"
 
     def check(self) -> None:
         """Refuse what cannot be answered, before anything heavy is loaded."""
@@ -85,9 +99,24 @@ class AskTree(OfModel[ModelTree]):
             from irene.trace.serving.tree import served
 
             return served(self.run.model, self.run).unfold()
+        if self.taken_from == "template":
+            return self._of_template()
         from irene.trace.tracer import trace_spec
 
         return trace_spec(self.run, device=self.device)
+
+    def _of_template(self) -> ModelTree:
+        from irene.trace.templates.trees import tree_from_template
+
+        tree: ModelTree | None = None
+        if self.device == "meta":
+            tree = tree_from_template(self.run, make=True)
+        if tree is None:
+            raise UsageError(
+                f"{self.run.model} has no template at this size: only a trace can tell "
+                "(--from trace)"
+            )
+        return tree
 
     def shaped(self, tree: ModelTree) -> ModelTree:
         """The tree as it was asked for."""
@@ -118,6 +147,9 @@ class AskEnergy(AskTree):
     summary: ClassVar[str] = "The energy of a model, node by node"
 
     on: On = "default"
+    taken_from: Literal["trace", "template"] = field(
+        default="trace", metadata={"asked": False}
+    )
     step_ms: Annotated[
         float | None, Asked(least=1e-3, most=1e9, metavar="MS", group=SERVING)
     ] = None
@@ -266,7 +298,7 @@ class AskReport(OfModel["ReportPage"]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskWhatIf(Question["WhatIf | Sensitivity"]):
+class AskWhatIf(Question["WhatIf | Sensitivity | Curves"]):
     """Other sizes, settings and architectures of a model.
 
     Attributes:
@@ -274,6 +306,9 @@ class AskWhatIf(Question["WhatIf | Sensitivity"]):
         norm: What to put in the place of all norms: `layer_norm`, `rms_norm`, `none`.
         set: `FIELD=VALUE,…`: a field of the config, of the run, or `model`.
         sensitivity: How the energy follows every number of the config.
+        over: The energy as a function of this size, which then varies as far as the
+            model goes.
+        under_j: The largest such size at which a run takes at most this, J.
         vary: What is varied, and the values.
         tree: A tree whose model and run are meant.
     """
@@ -295,6 +330,8 @@ class AskWhatIf(Question["WhatIf | Sensitivity"]):
         ),
     ] = ()  # fmt: skip
     sensitivity: Annotated[bool, Asked(group="what to vary")] = False
+    over: Over = None
+    under_j: UnderJ = None
     vary: Mapping[str, Sequence[Any]] = field(
         default_factory=dict, metadata={"asked": False}
     )
@@ -332,17 +369,24 @@ class AskWhatIf(Question["WhatIf | Sensitivity"]):
     def check(self) -> None:
         """Refuse what cannot be answered, before anything heavy is loaded."""
         super().check()
+        check_curve(self.over, self.under_j)
+        if self.over and (self.vary or self.sensitivity):
+            raise UsageError(f"over {self.over} is asked alone: no lists, no set")
         if self.sensitivity and any(name not in LISTED for name in self.vary):
             raise UsageError("sensitivity goes without set")
-        if not self.sensitivity and not self.vary:
+        if not (self.sensitivity or self.vary or self.over):
             raise UsageError(
                 "nothing to vary: give several sizes (batch_size 1,8,32), a field of "
-                "the config (set FIELD=VALUE), or ask for the sensitivity"
+                "the config (set FIELD=VALUE), ask for the sensitivity, or for a curve "
+                "(over seq_len)"
             )
 
-    def answer(self, progress: Progress | None = None) -> WhatIf | Sensitivity:
+    def answer(self, progress: Progress | None = None) -> WhatIf | Sensitivity | Curves:
         """Every combination of the values, compared with the model as it is."""
         self.check()
+        if self.over:
+            base, name = self.base(), self.run.model
+            return draw([base], [name], self.over, self.under_j, progress)
         if self.sensitivity:
             from irene.analyse.sensitivity import sensitivity
 

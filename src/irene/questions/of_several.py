@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from irene.analyse.curve import Curves, draw
 from irene.analyse.subject import (
     Progress,
     Subject,
@@ -14,7 +15,14 @@ from irene.analyse.subject import (
 from irene.errors import UsageError
 from irene.parameters import Asked
 from irene.predict.machines.chosen import named
-from irene.questions.question import ANY_MODEL, On, Question
+from irene.questions.question import (
+    ANY_MODEL,
+    On,
+    Over,
+    Question,
+    UnderJ,
+    check_curve,
+)
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.headline import model_name
@@ -45,7 +53,7 @@ def _number(metavar: str, most: float = LARGEST, group: str = "") -> Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskComparison(Question["Comparisons"]):
+class AskComparison(Question["Comparisons | Curves"]):
     """What differs between models, sizes, machines or trees.
 
     Attributes:
@@ -53,6 +61,9 @@ class AskComparison(Question["Comparisons"]):
             the first.
         on: Machine to predict for, unless a subject names another.
         per: Unit of all energies.
+        over: From which value of this size on the first is cheaper than the others, or
+            they than the first.
+        under_j: The largest such size at which a run of each takes at most this, J.
         trees: Trees to compare instead of subjects.
     """
 
@@ -71,6 +82,8 @@ class AskComparison(Question["Comparisons"]):
     run: RunSpec = field(default_factory=RunSpec, metadata=ANY_MODEL)
     on: On = "default"
     per: Annotated[Per, Asked(group="the view")] = "run"
+    over: Over = None
+    under_j: UnderJ = None
     trees: tuple[ModelTree, ...] = field(default=(), metadata={"asked": False})
 
     def __post_init__(self) -> None:
@@ -86,11 +99,20 @@ class AskComparison(Question["Comparisons"]):
         """All that are compared, the first first."""
         return [read_subject(text, self.run, self.on) for text in self.subject]
 
-    def answer(self, progress: Progress | None = None) -> Comparisons:
+    def check(self) -> None:
+        """Refuse what cannot be answered, before anything heavy is loaded."""
+        super().check()
+        check_curve(self.over, self.under_j)
+        if self.over and (self.trees or self.per != "run"):
+            raise UsageError(f"over {self.over}: energies are of runs of models")
+
+    def answer(self, progress: Progress | None = None) -> Comparisons | Curves:
         """Aligned by role and by path, with the interval of each difference."""
         from irene.analyse.comparisons import compare_all
 
         subjects = self.subjects()
+        if self.over:
+            return draw(subjects, self.subject, self.over, self.under_j, progress)
         return compare_all(
             [*self.trees, *subjects], [*map(model_name, self.trees), *self.subject],
             self.per, progress,

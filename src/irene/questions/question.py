@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
+from irene.analyse.curve import Size
 from irene.analyse.subject import Progress, Subject, read_subject, tree_of
 from irene.errors import UsageError
 from irene.parameters import Asked, Parameter, parameters_of, read, written
@@ -18,16 +19,35 @@ from irene.trace.limits import limits_from_environment
 from irene.trace.sources import locate
 from irene.tree import ModelTree
 
-__all__ = ["ANY_MODEL", "ONE_MODEL", "OfModel", "On", "Question"]
+__all__ = [
+    "ANY_MODEL",
+    "ONE_MODEL",
+    "OfModel",
+    "On",
+    "Over",
+    "Question",
+    "UnderJ",
+    "check_curve",
+]
 
 T_co = TypeVar("T_co", covariant=True)
 On = Annotated[
     str, Asked(also=("hardware",), metavar="NAME", examples=("pc1",), group="the run")
 ]
+Over = Annotated[Size | None, Asked(group="a curve")]
+UnderJ = Annotated[
+    float | None, Asked(("--under",), least=0, most=1e18, metavar="J", group="a curve")
+]
 ONE_MODEL: Mapping[str, Any] = {"required": ("model",)}
 """Metadata of a run of a model that has to be named."""
 ANY_MODEL: Mapping[str, Any] = {"left_out": ("model", "model_class")}
 """Metadata of a run of whichever model."""
+
+
+def check_curve(over: str | None, under_j: float | None) -> None:
+    """Refuse a budget without the size that is looked for."""
+    if under_j is not None and over is None:
+        raise UsageError("under_j needs the size that varies: over seq_len, …")
 
 
 @dataclass(frozen=True, kw_only=True)

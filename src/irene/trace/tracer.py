@@ -41,6 +41,7 @@ __all__ = [
     "run_recorded",
     "spec_of_module",
     "trace",
+    "trace_built",
     "trace_module",
     "trace_spec",
 ]
@@ -176,6 +177,25 @@ def _build_and_trace(
             raise
         spec = spec.chosen_as(attention="eager")
         model = build(resolved, spec, device)
+    return trace_built(model, resolved, spec, device, notes)
+
+
+def trace_built(
+    model: nn.Module,
+    resolved: Resolved,
+    spec: RunSpec,
+    device: str = "meta",
+    notes: tuple[str, ...] = (),
+) -> ModelTree:
+    """Trace a model that was built from a config, with inputs of the size asked for.
+
+    Args:
+        model: The model; it is left as it is.
+        resolved: What it was built from.
+        spec: The run.
+        device: Where the model is.
+        notes: What a reader should know first.
+    """
     reach = reach_of(model)
     spec = reach.fit(spec)
     notes += reach.notes(spec)

@@ -6,15 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
-from transformers import BertConfig, LlamaConfig, MixtralConfig, T5Config
+from transformers import BertConfig, FNetConfig, LlamaConfig, MixtralConfig, T5Config
 from transformers import PretrainedConfig as Config
 
 import irene
-from irene.errors import SpecError
+from irene.errors import SpecError, UsageError
 from irene.spec import RunSpec
+from irene.trace.catalogue import entries
 from irene.trace.costs import COSTS, OpCost
 from irene.trace.limits import DEFAULT_LIMITS
 from irene.trace.models import resolve
+from irene.trace.sources import locate
 from irene.trace.templates import keeping, trees
 from irene.trace.templates.fitting import NoTemplateError
 from irene.trace.templates.making import make_template
@@ -34,6 +36,7 @@ EXPERTS = MixtralConfig(
     **WIDTHS, num_local_experts=8, num_key_value_heads=2, sliding_window=None,
     architectures=["MixtralForCausalLM"],
 )  # fmt: skip
+FOURIER = FNetConfig(**{**WIDTHS, "hidden_size": 24}, max_position_embeddings=40)
 T5 = T5Config(d_model=32, d_ff=64, num_layers=4, num_heads=4, d_kv=8, vocab_size=100)
 
 
@@ -57,9 +60,20 @@ def made(config: Config, **run: str) -> Template:
         (LLAMA, {"phase": "prefill", "dtype": "bf16"}, [(1, 300), (4, 1999)]),
         (LLAMA, {"phase": "decode", "attention": "sdpa"}, [(1, 7), (5, 1200)]),
         (EXPERTS, {}, [(1, 2), (1, 3), (2, 3), (9, 50)]),
+        (EXPERTS, {"phase": "decode"}, [(1, 9), (2, 3), (3, 8), (9, 50)]),
+        (FOURIER, {}, [(1, 12), (3, 31), (9, 39)]),
         (T5, {"phase": "forward"}, [(1, 12), (3, 50)]),
     ],
-    ids=["bert", "bert-train", "llama-prefill", "llama-decode", "experts", "t5"],
+    ids=[
+        "bert",
+        "bert-train",
+        "llama-prefill",
+        "llama-decode",
+        "experts",
+        "experts-decode",
+        "fourier",
+        "t5",
+    ],
 )
 def test_a_template_is_the_trace_at_every_size(config, run, sizes):
     template = made(config, **run)
@@ -89,13 +103,74 @@ def test_what_cannot_run_has_no_template():
 
 
 @pytest.mark.parametrize(
-    "name", ["bert-l2-h128", "t5-small", "gpt2", "vit-tiny-patch16-224"]
+    ("name", "run"),
+    [
+        ("bert-l2-h128", {}),
+        ("bert-l2-h128", {"attention": "sdpa", "dtype": "bf16"}),
+        ("bert-l2-h128", {"dtype": "fp16"}),
+        ("bert-l2-h128", {"phase": "train"}),
+        ("t5-small", {}),
+        ("gpt2", {}),
+        ("vit-tiny-patch16-224", {}),
+        ("pythia-14m", {"phase": "decode", "context_len": 77}),
+        ("pythia-14m", {"phase": "prefill"}),
+        ("fnet-base", {}),
+    ],
+    ids=str,
 )
-def test_templates_that_ship_are_the_traces(name):
-    spec = RunSpec(name, batch_size=3, seq_len=50)
-    tree = trees.tree_from_template(spec)
-    assert tree is not None
-    assert tree == trace_spec(spec)
+def test_templates_that_ship_are_the_traces(name, run):
+    spec = RunSpec.asked(name, {"batch_size": 3, "seq_len": 50, **run})
+    key = trees.config_key(locate(name))
+    assert keeping.shipped(name, key, trees.variant_of(spec)) is not None
+    assert trees.tree_from_template(spec) == trace_spec(spec)
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        ("bert-l2-h128", {"phase": "decode"}),
+        ("deberta-base", {"dtype": "bf16"}),
+    ],
+    ids=str,
+)
+def test_what_cannot_run_is_refused_as_by_a_trace(name, run):
+    spec = RunSpec.asked(name, run)
+    with pytest.raises(UsageError) as quick:
+        trees.tree_from_template(spec)
+    with pytest.raises(type(quick.value)) as traced:
+        trace_spec(spec)
+    assert str(quick.value) == str(traced.value)
+
+
+def test_nearly_all_models_ship_with_what_is_usual():
+    for variant in ("forward/eager/fp32", "forward/sdpa/bf16"):
+        models = [name for name in entries() if variant in keeping._model(name)]
+        assert len(models) >= 0.95 * len(entries())
+
+
+@pytest.mark.parametrize("damage", ["version", "cut", "block", "gone"])
+def test_a_file_that_does_not_hold_is_left_aside(damage, monkeypatch, tmp_path):
+    spec = RunSpec("bert-l2-h128", batch_size=2, seq_len=9)
+    file = Path(keeping.__file__).parent / keeping.SHIPPED
+    data = bytearray(file.read_bytes())
+    if damage == "cut":
+        del data[100:]
+    if damage == "block":
+        data[int(data[:8], 16) + 8 :] = bytes(len(data) - int(data[:8], 16) - 8)
+    if damage != "gone":
+        (tmp_path / keeping.SHIPPED).write_bytes(data)
+    if damage == "version":
+        monkeypatch.setattr(keeping, "public_versions", lambda: ["1", "1"])
+    monkeypatch.setattr(keeping.resources, "files", lambda _: tmp_path)
+    caches = (keeping._archive, keeping._model, keeping._block, keeping._structure)
+    for each in (*caches, keeping._shipped):
+        each.cache_clear()
+    try:
+        assert trees.tree_from_template(spec) is None
+        assert trees.tree_from_template(spec) == trace_spec(spec)  # made anew
+    finally:
+        for each in (*caches, keeping._shipped):
+            each.cache_clear()
 
 
 def test_predictions_are_equal_with_their_notes(monkeypatch):

@@ -5,5 +5,6 @@
   `serve_plan`, `report`: the other questions.
 - `plan_training`: what a training takes; `card`: energy for model cards;
   `check`: budgets of a project.
+- `curves`: energies as functions of a size, of `what_if` and `compare`.
 - `answering`: how they ask, and in which forms they give the answers.
 """

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from irene.cli.asking.answering import Asking
+from irene.cli.asking.curves import print_curves
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from irene.analyse.comparison import Comparison, Contribution, Side
     from irene.analyse.comparisons import Comparisons
+    from irene.analyse.curve import Curves
     from irene.show.picture import Picture
 
 __all__ = ["COMMAND"]
@@ -29,14 +31,19 @@ examples:
   irene compare gpt2@b1 gpt2@b16 --per sequence
   irene compare bert-base-uncased gpt2 --by role --all
   irene compare predicted.json measured.json
+  irene compare bert-base-uncased gpt2 --over batch_size
 """
 
 
 def _print_all(
-    console: Console, found: Comparisons, options: argparse.Namespace
+    console: Console, found: Comparisons | Curves, options: argparse.Namespace
 ) -> None:
+    from irene.analyse.comparisons import Comparisons
     from irene.cli.output import print_left_out, print_notes
 
+    if not isinstance(found, Comparisons):
+        print_curves(console, found)
+        return
     _print(console, found.comparisons, options)
     print_left_out(console, found.left_out)
     print_notes(console, [*_coverage(found.comparisons), *found.notes])
@@ -168,10 +175,13 @@ def _contributions(view: str, rows: Sequence[Contribution], each: Comparison) ->
     return table
 
 
-def _draw(found: Comparisons, _: argparse.Namespace) -> Picture:
-    from irene.show.picture.answer_pictures import comparison_bars
+def _draw(found: Comparisons | Curves, _: argparse.Namespace) -> Picture:
+    from irene.analyse.comparisons import Comparisons
+    from irene.show.picture.answer_pictures import comparison_bars, curve_chart
 
-    return comparison_bars(found.comparisons)
+    if isinstance(found, Comparisons):
+        return comparison_bars(found.comparisons)
+    return curve_chart(found)
 
 
 def _add(parser: argparse.ArgumentParser) -> None:

@@ -6,11 +6,13 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from irene.cli.asking.answering import Asking
+from irene.cli.asking.curves import print_curves
 from irene.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from irene.analyse.curve import Curves
     from irene.analyse.grid import Outcome, WhatIf
     from irene.analyse.sensitivity import Sensitivity
     from irene.show.picture import Picture
@@ -29,6 +31,7 @@ examples:
   irene what-if gpt2 -b 8 --set activation_function=gelu_new,gelu_pytorch_tanh,relu
   irene what-if bert-base-uncased -b 8 --norm rms_norm --attention eager,sdpa
   irene what-if bert-base-uncased -b 8 --sensitivity
+  irene what-if bert-base-uncased -b 8 --over seq_len --under 20
   irene what-if llama-3.1-8b --on b200 --batch 1,4,16,64,256 --phase decode \\
       --context 1024,8192 --plot batches.svg
   irene what-if llama-3.1-8b --on b200 -b 64 --prompt 750 --output 500 \\
@@ -42,21 +45,27 @@ def _checked(options: argparse.Namespace) -> dict[str, Any]:
     return {}
 
 
-def _drawn(found: WhatIf | Sensitivity, _: argparse.Namespace) -> Picture:
+def _drawn(found: WhatIf | Sensitivity | Curves, _: argparse.Namespace) -> Picture:
+    from irene.analyse.curve import Curves
     from irene.analyse.grid import WhatIf
-    from irene.show.picture.answer_pictures import what_if_chart
+    from irene.show.picture.answer_pictures import curve_chart, what_if_chart
 
+    if isinstance(found, Curves):
+        return curve_chart(found)
     assert isinstance(found, WhatIf)
     return what_if_chart(found)
 
 
 def _print_either(
-    console: Console, found: WhatIf | Sensitivity, _: argparse.Namespace
+    console: Console, found: WhatIf | Sensitivity | Curves, _: argparse.Namespace
 ) -> None:
+    from irene.analyse.curve import Curves
     from irene.analyse.grid import WhatIf
 
     if isinstance(found, WhatIf):
         _print(console, found)
+    elif isinstance(found, Curves):
+        print_curves(console, found)
     else:
         _print_sensitivity(console, found)
 

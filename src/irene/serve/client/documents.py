@@ -23,6 +23,7 @@ from irene.analyse import (
 )
 from irene.analyse.card import Card
 from irene.analyse.comparisons import Comparisons
+from irene.analyse.curve import Curves
 from irene.analyse.serving_plan import ServingPlan
 from irene.analyse.training_plan import TrainingPlan
 from irene.errors import FormatError
@@ -105,6 +106,7 @@ class Upload(str):
 Answer = (
     ModelTree
     | Comparisons
+    | Curves
     | Bottlenecks
     | WhatIf
     | Sensitivity
@@ -121,6 +123,7 @@ Answer = (
 """What a permalink gives; a text where the answer is CSV."""
 KINDS: Mapping[str, type[Any]] = {
     "irene.comparisons/1": Comparisons,
+    "irene.curves/1": Curves,
     "irene.sensitivity/1": Sensitivity,
     "irene.bottlenecks/1": Bottlenecks,
     "irene.what_if/1": WhatIf,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from irene.account.ledger.rows import Row
     from irene.analyse.bottlenecks import Bottleneck, Bottlenecks
     from irene.analyse.comparison import Comparison
+    from irene.analyse.curve import Curves
     from irene.analyse.grid import Outcome, WhatIf
     from irene.analyse.leaderboard import Leaderboard
     from irene.analyse.pareto import TradeOff
@@ -27,6 +28,7 @@ __all__ = [
     "SIZES",
     "bottleneck_bars",
     "comparison_bars",
+    "curve_chart",
     "leaderboard_bars",
     "ledger_pictures",
     "serving_chart",
@@ -142,6 +144,24 @@ def what_if_chart(found: WhatIf) -> Picture:
     is_wide = axis in SIZES and max(sizes) >= WIDE * min(sizes) > 0
     x = AxisSpec(SIZES.get(axis, axis), log=is_wide)
     return line_chart(lines, title, x, AxisSpec(label, "J", log=is_wide))
+
+
+def curve_chart(found: Curves) -> Picture:
+    """Energy of a run over a size, a line with its interval for each subject."""
+    lines = [
+        Line(
+            line.name,
+            [float(point.size) for point in line.points],
+            [point.energy.joules for point in line.points],
+            [point.energy.low for point in line.points],
+            [point.energy.high for point in line.points],
+        )
+        for line in found.lines
+    ]
+    label = SIZES.get(found.over, found.over)
+    title = f"Energy by {label}: {', '.join(line.name for line in found.lines)}"
+    x = AxisSpec(label, log=True)
+    return line_chart(lines, title, x, AxisSpec("energy per run", "J", log=True))
 
 
 def _bar_name(row: Outcome, found: WhatIf) -> str:

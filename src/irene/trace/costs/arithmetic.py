@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import log2, prod
 
 from irene.trace.costs.call import Call, Formula, OpCost
+from irene.trace.templates.template import transform_flops
 
 __all__ = ["ARITHMETIC", "elementwise"]
 
@@ -104,10 +105,8 @@ def _interpolate(taps: int) -> Formula:
 
 
 def _fft(call: Call) -> OpCost:
-    """5·n·log2(n), the usual count for the radix-2 transform."""
     elements = max(spec.numel for spec in (*call.inputs, *call.outputs))
-    length = max((*call.inputs[0].shape, 2))
-    return call.streamed(int(5 * elements * log2(length)))
+    return call.streamed(transform_flops(elements, max(call.inputs[0].shape)))
 
 
 def _accumulate(call: Call) -> OpCost:

@@ -15,6 +15,7 @@ from torch import nn
 
 from irene.errors import TraceError
 from irene.trace.naming import ModuleNames
+from irene.trace.templates.template import COSTS
 from irene.tree import ModelTree
 
 __all__ = ["FewerLayers"]
@@ -70,6 +71,19 @@ class FewerLayers:
     def __bool__(self) -> bool:
         """Whether anything was taken out."""
         return bool(self._lists)
+
+    def whole_traced(self, tree: ModelTree) -> ModelTree:
+        """The tree of the model with all its layers, from one that was traced."""
+        own = {
+            name: getattr(tree.columns, name)
+            - tree.columns.children_sum(getattr(tree.columns, name))
+            for name in COSTS
+        }
+        whole = self.whole(tree._derive(replace(tree.columns, **own)))
+        columns = whole.columns
+        costs = columns.inclusive(np.stack([getattr(columns, n) for n in COSTS], 1))
+        named = dict(zip(COSTS, costs.T, strict=True))
+        return whole._derive(replace(columns, **named))
 
     def whole(self, tree: ModelTree) -> ModelTree:
         """The tree of the model with all its layers, from that with fewer.

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from irene.errors import IreneError
 from irene.trace.templates.fewer_layers import FewerLayers
-from irene.trace.templates.template import DEGREE, Basis, Piece, Sizes
+from irene.trace.templates.template import DEGREE, Basis, Piece, Polynomial, Sizes
 from irene.tree import ModelTree, Signature
 from irene.tree.columns import Ints
 
 __all__ = ["Box", "Fit", "NoTemplateError", "Seen", "look", "points_in"]
 
 GROUPED = ("aten._grouped_mm", "transformers.grouped_mm_fallback")
+TRANSFORMS = ("aten._fft_r2c", "aten._fft_c2r", "aten._fft_c2c")
 FIRST = (5, 11, 23)
 """Lengths above the shortest of a range at which polynomials are fitted."""
 
@@ -92,37 +94,32 @@ class Fit:
         found = self.polynomials.astype(object) @ at
         return bool((found[self.places] == seen.numbers).all())
 
-    def hits(self) -> tuple[tuple[tuple[int, ...], int], ...]:
-        """Rows and experts of every grouped product."""
+    def hits(self) -> tuple[tuple[Polynomial, Any], ...]:
+        """What grouped products and Fourier transforms add to the basis."""
         tree = self.seen[0].tree
         names = [tree.strings[op] for op in tree.columns.op.tolist()]
-        rows = [row for row, name in enumerate(names) if name in GROUPED]
-        if not rows:
-            return ()
-        shapes = [
-            [
-                s.tree.signatures[int(s.tree.columns.signature[row])].inputs
-                for s in self.seen
-            ]
-            for row in rows
-        ]
-        counts = {
-            (tuple(s[0][0] for s in each), each[0][1][0])
-            for each in shapes
-            if len(each[0][1]) == 3 and len(each[0][0]) == 2
-        }
+        found: dict[tuple[Polynomial, Any], None] = {}
+        for row, name in enumerate(names):
+            if name in GROUPED or name in TRANSFORMS:
+                signatures = [
+                    s.tree.signatures[int(s.tree.columns.signature[row])]
+                    for s in self.seen
+                ]
+                of = _transform if name in TRANSFORMS else _grouped
+                found |= dict.fromkeys(of(signatures, self._polynomial))
+        return tuple(sorted(found, key=repr))
+
+    def _polynomial(self, values: Sequence[int]) -> Polynomial:
+        """The one with these values at the points."""
         inverse, scale = _inverse([self.values(point) for point in self.points])
-        hits = []
+        exact = inverse @ np.array(values, dtype=object)
+        if (exact % scale != 0).any():
+            raise NoTemplateError("rows of experts are no polynomial")
+        found = [0] * len(self.kept)
         kept = np.flatnonzero(self.kept)
-        for values, groups in sorted(counts):
-            exact = inverse @ np.array(values, dtype=object)
-            if (exact % scale != 0).any():
-                raise NoTemplateError("rows of experts are no polynomial")
-            rows_of = [0] * len(self.kept)
-            for place, value in zip(kept, exact // scale, strict=True):
-                rows_of[place] = int(value)
-            hits.append((tuple(rows_of), int(groups)))
-        return tuple(dict.fromkeys(hits))
+        for place, value in zip(kept, exact // scale, strict=True):
+            found[place] = int(value)
+        return tuple(found)
 
     def piece(self, fewer: FewerLayers | None) -> Piece:
         """The finished piece, of all layers."""
@@ -153,6 +150,32 @@ class Fit:
         tree = seen._derive(columns, signatures=tuple(table), spec=None, provenance={})
         whole = fewer.whole(tree) if fewer else tree
         return Piece(self.where, self.basis, self.polynomials, whole.fold())
+
+
+Solve = Callable[[Sequence[int]], Polynomial]
+
+
+def _grouped(
+    signatures: Sequence[Signature], polynomial: Solve
+) -> Iterator[tuple[Polynomial, int]]:
+    """Rows of experts and how many experts there are, if rows follow the sizes."""
+    rows, experts = signatures[0].inputs[:2]
+    if len(experts) == 3 and len(rows) == 2:
+        found = polynomial([each.inputs[0][0] for each in signatures])
+        if any(found[1:]):
+            yield found, int(experts[0])
+
+
+def _transform(
+    signatures: Sequence[Signature], polynomial: Solve
+) -> Iterator[tuple[Polynomial, tuple[Polynomial, ...]]]:
+    """Elements, and the dims of the input, of which the largest is the length."""
+    elements = [
+        max(prod(shape) for shape in (*each.inputs, *each.outputs))
+        for each in signatures
+    ]
+    dims = zip(*(each.inputs[0] for each in signatures), strict=True)
+    yield polynomial(elements), tuple(polynomial(dim) for dim in dims)
 
 
 def _inverse(matrix: list[list[int]]) -> tuple[Any, int]:

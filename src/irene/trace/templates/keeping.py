@@ -11,23 +11,39 @@ import json
 import logging
 import lzma
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib import metadata, resources
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 from irene.errors import FormatError, IreneError
 from irene.trace.templates.template import Template
+from irene.tree import Columns
 from irene.whole_file import cache_folder, whole_file
 
-__all__ = ["SHIPPED", "Kept", "code_digest", "folder", "pack", "shipped", "versions"]
+__all__ = [
+    "ANY_DTYPE",
+    "COLUMNS",
+    "FILTERS",
+    "SCHEMA",
+    "SHIPPED",
+    "Kept",
+    "code_digest",
+    "folder",
+    "public_versions",
+    "shipped",
+    "versions",
+]
 
-SCHEMA = "irene.templates/1"
+SCHEMA = "irene.templates/2"
 SHIPPED = "shipped.templates"
 MOST_BYTES = 64_000_000
 """Size from which on the oldest templates of a user are removed."""
-BLOCK = 1 << 20
+COLUMNS = [name for name in Columns.__slots__ if name != "params"]
+ANY_DTYPE = "*"
+"""In a structure: the dtype of the run."""
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}]
 LOADED = 64
 """Templates that a process keeps unpacked."""
@@ -52,8 +68,9 @@ def code_digest(*rooms: str) -> str:
     return digest.hexdigest()
 
 
-def _public(found: Mapping[str, str]) -> list[str]:
+def public_versions() -> list[str]:
     """Versions without what tells builds of one version apart (`+cpu`)."""
+    found = versions()
     return [found[name].partition("+")[0] for name in ("torch", "transformers")]
 
 
@@ -61,20 +78,21 @@ def _public(found: Mapping[str, str]) -> list[str]:
 
 
 @cache
-def _archive() -> tuple[Mapping[str, Any], bytes]:
-    """Where in the file each template is, and the blocks of the file."""
+def _archive() -> tuple[Mapping[str, Any], list[bytes]]:
+    """Where in the file each model is, and the blocks of the file."""
     try:
         file = resources.files("irene.trace.templates").joinpath(SHIPPED)
         data = file.read_bytes()
         end = int(data[:8], 16) + 8
         fields = json.loads(zlib.decompress(data[8:end]))
-        if fields["schema"] == SCHEMA and fields["versions"] == _public(versions()):
-            return fields["models"], data[end:]
+        if fields["schema"] == SCHEMA and fields["versions"] == public_versions():
+            ends = [end, *accumulate(fields["blocks"], initial=end)][1:]
+            return fields["models"], [data[i:j] for i, j in pairwise(ends)]
     except (OSError, ValueError, KeyError, TypeError, zlib.error):
         log.warning("the templates that ship cannot be read: models are traced")
     except metadata.PackageNotFoundError as error:
         log.debug("%s", error)
-    return {}, b""
+    return {}, []
 
 
 def shipped(model: str, config: str, variant: str) -> Template | None:
@@ -85,58 +103,117 @@ def shipped(model: str, config: str, variant: str) -> Template | None:
         config: Digest of its config and class, as in the file.
         variant: Phase, attention and dtype, as in `forward/eager/fp32`.
     """
-    known = _archive()[0].get(model)
-    if known is None or known["config"] != config or variant not in known:
-        return None
-    return _shipped(*known[variant])
-
-
-@lru_cache(maxsize=LOADED)
-def _shipped(start: int, length: int, first: int, size: int) -> Template | None:
-    """The template at a place of a block."""
     try:
-        block = _block(start, length)
-        return Template.from_dict(json.loads(block[first : first + size]))
-    except (lzma.LZMAError, ValueError, FormatError):
+        known = _model(model)
+        if known.get("config") != config or variant not in known:
+            return None
+        return _shipped(model, variant)
+    except (lzma.LZMAError, ValueError, LookupError, TypeError, FormatError):
         log.warning("the templates that ship are damaged: models are traced")
         return None
 
 
+@lru_cache(maxsize=LOADED)
+def _shipped(model: str, variant: str) -> Template:
+    known = _model(model)
+    fields = known[variant]
+    if "like" in fields:
+        other = fields["like"]
+        names = (each.rpartition("/")[2] for each in (other, variant))
+        return _shipped(model, other).in_dtype(*names)
+    if "refused" in fields:
+        return Template.of_refusal(fields["refused"])
+    dtype = variant.rpartition("/")[2]
+    block = _archive()[0][model][0]
+    pieces = [_piece(block, piece, dtype) for piece in fields["pieces"]]
+    return Template.from_dict(
+        {**fields, "config_digest": known["digest"], "pieces": pieces}
+    )
+
+
+def _piece(block: int, packed: Sequence[Any], dtype: str) -> dict[str, Any]:
+    """A piece as `Piece.to_dict` has it: a structure, with numbers at their places."""
+    start, length, values, own = packed
+    structure, counts, params, rows = _structure(block, start, length)
+    columns = [*structure["columns"]]
+    columns[COLUMNS.index("count")] = [values[i] for i in counts]
+    polynomials = [{p: values[i] for p, i in enumerate(r) if values[i]} for r in rows]
+    return {
+        **structure,
+        "columns": columns,
+        "params": [values[i] for i in params],
+        "signatures": [
+            [inputs, outputs, dtype if name == ANY_DTYPE else name]
+            for inputs, outputs, name in structure["signatures"]
+        ],
+        "powers": [list(each) for each in polynomials],
+        "coefficients": [list(each.values()) for each in polynomials],
+        **own,
+    }
+
+
+@lru_cache(maxsize=LOADED)
+def _structure(
+    block: int, start: int, length: int
+) -> tuple[dict[str, Any], list[int], list[int], list[list[int]]]:
+    """What pieces have in common; where counts, parameters and coefficients are."""
+    names, ops, depth, kind, notes, width, of_rows, shapes, slots, numbers = json.loads(
+        _block(block)[start : start + length]
+    )
+    strings: dict[str, int] = {}
+    rows = len(names)
+    named = [[strings.setdefault(n, len(strings)) for n in t] for t in (names, ops)]
+    slots, places = _places(slots), _places(numbers)
+    taken = iter(slots)
+    signatures = [
+        [
+            *([[next(taken) for _ in range(rank)] for rank in each[i]] for i in (0, 1)),
+            each[2],
+        ]
+        for each in shapes
+    ]
+    costs = list(taken)
+    lists = [depth, kind, *named, _places(of_rows), []]
+    lists += [costs[i : i + rows] for i in range(0, 3 * rows, rows)]
+    rest = places[2 * rows :]
+    fields = {
+        "strings": list(strings), "columns": lists, "signatures": signatures,
+        "notes": notes, "hits": [], "members": [], "unsupported": {},
+    }  # fmt: skip
+    coefficients = [rest[i : i + width] for i in range(0, len(rest), width)]
+    return fields, places[:rows], places[rows : 2 * rows], coefficients
+
+
+def _places(moved: Iterable[int]) -> list[int]:
+    """Numbers in the order of their first use, from how long ago each was used."""
+    recent: list[int] = []
+    found = []
+    new = 0
+    for steps in moved:
+        if steps:
+            place = recent.pop(steps - 1)
+        else:
+            place, new = new, new + 1
+        recent.insert(0, place)
+        found.append(place)
+    return found
+
+
+@lru_cache(maxsize=LOADED)
+def _model(name: str) -> Mapping[str, Any]:
+    """What the file has of a model: its digests, and templates by variant."""
+    models, _ = _archive()
+    if name not in models:
+        return {}
+    block, start, length = models[name]
+    found: dict[str, Any] = json.loads(_block(block)[start : start + length])
+    return found
+
+
 @lru_cache(maxsize=4)
-def _block(start: int, length: int) -> bytes:
-    data = _archive()[1][start : start + length]
+def _block(number: int) -> bytes:
+    data = _archive()[1][number]
     return lzma.decompress(data, format=lzma.FORMAT_RAW, filters=FILTERS)
-
-
-def pack(templates: Iterable[tuple[str, str, str, Template]]) -> bytes:
-    """The file that ships: blocks of templates that are like each other.
-
-    Args:
-        templates: Model, digest of its config, variant, template; like after like.
-    """
-    models: dict[str, dict[str, Any]] = {}
-    body, block = b"", b""
-    waiting: list[tuple[str, str, int, int]] = []
-
-    def close() -> None:
-        nonlocal body, block
-        packed = lzma.compress(block, format=lzma.FORMAT_RAW, filters=FILTERS)
-        for model, variant, first, size in waiting:
-            models[model][variant] = [len(body), len(packed), first, size]
-        waiting.clear()
-        body, block = body + packed, b""
-
-    for model, config, variant, template in templates:
-        models.setdefault(model, {"config": config})
-        text = json.dumps(template.to_dict(), separators=(",", ":")).encode()
-        waiting.append((model, variant, len(block), len(text)))
-        block += text
-        if len(block) > BLOCK:
-            close()
-    close()
-    fields = {"schema": SCHEMA, "versions": _public(versions()), "models": models}
-    head = zlib.compress(json.dumps(fields, separators=(",", ":")).encode(), 9)
-    return f"{len(head):08x}".encode() + head + body
 
 
 # Those of a user ------------------------------------------------------------------

@@ -29,17 +29,22 @@ from irene.trace.templates.template import (
     Piece,
     Sizes,
     Template,
+    in_dtype,
 )
 from irene.trace.tracer import run_recorded
 from irene.tree import ModelTree
 
-__all__ = ["make_template"]
+__all__ = ["is_renamed", "make_template"]
 
 LONGEST = 1 << 17
 """Length up to which a model without a limit is tried."""
 SMALLEST = 2
 """Batch and lengths of 1 have structures of their own."""
 MOST_PIECES = 4
+REBUILT = "set_attention_type"
+"""A model with such a method changes for good when a short input comes."""
+CHANGES_AT = ("window", "chunk", "block", "position", "length")
+"""Words of config fields at whose values a structure may change."""
 
 
 def make_template(resolved: Resolved, spec: RunSpec, whole: bool = True) -> Template:
@@ -71,6 +76,31 @@ def _made(prober: _Prober, digest: str, whole: bool) -> Template:
     return template
 
 
+def is_renamed(resolved: Resolved, spec: RunSpec, template: Template) -> bool:
+    """Whether a run has a template's trees but for the name of its dtype.
+
+    Both dtypes are traced with fewer layers, at sizes of every piece.
+
+    Args:
+        resolved: The model.
+        spec: The run in the other dtype.
+        template: Of the same run in `bf16`.
+    """
+    known = _Prober(resolved, replace(spec, dtype="bf16"), fewer=True)
+    other = _Prober(resolved, spec, fewer=True)
+    if (template.axes, template.reach) != (other.axes, other.reach):
+        return False
+    for piece in template.pieces:
+        near = {a: min(low + 5, high) for a, (low, high) in piece.where.items()}
+        far = {a: high for a, (_, high) in piece.where.items() if a != "b"}
+        for sizes in (near, {"b": piece.where["b"][0], **far}):
+            mine = look(in_dtype(known.trace(sizes), "bf16", spec.dtype))
+            its = look(other.trace(sizes))
+            if mine.structure != its.structure or (mine.numbers != its.numbers).any():
+                return False
+    return True
+
+
 class _Prober:
     """Traces one model at many sizes."""
 
@@ -80,9 +110,11 @@ class _Prober:
         self.reach = reach_of(self.model)
         self.axes = _axes(spec, self.reach)
         self.model_class = type(self.model).__name__
-        last = spec.phase == "train"
-        self.fewer = FewerLayers(self.model, keep_last=last) if fewer else None
+        self.fewer = self._with_fewer() if fewer else None
         self._seen: dict[tuple[int, ...], Seen] = {}
+
+    def _with_fewer(self) -> FewerLayers:
+        return FewerLayers(self.model, keep_last=self.spec.phase == "train")
 
     def template(self, digest: str) -> Template:
         """The function, as far as it holds."""
@@ -114,8 +146,14 @@ class _Prober:
     def see(self, sizes: Sizes) -> Seen:
         key = tuple(sizes[axis] for axis in self.axes)
         if key not in self._seen:
-            self._seen[key] = look(_traced(self.model, self.spec, sizes, self.reach))
+            self._seen[key] = look(self.trace(sizes))
         return self._seen[key]
+
+    def trace(self, sizes: Sizes) -> ModelTree:
+        if hasattr(self.model, REBUILT):
+            self.model, _ = _built(self.resolved, self.spec)
+            self.fewer = self._with_fewer() if self.fewer else None
+        return _traced(self.model, self.spec, sizes, self.reach)
 
     # Pieces -------------------------------------------------------------------
 
@@ -178,8 +216,11 @@ class _Prober:
         lengths = {a: high for a, (_, high) in fit.where.items() if a != "b"}
         most = MOST_TOKENS // max(sum(lengths.values()), 1)
         batch = fit.where["b"][0] if fit.where["b"][1] == 1 else max(2, min(97, most))
-        for part in (1, 3):
-            sizes = {a: max(n // part, fit.where[a][0]) for a, n in lengths.items()}
+        for part, step in ((1, 1), (3, 1), (2, 64)):
+            sizes = {
+                a: max(n // part // step * step, fit.where[a][0])
+                for a, n in lengths.items()
+            }
             if not self._holds(fit, {"b": batch, **sizes}):
                 raise NoTemplateError(f"it does not hold at {sizes}")
 
@@ -194,13 +235,25 @@ class _Prober:
 
     def _bisect(self, fit: Fit, axis: str, good: int, bad: int) -> int:
         """The first length at which a fit does not hold."""
+        tried = [bad - 1, *self._guesses()]
         while bad - good > 1:
-            middle = (good + bad) // 2
-            if self._agrees(fit, axis, middle):
-                good = middle
+            length = tried.pop(0) if tried else (good + bad) // 2
+            if not good < length < bad:
+                continue
+            if self._agrees(fit, axis, length):
+                good = length
             else:
-                bad = middle
+                bad = length
         return bad
+
+    def _guesses(self) -> list[int]:
+        """Lengths that the config names, and those beside them."""
+        named = {
+            value
+            for field, value in self.resolved.config.to_dict().items()
+            if type(value) is int and any(word in field for word in CHANGES_AT)
+        }
+        return sorted({n + i for n in named for i in (-1, 0, 1)})
 
     # Fits ---------------------------------------------------------------------
 
@@ -212,8 +265,11 @@ class _Prober:
         if hits:
             # So few tokens that not every expert gets one.
             least = {axis: low for axis, (low, _) in box.items()}
-            last = self.axes[-1]
-            points += [{**least, last: least[last] + i} for i in range(len(hits))]
+            is_decode = self.spec.phase == "decode" and box["b"] != (1, 1)
+            axis, step = ("b", 7) if is_decode else (self.axes[-1], 0)
+            points += [
+                {**least, axis: least[axis] + step + i} for i in range(len(hits))
+            ]
             seen = [self.see(p) for p in points]
             fit = Fit(dict(box), Basis(self.axes, hits), points, seen)
         fit.solve()

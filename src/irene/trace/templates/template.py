@@ -12,12 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from math import prod
+from math import log2, prod
 from typing import Any
 
 import numpy as np
 
-from irene.errors import FormatError
+from irene.errors import (
+    ConfigError,
+    FormatError,
+    NoAttentionError,
+    SpecError,
+    TraceError,
+)
 from irene.spec import RunSpec
 from irene.trace.positions import Reach
 from irene.tree import Columns, ModelTree, Signature
@@ -30,7 +36,9 @@ __all__ = [
     "Piece",
     "Template",
     "groups_hit",
+    "in_dtype",
     "sizes_of",
+    "transform_flops",
 ]
 
 AXES = {"b": "batch_size", "s": "seq_len", "d": "decoder_len", "c": "context_len"}
@@ -40,6 +48,7 @@ MOST_TOKENS = 1 << 19
 DEGREE = 2
 LARGEST = 2.0**62
 COSTS = ("flops", "bytes_read", "bytes_written")
+REFUSALS = {each.__name__: each for each in (SpecError, ConfigError, NoAttentionError)}
 
 Sizes = Mapping[str, int]
 
@@ -52,18 +61,37 @@ def groups_hit(rows: int, groups: int) -> int:
     return min(groups, round(groups * (1 - (1 - 1 / groups) ** rows)) or 1)
 
 
+def in_dtype(tree: ModelTree, old: str, new: str) -> ModelTree:
+    """A tree in which one dtype goes by the name of another."""
+    names = {old: new}
+    signatures = tuple(
+        each._replace(dtype=names.get(each.dtype, each.dtype))
+        for each in tree.signatures
+    )
+    return tree._derive(tree.columns, signatures=signatures)
+
+
+def transform_flops(elements: int, length: int) -> int:
+    """5·n·log2(n), the usual count for the radix-2 Fourier transform."""
+    return int(5 * elements * log2(max(length, 2)))
+
+
+Polynomial = tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Basis:
     """Functions of the sizes of which shapes and costs are sums.
 
     Attributes:
         axes: Letters of the sizes that count, of `AXES`.
-        hits: For experts: the polynomial of rows as coefficients of the monomials, and
-            among how many experts the rows are spread.
+        hits: For experts: the polynomial of rows, and among how many experts the rows
+            are spread. For Fourier transforms: that of elements, and those of the dims,
+            of which the largest is the length.
     """
 
     axes: str
-    hits: tuple[tuple[tuple[int, ...], int], ...] = ()
+    hits: tuple[tuple[Polynomial, int | tuple[Polynomial, ...]], ...] = ()
 
     @property
     def monomials(self) -> list[tuple[int, ...]]:
@@ -83,11 +111,16 @@ class Basis:
             prod(n**p for n, p in zip(numbers, powers, strict=True))
             for powers in self.monomials
         ]
-        hits = []
-        for rows, groups in self.hits:
-            count = sum(c * v for c, v in zip(rows, values, strict=True))
-            hits.append(groups_hit(count, groups))
-        return values + hits
+
+        def value(of: Polynomial) -> int:
+            return sum(c * v for c, v in zip(of, values, strict=True))
+
+        return values + [
+            groups_hit(value(of), among)
+            if isinstance(among, int)
+            else transform_flops(value(of), max(map(value, among)))
+            for of, among in self.hits
+        ]
 
 
 class Piece:
@@ -193,7 +226,7 @@ class Piece:
             "unsupported": tree.unsupported,
             "powers": [np.flatnonzero(row).tolist() for row in matrix],
             "where": {axis: list(ends) for axis, ends in self.where.items()},
-            "hits": [[list(rows), groups] for rows, groups in self.basis.hits],
+            "hits": [[list(of), among] for of, among in self.basis.hits],
             "coefficients": [row[np.flatnonzero(row)].tolist() for row in matrix],
             "params": lists["params"],
         }
@@ -201,7 +234,11 @@ class Piece:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any], axes: str) -> Piece:
         """Read what `to_dict` wrote."""
-        basis = Basis(axes, tuple((tuple(r), g) for r, g in fields["hits"]))
+        hits = (
+            (tuple(of), n if isinstance(n, int) else tuple(map(tuple, n)))
+            for of, n in fields["hits"]
+        )
+        basis = Basis(axes, tuple(hits))
         width = len(basis.monomials) + len(basis.hits)
         names = [name for name in Columns.__slots__ if name != "params"]
         lists = dict(zip(names, fields["columns"], strict=True))
@@ -269,6 +306,7 @@ class Template:
         reach: How long an input may be.
         axes: Letters of the sizes that count.
         pieces: One per structure; no two share a size.
+        refusal: Class, message and path of the error that every run ends with.
     """
 
     config_digest: str
@@ -277,6 +315,27 @@ class Template:
     reach: Reach
     axes: str
     pieces: tuple[Piece, ...]
+    refusal: tuple[str, str, str] | None = None
+
+    @classmethod
+    def of_refusal(cls, refusal: Sequence[str]) -> Template:
+        """Of a run that no size can do: its error, and with which attention."""
+        kind, message, path, attention = refusal
+        any_length = Reach(None, True, False)
+        return cls("", "", attention, any_length, "b", (), (kind, message, path))
+
+    def check(self) -> None:
+        """Refuse what no size of it can do.
+
+        Raises:
+            UsageError: As a trace would.
+        """
+        if self.refusal is None:
+            return
+        kind, message, path = self.refusal
+        if kind == "TraceError":
+            raise TraceError(message, path)
+        raise REFUSALS[kind](message)
 
     def piece(self, sizes: Sizes) -> Piece | None:
         """The piece of a size; None where only a trace can tell."""
@@ -284,6 +343,14 @@ class Template:
         if sizes["b"] * max(lengths, 1) > MOST_TOKENS:
             return None
         return next((piece for piece in self.pieces if piece.holds(sizes)), None)
+
+    def in_dtype(self, old: str, new: str) -> Template:
+        """The same trees, with one dtype by the name of another."""
+        pieces = (
+            Piece(p.where, p.basis, p.polynomials, in_dtype(p.skeleton, old, new))
+            for p in self.pieces
+        )
+        return replace(self, pieces=tuple(pieces))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready values."""

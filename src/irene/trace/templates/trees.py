@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irene.errors import FormatError
+from irene.errors import FormatError, UsageError
 from irene.spec import RunSpec
 from irene.trace.limits import Limits, checked_run, limits_from_environment
 from irene.trace.model_files import onnx_path
@@ -23,7 +23,13 @@ from irene.tree import ModelTree
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-__all__ = ["config_key", "tree_from_template", "tree_of_run", "variant_of"]
+__all__ = [
+    "config_key",
+    "is_at_once",
+    "tree_from_template",
+    "tree_of_run",
+    "variant_of",
+]
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +87,7 @@ def tree_from_template(
     template = _template(found, spec, spec.model if source is None else source, make)
     if template is None or not _is_that_attention(template, spec):
         return None
+    template.check()
     if template.attention != spec.attention:
         spec = spec.chosen_as(attention=template.attention)
     named = replace(spec, model=found.name, config_digest=template.config_digest)
@@ -93,6 +100,27 @@ def tree_from_template(
     provenance |= {"class": template.model_class, **versions()}
     notes = (*template.reach.notes(named), *piece.skeleton.notes)
     return piece.at(sizes, spec=named, provenance=provenance, notes=notes)
+
+
+def is_at_once(spec: RunSpec) -> bool:
+    """Whether the tree of a run, or why there is none, is known without a trace.
+
+    Args:
+        spec: A run of a model of the catalogue.
+    """
+    source = locate(spec.model)
+    if source.entry is None or _costs_are_changed():
+        return False
+    key = config_key(source, spec.model_class)
+    template = shipped(source.entry.name, key, variant_of(spec))
+    if template is None or not _is_that_attention(template, spec):
+        return False
+    try:
+        template.check()
+        fitted = template.reach.fit(spec)
+    except UsageError:
+        return True
+    return template.piece(sizes_of(fitted, template.axes)) is not None
 
 
 def _is_that_attention(template: Template, spec: RunSpec) -> bool:
