@@ -262,6 +262,14 @@ def test_whole_experts_on_gpus_take_kernels_that_nobody_tuned() -> None:
             serving_tree(model, expert_parallel=spread_over, phase="decode")
 
 
+def test_what_servings_contradict_each_other_about_is_doubted() -> None:
+    run = {**CHAT, "expert_parallel": 2, "quantization": "fp8_block"}
+    apart, alike = (predict("qwen3-30b-a3b", on=on, **run) for on in ("b200", "h100"))
+    told = [any("contradict each other" in n for n in t.notes) for t in (apart, alike)]
+    assert told == [True, False]
+    assert spread(apart) > spread(alike) + 0.1
+
+
 def test_groups_of_gpus_have_streams_of_their_own() -> None:
     """Of a dense model they are as many servings; experts are shared by all."""
     one = predict("llama-3.1-8b", on="h100", **{**CHAT, "batch_size": 8})

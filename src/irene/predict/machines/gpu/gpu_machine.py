@@ -42,6 +42,7 @@ from irene.predict.machines.gpu.node_ops import (
 from irene.predict.machines.gpu.serving_calibration import (
     Calibration,
     OpKinds,
+    contradicted,
     regime_of,
 )
 from irene.predict.machines.gpu.wall import held, walls
@@ -126,8 +127,7 @@ class GpuMachine:
     @property
     def provenance(self) -> Mapping[str, Any]:
         """Data, versions and held-out errors of kernels, and of whole servings."""
-        told = dict(self.device.provenance)
-        return {**told, "serving": self.calibration.to_dict()}
+        return {**self.device.provenance, "serving": self.calibration.to_dict()}
 
     def to_dict(self) -> dict[str, Any]:
         """What is known of it, as JSON-ready values."""
@@ -155,6 +155,8 @@ class GpuMachine:
         if step_s is not None and not (is_serving and step_s > 0):
             raise UsageError("a step time is a positive number, of a serving")
         nodes = serving_ops(tree) if is_serving else traced_ops(tree)
+        if is_serving:
+            nodes = replace(nodes, reasons=contradicted(nodes.ops, self.device.sheet))
         costs = self.device.costs(nodes.ops, eager=not is_serving)
         own = self._own(tree, nodes, costs)
         doubts = OpDoubts.of(nodes, costs, is_serving)
@@ -208,10 +210,10 @@ class GpuMachine:
         if is_serving_tree(tree):
             taken_s = taken_s * told.factors(kinds)
         time_s = beyond(taken_s) * runs
-        joules = beyond(told.counted_j(kinds, taken_s, work, sheet)) * runs
-        joules += told.running_w(kinds, sheet)[nodes.place] * time_s
-        joules *= nodes.ranks
         each_s = time_s * nodes.ranks
+        joules = told.running_w(kinds, sheet)[nodes.place] * each_s
+        counted_j = beyond(told.counted_j(kinds, taken_s, work, sheet))
+        joules += counted_j * runs * nodes.ranks
         static_j = spread(each_s) * sheet.idle_w
         return _Costs(spread(joules), joules, each_s, spread(time_s), static_j)
 

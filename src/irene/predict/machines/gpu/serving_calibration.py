@@ -28,6 +28,7 @@ __all__ = [
     "bend",
     "calibration_of",
     "calibrations",
+    "contradicted",
     "regime_of",
     "without_ranks",
 ]
@@ -105,6 +106,18 @@ def _is_packed(op: Op) -> bool:
 
 def _is_block(op: Op) -> bool:
     return isinstance(op, Moe) and op.dtype == "fp8_block"
+
+
+def contradicted(ops: Sequence[Op], sheet: Datasheet) -> dict[int, str]:
+    """Ops about which measured servings contradict each other, by place: why.
+
+    On Blackwell experts of block-scaled fp8 take the time of their table in one family,
+    and twice that with few streams in another.
+    """
+    if sheet.architecture != "blackwell":
+        return {}
+    why = "servings contradict each other on experts of block-scaled fp8"
+    return {place: why for place, op in enumerate(ops) if _is_block(op)}
 
 
 def _is_untuned(op: Op) -> bool:
