@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import time
@@ -13,7 +14,7 @@ from sqlalchemy import event
 from irene.errors import UsageError
 from irene.serve.answers.memory import make_ready
 from irene.serve.http.access import Access, Rates, network_of
-from irene.serve.http.problems import MEDIA_TYPE, Problem
+from irene.serve.http.problems import CLIENT_LEFT, MEDIA_TYPE, Problem
 from irene.serve.http.routes import health
 from irene.serve.http.settings import Limits, Settings
 from irene.serve.http.tokens import add_token, remove_token
@@ -316,3 +317,26 @@ def test_a_proxied_client_is_limited_and_this_machine_is_not() -> None:
     assert Settings(Path(), proxies=("10.0.0.0/8",)).is_proxy("10.1.2.3")
     with pytest.raises(UsageError, match="proxy"):
         Settings(Path(), proxies=("nginx",))
+
+
+def test_who_leaves_while_it_sends_is_no_error_of_ours(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent: list[Any] = []
+
+    async def leave() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def note(message: Any) -> None:
+        sent.append(message.get("status"))
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/api/v1/uploads",
+        "headers": [(b"host", b"localhost"), (b"content-length", b"9")],
+        "client": ("127.0.0.1", 1), "http_version": "1.1", "root_path": "",
+        "query_string": b"",
+    }  # fmt: skip
+    with app_with(tmp_path) as app:
+        asyncio.run(app(scope, leave, note))
+    assert sent[0] == CLIENT_LEFT
+    assert "unexpected" not in caplog.text

@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -25,7 +26,12 @@ from irene.serve.computing.pool import Pool
 from irene.serve.http.connections import Lines
 from irene.serve.http.front import Front, problem_response
 from irene.serve.http.metrics import Metrics
-from irene.serve.http.problems import Problem, problem_of, wrong_parameters
+from irene.serve.http.problems import (
+    CLIENT_LEFT,
+    Problem,
+    problem_of,
+    wrong_parameters,
+)
 from irene.serve.http.routes import health, jobs, pages, questions, reference
 from irene.serve.http.routes.openapi import describe
 from irene.serve.http.settings import API, Settings
@@ -133,7 +139,8 @@ def _add_handlers(app: FastAPI) -> None:
     async def refuse(request: Request, error: Exception) -> Response:
         return problem_response(_problem(error), request.url.path)
 
-    for kind in (IreneError, RequestValidationError, HTTPException, Exception):
+    ours = (IreneError, RequestValidationError, HTTPException, ClientDisconnect)
+    for kind in (*ours, Exception):
         app.add_exception_handler(kind, refuse)
 
 
@@ -145,6 +152,8 @@ def _problem(error: Exception) -> Problem:
         return Problem(error.status_code, str(error.detail), error.headers)
     if isinstance(error, IreneError):
         return problem_of(error)
+    if isinstance(error, ClientDisconnect):
+        return Problem(CLIENT_LEFT, "the client has left")
     return Problem(500, "this is a bug in irene; see its log")
 
 
