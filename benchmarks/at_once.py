@@ -5,7 +5,7 @@
 Times are CPU seconds (user and system), so that other programs do not count. New
 processes are compared with `import torch` in a new process, answers of a running
 process with what a trace takes there. `--equal` compares trees of random models, sizes,
-phases and attentions of the catalogue with their traces, node by node: each line that
+phases and attentions that ship with their traces, node by node: each line that
 differs is printed, and the exit code is then 1.
 """
 
@@ -25,6 +25,7 @@ from irene.errors import IreneError
 from irene.predict.api import predict
 from irene.spec import RunSpec
 from irene.trace import catalogue
+from irene.trace.templates.keeping import shipped_variants
 from irene.trace.templates.trees import tree_from_template
 from irene.tree import ModelTree
 
@@ -111,13 +112,13 @@ def equality(count: int, seed: int, seconds: float) -> int:
     end = time.monotonic() + seconds
     while told["whole"] + told["fewer"] < count and time.monotonic() < end:
         name = chosen.choice(list(catalogue.entries()))
-        run = {
-            "phase": chosen.choice(
-                ("forward", "forward", "prefill", "decode", "train")
-            ),
-            "attention": chosen.choice(("eager", "sdpa")),
-            "dtype": chosen.choice(("fp32", "bf16", "fp16")),
-        }
+        variants = [each.split("/") for each in shipped_variants(name)]
+        if not variants:
+            told["no template"] += SIZES
+            continue
+        run = dict(
+            zip(("phase", "attention", "dtype"), chosen.choice(variants), strict=True)
+        )
         sizes = [
             {
                 "batch_size": chosen.choice((1, 2, chosen.randint(2, 64))),

@@ -34,6 +34,7 @@ __all__ = [
     "folder",
     "public_versions",
     "shipped",
+    "shipped_variants",
     "versions",
 ]
 
@@ -111,6 +112,11 @@ def shipped(model: str, config: str, variant: str) -> Template | None:
     except (lzma.LZMAError, ValueError, LookupError, TypeError, FormatError):
         log.warning("the templates that ship are damaged: models are traced")
         return None
+
+
+def shipped_variants(model: str) -> list[str]:
+    """Phases, attentions and dtypes of a model that ship."""
+    return [name for name in _model(model) if "/" in name]
 
 
 @lru_cache(maxsize=LOADED)
