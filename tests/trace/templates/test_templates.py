@@ -6,7 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from transformers import BertConfig, FNetConfig, LlamaConfig, MixtralConfig, T5Config
+from transformers import (
+    BertConfig,
+    CLIPConfig,
+    FNetConfig,
+    LlamaConfig,
+    MixtralConfig,
+    T5Config,
+)
 from transformers import PretrainedConfig as Config
 
 import irene
@@ -95,6 +102,17 @@ def test_a_batch_of_one_token_is_left_to_a_trace():
 def test_lengths_that_change_the_structure_have_a_piece_of_their_own():
     ends = {piece.where["s"] for piece in made(BERT).pieces}
     assert ends == {(2, 39), (40, 40)}  # at 40 all positions are taken, none cut off
+
+
+def test_costs_with_the_square_of_the_batch_have_no_template():
+    widths = {**WIDTHS, "max_position_embeddings": 40}
+    config = CLIPConfig(
+        text_config=widths,
+        vision_config={**WIDTHS, "image_size": 32, "patch_size": 16},
+        projection_dim=16,
+    )
+    with pytest.raises(NoTemplateError):  # every text with every image
+        made(config)
 
 
 def test_what_cannot_run_has_no_template():

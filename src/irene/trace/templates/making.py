@@ -198,6 +198,7 @@ class _Prober:
                     raise NoTemplateError(f"it differs at {AXES[axis]}={length}")
                 end = self._bisect(fit, axis, good, length)
                 fit.where[axis] = (fit.where[axis][0], end - 1)
+                self._prove_far(fit)
                 found.append(fit)
                 if box["b"] != (1, 1):
                     self._cover_rest({**box, axis: (end, box[axis][1])}, found)
