@@ -302,7 +302,8 @@ class AskWhatIf(Question["WhatIf | Sensitivity | Curves"]):
     """Other sizes, settings and architectures of a model.
 
     Attributes:
-        on: Machine to predict for, or on this machine the file of a predictor.
+        on: Machine to predict for, or the file of a predictor on this one; by default
+            what `irene learn` learned here, else pc1.
         norm: What to put in the place of all norms: `layer_norm`, `rms_norm`, `none`.
         set: `FIELD=VALUE,…`: a field of the config, of the run, or `model`.
         sensitivity: How the energy follows every number of the config.

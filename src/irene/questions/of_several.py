@@ -124,7 +124,8 @@ class AskTradeOff(Question["TradeOff"]):
     """Accuracy against energy: which models are worth a look.
 
     Attributes:
-        on: Machine to predict for, or on this machine the file of a predictor.
+        on: Machine to predict for, or the file of a predictor on this one; by default
+            what `irene learn` learned here, else pc1.
         accuracies: Text of a CSV file with the columns model and accuracy, perhaps also
             energy_j (per sequence), split and source; by default published accuracies
             on SST-2.
@@ -182,7 +183,8 @@ class AskLeaderboard(Question["Leaderboard"]):
             generation per output token.
         limit: Only so many, those with the fewest parameters.
         unfit: Also models that do not fit into the memory of the machine.
-        on: Machine to predict for, or on this machine the file of a predictor.
+        on: Machine to predict for, or the file of a predictor on this one; by default
+            what `irene learn` learned here, else pc1.
         jobs: Processes that predict at a time; by default one per processor.
         cache: Whether what was predicted before counts, and is kept.
     """

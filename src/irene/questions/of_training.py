@@ -29,6 +29,7 @@ class AskTrainingPlan(OfModel["TrainingPlan"]):
     """What a training takes, before it runs.
 
     Attributes:
+        on: Machine to predict for, or the file of a predictor on this one.
         tokens: Tokens to train on.
         gpus: GPUs that share every batch, each with a copy of the model; the batch size
             is that of one.

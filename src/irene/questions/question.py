@@ -137,7 +137,8 @@ class OfModel(Question[T_co]):
     """A question about one model on one machine, or about a tree that is there.
 
     Attributes:
-        on: Machine to predict for, or on this machine the file of a predictor.
+        on: Machine to predict for, or the file of a predictor on this one; by default
+            what `irene learn` learned here, else pc1.
         device: Where the model is traced: `meta` for shapes alone; `cpu` and `cuda` run
             it for real.
         tree: A tree to ask instead of a model.
