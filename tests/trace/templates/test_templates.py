@@ -133,6 +133,7 @@ def test_what_cannot_run_has_no_template():
         ("pythia-14m", {"phase": "decode", "context_len": 77}),
         ("pythia-14m", {"phase": "prefill"}),
         ("fnet-base", {}),
+        ("wav2vec2-base", {}),
     ],
     ids=str,
 )
