@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -124,6 +125,15 @@ def test_a_script_that_does_not_compile(
     assert "runpy" not in error
 
 
+@pytest.fixture
+def usual_signals() -> Iterator[None]:
+    """A process of its own has no handler; libraries of other tests may leave one."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize(
     ("ending", "code", "says"),
     [

@@ -69,7 +69,7 @@ def test_a_job_a_collection_and_a_command_wait_for_each_other(
     argument = json.loads(json.dumps(sweep.argument(resolved, RUN.model, "c")))
     worker = "irene.serve.computing.worker:measure_job"
     with running(worker, JOB, tmp_path / "job") as job:
-        follow(job, "Embedding")  # it measures
+        follow(job, "BertModel")  # it measures
         with running(Measuring.call, argument, tmp_path / "run") as run:
             check(job, run)
 

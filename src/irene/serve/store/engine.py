@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
+import sqlite3
+import time
 import zlib
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -137,10 +139,24 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
     # The timeout first: switching to WAL wants the file for itself for a moment.
     cursor.execute(f"PRAGMA busy_timeout={BUSY_MS}")
     cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a new file
-    cursor.execute("PRAGMA journal_mode=WAL")
+    _switch_to_wal(cursor)
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.close()
+
+
+def _switch_to_wal(cursor: sqlite3.Cursor) -> None:
+    """Ask until it is so: SQLite does not wait where two make the switch at once."""
+    ends = time.monotonic() + BUSY_MS / 1000
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > ends:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def is_full(error: Exception) -> bool:
