@@ -282,3 +282,15 @@ def test_a_tree_without_energy_is_refused(run, tmp_path, command):
     )
     assert (code, out) == (2, "")
     assert "carries no energy" in err
+
+
+@pytest.mark.parametrize(
+    ("given", "unit"), [((), "token"), (("--per", "run"), "run")], ids=["usual", "run"]
+)
+def test_servings_are_compared_per_token_unless_told_otherwise(run, given, unit):
+    serving = ("--on", "h100", "-b", "4", "--prompt", "20", "--output", "10")
+    words = ("compare", "llama-3.1-8b", "qwen3-8b", *serving, *given, "--json")
+    code, out, _ = run(*words)
+    assert code == 0
+    found = json.loads(out)
+    assert found["per"] == unit

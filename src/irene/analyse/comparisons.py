@@ -57,7 +57,7 @@ class Comparisons:
 def compare_all(
     subjects: Sequence[Subject | ModelTree],
     names: Sequence[str],
-    per: str = "run",
+    per: str | None = None,
     progress: Progress | None = None,
 ) -> Comparisons:
     """Predict or read subjects and compare all with the first.
@@ -65,7 +65,7 @@ def compare_all(
     Args:
         subjects: Two or more; trees are taken as they are.
         names: What to call them.
-        per: `run`, `sequence` or `token`.
+        per: `run`, `sequence` or `token`; by default token of servings, else run.
         progress: Told what is being done.
 
     Raises:
@@ -84,9 +84,11 @@ def compare_all(
             left_out.append(LeftOut(name, str(error)))
     if len(trees) < 2:
         raise UsageError(left_out[0].problem)
+    serves = all(tree.spec and tree.spec.phase == "generate" for tree in trees)
+    unit = per or ("token" if serves else "run")
     return Comparisons(
-        per,
-        tuple(compare(trees[0], tree, per) for tree in trees[1:]),
+        unit,
+        tuple(compare(trees[0], tree, unit) for tree in trees[1:]),
         tuple(left_out),
         tuple(dict.fromkeys(note for tree in trees for note in tree.notes)),
     )

@@ -181,7 +181,7 @@ class Asker(ABC):
         self,
         base: Asked,
         other: Asked,
-        per: Per = "run",
+        per: Per | None = None,
         on: str = "default",
         **run: Unpack[RunOptions],
     ) -> Comparison:
@@ -190,7 +190,7 @@ class Asker(ABC):
         Args:
             base: The first: `gpt2`, `gpt2@b16s256,on=pc1`, a path, or a tree.
             other: The second; differences are second minus first.
-            per: `run`, `sequence` or `token`.
+            per: `run`, `sequence` or `token`; by default token of servings, else run.
             on: Machine, unless a subject names another.
             **run: Of the run, unless a subject names others.
         """

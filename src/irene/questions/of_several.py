@@ -60,7 +60,7 @@ class AskComparison(Question["Comparisons | Curves"]):
         subject: `MODEL`, `MODEL@b16s256,fp16,on=pc1` or a tree; all are compared with
             the first.
         on: Machine to predict for, unless a subject names another.
-        per: Unit of all energies.
+        per: Unit of all energies; by default token of servings, else run.
         over: From which value of this size on the first is cheaper than the others, or
             they than the first.
         under_j: The largest such size at which a run of each takes at most this, J.
@@ -81,7 +81,7 @@ class AskComparison(Question["Comparisons | Curves"]):
     ] = ()  # fmt: skip
     run: RunSpec = field(default_factory=RunSpec, metadata=ANY_MODEL)
     on: On = "default"
-    per: Annotated[Per, Asked(group="the view")] = "run"
+    per: Annotated[Per | None, Asked(group="the view")] = None
     over: Over = None
     under_j: UnderJ = None
     trees: tuple[ModelTree, ...] = field(default=(), metadata={"asked": False})
@@ -103,7 +103,7 @@ class AskComparison(Question["Comparisons | Curves"]):
         """Refuse what cannot be answered, before anything heavy is loaded."""
         super().check()
         check_curve(self.over, self.under_j)
-        if self.over and (self.trees or self.per != "run"):
+        if self.over and (self.trees or self.per not in (None, "run")):
             raise UsageError(f"over {self.over}: energies are of runs of models")
 
     def answer(self, progress: Progress | None = None) -> Comparisons | Curves:

@@ -59,7 +59,7 @@ export default function ComparePage({ query, setQuery }) {
       <${ExportMenu}
         name="compare" csv=${() => comparisonCells(shown, names)} json=${() => document} api=${() => apiUrl("/compare", params)}
         svg=${() => stacked(frame.current)}
-        cli=${() => commandLine("compare", subjects, { ...runOptions(run), per: per === "run" ? "" : per, by: text(query, "by"), all })}
+        cli=${() => commandLine("compare", subjects, { ...runOptions(run), per: per === pers[0] ? "" : per, by: text(query, "by"), all })}
       />
     </header>
     <ul class="subjects" aria-label="Subjects">
