@@ -4,8 +4,8 @@
     python -m scripts.templates pack FOLDER
 
 `make` goes on where it ended: FOLDER has one file per model and variant. Every template
-is proved at further sizes; one trace of the whole model per phase proves that layers
-which are built alike run alike. `pack` writes the file of the package.
+is proved at further sizes; one trace of the whole model proves that layers which are
+built alike run alike. `pack` writes the file of the package.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ VARIANTS = (
     "decode/eager/fp16", "prefill/eager/fp16", "train/eager/fp16",
 )  # fmt: skip
 """Phase, attention and dtype, the most asked first; bf16 before fp16."""
-PROVED_WHOLE = ("forward/eager/fp32", "train/eager/fp32", "decode/eager/fp32")
 TRIED = ((1, 7), (3, 16), (2, 33))
 """Sizes at which a run that cannot be is tried."""
 
@@ -80,8 +79,7 @@ def _made(folder: Path, variant: str, name: str) -> dict[str, Any]:
             ):
                 return {"like": like}
         resolved = resolve(name, DEFAULT_LIMITS)
-        made = make_template(resolved, spec, whole=variant in PROVED_WHOLE)
-        return made.to_dict()
+        return make_template(resolved, spec).to_dict()
     except NoTemplateError as error:
         refused = _refused(spec)
         return {"refused": refused} if refused else {"none": str(error)}

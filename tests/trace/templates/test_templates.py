@@ -164,7 +164,7 @@ def test_what_cannot_run_is_refused_as_by_a_trace(name, run):
 def test_nearly_all_models_ship_with_what_is_usual():
     for variant in ("forward/eager/fp32", "forward/sdpa/bf16"):
         models = [name for name in entries() if variant in keeping._model(name)]
-        assert len(models) >= 0.95 * len(entries())
+        assert len(models) >= 0.93 * len(entries())
 
 
 @pytest.mark.parametrize("damage", ["version", "cut", "block", "gone"])
