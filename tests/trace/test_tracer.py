@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import lru_cache
+
 import pytest
 import torch
 import transformers
@@ -329,3 +331,18 @@ def test_experts_after_cached_tokens_need_no_data() -> None:
     run = {"phase": "decode", "context_len": 6, "model_class": "AutoModelForCausalLM"}
     tree = irene.trace(config, **run)  # type: ignore[arg-type]
     assert tree.total().flops > 0
+
+
+def test_what_a_class_remembers_of_an_earlier_run_changes_no_trace():
+    class Remembering(nn.Module):
+        @staticmethod
+        @lru_cache
+        def places(length):
+            return torch.arange(length) * 2
+
+        def forward(self, x):
+            return x + self.places(x.shape[-1])
+
+    first, second = (irene.trace(Remembering(), torch.zeros(2, 4)) for _ in range(2))
+    assert first.to_json() == second.to_json()
+    assert "arange" in first.by_operator()

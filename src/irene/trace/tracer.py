@@ -307,6 +307,7 @@ def run_recorded(
         args, kwargs = tree_map_only(torch.Tensor, give_value, (args, kwargs))
         weights = meta_weights(model)
     recorder = Recorder(model, captor)
+    _forget_runs_before(model)
     try:
         with quantized_as_run(model, weights) if weights else nullcontext(()) as told:
             PHASES[spec.phase](Run(model, recorder, args, kwargs, spec, weights))
@@ -324,6 +325,17 @@ def run_recorded(
     return recorder.builder.build(
         spec=spec, provenance=provenance, notes=notes, unsupported=recorder.unsupported
     )
+
+
+def _forget_runs_before(model: nn.Module) -> None:
+    """Clear what classes of modules remember: a trace is the same whatever was before."""
+    for each in {type(module) for module in model.modules()}:
+        for attribute in vars(each).values():
+            function = getattr(attribute, "__func__", attribute)
+            cells = getattr(function, "__closure__", None) or ()
+            for held in (function, *(cell.cell_contents for cell in cells)):
+                if hasattr(held, "cache_clear"):
+                    held.cache_clear()
 
 
 def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
