@@ -103,8 +103,8 @@ def test_a_slurm_job_whose_machine_goes_away_is_submitted_again(
         engine.submit(task("a", until=str(tmp_path / "gate")))
         while not noted(log):
             assert engine.wait(0.05) == []
-        engine._jobs[0].handle.cancel()
-        engine._jobs[0].handle.wait()
+        engine._jobs[0].handle._process.kill()
+        engine._jobs[0].handle._process.wait(60)
         (tmp_path / "gate").touch()
         outcomes = all_outcomes(engine, 1)
     assert outcomes[0].payload == b"a"
