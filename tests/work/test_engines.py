@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -94,6 +96,14 @@ def test_slurm_jobs_run_tasks(log, slurm):
     assert outcomes["b"].fault == "refused"
 
 
+def kill_whole(job: subprocess.Popen[bytes]) -> None:
+    """Kill a job and the process that runs its task, which takes its own along."""
+    children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text()
+    for each in (job.pid, *map(int, children.split())):
+        os.kill(each, signal.SIGKILL)
+    job.wait(60)
+
+
 def test_a_slurm_job_whose_machine_goes_away_is_submitted_again(
     log, slurm, monkeypatch, tmp_path
 ):
@@ -103,8 +113,7 @@ def test_a_slurm_job_whose_machine_goes_away_is_submitted_again(
         engine.submit(task("a", until=str(tmp_path / "gate")))
         while not noted(log):
             assert engine.wait(0.05) == []
-        engine._jobs[0].handle._process.kill()
-        engine._jobs[0].handle._process.wait(60)
+        kill_whole(engine._jobs[0].handle._process)
         (tmp_path / "gate").touch()
         outcomes = all_outcomes(engine, 1)
     assert outcomes[0].payload == b"a"
