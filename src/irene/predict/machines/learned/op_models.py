@@ -25,6 +25,8 @@ LAYOUT_SPREAD = 0.7
 COLD_SPREAD = 0.35
 FEWEST = 6
 """Measurements that a correction by shape needs."""
+LARGE_MIB, HELD = 16.0, 0.2
+"""Of this size an op is taken for any other, if nothing measured says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,11 @@ def _coordinates(ops: Sequence[TimedOp], cold: Floats) -> Floats:
 
 
 def fit_op_times(
-    ops: Sequence[TimedOp], cold: Floats, seconds: Floats, noise: Floats
+    ops: Sequence[TimedOp],
+    cold: Floats,
+    seconds: Floats,
+    noise: Floats,
+    others: OpTimes | None = None,
 ) -> OpTimes:
     """Learn the ops of one kind.
 
@@ -90,11 +96,20 @@ def fit_op_times(
         cold: How cold the weights were.
         seconds: What each took, s.
         noise: How much noisier than others each is, 1 for those that nothing disturbed.
+        others: Ops of any kind. One that was measured small alone says nothing of its
+            time per byte: large, it is taken for one of them.
     """
     work, weight = _work(ops, cold), 1.0 / noise
     rates = np.zeros(work.shape[1])
+    held = np.zeros((0, work.shape[1]))
+    if others is not None:
+        large = np.array([1.0, 0.0, LARGE_MIB, 0.0])
+        held = (HELD / (large @ others.rates) * large)[None, :]
     for _ in range(ROUNDS):
-        rates = relative_nnls(work * (weight / seconds)[:, None], weight)
+        rates = relative_nnls(
+            np.vstack([work * (weight / seconds)[:, None], held]),
+            np.append(weight, np.full(len(held), HELD)),
+        )
         error = np.abs(work @ rates / seconds - 1.0)
         weight = 1.0 / noise / np.sqrt(np.maximum(error, SOFT))
     base = np.maximum(work @ rates, 1e-9)

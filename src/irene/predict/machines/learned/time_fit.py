@@ -232,7 +232,12 @@ def fit_times(
     blocks = [sample for sample in samples if sample.seconds]
     if ANY not in kinds or not blocks:
         raise UsageError("too little was measured to learn from: let it run longer")
-    ops = {kind: _fit_kind(rows) for kind, rows in kinds.items()}
+    others = _fit_kind(kinds[ANY])
+    ops = {ANY: others} | {
+        kind: _fit_kind(rows, None if is_product(rows[0][0]) else others)
+        for kind, rows in kinds.items()
+        if kind != ANY
+    }
     factors, calls_s, run_s = _between(blocks)
     host_s = 0.0 if on_cpu else float(calls_s[0])
     model = TimeModel(
@@ -247,11 +252,13 @@ def fit_times(
     return _with_watts(model, blocks)
 
 
-def _fit_kind(rows: Sequence[tuple[TimedOp, float, float, float]]) -> OpTimes:
+def _fit_kind(
+    rows: Sequence[tuple[TimedOp, float, float, float]], others: OpTimes | None = None
+) -> OpTimes:
     ops, cold, seconds, noise = zip(*rows, strict=True)
     short = 1.0 + np.minimum(LEAST_S / np.array(seconds), 3.0)
     each = np.array(noise) * short
-    return fit_op_times(ops, np.array(cold), np.array(seconds), each)
+    return fit_op_times(ops, np.array(cold), np.array(seconds), each, others)
 
 
 def _between(blocks: Sequence[Sample]) -> tuple[tuple[float, float], Floats, float]:
