@@ -328,7 +328,7 @@ def run_recorded(
 
 
 def _forget_runs_before(model: nn.Module) -> None:
-    """Clear what classes of modules remember: a trace is the same whatever was before."""
+    """Clear what classes remember: a trace is the same whatever was traced before."""
     for each in {type(module) for module in model.modules()}:
         for attribute in vars(each).values():
             function = getattr(attribute, "__func__", attribute)
