@@ -47,12 +47,12 @@ test("the address keeps the state and leaves out defaults", () => {
   assert.deepEqual({ ...state.readQuery("?a=1&b=x&b=y&c=%3Cb%3E") }, { a: "1", b: ["x", "y"], c: "<b>" });
   assert.equal(state.writeQuery({ a: 1, b: ["x", "y"], c: null, d: "", e: "k@b8s2" }, { a: 1 }), "?b=x&b=y&e=k@b8s2");
   assert.equal(state.writeQuery({}), "");
-  const query = state.readQuery("?n=12&bad=x&view=icicle&on=1&__proto__=1");
+  const query = state.readQuery("?n=12&bad=x&view=icicle&all=1&__proto__=1");
   assert.equal(state.number(query, "n", 3), 12);
   assert.equal(state.number(query, "bad", 3), 3);
   assert.equal(state.choice(query, "view", ["table", "icicle"]), "icicle");
   assert.equal(state.choice(query, "bad", ["table", "icicle"]), "table");
-  assert.equal(state.flag(query, "on"), true);
+  assert.equal(state.flag(query, "all"), true);
   assert.deepEqual(state.list(query, "none"), []);
 });
 
@@ -101,7 +101,7 @@ test("a run is named alike in the address, the API and the command", () => {
 
 test("a serving has prompts and streams, and no sequence length", () => {
   setRunFields(FIELDS);
-  const run = readRun(state.readQuery("?hardware=h100&batch_size=64&prompt_len=750&output_len=500&seq_len=64"));
+  const run = readRun(state.readQuery("?on=h100&batch_size=64&prompt_len=750&output_len=500&seq_len=64"));
   assert.ok(isServing(run));
   assert.equal("seq_len" in run, false);
   const back = asServing({ ...run, tensor_parallel: "4" }, false, "h100");
