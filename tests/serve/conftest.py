@@ -18,6 +18,7 @@ from .real_server import RealServer
 GROUPS = {"http": "serve", "computing": "serve-computing", "answers": "serve-store"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before names have their group
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:

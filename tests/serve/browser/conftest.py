@@ -40,6 +40,7 @@ _servers: list[subprocess.Popen[bytes]] = []
 _GROUP = pytest.mark.xdist_group("browser")
 
 
+@pytest.hookimpl(tryfirst=True)  # before names have their group
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of this folder on one worker."""
     here = Path(__file__).parent
