@@ -11,8 +11,8 @@ from irene.errors import FormatError
 __all__ = ["Hardware"]
 
 RELEASED: Mapping[str, int] = {
-    "GTX 1080 Ti": 2017, "A100": 2020, "H100": 2022, "H200": 2023, "L40S": 2023,
-    "GB200": 2024, "B200": 2024,
+    "GTX 1080 Ti": 2017, "A100": 2020, "H100": 2022, "RTX 4090": 2022, "H200": 2023,
+    "L40S": 2023, "GB200": 2024, "B200": 2024, "B300": 2025, "RTX PRO 6000": 2025,
 }  # fmt: skip
 """The year in which its maker announced a GPU."""
 
@@ -34,13 +34,17 @@ class Hardware:
     predictor: str | None = None
 
     @property
+    def year(self) -> str:
+        """In which its GPU was announced, empty if that is not known."""
+        years = (str(RELEASED[gpu]) for gpu in RELEASED if gpu in self.description)
+        return next(years, "")
+
+    @property
     def words(self) -> str:
         """Its name, what it is and of which year: `h100 (NVIDIA H100 …, 2022)`."""
-        years = [str(RELEASED[gpu]) for gpu in RELEASED if gpu in self.description]
-        about = ", ".join(
-            filter(None, [self.description.partition(";")[0], *years[:1]])
-        )
-        return f"{self.name} ({about})" if about else self.name
+        about = filter(None, [self.description.partition(";")[0], self.year])
+        told = ", ".join(about)
+        return f"{self.name} ({told})" if told else self.name
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-ready values."""

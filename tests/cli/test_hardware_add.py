@@ -100,6 +100,22 @@ def test_shipped_gpus_are_listed_with_their_errors(
     assert "m % 4 == 0" in out
 
 
+def test_the_fleet_has_a_line_per_machine(
+    sheet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["hardware", "add", "--datasheet", str(sheet)])
+    capsys.readouterr()
+    assert main(["hardware"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    row = {line.split()[0]: line for line in lines if line}
+    assert set(known_machines()) <= set(row)
+    for part in ("2017", "11 GiB", "wall", "1.5 %", "± 3 to 6 %"):
+        assert part in row["pc1"]
+    for part in ("2022", "80 GB", "gpu-board"):
+        assert part in row["h100"]
+    assert "±" in row["tiny"]
+
+
 def test_training_needs_tables(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from irene.hardware import Hardware
 from irene.predict.intervals import LEVELS
 from irene.show.text import plain
 
@@ -34,37 +36,53 @@ def fleet_lines(document: Mapping[str, Any]) -> Iterator[str]:
     Args:
         document: Of `irene hardware --json`.
     """
-    rows = [("machine", "learned", "memory", "covers", "error", "what it is")]
-    rows += [_fleet_row(fields) for fields in document["hardware"]]
-    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    heads = ("machine", "year", "memory", "covers", "error", "90 % within", "is")
+    rows = [heads, *(_fleet_row(fields) for fields in document["hardware"])]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     for row in rows:
         cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=False)]
-        yield plain("  ".join([*cells, row[5]]).rstrip())
+        yield plain("  ".join([*cells, row[-1]]).rstrip())
+    yield "year: its GPU was announced, or it was learned; error: median of whole"
+    yield "runs held out; 90 % within: where it knows most to where it knows least"
     name, why = document["default"]["name"], document["default"]["why"]
     yield plain(f"predictions are for {name} unless --on names another: {why}")
 
 
-def _fleet_row(fields: Mapping[str, Any]) -> tuple[str, str, str, str, str, str]:
-    hardware, told = fields["hardware"], fields["provenance"]
+def _fleet_row(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    hardware, told = Hardware.from_dict(fields["hardware"]), fields["provenance"]
     sheet = fields.get("datasheet") or {}
-    memory = (told.get("surroundings") or {}).get("memory", "")
+    memory = (told.get("surroundings") or {}).get("memory")
     if sheet.get("memory_bytes"):
         memory = f"{sheet['memory_bytes'] / 1e9:.0f} GB"
-    year = str(told.get("date") or told.get("measured") or "")[:4] or "–"
-    return (
-        hardware["name"], year, memory or "–", hardware["covers"], _how_good(told),
-        sheet.get("description") or hardware["description"],
-    )  # fmt: skip
+    elif told.get("memory_bytes"):
+        memory = f"{told['memory_bytes'] / 2**30:.0f} GiB"
+    about = (sheet.get("description") or hardware.description).partition(";")[0]
+    year = hardware.year or str(told.get("date", ""))[:4]
+    cells = [year, memory, hardware.covers, _error(told), _within(fields)]
+    return (hardware.name, *(cell or "–" for cell in cells), about)
 
 
-def _how_good(told: Mapping[str, Any]) -> str:
-    """Error of whole runs that it had not seen, %."""
-    exam = [abs(row["error_percent"]) for row in told.get("exam", ())]
+def _error(told: Mapping[str, Any]) -> str:
+    """Median error of whole runs that it had not seen."""
+    errors = [abs(row["error_percent"]) for row in told.get("exam", ())]
     held_out = told.get("held_out_errors_percent") or {}
-    errors = exam or [row["model"] for row in held_out.values() if row.get("model")]
-    serving = (told.get("serving") or {}).get("errors_percent") or {}
-    errors = errors or [value for value in serving.values() if isinstance(value, float)]
-    return f"{max(errors):.1f} %" if errors else "not known"
+    errors += [row["model"] for row in held_out.values() if row.get("model")]
+    serving = (told.get("serving") or {}).get("errors") or {}
+    errors += [row["median"] for row in serving.values()][:1]
+    return f"{median(errors):.1f} %" if errors else ""
+
+
+def _within(fields: Mapping[str, Any]) -> str:
+    """The narrowest and the widest of its intervals for whole runs."""
+    serving = fields["provenance"].get("serving") or {}
+    by_level = fields.get("widths") or {}
+    widths = list((serving.get("energy_widths") or {}).values())
+    if "domain" in fields:
+        widths = [by_level[place]["model"] for place in ("inside", "outside")]
+    elif not widths and by_level:
+        widths = list(by_level["model"][1])
+    ends = [f"{100 * math.expm1(each):.0f}" for each in sorted(widths)]
+    return f"± {' to '.join(dict.fromkeys([ends[0], ends[-1]]))} %" if ends else ""
 
 
 def machine_lines(fields: Mapping[str, Any]) -> Iterator[str]:
