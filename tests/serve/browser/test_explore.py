@@ -252,3 +252,22 @@ def test_pages_are_reached_by_keys(page: Page) -> None:
     page.keyboard.press("g")
     page.keyboard.press("e")
     expect(page.locator(".lead")).to_contain_text("bert-base-uncased")
+
+
+def test_curves_under_the_sliders_tell_sizes_and_take_them(page: Any) -> None:
+    page.goto(SMALL)
+    curve = page.get_by_role("img", name=re.compile("^Energy per sequence by batch"))
+    expect(curve).to_be_visible()
+    expect(
+        page.get_by_role("img", name=re.compile("by sequence length"))
+    ).to_be_visible()
+    words = page.locator(".size-curve .hint").first
+    expect(words).to_contain_text("per sequence")
+    curve.hover()
+    expect(words).to_have_text(re.compile(r"^\d+: .*J ±"))
+    curve.click()
+    expect(page).not_to_have_url(re.compile("batch_size=2&"))
+    size = page.get_by_role("spinbutton", name="Batch size").input_value()
+    expect(words).to_have_text(re.compile(rf"^{size}: "))
+    page.go_back()
+    expect(page).to_have_url(re.compile("batch_size=2&"))

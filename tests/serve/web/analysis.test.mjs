@@ -14,9 +14,9 @@ const { listValues, axes, grouped, table, outcomeEnergy } = await import(new URL
 test("a subject is read and written as the command line has it", () => {
   const subject = parseSubject("gpt2@b16s256,fp16,sdpa,on=pc2");
   assert.equal(subject.model, "gpt2");
-  assert.deepEqual(subject.run, { batch_size: 16, seq_len: 256, dtype: "fp16", attention: "sdpa", hardware: "pc2" });
+  assert.deepEqual(subject.run, { batch_size: 16, seq_len: 256, dtype: "fp16", attention: "sdpa", on: "pc2" });
   assert.equal(writeSubject("gpt2", subject.run), "gpt2@b16s256,fp16,sdpa,on=pc2");
-  assert.equal(writeSubject("gpt2", subject.run, { batch_size: 16, dtype: "fp16", hardware: "pc2" }), "gpt2@s256,sdpa");
+  assert.equal(writeSubject("gpt2", subject.run, { batch_size: 16, dtype: "fp16", on: "pc2" }), "gpt2@s256,sdpa");
   assert.deepEqual(parseSubject("gpt2@p750o500,fp8").run, { prompt_len: 750, output_len: 500, phase: "generate", quantization: "fp8" });
   assert.deepEqual(parseSubject("gpt2@nonsense").unknown, ["nonsense"]);
 });

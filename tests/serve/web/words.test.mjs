@@ -13,8 +13,8 @@ import { boxAt, layoutIcicle, step } from "../../../src/irene/serve/web/lib/icic
 import { headline, sentence } from "../../../src/irene/serve/web/lib/headline.js";
 import { featureFacts } from "../../../src/irene/serve/web/lib/features.js";
 import { machine } from "../../../src/irene/serve/web/lib/machines.js";
-import { fieldLabel, openWords, setRunFields } from "../../../src/irene/serve/web/lib/parameters.js";
-import { nearest, steps } from "../../../src/irene/serve/web/lib/sizes.js";
+import { fieldLabel, inWords, setRunFields } from "../../../src/irene/serve/web/lib/parameters.js";
+import { nearest, position, steps } from "../../../src/irene/serve/web/lib/sizes.js";
 import { openTo, visibleRows } from "../../../src/irene/serve/web/lib/rows.js";
 import { findRow, loadTree } from "../../../src/irene/serve/web/lib/tree.js";
 import { threeLayers } from "./made-up.mjs";
@@ -92,7 +92,7 @@ const FIELDS = ["batch_size", "seq_len", "decoder_len", "dtype", "attention", "p
 test("a run is named alike in the address, the API and the command", () => {
   setRunFields(FIELDS);
   const run = readRun(state.readQuery("?model=gpt2&seq_len=256&view=tree&path=h.0&decoder_len=4&utm_source=x&foo=bar"));
-  assert.deepEqual(run, { batch_size: "8", seq_len: "256", dtype: "", attention: "", phase: "", hardware: "default", decoder_len: "4" });
+  assert.deepEqual(run, { batch_size: "8", seq_len: "256", dtype: "", attention: "", phase: "", on: "default", decoder_len: "4" });
   assert.equal(commandLine("predict", ["gpt2"], runOptions(run)), "irene predict gpt2 -b 8 -s 256 --decoder-seq 4");
   assert.equal(runChanges({ ...run, seq_len: "128" }).seq_len, null);
   assert.match(commandLine("predict", ["a'b; rm"]), /'a'\\''b; rm'/);
@@ -106,13 +106,13 @@ test("a serving has prompts and streams, and no sequence length", () => {
   assert.equal("seq_len" in run, false);
   const back = asServing({ ...run, tensor_parallel: "4" }, false, "h100");
   assert.equal(isServing(back), false);
-  assert.deepEqual([back.batch_size, back.seq_len, back.hardware, back.tensor_parallel], ["8", "128", "h100", undefined]);
+  assert.deepEqual([back.batch_size, back.seq_len, back.on, back.tensor_parallel], ["8", "128", "h100", undefined]);
 });
 
 test("the subject goes along to other pages, and what belongs to one page does not", () => {
   setRunFields(FIELDS);
   const along = carried(state.readQuery("?model=gpt2&batch_size=1,8,32&seq_len=64&upload=ab&view=tree&search=x&hardware=h100"));
-  assert.equal(along, "?model=gpt2&upload=ab&batch_size=1&seq_len=64&hardware=h100");
+  assert.equal(along, "?model=gpt2&upload=ab&batch_size=1&seq_len=64&on=h100"); // old links say hardware
 });
 
 test("the catalogue is searched by words", () => {
@@ -136,12 +136,18 @@ test("what a machine tells beside energy is in words and units", () => {
   assert.equal(plain(featureFacts({ memory_share: 230 })[0][1]), "230 times what there is");
 });
 
-test("what is left open says what then holds", () => {
-  const words = (usual, description) => openWords({ usual, description });
-  assert.equal(words(1, "GPUs that share every layer."), "1");
-  assert.equal(words(null, "How the cache is stored; by default as `dtype`."), "as number format");
-  assert.equal(words(null, "In chat streams have by default 0.97 of the mean."), "as usual");
+test("advice for the terminal is told in the words of the form", () => {
+  assert.equal(inWords("warning: the fewest GPUs that hold them are --tensor-parallel 4"), "the fewest GPUs that hold them are “GPUs per model” 4");
+  assert.equal(inWords("generate is for data-centre GPUs (--on h100, h200)"), "generate is for data-centre GPUs (hardware h100, h200)");
+  assert.equal(inWords("the limit is 100; set IRENE_NO_LIMITS=1 or give --no-limits if you mean it"), "the limit is 100; whoever runs this server can lift it");
   assert.equal(machine({ hardware: { name: "pc1" }, words: "pc1 (a desktop)" }, "pc1").usual, true);
+});
+
+test("a size stands on its curve where the thumb of its slider is", () => {
+  const values = steps(1, 256);
+  for (const [i, value] of values.entries()) assert.ok(Math.abs(position(values, value) - i / (values.length - 1)) < 1e-12);
+  assert.ok(position(values, 10) > position(values, 8) && position(values, 10) < position(values, 12));
+  assert.equal(position(values, 257), -1);
 });
 
 test("spreadsheets run nothing, and quotes survive", () => {

@@ -14,6 +14,7 @@ if (location.pathname === "/") {
     "components/RunForm.js",
     "components/Serving.js",
     "components/Side.js",
+    "components/SizeCurve.js",
     "components/Sizes.js",
     "components/TreeState.js",
     "components/TreeTable.js",

@@ -2,6 +2,7 @@
 // table head that sorts, place to drop a file.
 
 import { html, useEffect, useId, useRef, useState } from "../vendor/preact.js";
+import { inWords } from "../lib/parameters.js";
 
 /**
  * A slider with its value in words; `onInput` while it moves, `onChange` when it rests.
@@ -144,6 +145,6 @@ export function DropZone({ label, accept, hint, onFile, small = false, busy = fa
 export function Notes({ notes, label = "Notes" }) {
   if (!notes?.length) return null;
   return html`<details class="notes"><summary>${label} (${notes.length})</summary>
-    <ul>${notes.map((note) => html`<li>${note}</li>`)}</ul>
+    <ul>${notes.map((note) => html`<li>${inWords(note)}</li>`)}</ul>
   </details>`;
 }

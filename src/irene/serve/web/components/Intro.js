@@ -22,10 +22,10 @@ const EXAMPLES = [
 
 /**
  * @param {string} model
- * @param {string} hardware
+ * @param {string} on machine
  */
-function chat(model, hardware) {
-  return { model, hardware, batch_size: 64, prompt_len: 750, output_len: 500 };
+function chat(model, on) {
+  return { model, on, batch_size: 64, prompt_len: 750, output_len: 500 };
 }
 
 export function Intro() {

@@ -15,7 +15,7 @@ import { shareOf } from "./TreeTable.js";
 const [AROUND, MOVE] = [240, 160];
 const [SMALLEST, LARGEST, STEP] = [0.3, 2, 1.25];
 /** Smaller than this nobody can read it: what is too large for it begins there. */
-const READABLE = 0.55;
+const READABLE = 0.8;
 const MAP = { width: 150, height: 170 };
 
 /**

@@ -10,6 +10,7 @@ import { shareOf } from "./TreeTable.js";
 
 const FIRST = 14;
 const MORE = 200;
+const ROOM = 23; // letters
 
 /**
  * @param {{view: import("./TreeTable.js").View, by: "node" | "class" | "primitive", setBy: (by: string) => void,
@@ -85,7 +86,8 @@ function largest(tree, rows) {
 function listName(tree, row) {
   const whole = displayPath(tree, row);
   const parts = whole.split(".");
-  const end = whole.length > 30 && parts.length > 3 ? `…${parts.slice(-3).join(".")}` : whole;
-  const op = tree.nodes[row].op;
-  return hasChildren(tree, row) || whole.endsWith(op) ? end : `${end} · ${op}`;
+  while (parts.length > 1 && parts.join(".").length > ROOM) parts.shift();
+  const end = parts.join(".");
+  const { op } = tree.nodes[row];
+  return hasChildren(tree, row) || whole.endsWith(op) || end.length + op.length > ROOM ? end : `${end} · ${op}`;
 }

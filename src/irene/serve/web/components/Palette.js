@@ -35,7 +35,7 @@ function Finding({ onClose }) {
   const found = [
     ...NAVIGATION.filter(([, label]) => has(String(label))).map(([href, label]) => ({ name: label, kind: "page", href: `${href}${to({})}` })),
     ...findModels(models, words).map(({ name }) => ({ name, kind: "model", href: `/${to({ model: name, upload: "", anew: "", answer: "" })}` })),
-    ...machines.filter((each) => has(each.words)).map((each) => ({ name: each.words, kind: "machine", href: `${window.location.pathname}${to({ hardware: each.name })}` })),
+    ...machines.filter((each) => has(each.words)).map((each) => ({ name: each.words, kind: "machine", href: `${window.location.pathname}${to({ on: each.name })}` })),
   ].slice(0, SHOWN);
   const go = (/** @type {{href: string} | undefined} */ item) => {
     if (!item) return;

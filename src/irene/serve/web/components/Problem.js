@@ -1,6 +1,7 @@
 // Something went wrong: what, and what to do.
 
 import { html } from "../vendor/preact.js";
+import { inWords } from "../lib/parameters.js";
 
 /** @type {Record<number, string>} */
 const TITLES = {
@@ -19,7 +20,7 @@ const WORDS = [
  */
 export function Problem({ error, retry }) {
   const title = TITLES[error?.status] ?? "That did not work";
-  const detail = WORDS.reduce((text, [from, to]) => text.replace(from, to), String(error?.message ?? error));
+  const detail = inWords(WORDS.reduce((text, [from, to]) => text.replace(from, to), String(error?.message ?? error)));
   return html`<div class="problem" role="alert">
     <p class="problem-title">${title}</p>
     <p class="problem-detail">${detail}</p>

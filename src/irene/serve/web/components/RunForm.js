@@ -7,7 +7,7 @@ import { ModelCombobox, useModels } from "./ModelCombobox.js";
 import { Sizes } from "./Sizes.js";
 import { longest } from "../lib/catalogue.js";
 import { useMachines } from "../lib/machines.js";
-import { fieldLabel, openWords, runFields } from "../lib/parameters.js";
+import { fieldLabel, runFields } from "../lib/parameters.js";
 import { asServing, CHOICES, isServing, settingChoices } from "../lib/run.js";
 
 const SERVED = "llama-3.1-8b";
@@ -18,10 +18,11 @@ const SIZED = ["prompt_len", "output_len"];
 /**
  * @param {{model?: string, onModel?: (name: string) => void, run: Run,
  *   onRun: (run: Run, options?: {replace?: boolean}) => void,
- *   without?: readonly string[], resolved?: any, fixed?: any}} props without: settings that the page
- *   asks for in its own way; resolved: the run of the answer; fixed: why nothing can be changed
+ *   without?: readonly string[], resolved?: any, fixed?: any, curves?: boolean}} props without: settings that the page
+ *   asks for in its own way; resolved: the run of the answer; fixed: why nothing can be
+ *   changed; curves: under the sliders, once there is an answer
  */
-export function RunForm({ model, onModel, run, onRun, without = [], resolved, fixed }) {
+export function RunForm({ model, onModel, run, onRun, without = [], resolved, fixed, curves = false }) {
   const models = useModels();
   const machines = useMachines();
   const serving = isServing(run);
@@ -29,16 +30,16 @@ export function RunForm({ model, onModel, run, onRun, without = [], resolved, fi
   const set = (/** @type {string} */ name) => (/** @type {string | number} */ value, /** @type {any} */ how) => onRun({ ...run, [name]: String(value) }, how);
   const asked = (/** @type {string} */ name) => !without.includes(name);
   const size = (/** @type {string} */ name, /** @type {string} */ label, /** @type {number} */ most, /** @type {string} */ unit) =>
-    asked(name) && html`<${Sizes} key=${name} label=${label} unit=${unit} value=${Number(run[name] ?? resolved?.[name]) || 1} most=${most} onChange=${set(name)} />`;
+    asked(name) && html`<${Sizes} key=${name} label=${label} unit=${unit} value=${Number(run[name] ?? resolved?.[name]) || 1} most=${most} onChange=${set(name)} curve=${curves && resolved && model ? { model, run, over: name } : null} />`;
   const turn = (/** @type {string} */ mode) => {
     const can = (/** @type {string} */ name) => machines.find((each) => each.name === name)?.serves;
     const wanted = mode === "serving";
-    const hardware = wanted && !can(String(run.hardware)) ? "h100" : String(run.hardware);
+    const on = wanted && !can(String(run.on)) ? "h100" : String(run.on);
     /** @type {Run} */
     const other = wanted && onModel && known?.kind !== "decoder" && !model?.startsWith("upload:") ? { model: SERVED } : {};
-    onRun({ ...asServing(run, wanted, hardware), ...other });
+    onRun({ ...asServing(run, wanted, on), ...other });
   };
-  const hardware = asked("hardware") && html`<${HardwareSelect} value=${run.hardware} serving=${serving} onChange=${set("hardware")} />`;
+  const hardware = asked("on") && html`<${HardwareSelect} value=${run.on} serving=${serving} onChange=${set("on")} />`;
   return html`<fieldset class="group" disabled=${Boolean(fixed)}><legend>The run</legend>
     ${fixed && html`<p class="hint">${fixed}</p>`}
     <${Segments} label="What is run" value=${serving ? "serving" : "pass"} options=${[["pass", "one pass"], ["serving", "LLM serving"]]} onChange=${turn} />
@@ -100,7 +101,8 @@ function OneField({ field, value, resolved, onChange }) {
   const id = useId();
   const label = fieldLabel(field.name);
   const chosen = resolved?.chosen?.includes(field.name) ? resolved[field.name] : undefined;
-  const open = chosen !== undefined && chosen !== null ? `${chosen} (chosen)` : openWords(field);
+  const usual = chosen ?? field.usual;
+  const open = usual !== undefined && usual !== null ? `auto: ${usual}` : "auto";
   if (field.choices.length) {
     return html`<${Choice} label=${label} title=${field.description} value=${value} options=${[["", open], ...field.choices.map((each) => [each, each])]} onChange=${onChange} />`;
   }

@@ -4,6 +4,7 @@
 import { html } from "../vendor/preact.js";
 import { useAnswer } from "../lib/answer.js";
 import { integer, interval, joules, seconds, watts } from "../lib/format.js";
+import { inWords } from "../lib/parameters.js";
 import { Busy } from "./Busy.js";
 import { Chart, Line, Scatter } from "./Chart.js";
 
@@ -26,7 +27,7 @@ export function ServingFigures({ document }) {
   ];
   return html`<dl class="figures big serving-figures">
     ${figures.map(([name, value, spread]) => html`<div key=${name}><dt>${name}</dt><dd>${value} <span class="hint">${spread}</span></dd></div>`)}
-    <div><dt>memory</dt><dd class=${tight ? "bad" : "good"}>${tight ? "does not fit" : "fits"}</dd>${tight && html`<dd class="hint">${tight.replace(/^warning: /, "")}</dd>`}</div>
+    <div><dt>memory</dt><dd class=${tight ? "bad" : "good"}>${tight ? "does not fit" : "fits"}</dd>${tight && html`<dd class="hint">${inWords(tight)}</dd>`}</div>
   </dl>`;
 }
 

@@ -3,13 +3,14 @@
 import { html, useEffect, useId, useState } from "../vendor/preact.js";
 import { nearest, steps } from "../lib/sizes.js";
 import { integer } from "../lib/format.js";
+import { SizeCurve } from "./SizeCurve.js";
 
 /**
  * @param {{label: string, value: number, least?: number, most: number, unit?: string,
- *   onChange: (value: number, options: {replace: boolean}) => void}} props
- *   replace is true while the slider moves
+ *   curve?: {model: string, run: Record<string, string>, over: string} | null, onChange: (value: number, options: {replace: boolean}) => void}} props
+ *   replace is true while the slider moves; curve: what is run, for its energy over this size
  */
-export function Sizes({ label, value, least = 1, most, unit = "", onChange }) {
+export function Sizes({ label, value, least = 1, most, unit = "", curve = null, onChange }) {
   const id = useId();
   const [typed, setTyped] = useState(/** @type {string | null} */ (null));
   useEffect(() => setTyped(null), [value]);
@@ -33,5 +34,6 @@ export function Sizes({ label, value, least = 1, most, unit = "", onChange }) {
         onChange=${(/** @type {any} */ e) => commit(e.target.value)}
       />
     </div>
+    ${curve && html`<${SizeCurve} ...${curve} label=${label} values=${values} value=${value} onPick=${(/** @type {number} */ size) => onChange(size, { replace: false })} />`}
   </div>`;
 }

@@ -7,6 +7,9 @@ const hundredths = (value) => percent(value / 100);
 /** @param {number} value MHz */
 const megahertz = (value) => `${integer(value)}\u00a0MHz`;
 
+/** @param {number} value bytes in a second */
+const rate = (value) => `${bytes(value)}/s`;
+
 /** @type {Record<string, [string, (value: number) => string]>} */
 const KNOWN = {
   time_s: ["time", seconds],
@@ -22,9 +25,15 @@ const KNOWN = {
   gpu_clk: ["GPU clock", megahertz],
   gpu_mem_clk: ["GPU memory clock", megahertz],
   ranks: ["GPUs that share it", integer],
+  hbm_bytes_s: ["memory bandwidth", rate],
+  link_bytes_s: ["between GPUs", rate],
+  tdp_w: ["power limit", watts],
+  idle_w: ["power when idle", watts],
+  memory_bytes: ["memory", bytes],
+  l2_bytes: ["second-level cache", bytes],
 };
 /** @type {[RegExp, (value: number) => string][]} units by how a name ends */
-const UNITS = [[/_j$/, joules], [/_w$/, watts], [/_s$/, seconds], [/_bytes$/, bytes], [/_share$|utilisation$/, percent]];
+const UNITS = [[/_j$/, joules], [/_w$/, watts], [/_bytes_s$/, rate], [/_s$/, seconds], [/_bytes$/, bytes], [/_share$|utilisation$/, percent]];
 
 /**
  * @param {Record<string, number>} features

@@ -29,7 +29,7 @@ export function settings(spec) {
   if (!spec) return [];
   const words = [];
   if (spec.phase && spec.phase !== "forward") words.push(spec.phase);
-  const chosen = (/** @type {string} */ name) => (spec.chosen?.includes(name) ? " (chosen)" : "");
+  const chosen = (/** @type {string} */ name) => (spec.chosen?.includes(name) ? " (auto)" : "");
   if (spec.dtype) words.push(spec.dtype + chosen("dtype"));
   if (spec.attention) words.push(`${spec.attention} attention${chosen("attention")}`);
   if (spec.decoder_len) words.push(`decoder length ${integer(spec.decoder_len)}`);

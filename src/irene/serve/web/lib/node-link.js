@@ -2,7 +2,7 @@
 
 import { hierarchy, tree as tidy } from "../vendor/d3-hierarchy.js";
 
-export const BOX = { width: 178, height: 24, gapX: 26, gapY: 6 };
+export const BOX = { width: 164, height: 24, gapX: 22, gapY: 6 };
 
 /**
  * @typedef {object} Placed

@@ -38,17 +38,20 @@ const LABELS = {
   power_limit_w: "Power limit, W", at: "Energy at", model_class: "Class", decoder_len: "Decoder length", context_len: "In the cache",
 };
 
-/**
- * What holds where a field is left open, as its description has it.
- * @param {Field} field
- */
-export function openWords({ usual, description }) {
-  const told = /by default ([^\d,;.]+)[,;.]/i.exec(description)?.[1]?.replace(/`(\w+)`/g, (_, name) => fieldLabel(name).toLowerCase());
-  return usual !== null && usual !== undefined ? String(usual) : told && told.length < 27 ? told : "as usual";
-}
-
 /** @param {string} name of a field */
 export function fieldLabel(name) {
   const words = name.replaceAll("_", " ");
   return LABELS[name] ?? words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/**
+ * What the server says to users of the terminal, with the names that the form has.
+ * @param {string} text
+ */
+export function inWords(text) {
+  return text
+    .replace(/^(extrapolation|warning): /, "")
+    .replace(/;? ?set IRENE_NO_LIMITS=1 or give --no-limits[^.;]*/, "; whoever runs this server can lift it")
+    .replace(/--on\b/g, "hardware")
+    .replace(/--([a-z][a-z-]*)/g, (_, name) => `“${fieldLabel(name.replaceAll("-", "_"))}”`);
 }

@@ -13,7 +13,7 @@ export const FIRST_MODEL = "bert-base-uncased";
  * chooses, and the answer says what.
  */
 export const USUAL = Object.freeze(
-  /** @type {Run} */ ({ batch_size: "8", seq_len: "128", dtype: "", attention: "", phase: "", hardware: "default" }),
+  /** @type {Run} */ ({ batch_size: "8", seq_len: "128", dtype: "", attention: "", phase: "", on: "default" }),
 );
 
 /** The settings of one pass with a control of their own. */
@@ -40,7 +40,7 @@ const others = () => runFields().map(({ name }) => name).filter((name) => !(name
  * @returns {[string, string][]}
  */
 export function settingChoices(name, resolved) {
-  const open = resolved?.chosen?.includes(name) ? `${resolved[name]} (chosen)` : "as usual";
+  const open = resolved?.chosen?.includes(name) ? `auto: ${resolved[name]}` : "auto";
   return [["", open], ...CHOICES[name].map((each) => /** @type {[string, string]} */ ([each, each]))];
 }
 
@@ -87,12 +87,12 @@ export function runChanges(run, usual = USUAL) {
  * The same run as a serving, or as one pass through the model.
  * @param {Run} run
  * @param {boolean} serving
- * @param {string} hardware that can do it
+ * @param {string} on a machine that can do it
  * @returns {Run}
  */
-export function asServing(run, serving, hardware) {
+export function asServing(run, serving, on) {
   const kept = Object.fromEntries(Object.entries(run).filter(([name]) => !runFields().find((field) => field.name === name)?.serving));
-  const open = { ...kept, phase: "", attention: "", context_len: "", hardware };
+  const open = { ...kept, phase: "", attention: "", context_len: "", on };
   return serving ? { ...open, seq_len: "", ...CHAT } : { ...open, batch_size: String(USUAL.batch_size), seq_len: String(USUAL.seq_len) };
 }
 
@@ -115,5 +115,5 @@ export function carried(query) {
  * @returns {Run}
  */
 export function runOptions(run) {
-  return Object.fromEntries(Object.entries(run).filter(([name, value]) => value !== "" && !(name === "hardware" && value === USUAL.hardware)));
+  return Object.fromEntries(Object.entries(run).filter(([name, value]) => value !== "" && !(name === "on" && value === USUAL.on)));
 }

@@ -51,7 +51,8 @@ export function niceTicks(from, to, wanted = 5) {
 /**
  * @param {number} from
  * @param {number} to
- * @returns {number[]} powers of ten, with 2 and 5 between where few decades are shown
+ * @returns {number[]} powers of ten, with 2 and 5 between where few decades are shown; round numbers where
+ *   even those are too few
  */
 export function logTicks(from, to) {
   const [low, high] = [Math.floor(Math.log10(from)), Math.ceil(Math.log10(to))];
@@ -60,7 +61,8 @@ export function logTicks(from, to) {
   for (let power = low; power <= high; power++) {
     for (const factor of inner) ticks.push(Number((factor * 10 ** power).toPrecision(12)));
   }
-  return ticks.filter((tick) => tick >= from * 0.999 && tick <= to * 1.001);
+  const inside = ticks.filter((tick) => tick >= from * 0.999 && tick <= to * 1.001);
+  return inside.length < 3 ? niceTicks(from, to, 4) : inside;
 }
 
 /**

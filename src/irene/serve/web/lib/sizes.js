@@ -15,6 +15,18 @@ export function steps(least, most) {
 }
 
 /**
+ * Where a value stands on a slider of these steps, 0 to 1.
+ * @param {readonly number[]} values
+ * @param {number} value
+ */
+export function position(values, value) {
+  const above = values.findIndex((each) => each >= value);
+  if (above <= 0) return above;
+  const [low, high] = [/** @type {number} */ (values[above - 1]), /** @type {number} */ (values[above])];
+  return (above - 1 + Math.log(value / low) / Math.log(high / low)) / (values.length - 1);
+}
+
+/**
  * Where a value stands among the steps: the nearest one.
  * @param {readonly number[]} values
  * @param {number} value

@@ -16,7 +16,7 @@ export function readQuery(search) {
   /** @type {Query} */
   const query = Object.create(null);
   for (const [given, value] of new URLSearchParams(search)) {
-    const name = given === "on" ? "hardware" : given; // as commands and the API call it
+    const name = given === "hardware" ? "on" : given; // as links had it
     const known = query[name];
     if (known === undefined) query[name] = value;
     else query[name] = Array.isArray(known) ? [...known, value] : [known, value];

@@ -19,7 +19,7 @@ const LETTERS = Object.entries(SIZES);
 const WORDS = { ...CHOICES, quantization: ["fp8", "fp4", "mxfp4", "int4"] };
 
 /** Fields of a run that a subject can say of itself. */
-export const SAID = new Set(["model", "hardware", ...Object.values(SIZES), ...Object.keys(WORDS)]);
+export const SAID = new Set(["model", "on", ...Object.values(SIZES), ...Object.keys(WORDS)]);
 
 /**
  * Reads a subject; `upload:ID` and `answer:KEY` are documents the server has already.
@@ -50,7 +50,7 @@ export function parseSubject(text) {
 function readWord(subject, word) {
   if (word === "") return;
   if (word.startsWith("on=")) {
-    subject.run.hardware = word.slice(3);
+    subject.run.on = word.slice(3);
   } else if (/^(?:[bsdcpo]\d+)+$/.test(word)) {
     for (const [, letter, size] of word.matchAll(/([bsdcpo])(\d+)/g)) {
       subject.run[String(SIZES[String(letter)])] = Number(size);
@@ -75,7 +75,7 @@ export function writeSubject(model, run, common = {}) {
     run[name] !== undefined && run[name] !== "" && String(run[name]) !== String(common[name] ?? "");
   const sizes = LETTERS.filter(([, name]) => differs(name)).map(([letter, name]) => `${letter}${run[name]}`);
   const words = Object.keys(WORDS).filter(differs).map((name) => String(run[name]));
-  const on = differs("hardware") ? [`on=${run.hardware}`] : [];
+  const on = differs("on") ? [`on=${run.on}`] : [];
   const all = [sizes.join(""), ...words, ...on].filter(Boolean).join(",");
   return all ? `${model}@${all}` : model;
 }
@@ -118,7 +118,7 @@ const OPTIONS = {
   context_len: "--context",
   prompt_len: "--prompt",
   output_len: "--output",
-  hardware: "--on",
+  on: "--on",
 };
 
 /**

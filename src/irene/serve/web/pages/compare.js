@@ -76,7 +76,7 @@ export default function ComparePage({ query, setQuery }) {
           <${Check} label="only differences" checked=${!all} onChange=${(/** @type {boolean} */ on) => setQuery({ all: on ? null : 1 })} />
           <button type="button" disabled=${subjects.length < 2} onClick=${() => act({ type: "base", index: 1 })}>Swap the first two</button>
         </fieldset>
-        <${RunForm} run=${run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
+        <${RunForm} run=${run} resolved=${trees[0]?.tree?.document.spec} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
         <p class="hint">The run holds for all that do not say otherwise.</p>
       </${Side}>
       <section class="main-column" aria-busy=${answer.busy}>

@@ -88,7 +88,7 @@ export default function CostPage({ query, setQuery }) {
         ${document && html`<${Figures} line=${lines.at(-1)} currency=${currency} />
           <div class="panel"><${Table} lines=${lines} currency=${currency} /></div>
           <${Regions} regions=${regions} line=${lines.at(-1)} intensity=${intensity} chosen=${own ? "" : region} query=${query} />
-          <div class="panel prose">
+          <div class="panel stack">
             <p>Energy: ${document.energy_source}. ${document.run}.
               Intensity: ${own ? "as you gave it" : html`${document.region.name}, ${document.region.year}, ${document.region.source}`}.</p>
             <${Notes} notes=${document.notes} />

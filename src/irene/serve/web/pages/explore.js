@@ -8,6 +8,7 @@ import { percent, plural } from "../lib/format.js";
 import { headline, settings, stripParts } from "../lib/headline.js";
 import { COVERS, useMachines } from "../lib/machines.js";
 import { FIRST_MODEL, isServing, readRun, runChanges, runOptions } from "../lib/run.js";
+import { inWords } from "../lib/parameters.js";
 import { flag, text, writeQuery } from "../lib/state.js";
 import { commandLine } from "../lib/subjects.js";
 import { displayPath, keyOf, label, loadTree } from "../lib/tree.js";
@@ -44,7 +45,7 @@ export default function Explore({ query, setQuery }) {
   return html`<div class="explore" aria-busy=${busy}>
     ${isNew && html`<${Intro} />`}
     <div class="explore-form"><${Side}>
-      <${RunForm} model=${model} onModel=${choose} run=${run} onRun=${change} resolved=${document?.spec} fixed=${fixed} />
+      <${RunForm} model=${model} onModel=${choose} run=${run} onRun=${change} resolved=${document?.spec} fixed=${fixed} curves=${source.kind === "spec" && !error} />
     </${Side}></div>
     <div class=${busy && document ? "explore-head updating" : "explore-head"}>
       ${error && !document && html`<h1 class="lead">Where does the energy go?</h1>`}
@@ -88,7 +89,7 @@ function useSubject(kind, document, setQuery) {
     if (!spec?.model) return;
     const given = Object.entries(spec).filter(([name, value]) => value !== null && !Array.isArray(value) && !spec.chosen?.includes(name));
     const run = Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
-    setQuery({ ...runChanges({ ...run, hardware: document.hardware?.name ?? "" }), model: spec.model }, { replace: true });
+    setQuery({ ...runChanges({ ...run, on: document.hardware?.name ?? "" }), model: spec.model }, { replace: true });
   }, [kind, document]);
 }
 
@@ -133,7 +134,7 @@ function Head({ document, setQuery }) {
     <dl class="figures">
       ${head.per.filter(([name]) => !document.generation || !name.startsWith("per ")).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}
       <div><dt>settings</dt><dd>${settings(document.spec).join(", ") || "–"}</dd></div>
-      <div><dt>method</dt><dd><a href=${`/method${writeQuery({ hardware: document.hardware?.name }, { hardware: "pc1" })}`}>${document.produced_by ?? "tracing alone"}</a></dd></div>
+      <div><dt>method</dt><dd><a href=${`/method${writeQuery({ on: document.hardware?.name }, { on: "pc1" })}`}>${document.produced_by ?? "tracing alone"}</a></dd></div>
     </dl>
     ${notes.length > 0 && html`<${Notes} notes=${notes} />`}`;
 }
@@ -161,7 +162,7 @@ function Notes({ notes }) {
   const doubts = notes.filter((note) => /^(extrapolation|warning):/.test(note));
   const rest = [...doubts.slice(2), ...notes.filter((note) => !doubts.includes(note))];
   return html`<div>
-    ${doubts.slice(0, 2).map((note) => html`<p class="note">${note}</p>`)}
-    ${rest.length > 0 && html`<details><summary>${plural(rest.length, doubts.length ? "more note" : "note")}</summary>${rest.map((note) => html`<p class="note">${note}</p>`)}</details>`}
+    ${doubts.slice(0, 2).map((note) => html`<p class="note">${inWords(note)}</p>`)}
+    ${rest.length > 0 && html`<details><summary>${plural(rest.length, doubts.length ? "more note" : "note")}</summary>${rest.map((note) => html`<p class="note">${inWords(note)}</p>`)}</details>`}
   </div>`;
 }

@@ -81,7 +81,7 @@ export default function JobPage({ params }) {
   const needsToken = refused?.status === 401 || refused?.status === 403;
   return html`<div class="page">
     <header class="page-head"><div><h1>Job</h1>
-      <p class="lede" role="status">${job ? html`<strong>${nameOf(job)}</strong> is ${WORDS[/** @type {"queued"} */ (job.state)] ?? job.state}.` : "Looking for it."}</p></div>
+      <p class="lede" role="status">${job ? html`<strong>${nameOf(job)}</strong> is ${WORDS[/** @type {"queued"} */ (job.state)] ?? job.state}.` : error ? "" : "Looking for it."}</p></div>
       ${job && html`<${ExportMenu} name=${`job-${job.id}`} json=${() => job} api=${() => apiUrl(`/jobs/${job.id}`)} cli=${job.request ? () => command(job) : undefined} />`}
     </header>
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
@@ -92,8 +92,8 @@ export default function JobPage({ params }) {
       ${!ENDED.includes(job.state) && html`<${Progress} progress=${job.progress} />`}
       ${refused && html`<${Problem} error=${refused} />`}
       ${needsToken && html`<${TokenField} onToken=${cancel} />`}
-      ${learned && html`<p class="actions"><a class="button primary" href=${`/${writeQuery({ hardware: "this-machine" })}`}>Predict for this machine</a>
-        <a class="button" href="/method?hardware=this-machine">What was learned</a></p>`}
+      ${learned && html`<p class="actions"><a class="button primary" href=${`/${writeQuery({ on: "this-machine" })}`}>Predict for this machine</a>
+        <a class="button" href="/method?on=this-machine">What was learned</a></p>`}
       ${job.state === "succeeded" && job.kind !== "learn" && job.result && html`<p class="actions"><a class="button primary" href=${`/${writeQuery({ answer: job.result.key })}`}>Explore the result</a>
         <a class="button" href=${job.result.link}>The document</a>
         <a class="button" href=${`/compare${writeQuery({ subject: [`answer:${job.result.key}`, "bert-base-uncased"] })}`}>Compare it</a></p>`}
@@ -138,7 +138,7 @@ function failure(job) {
 /** @param {any} job */
 function settings(job) {
   const { run = {}, hardware } = job.request ?? {};
-  return Object.fromEntries(Object.entries({ ...run, hardware }).filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => [name, String(value)]));
+  return Object.fromEntries(Object.entries({ ...run, on: hardware }).filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => [name, String(value)]));
 }
 
 /** @param {any} job */
@@ -153,7 +153,7 @@ function again(job) {
 function command(job) {
   if (job.kind === "learn") return `irene learn${job.request.plan === "usual" ? "" : ` --${job.request.plan}`}`;
   const model = String(job.request.model);
-  const { hardware, ...run } = settings(job);
-  const options = job.kind === "predict" ? { ...run, hardware } : run;
+  const { on, ...run } = settings(job);
+  const options = job.kind === "predict" ? { ...run, on } : run;
   return commandLine(job.kind, [model.startsWith("upload:") ? "config.json" : model], runOptions(/** @type {any} */ (options)));
 }

@@ -3,6 +3,8 @@
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { useAnswer } from "../lib/answer.js";
 import { digits, integer, percent } from "../lib/format.js";
+import { featureFacts } from "../lib/features.js";
+import { COVERS } from "../lib/machines.js";
 import { getOnce, post } from "../lib/api.js";
 import { navigate, text } from "../lib/state.js";
 import { Busy } from "../components/Busy.js";
@@ -21,10 +23,13 @@ const SPLITS = {
   large: "larger sizes than it saw",
 };
 
+/** @type {Record<string, string>} */
+const SERVINGS = { j_per_token: "joules per token", j_per_token_known: "joules per token, family known", step_s: "time of a step" };
+
 /** @param {{query: any, setQuery: (changes: any) => void}} props */
 export default function Method({ query, setQuery }) {
   const { document, error, busy, retry } = useAnswer("/hardware");
-  const wanted = text(query, "hardware", "pc1");
+  const wanted = text(query, "on", "pc1");
   const entry = document?.hardware.find((/** @type {any} */ each) => nameOf(each) === wanted) ?? document?.hardware[0];
   return html`<div class="page">
     <section class="prose">
@@ -83,18 +88,18 @@ function Hardware({ entry, setQuery }) {
   return html`
     <section class="panel method-hardware" aria-labelledby="method-hardware">
       <h2 id="method-hardware">Hardware and data</h2>
-      <${HardwareSelect} value=${about.name} onChange=${(/** @type {string} */ name) => setQuery({ hardware: name === "pc1" ? null : name })} />
+      <${HardwareSelect} value=${about.name} onChange=${(/** @type {string} */ name) => setQuery({ on: name === "pc1" ? null : name })} />
       <dl class="facts wide">
         ${[
           ["machine", about.description],
-          ["energy covers", about.covers],
+          ["energy covers", COVERS[about.covers] ?? about.covers],
           ["predictor", about.predictor],
           ["learned from", provenance.data],
           ["method", provenance.method],
           ["made", [provenance.date, provenance.software].filter(Boolean).join(", ")],
           ...scope(domain),
           ...others(provenance, ["data", "method", "date", "software", "models", "coverage"]),
-          ...others(entry.datasheet, ["name", "description"]),
+          ...others(entry.datasheet, ["name", "description", "memory"]),
         ].filter(([, value]) => value).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}
       </dl>
     </section>
@@ -102,6 +107,11 @@ function Hardware({ entry, setQuery }) {
       <h2 id="method-errors">How far off it is, held out</h2>
       <${Errors} rows=${heldOut(entry)} />
       <p class="soft">Mean error in percent, on measurements that were kept from the predictor.</p>
+    </section>`}
+    ${provenance.serving?.errors && html`<section class="panel" aria-labelledby="method-serving">
+      <h2 id="method-serving">How far off servings are, the model's family left out</h2>
+      <${Errors} rows=${Object.entries(provenance.serving.errors).map(([name, each]) => [SERVINGS[name] ?? name, each])} levels=${[["median", "median"], ["p90", "nine in ten below"]]} />
+      <p class="soft">Error in percent, on ${provenance.serving.source}.</p>
     </section>`}
     ${widths.inside && html`<section class="panel" aria-labelledby="method-widths">
       <h2 id="method-widths">Width of the interval${provenance.coverage ? ` that holds ${percent(provenance.coverage)} of measurements` : ""}</h2>
@@ -117,9 +127,9 @@ function Hardware({ entry, setQuery }) {
  * @returns {[string, string][]}
  */
 function others(fields, shown) {
-  return Object.entries(fields ?? {})
-    .filter(([name, value]) => !shown.includes(name) && (typeof value === "number" || (typeof value === "string" && value)))
-    .map(([name, value]) => [name.replaceAll("_", " "), typeof value === "number" ? (Number.isInteger(value) ? integer(value) : digits(value, 4)) : value]);
+  const left = Object.entries(fields ?? {}).filter(([name]) => !shown.includes(name));
+  const words = left.filter(([, value]) => typeof value === "string").map(([name, value]) => [name.replaceAll("_", " "), value]);
+  return /** @type {[string, string][]} */ ([...words, ...featureFacts(Object.fromEntries(left.filter(([, value]) => typeof value === "number")))]);
 }
 
 /** @param {any} domain @returns {[string, string][]} */
@@ -147,11 +157,11 @@ function percents(shares) {
   return Object.fromEntries(Object.entries(shares ?? {}).map(([name, value]) => [name, (Math.exp(value) - 1) * 100]));
 }
 
-/** @param {{rows: any, sign?: string}} props */
-function Errors({ rows, sign = "" }) {
+/** @param {{rows: any, sign?: string, levels?: string[][]}} props */
+function Errors({ rows, sign = "", levels = LEVELS }) {
   return html`<div class="table-wrap"><table>
-    <thead><tr><th scope="col">case</th>${LEVELS.map(([, words]) => html`<th scope="col" class="right">${words}</th>`)}</tr></thead>
+    <thead><tr><th scope="col">case</th>${levels.map(([, words]) => html`<th scope="col" class="right">${words}</th>`)}</tr></thead>
     <tbody>${rows.map((/** @type {[string, Record<string, number>]} */ [name, values]) => html`<tr><th scope="row">${name}</th>
-      ${LEVELS.map(([level]) => html`<td class="right">${values[/** @type {string} */ (level)] === undefined ? "–" : `${sign}${digits(values[/** @type {string} */ (level)], 2)} %`}</td>`)}</tr>`)}</tbody>
+      ${levels.map(([level]) => html`<td class="right">${values[/** @type {string} */ (level)] === undefined ? "–" : `${sign}${digits(values[/** @type {string} */ (level)], 2)} %`}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }

@@ -86,7 +86,7 @@ function best(all) {
 function Suggestion({ each, model, run }) {
   const before = { model, ...run };
   const changes = Object.keys(each.change);
-  const isSpec = changes.every((name) => name === "model" || name === "hardware" || runFields().some((field) => field.name === name));
+  const isSpec = changes.every((name) => name === "model" || name === "on" || runFields().some((field) => field.name === name));
   const after = { ...before, ...Object.fromEntries(Object.entries(each.change).map(([name, value]) => [name, String(value)])) };
   const fields = Object.entries(each.change);
   const models = useModels();

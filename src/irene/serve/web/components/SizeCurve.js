@@ -1,0 +1,53 @@
+// Energy against a size, under its slider: the thumb stands above its place on the curve.
+
+import { html, useState } from "../vendor/preact.js";
+import { useAnswer } from "../lib/answer.js";
+import { integer, interval, joules } from "../lib/format.js";
+import { position } from "../lib/sizes.js";
+
+const HIGH = 34;
+
+/**
+ * Per sequence, or per output token of a serving, so that sizes can be told apart by it.
+ * @param {{model: string, run: Record<string, string>, over: string, label: string, values: readonly number[], value: number,
+ *   onPick: (size: number) => void}} props values: steps of the slider
+ */
+export function SizeCurve({ model, run, over, label, values, value, onPick }) {
+  const { [over]: _, ...rest } = run;
+  const { document, error } = useAnswer("/what-if", { model, ...rest, over }, { wait: 400 });
+  const [at, setAt] = useState(/** @type {number | null} */ (null));
+  const per = run.output_len ? "per output token" : "per sequence";
+  const parts = (/** @type {number} */ size) => ["batch_size", "output_len"].reduce((all, name) => all * (name === over ? size : Number(run[name] || 1)), 1);
+  /** @type {{x: number, size: number, joules: number, low: number, high: number}[]} */
+  const points = (document?.over === over ? document.lines[0]?.points ?? [] : []).map((/** @type {any} */ { size, energy }) => {
+    const [least, most, n] = [energy.low, energy.high, parts(size)];
+    return { x: position(values, size), size, joules: energy.joules / n, low: least / n, high: most / n };
+  }).filter((/** @type {any} */ point) => point.x >= 0);
+  if (error) return null;
+  if (points.length < 2) return html`<div class="size-curve"></div>`;
+  const logs = points.flatMap(({ low, high }) => [Math.log(low), Math.log(high)]);
+  const [bottom, top] = [Math.min(...logs), Math.max(...logs)];
+  const y = (/** @type {number} */ each) => HIGH - 2 - ((Math.log(each) - bottom) / (top - bottom || 1)) * (HIGH - 4);
+  const path = (/** @type {"joules" | "low" | "high"} */ name) => points.map((each) => `${(each.x * 100).toFixed(2)},${y(each[name]).toFixed(2)}`);
+  const nearest = (/** @type {number} */ x) => points.reduce((best, each) => (Math.abs(each.x - x) < Math.abs(best.x - x) ? each : best));
+  const told = at === null ? null : nearest(at);
+  const here = told?.x ?? position(values, value);
+  const place = (/** @type {PointerEvent} */ event) => {
+    const box = /** @type {Element} */ (event.currentTarget).getBoundingClientRect();
+    return (event.clientX - box.left) / box.width;
+  };
+  const [first, last] = [/** @type {any} */ (points[0]), /** @type {any} */ (points.at(-1))];
+  return html`<div class="size-curve">
+    <svg viewBox=${`0 0 100 ${HIGH}`} preserveAspectRatio="none" role="img"
+      aria-label=${`Energy ${per} by ${label.toLowerCase()}: ${joules(first.joules)} at ${integer(first.size)}, ${joules(last.joules)} at ${integer(last.size)}`}
+      onPointerMove=${(/** @type {PointerEvent} */ event) => setAt(place(event))} onPointerLeave=${() => setAt(null)} onClick=${(/** @type {PointerEvent} */ event) => onPick(nearest(place(event)).size)}
+    >
+      <polygon class="band" points=${[...path("high"), ...path("low").reverse()].join(" ")} />
+      <polyline class="stroke" points=${path("joules").join(" ")} />
+      ${here >= 0 && html`<line class="here" x1=${here * 100} x2=${here * 100} y1="0" y2=${HIGH} />`}
+    </svg>
+    <p class="hint">${told
+      ? html`${integer(told.size)}: <strong>${joules(told.joules)}</strong> ${interval(told.joules, told.low, told.high)}`
+      : html`${per}, <strong>${joules(first.joules)}</strong> to <strong>${joules(last.joules)}</strong>`}</p>
+  </div>`;
+}
