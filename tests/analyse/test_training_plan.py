@@ -72,3 +72,21 @@ def test_a_machine_without_times_has_energy_alone(model: RunSpec) -> None:
         plan_training(model, "pc1", 128e4, 8)
     with pytest.raises(UsageError, match="price per GPU hour"):
         plan_training(model, "pc1", 128e4, price_per_gpu_hour=2)
+
+
+def test_what_does_not_fit_is_sharded_or_said() -> None:
+    run = RunSpec("llama-3.1-8b", batch_size=1, seq_len=2048)
+    one, eight = (plan_training(run, "h100", 1e9, gpus) for gpus in (1, 8))
+    assert one.notes[0].startswith("warning: 128 GB of weights, gradients and moments")
+    assert "--gpus 2" in one.notes[0]
+    assert eight.shards == 8
+    assert "sharded over 8 GPUs" in eight.notes[0]
+    assert eight.parts["optimiser"] == pytest.approx(one.parts["optimiser"] / 8)
+    assert plan_training(run, "b200", 1e9, 8).shards == 1
+
+
+def test_small_steps_are_told(model: RunSpec, plan: TrainingPlan) -> None:
+    share = plan.parts["optimiser"] / sum(plan.parts.values())
+    told = any("the optimiser takes" in note for note in plan.notes)
+    assert told == (share > 0.1)
+    assert plan.kwh.high / plan.kwh.value >= 1.2

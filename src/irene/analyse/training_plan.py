@@ -4,11 +4,15 @@ A step is forward and backward as they are predicted, the recomputed forward of
 checkpointing, an AdamW update, and the exchange of gradients. What was never measured
 widens the interval: at its low end all exchange hides behind the backward pass and no
 GPU waits for its host; at its high end nothing hides, and GPUs reach no more of their
-peak than the lowest share that large trainings publish.
+peak than the lowest share that large trainings publish, at the limit of their power. A
+model that with its gradients and moments does not fit into one GPU is sharded over all
+of them: each keeps and updates its part, and weights are gathered for the forward and
+again for the backward pass.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +20,7 @@ from irene.analyse.costs import JOULES_PER_KWH, CostTerms, Region
 from irene.errors import UsageError
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
+from irene.predict.machines.memory_fit import USABLE
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words
@@ -26,6 +31,11 @@ SCHEMA = "irene.training_plan/1"
 ADAMW_BYTES = 28
 """Read and written per parameter by AdamW in mixed precision: the gradient in 2 bytes,
 master weights and two moments in 4 each, all three written back, the weight in 2."""
+STATE_BYTES = 16
+"""Kept per parameter: weight and gradient in 2 bytes, master weight and two moments in
+4 each; in fp32 four numbers of 4 bytes."""
+SMALL_STEP = 0.1
+"""Share of the optimiser in a step from which on a reader should know of it."""
 BACKWARD = 2 / 3
 """Part of forward and backward that is backward: two products for each of forward."""
 LOWEST_MFU = 0.38
@@ -63,6 +73,7 @@ class TrainingPlan:
         energy_source: Where the energy comes from, in words.
         tokens: Tokens in all.
         gpus: GPUs that each train on their own part of a batch.
+        shards: GPUs that share one copy of the model, its gradients and moments.
         steps: Steps of the optimiser.
         params: Parameters.
         kwh: With the PUE.
@@ -81,6 +92,7 @@ class TrainingPlan:
     energy_source: str
     tokens: float
     gpus: int
+    shards: int
     steps: int
     params: int
     kwh: Amount
@@ -122,7 +134,8 @@ def plan_training(
         run: The model; its batch is that of one GPU.
         on: Machine.
         tokens: Tokens in all.
-        gpus: GPUs, each with a copy of the model.
+        gpus: GPUs, each with a copy of the model, or with a part of it where a whole
+            copy does not fit.
         checkpointing: Whether the forward pass is computed again in the backward pass.
         terms: Price of a kWh, region and PUE.
         price_per_gpu_hour: Money per GPU and hour.
@@ -140,19 +153,51 @@ def plan_training(
     if gpus > 1 and getattr(machine, "device", None) is None:
         raise UsageError(f"{on} is no GPU of which {gpus} could train together")
     steps = max(1, -(-int(tokens) // (spec.tokens * gpus)))
-    step = _step(tree, forward, machine, gpus)
+    shards, fit_notes = _shards(tree, machine, gpus)
+    step = _step(tree, forward, machine, gpus, shards)
     kwh = step.energy.times(steps * gpus * terms.pue / JOULES_PER_KWH)
     hours = step.time.times(steps / SECONDS_PER_HOUR) if step.time else None
     return TrainingPlan(
-        model_name(tree), run_words(tree), energy_source(tree), tokens, gpus, steps,
-        int(tree.root.params), kwh, hours,
+        model_name(tree), run_words(tree), energy_source(tree), tokens, gpus, shards,
+        steps, int(tree.root.params), kwh, hours,
         _money(kwh, hours, gpus, terms.price_per_kwh, price_per_gpu_hour),
         kwh.times(terms.place.gco2e_per_kwh / 1000), terms.place, terms.pue,
-        step.parts, (*_notes(gpus, hours), *tree.notes),
+        step.parts,
+        (*fit_notes, *_notes(step, spec.tokens), *_of_a_step(tree, shards)),
     )  # fmt: skip
 
 
-def _step(tree: ModelTree, forward: ModelTree | None, machine: Any, gpus: int) -> _Step:
+def _shards(tree: ModelTree, machine: Any, gpus: int) -> tuple[int, list[str]]:
+    """GPUs that share a copy of the model, and why."""
+    device = getattr(machine, "device", None)
+    if device is None:
+        return 1, []
+    size_bytes, kept_bytes = device.sheet.memory_bytes, STATE_BYTES * tree.root.params
+    room_bytes = size_bytes * USABLE
+    if kept_bytes <= room_bytes:
+        copies = f"data parallel on {gpus:,} GPUs, each with a whole copy of the model"
+        return 1, [copies] if gpus > 1 else []
+    what = (
+        f"{kept_bytes / 1e9:,.0f} GB of weights, gradients and moments "
+        f"({STATE_BYTES} bytes per parameter)"
+    )
+    one = f"{size_bytes / 1e9:.0f} GB"
+    if kept_bytes <= room_bytes * gpus:
+        shared = f"{what} do not fit into {one}: they are sharded over {gpus:,} GPUs"
+        return gpus, [f"{shared}; activations come on top"]
+    least = math.ceil(kept_bytes / room_bytes)
+    told = f"the fewest GPUs that hold them, sharded, are --gpus {least:,}"
+    return gpus, [f"warning: {what} do not fit into {gpus:,} × {one}: {told}"]
+
+
+def _of_a_step(tree: ModelTree, shards: int) -> list[str]:
+    """Notes of the step, but for whether it fits into one GPU where several share."""
+    return [n for n in tree.notes if shards == 1 or not n.startswith("warning:")]
+
+
+def _step(
+    tree: ModelTree, forward: ModelTree | None, machine: Any, gpus: int, shards: int
+) -> _Step:
     energy = tree.energy_of(0)
     assert energy is not None
     again = forward.energy_of(0) if forward else None
@@ -172,21 +217,24 @@ def _step(tree: ModelTree, forward: ModelTree | None, machine: Any, gpus: int) -
     seconds += (_seconds(forward) or 0.0) if forward else 0.0
     sheet, params = device.sheet, int(tree.root.params)
     power_w = ends[0] / seconds
-    update_s = ADAMW_BYTES * params / sheet.hbm_bytes_s
+    update_s = ADAMW_BYTES * params / shards / sheet.hbm_bytes_s
     width = 4 if tree.spec and tree.spec.dtype == "fp32" else 2
-    sent = 2 * (gpus - 1) / gpus * width * params
+    passes = 3 if shards > 1 else 2
+    sent = passes * (gpus - 1) / gpus * width * params
     exchange_s = sent / sheet.link_bytes_s
     shown_s = max(0.0, exchange_s - BACKWARD * seconds)
     update_j, shown_j = update_s * power_w, shown_s * sheet.idle_w
     flops = tree.total().flops + (forward.total().flops if forward else 0)
     waits_s = max(0.0, flops / (LOWEST_MFU * sheet.flops_s["bf16"]) - seconds)
     value = ends[0] + update_j + shown_j
-    high = ends[2] + update_j + (exchange_s + waits_s) * sheet.idle_w
     low_s, high_s = seconds + update_s, seconds + update_s + exchange_s + waits_s
+    waited_j = (exchange_s + waits_s) * sheet.idle_w
+    high = ends[2] * (1 + update_j / ends[0]) + waited_j
     spread = max(ends[2] / ends[0], 1.0)
     time = Amount(low_s + shown_s, low_s / spread, high_s * spread)
     parts |= {"optimiser": update_j, "exchange": shown_j}
-    return _Step(Amount(value, ends[1] + update_j, max(high, value)), time, parts)
+    low = ends[1] * (1 + update_j / ends[0])
+    return _Step(Amount(value, low, max(high, high_s * sheet.tdp_w)), time, parts)
 
 
 def _seconds(tree: ModelTree) -> float | None:
@@ -216,13 +264,15 @@ def _money(
     )
 
 
-def _notes(gpus: int, hours: Amount | None) -> tuple[str, ...]:
+def _notes(step: _Step, tokens: int) -> list[str]:
     told = ["extrapolation: no training was measured on this machine"]
     told += ["the input of data, evaluation, restarts and checkpoints are left out"]
-    if hours is None:
+    if step.time is None:
         told.append("AdamW and times are left out: the machine knows no times")
-    elif gpus > 1:
+    share = step.parts["optimiser"] / sum(step.parts.values())
+    if share > SMALL_STEP:
         told.append(
-            f"data parallel on {gpus} GPUs, each with a whole copy of the model"
+            f"the optimiser takes {share:.0%}, since a GPU has {tokens:,} tokens per "
+            "step: give --batch and --seq as they are trained"
         )
-    return tuple(told)
+    return told

@@ -31,8 +31,8 @@ class AskTrainingPlan(OfModel["TrainingPlan"]):
     Attributes:
         on: Machine to predict for, or the file of a predictor on this one.
         tokens: Tokens to train on.
-        gpus: GPUs that share every batch, each with a copy of the model; the batch size
-            is that of one.
+        gpus: GPUs that share every batch, each with a copy of the model (or a part,
+            where a copy does not fit); the batch size is that of one.
         checkpointing: Whether activations are computed again in the backward pass.
         price_per_gpu_hour: Price of a GPU for an hour, in any currency.
     """
