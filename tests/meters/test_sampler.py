@@ -84,19 +84,6 @@ def test_late_and_missed_samples_are_counted(tmp_path: Path, clock: Clock) -> No
     assert recording.events[-1]["missed"] == 10
 
 
-def test_a_counter_that_was_set_back_is_told(tmp_path: Path, clock: Clock) -> None:
-    """Too short a while to leave the energy open: it is said all the same."""
-    readings = [[10.0 * n] for n in range(20)]
-    readings[7] = [NAN]
-    loop = SamplingLoop([ListMeter([COUNTER], readings)], 0.1, tmp_path / "s.csv")
-    run(loop, clock, 1.9)
-    loop.finish()
-    assert loop.problems == [
-        f"{COUNTER.name} gave nothing 1 times, as if its counter had been set back: "
-        "what was used just then is in no sum"
-    ]
-
-
 def test_a_lost_sensor_is_recorded_and_the_others_go_on(
     tmp_path: Path, clock: Clock
 ) -> None:

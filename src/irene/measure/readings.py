@@ -22,6 +22,8 @@ GPU_FEATURES = {
     "mem_clock": "gpu_mem_clk",
 }
 """Last word of a GPU channel's name -> name of the feature in the paper's data."""
+LATE_S = 0.02
+"""How late a busy machine may take a sample at the end of a window, s."""
 CPU_FEATURES = {"proc:cpu": "cpu", "proc:mem": "mem"}
 
 
@@ -176,6 +178,7 @@ def window_energy(
     )
     notes = missing_notes(missing)
     notes += [_short(w) for w in counted if w.duration_s < w.channel.resolution_s]
+    notes += [_gap(w) for w in counted if w.unknown_s > w.channel.resolution_s + LATE_S]
     notes += [w.channel.note for w in counted if w.channel.note]
     return energy, tuple(dict.fromkeys(notes))
 
@@ -190,6 +193,14 @@ def _unknown(window: Window) -> str:
     return (
         f"{name} was known for {max(window.known_s, 0.0):.3g} of "
         f"{window.duration_s:.3g} s: no energy"
+    )
+
+
+def _gap(window: Window) -> str:
+    return (
+        f"{window.channel.name} gave nothing for {window.unknown_s:.3g} s of "
+        f"{window.duration_s:.3g} s, as if its counter had been set back: what was "
+        "used just then is in no sum, and the interval is so much wider"
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -103,7 +105,24 @@ def test_energies_carry_source_and_interval(ledger: Ledger) -> None:
     row = ledger.by_phase()[0]
     assert row.energy is not None
     assert row.energy.low <= row.energy.joules * 0.95
-    assert row.energy.high <= ledger.most_j
+    assert row.energy.high <= ledger.total.high
+
+
+def test_what_a_counter_did_not_tell_widens_all_that_is_summed() -> None:
+    machine = training(10)
+    whole = machine.counter(1.0, relative_error=0.05)
+    begin_w = whole.begin_w.copy()
+    begin_w[100:110] = np.nan
+    series = replace(whole, begin_w=begin_w, end_w=begin_w)
+    ledger = attribute(machine.events(), [series])
+    gap_j = whole.window_j(*ledger.window_ns) - ledger.measured_j
+    total = ledger.total
+    assert 0 < gap_j < total.high - 1.05 * total.joules < 2 * gap_j
+    (row,) = (row for row in ledger.by_op() if row.unknown_s > 0.009)
+    assert row.energy is not None
+    mean_w = row.energy_j / (row.time_s - row.unknown_s)
+    least_j = 0.05 * row.energy_j + 0.999 * mean_w * row.unknown_s
+    assert row.energy.high - row.energy_j >= min(least_j, total.high - row.energy_j)
 
 
 def test_an_estimated_channel_makes_estimated_rows() -> None:

@@ -62,7 +62,7 @@ class Groups:
         return Energy(
             joules,
             max(0.0, joules - half_j),
-            max(joules, min(joules + half_j, ledger.most_j)),
+            max(joules, min(joules + half_j, ledger.total.high)),
             "estimated" if self.is_estimated[group] else "measured",
             ledger.produced_by,
         )
@@ -135,6 +135,7 @@ def grouped(ledger: Ledger, codes: Ints, names: Sequence[str]) -> Groups:
     with np.errstate(invalid="ignore", divide="ignore"):
         resolution_s = np.where(count > 0, total(ledger.resolution_s) / count, 0.0)
         is_long = np.where(runs > 0, own_s / runs, 0.0) >= resolution_s
+        gap_j = np.nan_to_num(energy_j * unknown_s / (own_s - unknown_s), posinf=0.0)
     edges_j = sum((d.of_groups(codes, size) for d in ledger.doubts), np.zeros(size))
     # What runs for less than the sensor resolves is seen with its neighbours only: all
     # its energy is in doubt.
@@ -142,7 +143,7 @@ def grouped(ledger: Ledger, codes: Ints, names: Sequence[str]) -> Groups:
     return Groups(
         names,
         energy_j,
-        total(ledger.half_width_j) + edges_j,
+        total(ledger.half_width_j) + np.maximum(gap_j, 0.0) + edges_j,
         time_s,
         own_s,
         unknown_s,

@@ -88,11 +88,6 @@ class Ledger:
         return (self.window_ns[1] - self.window_ns[0]) * 1e-9
 
     @property
-    def most_j(self) -> float:
-        """Upper end of the interval of the measured energy, J."""
-        return sum(a.measured_j * (1 + a.relative_error) for a in self.accounts)
-
-    @property
     def source(self) -> Source:
         """`measured`, or `estimated` if any channel is."""
         return _source(self.accounts)
@@ -133,7 +128,7 @@ class Ledger:
         part: Callable[[ChannelAccount], float],
     ) -> Energy:
         joules = sum(map(part, accounts))
-        half_j = sum(part(account) * account.relative_error for account in accounts)
+        half_j = sum(part(a) * a.relative_half_width(self.window_s) for a in accounts)
         low_j = max(0.0, joules - half_j)
         return Energy(
             joules, low_j, joules + half_j, _source(accounts), self.produced_by

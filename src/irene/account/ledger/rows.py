@@ -241,6 +241,11 @@ class ChannelAccount:
     no_op_s: float
     unknown_s: float
 
+    def relative_half_width(self, window_s: float) -> float:
+        """Half its interval as a share: the meter's error, and what was not known."""
+        known_s = window_s - self.unknown_s
+        return self.relative_error + (self.unknown_s / known_s if known_s > 0 else 0.0)
+
     @property
     def difference_j(self) -> float:
         """What the parts lack of the whole, J: rounding."""

@@ -53,7 +53,6 @@ class SamplingLoop:
         self.period_ns = round(period_s * 1e9)
         self._silent_until_ns = [0] * len(self.meters)
         self._lost = [False] * len(self.meters)
-        self._told: list[Channel] = []
         self._nothing = [[NO_VALUE] * len(meter.channels) for meter in meters]
         # A reading of some meters is good for a while: they are not asked again before.
         self._holds_ns = [round(getattr(m, "holds_s", 0.0) * 1e9) for m in meters]
@@ -131,7 +130,6 @@ class SamplingLoop:
             self._silent_until_ns[index] = now_ns + RETRY_NS
             if not self._lost[index]:
                 self._lost[index] = True
-                self._told += meter.channels
                 self.problems.append(f"{meter.name}: {error}")
                 self._digest()  # events stand between the samples they are between
                 self.file.event("sensor-lost", meter=meter.name, message=str(error))
@@ -163,7 +161,6 @@ class SamplingLoop:
     def finish(self) -> None:
         """Take the last sample, write the end, and close file and meters."""
         self.sample()
-        self.problems += self.totals.gaps(self._told)
         self.file.event("end", **self.counts)
         self.file.close()
         if self.file.problem:

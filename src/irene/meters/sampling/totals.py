@@ -8,7 +8,7 @@ snapshots, whatever happens in between, and needs no memory of its samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from irene.meters.channel import Channel
@@ -63,6 +63,11 @@ class Window:
         return self.integral / self.known_s if self.known_s > 0 else math.nan
 
     @property
+    def unknown_s(self) -> float:
+        """Seconds for which it is not known: a counter that was set back, say."""
+        return max(0.0, self.duration_s - self.known_s)
+
+    @property
     def complete(self) -> bool:
         """Whether the whole window is known, to the last step of the sensor."""
         slack_s = 2 * self.channel.resolution_s + SLACK_S
@@ -75,9 +80,12 @@ class Window:
 
     @property
     def half_width_j(self) -> float:
-        """Half the 90 % interval, J: the sensor's error, and its steps at both ends."""
-        edges_j = abs(self.mean) * self.channel.resolution_s
-        return abs(self.integral) * self.channel.relative_error + edges_j
+        """Half the 90 % interval, J: the sensor's error, and what is not known.
+
+        That is a step of the sensor at both ends, or all the time it gave nothing.
+        """
+        unknown_j = abs(self.mean) * max(self.channel.resolution_s, self.unknown_s)
+        return abs(self.integral) * self.channel.relative_error + unknown_j
 
 
 class ChannelTotal:
@@ -93,7 +101,6 @@ class ChannelTotal:
 
     Attributes:
         integral: J of an energy so far; unit × s of a gauge.
-        gaps: How often it gave nothing after it had given something.
         known_ns: Nanoseconds for which it is known.
         is_counter: Whether values are joules that only grow, else what holds just now.
         longest_gap_ns: Silence over which other values are not bridged.
@@ -105,7 +112,6 @@ class ChannelTotal:
         "_still_ns",
         "_value",
         "frozen_ns",
-        "gaps",
         "integral",
         "is_counter",
         "known_ns",
@@ -114,7 +120,6 @@ class ChannelTotal:
 
     def __init__(self, channel: Channel, period_s: float) -> None:
         self.integral = 0.0
-        self.gaps = 0
         self.known_ns = self._still_ns = 0
         self._value = math.nan
         self.longest_gap_ns = round(max(SHORTEST_GAP_S, GAP_PERIODS * period_s) * 1e9)
@@ -128,7 +133,6 @@ class ChannelTotal:
         """Take in a value, NaN for none, so long after the one before."""
         old, self._value = self._value, value
         if value != value or old != old:  # NaN on either side: not known
-            self.gaps += old == old
             self._settle()
         elif not self.is_counter:
             if since_ns <= self.longest_gap_ns:
@@ -171,19 +175,6 @@ class RunningTotals:
             tuple([total.integral for total in self._totals]),
             tuple([total.known_ns * 1e-9 for total in self._totals]),
         )
-
-    def gaps(self, told: Collection[Channel]) -> Iterator[str]:
-        """What to say of energies that were not known for a moment.
-
-        Args:
-            told: Channels of which it was said why.
-        """
-        for channel, total in zip(self.channels, self._totals, strict=True):
-            if total.gaps and channel.in_total and channel not in told:
-                yield (
-                    f"{channel.name} gave nothing {total.gaps} times, as if its "
-                    "counter had been set back: what was used just then is in no sum"
-                )
 
     def between(self, begin: Snapshot, end: Snapshot) -> tuple[Window, ...]:
         """What every channel gave from one snapshot to a later one."""
