@@ -8,11 +8,14 @@ by the paths that a trace gives them too.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import torch
 from torch import nn
+from torch.fx import GraphModule
 from torch.nn.modules import module as module_hooks
 from torch.optim import Optimizer
 from torch.optim import optimizer as optimizer_hooks
@@ -76,6 +79,8 @@ class Hooks:
         self._thread = threading.local()
         self._handles: list[Any] = []
         self._plain_next: Callable[[Any], Any] | None = None
+        self._plain_calls: dict[nn.Module, Any] = {}
+        self._looked_at: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
     def install(self) -> None:
         """Begin to watch."""
@@ -100,6 +105,31 @@ class Hooks:
         if self._plain_next is not None:
             dataloader._BaseDataLoaderIter.__next__ = self._plain_next  # type: ignore[assignment, method-assign]
             self._plain_next = None
+        while self._plain_calls:
+            module, plain = self._plain_calls.popitem()
+            module._compiled_call_impl = plain
+
+    def _wrap_compiled(self, model: nn.Module) -> None:
+        """Have modules that were compiled in place tell: no hook of theirs is called.
+
+        Args:
+            model: Is about to be called, and calls them.
+        """
+        self._looked_at.add(model)
+        for module in model.modules():
+            plain = module._compiled_call_impl
+            if plain is not None and module not in self._plain_calls:
+                self._plain_calls[module] = plain
+                module._compiled_call_impl = partial(self._call, module, plain)
+
+    def _call(self, module: nn.Module, plain: Any, *args: Any, **kwargs: Any) -> Any:
+        outputs = None
+        self._enter(module, args)
+        try:
+            outputs = plain(*args, **kwargs)
+            return outputs
+        finally:
+            self._leave(module, args, outputs)
 
     def _stack(self) -> list[tuple[int, str]]:
         """Calls of modules that this thread is in: id and path."""
@@ -115,6 +145,10 @@ class Hooks:
         if torch.compiler.is_dynamo_compiling():
             return
         stack = self._stack()
+        if stack and isinstance(module, GraphModule) and module not in self._names:
+            return  # a compiled graph, whose modules are found otherwise
+        if not stack and module not in self._looked_at:
+            self._wrap_compiled(module)
         path = self._names.path(module, stack[-1][1] if stack else None)
         if not stack and path == "":
             self._on_mark("forward")
@@ -125,6 +159,8 @@ class Hooks:
         if torch.compiler.is_dynamo_compiling():
             return
         stack = self._stack()
+        if all(identity != id(module) for identity, _ in stack):
+            return
         # A forward that raised may have left calls behind that never ended.
         while stack:
             identity, path = stack.pop()
@@ -207,6 +243,14 @@ class ModuleNames:
             name = ""
         self._learn(self._free(name), module)
         return self._paths[id(module)]
+
+    def __contains__(self, module: nn.Module) -> bool:
+        """Whether a module belongs to a model that is known."""
+        return id(module) in self._paths
+
+    def known(self) -> set[str]:
+        """All paths so far."""
+        return set(self._paths.values())
 
     def _learn(self, root: str, model: nn.Module) -> None:
         self._roots.add(root)

@@ -26,7 +26,8 @@ from torch import nn
 from torch._C._profiler import _RecordFunctionFast
 
 from irene.account.events import Events, EventsBuilder
-from irene.account.live.hooks import is_loss, tensors_in
+from irene.account.live.compiled import CompiledModules
+from irene.account.live.hooks import ModuleNames, is_loss, tensors_in
 from irene.account.readers.kineto import read_kineto
 from irene.errors import FormatError, UsageError
 
@@ -167,12 +168,18 @@ class OpLevel:
     Args:
         trace: Where the profiler's file is kept; None for a temporary one.
         shapes: Whether ops of different shapes are different ops.
+        names: Paths of modules, for what is compiled.
     """
 
-    def __init__(self, trace: Path | None = None, shapes: bool = False) -> None:
+    def __init__(
+        self,
+        trace: Path | None = None,
+        shapes: bool = False,
+        names: ModuleNames | None = None,
+    ) -> None:
         # Kineto reports its own doings on standard error unless told not to.
         os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-        self._trace, self._shapes = trace, shapes
+        self._trace, self._shapes, self._names = trace, shapes, names or ModuleNames()
         self._profile: torch.profiler.profile | None = None
         self._marks: dict[int, list[_RecordFunctionFast]] = {}
         self._events: Events | None = None
@@ -216,8 +223,10 @@ class OpLevel:
             # The profiler's own results: its Python events, which nobody needs here,
             # would take ten times as long to make as the file.
             profile.profiler.kineto_results.save(str(path))  # type: ignore[union-attr]
+            modules = CompiledModules(self._names.known())
             try:
-                self._events = read_kineto(path, self._shapes).events
+                events = read_kineto(path, self._shapes, modules).events
+                self._events = events.noted(*modules.notes)
             except FormatError as error:
                 raise UsageError(
                     "nothing was recorded: no op of PyTorch ran while it was"

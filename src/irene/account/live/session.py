@@ -22,7 +22,7 @@ from irene.errors import IreneError, UsageError
 if TYPE_CHECKING:
     from torch import nn
 
-    from irene.account.live.hooks import Collector, Hooks, Mark
+    from irene.account.live.hooks import Collector, Hooks, Mark, ModuleNames
     from irene.meters.channel import Meter
 
     Model = nn.Module | Mapping[str, nn.Module] | None
@@ -250,8 +250,8 @@ class LiveLedger:
 
         folder = self._wanted.folder
         trace = self.rank.file(folder, TRACE) if folder is not None else None
-        self._collector = _collector(self._wanted, trace)
         names = ModuleNames(self._models)
+        self._collector = _collector(self._wanted, trace, names)
         self._hooks = Hooks(self._collector, names, self._marked)
         try:
             self._hooks.install()
@@ -351,7 +351,7 @@ class LiveLedger:
         )
 
 
-def _collector(wanted: Wanted, trace: Path | None) -> Collector:
+def _collector(wanted: Wanted, trace: Path | None, names: ModuleNames) -> Collector:
     if wanted.level == "module":
         import torch
 
@@ -366,4 +366,4 @@ def _collector(wanted: Wanted, trace: Path | None) -> Collector:
 
     if trace is not None:
         trace.parent.mkdir(parents=True, exist_ok=True)
-    return OpLevel(trace, wanted.shapes)
+    return OpLevel(trace, wanted.shapes, names)

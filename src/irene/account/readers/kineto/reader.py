@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -199,6 +199,7 @@ class LinkedTrace:
         ]
 
 
+More = Callable[[Iterator[dict[str, Any]]], Iterator[dict[str, Any]]]
 NO_SHAPES = (
     "warning: the trace has no shapes: record it with "
     "torch.profiler.profile(record_shapes=True)"
@@ -210,19 +211,22 @@ JAX_TRACE = (
 )
 
 
-def read_kineto(path: str | Path, shapes: bool = False) -> RecordedTrace:
+def read_kineto(
+    path: str | Path, shapes: bool = False, more: More = iter
+) -> RecordedTrace:
     """Read a Kineto trace, plain or compressed; a cut one as far as it goes.
 
     Args:
         path: The file.
         shapes: Whether ops of different shapes are different ops, if it has shapes.
+        more: Gives the events of the file, and others that are known.
 
     Raises:
         UsageError: There is no such file.
         FormatError: It is no trace, or has no events of ops.
     """
     file = TraceFile(Path(path))
-    columns = collect(file.events())
+    columns = collect(more(file.events()))
     if not np.isin(columns.kind, (OP, KERNEL, COPY, FILL, ANNOTATION)).any():
         looks = f"; {JAX_TRACE}" if str(path).endswith(JAX_NAMES) else ""
         raise FormatError(f"{path} has no events of ops{_cut_words(file)}{looks}")

@@ -1,0 +1,385 @@
+"""Compiled regions: which module each op and kernel of `torch.compile` runs for.
+
+Inside a compiled region no module is called, so no hook tells. The graphs that Dynamo
+made are still there, and every node of theirs knows its module. A trace has the ops of
+a region in the order of its graph:
+
+- Backends that run the graph op by op (`eager`, `aot_eager`): ops are matched by name
+  and order.
+- Inductor: the code that it wrote calls libraries and fused kernels one after the
+  other, and names the nodes behind most. Library calls are ops in the trace; fused
+  kernels of a CPU are what lies between them. A kernel that fuses several modules runs
+  for the smallest module that holds them all.
+
+What was found becomes marks of modules, as hooks would have made them.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any
+
+import numpy as np
+
+from irene.account.align.nesting import nest
+from irene.account.readers.kineto.linking import MARK
+
+__all__ = ["CompiledModules", "Step", "inductor_steps", "shared_path"]
+
+REGION, CALL = "Torch-Compiled Region: ", "## Call CompiledFxGraph "
+FORWARD, BACKWARD = "CompiledFunction", "CompiledFunctionBackward"
+HOLDERS = (REGION, CALL, FORWARD)
+NODES = re.compile(r"# Topologically Sorted Source Nodes: \[([\w, ]*)\]")
+LIBRARY = re.compile(r"(?:extern_kernels\.(\w+)|torch\.ops\.(\w+)\.(\w+))[.\w]*\(")
+FUSED = re.compile(r"^\s+(\w*fused_\w+)(?:\.run)?\(")
+SHAPE = re.compile(r"(buf\d+) = empty_strided\w*\(\(([\w, ]*)\)")
+REUSED = re.compile(r"(buf\d+) = (?:reinterpret_tensor\()?(buf\d+)[,;]")
+RESULT = re.compile(r"out=(buf\d+)")
+ROOT = re.compile(r"^[LG]\[['\"].*?['\"]\]|\.slice\([^)]*\)")
+Shape = tuple[str, ...]
+"""Sizes as they are written: a dynamic one has a name."""
+EDGE_US = 1e-3
+ALIKE = 0.7
+"""Share of the ops of a region that must be those of a graph taken for its own."""
+NO_GRAPH = (
+    "{} calls of compiled regions have no module inside: the graph they were made from "
+    "is not known"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a compiled region does at one point.
+
+    Attributes:
+        op: As a trace calls it, `aten::addmm`; of a fused kernel its name.
+        path: Module it runs for, below the one that was compiled.
+        is_fused: Whether it is a kernel that a trace of a CPU does not show.
+    """
+
+    op: str
+    path: str
+    is_fused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node of a graph: its name, its op as a trace calls it, and its module."""
+
+    name: str
+    op: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    nodes: tuple[_Node, ...]
+    weights: Mapping[str, set[Shape]]
+
+    @property
+    def steps(self) -> list[Step]:
+        return [Step(node.op, node.path) for node in self.nodes]
+
+
+def shared_path(paths: Iterable[str]) -> str:
+    """The smallest module that holds all given ones."""
+    split = [path.split(".") for path in paths]
+    same = itertools.takewhile(
+        lambda parts: len(set(parts)) == 1, zip(*split, strict=False)
+    )
+    return ".".join(parts[0] for parts in same)
+
+
+def inductor_steps(
+    source: str,
+    nodes: Sequence[tuple[str, str]],
+    weights: Mapping[str, set[Shape]],
+) -> list[Step]:
+    """Calls of the code that Inductor wrote for a graph, with their modules.
+
+    A call whose nodes the graph does not have is one that a gradient needs: it runs for
+    the nearest module that has a weight of the shape of its result, else for what holds
+    those before and after it.
+
+    Args:
+        source: The code.
+        nodes: Name and module of every node of the graph, in order.
+        weights: Shapes of the weights of each module.
+    """
+    place = {name: number for number, (name, _) in enumerate(nodes)}
+    found = list(_calls(source))
+    known = [[place[n] for n in names if n in place] for _, names, _, _ in found]
+    told = {i: max(each) for i, each in enumerate(known) if each}
+    # Gradients go back through the graph.
+    ends = (len(nodes), -1) if "tangents_" in source else (-1, len(nodes))
+    steps = []
+    for i, (op, _, shape, is_fused) in enumerate(found):
+        before = max((j for j in told if j < i), default=None)
+        after = min((j for j in told if j > i), default=None)
+        beside = [
+            end if j is None else told[j]
+            for j, end in zip((before, after), ends, strict=True)
+        ]
+        at = known[i]
+        if not at and is_fused:
+            at = list(range(min(beside) + 1, max(beside)))
+        elif not at:
+            fits = [n for n, (_, p) in enumerate(nodes) if shape in weights.get(p, ())]
+            near = [n for n in beside if 0 <= n < len(nodes)]
+            at = sorted(fits, key=lambda n: min(abs(n - m) for m in beside))[:1] or near
+        steps.append(Step(op, shared_path(nodes[n][1] for n in at), is_fused))
+    return steps
+
+
+def _calls(
+    source: str,
+) -> Iterator[tuple[str, list[str], Shape, bool]]:
+    """Op, names of nodes, shape of the result, and whether fused, of every call."""
+    names: list[str] = []
+    shapes: dict[str, Shape] = {}
+    body = source.partition("def call(")[2].partition("\n        return (")[0]
+    for line in body.splitlines():
+        if found := NODES.search(line):
+            names = found[1].split(", ")
+        elif found := SHAPE.search(line):
+            shapes[found[1]] = tuple(re.findall(r"\w+", found[2]))
+        elif found := REUSED.search(line):
+            shapes[found[1]] = shapes.get(found[2], ())
+        if found := FUSED.match(line):
+            yield found[1], names, (), True
+            names = []
+        elif found := LIBRARY.search(line):
+            op = f"aten::{found[1]}" if found[1] else f"{found[2]}::{found[3]}"
+            result = RESULT.search(line)
+            yield op, names, shapes.get(result[1], ()) if result else (), False
+            names = []
+
+
+def _graphs() -> tuple[dict[str, _Graph], list[_Graph], dict[str, str]]:
+    """Graphs of Dynamo by number of the region, other graphs, code of Inductor."""
+    from torch.fx import GraphModule
+
+    output = sys.modules.get("torch._inductor.output_code")
+    compiled: type = getattr(output, "CompiledFxGraph", type(None))
+    dynamo, others, sources = {}, [], {}
+    for each in gc.get_objects():
+        kind = type(each)  # of a proxy of something gone, not asked for its class
+        if issubclass(kind, GraphModule):
+            graph = _graph(each)
+            number = each.meta.get("dynamo_compile_id")
+            if number is not None:
+                dynamo[str(number)] = graph
+            elif any(node.path for node in graph.nodes):
+                others.append(graph)
+        elif compiled is not type(None) and issubclass(kind, compiled):
+            sources[str(getattr(each, "_fx_graph_cache_key", ""))] = (
+                each.source_code or ""
+            )
+    return dynamo, others, sources
+
+
+def _graph(module: Any) -> _Graph:
+    nodes, weights = [], dict[str, set[Shape]]()
+    for node in module.graph.nodes:
+        meta = node.meta
+        stack = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack")
+        path = _path(list(stack.values())[-1][0]) if stack else ""
+        if node.op == "placeholder":
+            shape = getattr(meta.get("example_value"), "shape", ())
+            weights.setdefault(path, set()).add(tuple(map(str, shape)))
+        elif node.op.startswith("call"):
+            nodes.append(_Node(node.name, _op_of(node.target), path))
+    return _Graph(tuple(nodes), weights)
+
+
+def _path(name: str) -> str:
+    """`L['self'].layers.0.fc` as `layers.0.fc`."""
+    path = ROOT.sub("", name).replace("._modules", "")
+    return re.sub(r"\[['\"]?(\w+)['\"]?\]", r".\1", path).strip(".")
+
+
+def _op_of(target: Any) -> str:
+    name = str(getattr(target, "__name__", target))
+    return f"aten::{name.partition('.')[0]}"
+
+
+@dataclass(slots=True)
+class CompiledModules:
+    """Adds to the events of a trace the modules of what was compiled.
+
+    Attributes:
+        known: Paths of all modules that are known.
+        notes: What a reader should know, once all events are read.
+    """
+
+    known: Iterable[str]
+    notes: list[str] = field(default_factory=list)
+
+    def __call__(self, events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """All events, and then marks of modules."""
+        ops, compiled = [], False
+        for event in events:
+            yield event
+            if event.get("cat") == "cpu_op" and event.get("ph") == "X":
+                ops.append(event)
+                compiled = compiled or event["name"].startswith(REGION)
+        if compiled:
+            yield from _Regions(ops, set(self.known), self.notes).marks()
+
+
+class _Regions:
+    """Compiled regions of a trace, and whom their ops run for."""
+
+    def __init__(
+        self, ops: list[dict[str, Any]], known: set[str], notes: list[str]
+    ) -> None:
+        self._ops, self._known, self._notes = ops, known, notes
+        lanes: dict[Any, int] = {}
+        lane = [lanes.setdefault((e["pid"], e["tid"]), len(lanes)) for e in ops]
+        begin, length = (
+            np.array([float(e[k]) * 1e3 for e in ops]) for k in ("ts", "dur")
+        )
+        start = np.rint(begin).astype(np.int64)
+        end = start + np.rint(length).astype(np.int64)
+        self._parent = nest(np.array(lane), start, end).parent.tolist()
+        self._region: dict[int, tuple[str, str]] = {}
+        self._sequences: dict[int, tuple[str, str]] = {}
+
+    def marks(self) -> Iterator[dict[str, Any]]:
+        """A mark for every stretch of a region whose module is known."""
+        dynamo, others, sources = _graphs()
+        inside: dict[int, list[int]] = {}
+        order = sorted(range(len(self._ops)), key=lambda i: self._ops[i]["ts"])
+        for row in order:
+            self._note_region(row)
+            if (above := self._parent[row]) >= 0:
+                inside.setdefault(above, []).append(row)
+        lost = 0
+        for row in self._innermost(order):
+            name = self._name(row)
+            children = [c for c in inside.get(row, ()) if "::" in self._name(c)]
+            number, outer = self._home(row)
+            graph = dynamo.get(number)
+            if name.startswith(CALL):
+                code = sources.get(name.removeprefix(CALL).split()[0], "")
+                steps = self._inductor(graph, code)
+            else:
+                steps = self._plain(children, graph, others)
+            if steps:
+                yield from self._marked(row, children, steps, outer)
+            elif children:
+                lost += 1
+        if lost:
+            self._notes.append(NO_GRAPH.format(lost))
+
+    def _innermost(self, order: Iterable[int]) -> list[int]:
+        """Calls of compiled code that hold no other such call."""
+        rows = [row for row in order if self._name(row).startswith(HOLDERS)]
+        outer = set[int]()
+        for row in rows:
+            above = self._parent[row]
+            while above >= 0 and above not in outer:
+                outer.add(above)
+                above = self._parent[above]
+        return [row for row in rows if row not in outer]
+
+    def _name(self, row: int) -> str:
+        return str(self._ops[row]["name"])
+
+    def _note_region(self, row: int) -> None:
+        """Remember the number and the module around a region, also for gradients."""
+        name = self._name(row)
+        if name.startswith(REGION):
+            above, outer = self._parent[row], ""
+            while above >= 0 and not outer:
+                if self._name(above).startswith(MARK):
+                    outer = self._name(above)
+                above = self._parent[above]
+            number = name.removeprefix(REGION).strip()
+            self._region[row] = number, outer.removeprefix(MARK).strip(".")
+        elif name == FORWARD:
+            sequence = self._ops[row].get("args", {}).get("Sequence number", -1)
+            self._sequences[sequence] = self._home(row)
+
+    def _home(self, row: int) -> tuple[str, str]:
+        """Number of the region that something is in, or is the gradient of."""
+        while row >= 0:
+            if row in self._region:
+                return self._region[row]
+            if self._name(row) == BACKWARD:
+                sequence = self._ops[row].get("args", {}).get("Sequence number", -1)
+                return self._sequences.get(sequence, ("", ""))
+            row = self._parent[row]
+        return "", ""
+
+    def _inductor(self, graph: _Graph | None, source: str) -> list[Step]:
+        if graph is None or not source:
+            return []
+        nodes = [(node.name, node.path) for node in graph.nodes]
+        return inductor_steps(source, nodes, graph.weights)
+
+    def _plain(
+        self, children: list[int], graph: _Graph | None, others: list[_Graph]
+    ) -> list[Step]:
+        """Steps of the graph whose ops are most like those of a region."""
+        names = [self._name(child) for child in children]
+        best, found = ALIKE, list[Step]()
+        for each in ([graph] if graph else []) + others:
+            steps = each.steps
+            matcher = SequenceMatcher(None, [s.op for s in steps], names, False)
+            if names and matcher.ratio() > best:
+                best, found = matcher.ratio(), steps
+        return found
+
+    def _marked(
+        self, row: int, children: list[int], steps: list[Step], outer: str
+    ) -> Iterator[dict[str, Any]]:
+        """Marks around ops, and fused kernels where nothing shows between these."""
+        seen = [i for i, step in enumerate(steps) if not step.is_fused]
+        names = [self._name(child) for child in children]
+        matcher = SequenceMatcher(None, [steps[i].op for i in seen], names, False)
+        at: dict[int, int] = {}
+        for a, b, size in matcher.get_matching_blocks():
+            at |= {b + n: seen[a + n] for n in range(size)}
+        region = self._ops[row]
+        last, until = -1, region["ts"] + EDGE_US
+        for place, child in enumerate(children):
+            event = self._ops[child]
+            if place not in at:
+                continue
+            fused = [s for s in steps[last + 1 : at[place]] if s.is_fused]
+            yield from self._fused(region, until, event["ts"], fused, outer)
+            path = self._absolute(outer, steps[at[place]].path)
+            until = event["ts"] + event["dur"] + EDGE_US
+            yield _event(region, MARK + path, event["ts"] - EDGE_US, until)
+            last = at[place]
+        fused = [s for s in steps[last + 1 :] if s.is_fused]
+        end = region["ts"] + region["dur"]
+        yield from self._fused(region, until, end, fused, outer)
+
+    def _fused(
+        self, like: Any, begin: float, end: float, steps: list[Step], outer: str
+    ) -> Iterator[dict[str, Any]]:
+        begin, end = begin + EDGE_US, end - 2 * EDGE_US
+        if not steps or end - begin < 4 * EDGE_US:
+            return
+        path = self._absolute(outer, shared_path(step.path for step in steps))
+        name = " + ".join(dict.fromkeys(step.op for step in steps))
+        yield _event(like, MARK + path, begin, end)
+        yield _event(like, name, begin + EDGE_US, end - EDGE_US)
+
+    def _absolute(self, outer: str, path: str) -> str:
+        """A path below a module; the module itself where it has no such part."""
+        whole = ".".join(filter(None, (outer, path)))
+        return whole if whole in self._known else outer
+
+
+def _event(like: Mapping[str, Any], name: str, begin: float, end: float) -> Any:
+    where = {key: like[key] for key in ("ph", "cat", "pid", "tid")}
+    return {**where, "name": name, "ts": begin, "dur": end - begin}
