@@ -10,6 +10,7 @@ import pytest
 from irene import predict
 from irene.errors import ConfigError
 from irene.trace.serving import read_decoder, serving_tree
+from tests.trace.serving.published import built
 
 NANO = {
     "model_type": "nemotron_h", "hidden_size": 4480, "intermediate_size": 15680,
@@ -50,3 +51,23 @@ def test_a_hybrid_is_served_with_a_wide_interval(tmp_path: Path) -> None:
     assert energy.high / energy.joules > 1.3
     with pytest.raises(ConfigError, match="hybrid_override_pattern"):
         read_decoder({**NANO, "hybrid_override_pattern": "M-X"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "kinds"),
+    [
+        ("qwen3_next", ("GatedDeltaNet", "Attention")),
+        ("qwen3_5_moe_text", ("GatedDeltaNet", "Attention")),
+        ("granitemoehybrid", ("Mamba2",)),
+        ("bamba", ("Mamba2",)),
+        ("falcon_h1", ("Mamba2", "Attention")),
+    ],
+)
+def test_hybrids_are_read_by_their_fields(kind: str, kinds: tuple[str, ...]) -> None:
+    config, expected = built(kind)
+    tree = serving_tree(config, phase="decode", context_len=100)
+    assert tree.root.params == expected
+    assert set(kinds) == {n.op for n in tree.root.walk()} & {
+        "GatedDeltaNet", "Mamba2", "Attention",
+    }  # fmt: skip
+    assert not [note for note in tree.notes if "unknown to serving" in note]

@@ -17,6 +17,7 @@ from irene.trace.serving import read_decoder, serving_tree
 from irene.trace.serving.step import steps_of
 from irene.trace.serving.writer import attended_pairs
 from irene.tree import ModelTree
+from tests.trace.serving.published import built
 
 DECODERS = [
     entry
@@ -261,3 +262,40 @@ def test_blocks_of_fp8_may_be_asked_for() -> None:
     tree = serving_tree("llama-3.1-8b", phase="decode", quantization="fp8_block")
     kinds = {node.dtype for node in tree.nodes("ml") if node.op == "linear"}
     assert kinds == {"fp8_block"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "apertus", "arcee", "ernie4_5", "ernie4_5_moe", "exaone4", "glm4", "glm4_moe",
+        "granitemoe", "granitemoeshared", "minimax_m2", "ministral3", "nanochat",
+        "olmo3", "seed_oss",
+    ],
+)  # fmt: skip
+def test_families_have_the_parameters_that_transformers_builds(kind: str) -> None:
+    config, expected = built(kind)
+    params = serving_tree(config, phase="decode", context_len=16).root.params
+    assert params == pytest.approx(expected, rel=1e-4)
+
+
+def test_numbers_may_be_listed_by_layer() -> None:
+    layers = 4
+    config = {
+        "model_type": "hunyuan_v1_moe", "hidden_size": 4096, "vocab_size": 128167,
+        "num_hidden_layers": layers, "num_attention_heads": 32, "head_dim": 128,
+        "num_key_value_heads": 8, "intermediate_size": 3072, "rms_norm_eps": 1e-5,
+        "num_experts": 64, "moe_intermediate_size": [3072] * layers,
+        "moe_topk": [8] * layers, "num_shared_expert": [1] * layers,
+        "tie_word_embeddings": True,
+    }  # fmt: skip
+    feed = read_decoder(config).layers[0].feed
+    assert feed is not None
+    assert (feed.experts, feed.topk, feed.inter, feed.shared_inter) == (
+        64, 8, 3072, 3072,
+    )  # fmt: skip
+
+
+def test_layers_that_are_neither_attention_nor_known_are_refused() -> None:
+    config, _ = built("recurrent_gemma")
+    with pytest.raises(ConfigError, match="not read as a decoder"):
+        read_decoder(config)

@@ -17,20 +17,38 @@ from irene.trace.serving.decoder import (
     StateSpace,
 )
 from irene.trace.serving.families import FAMILIES, Family
+from irene.trace.serving.published import published_type, stored_notes
 
 __all__ = ["read_decoder"]
 
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-NOT_ATTENTION = ("mamba", "ssm", "linear_", "rwkv", "conv_", "recurrent", "xlstm")
+SHARED = (
+    "n_shared_experts", "num_shared_experts", "num_shared_expert",
+    "moe_num_shared_experts",
+)  # fmt: skip
+TOPK = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k")
+FIRST_DENSE = ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers")
+NOT_ATTENTION = (
+    "mamba", "ssm", "linear_", "rwkv", "conv_", "conv1d", "recurrent", "lru_", "xlstm",
+)  # fmt: skip
 """Words in names of fields of models that are not, or not only, attention."""
-PUBLISHED_IN_FP8 = 7168
-"""Width of DeepSeek V3, R1 and Kimi K2, whose weights are published in fp8 blocks."""
 PATTERN = "hybrid_override_pattern"
 """Field of hybrids: M state space, * attention, - feed-forward, E experts."""
-PACKED = {"MXFP4": "mxfp4", "NVFP4": "fp4"}
-"""Types of GGUF files that engines also multiply as such."""
-ALIKE = 0.15
-"""Bits by which weights of a file may differ from a rule that holds on average."""
+KINDS = {"linear_attention": "M", "mamba": "M", "moe": "E", "mlp": "-"}
+"""Kinds of layers in words, in lists of hybrids; all others are attention."""
+SPACES: tuple[Mapping[str, str], ...] = (
+    {"heads": "mamba_num_heads", "head_dim": "mamba_head_dim",
+     "state": "ssm_state_size", "groups": "n_groups", "kernel": "conv_kernel"},
+    {"heads": "mamba_n_heads", "head_dim": "mamba_d_head", "state": "mamba_d_state",
+     "groups": "mamba_n_groups", "kernel": "mamba_d_conv"},
+    {"heads": "linear_num_value_heads", "head_dim": "linear_value_head_dim",
+     "state": "linear_key_head_dim", "groups": "linear_num_key_heads",
+     "kernel": "linear_conv_kernel_dim"},
+)  # fmt: skip
+"""Names that configs have for the sizes of a state space; the last is a gated delta
+rule."""
+UNGATED = ("relu2", "xielu")
+"""Activations of feed-forward layers that have no gate."""
 STATE_TYPE = "mamba_ssm_cache_dtype"
 USUAL_PATTERN = 6
 """Gemma 3: every sixth layer sees everything."""
@@ -66,11 +84,16 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
         )
         for i, off in enumerate(no_rope)
     ]
-    if config.get(PATTERN):
-        kinds = zip(_kinds(config, layers), made, strict=True)
-        made = [_one_kind(fields, kind, both) for kind, both in kinds]
+    space = _space(fields)
+    if space is not None:
+        kinds = _kinds(config, layers)
+        is_split = bool(set("E-") & set(kinds))
+        made = [
+            _of_kind(kind, both, space, is_split)
+            for kind, both in zip(kinds, made, strict=True)
+        ]
     width = int(config.get("word_embed_proj_dim") or hidden)
-    published = _published_type(config, family, hidden)
+    published = published_type(config, family, hidden)
     return Decoder(
         family=str(config["model_type"]),
         class_name=family.class_name,
@@ -85,14 +108,21 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
         head_bias=family.head_bias,
         weight_type=published,
         quantizes_all=family.quantizes_all,
-        notes=notes + _stored(config, published),
+        notes=notes + stored_notes(config, published),
     )
 
 
 def _kinds(config: Mapping[str, Any], layers: int) -> str:
-    """A letter for every layer of a hybrid."""
-    kinds = str(config[PATTERN])
-    if len(kinds) != layers or set(kinds) - set("M*-E"):
+    """A letter for every layer of a hybrid; P: attention beside a state space."""
+    listed = config.get("layers_block_type") or config.get("layer_types")
+    kinds = str(config.get(PATTERN) or "")
+    if not kinds and listed:
+        kinds = "".join(KINDS.get(str(word), "*") for word in listed)
+    elif not kinds and "attn_layer_indices" in config:
+        places = config["attn_layer_indices"] or ()
+        kinds = "".join("*" if i in places else "M" for i in range(layers))
+    kinds = kinds or "P" * layers
+    if len(kinds) != layers or set(kinds) - set("M*-EP"):
         raise ConfigError(
             f"{PATTERN} is {kinds!r}: a letter of M, *, - and E for each of {layers} "
             "layers is expected"
@@ -100,22 +130,28 @@ def _kinds(config: Mapping[str, Any], layers: int) -> str:
     return kinds
 
 
-def _one_kind(fields: _Fields, kind: str, both: Layer) -> Layer:
-    """The layer of a hybrid: state space, attention, dense or experts."""
-    if kind == "*":
-        return Layer(attention=both.attention)
-    if kind in "-E":
-        return Layer(feed=both.feed)
+def _of_kind(kind: str, both: Layer, space: StateSpace, is_split: bool) -> Layer:
+    """A layer of a hybrid, which has one part where all are split into parts."""
     return Layer(
-        space=StateSpace(
-            heads=fields.size("mamba_num_heads"),
-            head_dim=fields.size("mamba_head_dim"),
-            state=fields.size("ssm_state_size"),
-            groups=fields.size("n_groups"),
-            kernel=int(fields.get("conv_kernel", 4)),
-            number_bytes=4 if "32" in fields.get(STATE_TYPE, "float32") else 2,
-        )
+        attention=both.attention if kind in "*P" else None,
+        feed=both.feed if kind in "E-" or not is_split else None,
+        space=space if kind in "MP" else None,
     )
+
+
+def _space(fields: _Fields) -> StateSpace | None:
+    """The state space of a hybrid."""
+    for names in SPACES:
+        if fields.get(names["heads"]):
+            sizes = {size: fields.size(name) for size, name in names.items()}
+            is_fp32 = "32" in fields.get(STATE_TYPE, "float32")
+            return StateSpace(
+                **sizes,
+                number_bytes=4 if is_fp32 else 2,
+                is_delta=names == SPACES[-1],
+                has_norm=bool(fields.get("mamba_rms_norm", True)),
+            )
+    return None
 
 
 def _text_type(config: Mapping[str, Any]) -> str:
@@ -134,6 +170,7 @@ def _family(config: Mapping[str, Any]) -> tuple[Family, tuple[str, ...]]:
     types = [str(each) for each in config.get("layer_types") or ()]
     is_other |= any(not each.endswith("attention") for each in types)
     is_other |= any("linear" in each for each in types)
+    is_other &= not any(config.get(names["heads"]) for names in SPACES)
     is_other |= bool(config.get("is_encoder_decoder"))
     if "rms_norm_eps" not in config or "hidden_size" not in config or is_other:
         raise ConfigError(
@@ -170,6 +207,15 @@ class _Fields:
             raise ConfigError(f"the config's {own} is {value!r}, not a size")
         return value
 
+    def number(self, *names: str) -> int:
+        """The first of fields that is given; of a list by layer its first, 0: none."""
+        for name in names:
+            value = self.get(name)
+            value = value[0] if isinstance(value, list) and value else value
+            if isinstance(value, int | float) and value:
+                return int(value)
+        return 0
+
     def usual(self) -> dict[str, Any]:
         """All fields, those with names of their own also under the usual ones."""
         renamed = {name: self.get(name) for name in self.family.aliases}
@@ -183,6 +229,7 @@ def _attention(fields: _Fields, hidden: int) -> Attention:
     bias = config.get("attention_bias", config.get("bias"))
     qkv_bias = config.get("use_qkv_bias", config.get("qkv_bias", bias))
     out_bias = family.out_bias if family.qkv_bias else bool(bias)
+    out_bias = bool(config.get("attention_out_bias", out_bias))
     return Attention(
         heads=heads,
         kv_heads=_kv_heads(fields, heads),
@@ -193,6 +240,7 @@ def _attention(fields: _Fields, hidden: int) -> Attention:
         rotary=family.rotary and not config.get("alibi", False),
         sinks=config["model_type"] == "gpt_oss",
         latent=_latent(config),
+        is_gated=bool(config.get("attn_output_gate", family.gated_attention)),
     )
 
 
@@ -229,31 +277,33 @@ def _latent(config: Mapping[str, Any]) -> Latent | None:
 def _feeds(fields: _Fields, hidden: int, layers: int) -> list[FeedForward]:
     config, family = fields.config, fields.family
     act = str(fields.get("hidden_act") or config.get("hidden_activation") or "")
+    beside = fields.number("shared_intermediate_size")
     dense = FeedForward(
-        inter=_inter(fields, hidden),
-        gated=family.gated,
+        inter=beside or _inter(fields, hidden),
+        gated=family.gated and act not in UNGATED,
         bias=bool(config.get("mlp_bias", config.get("bias", family.feed_bias))),
         activation=act or family.activation,
     )
-    experts = next((int(config[name]) for name in EXPERTS if config.get(name)), 0)
+    experts = fields.number(*EXPERTS)
     if not experts:
         return [dense] * layers
-    inter = int(config.get("moe_intermediate_size") or dense.inter)
-    shared = int(config.get("shared_expert_intermediate_size") or 0)
+    inter = fields.number("moe_intermediate_size") or _inter(fields, hidden)
+    gated = fields.number("shared_expert_intermediate_size")
     # Llama 4 names the width of its dense layers; one expert more is for every token.
-    wide = int(config.get("intermediate_size_mlp") or 0)
-    common = int(config.get("n_shared_experts") or bool(wide))
+    wide = fields.number("intermediate_size_mlp")
+    common = fields.number(*SHARED) or int(bool(wide))
+    shared = gated or beside or fields.number("moe_shared_expert_intermediate_size")
     dense = replace(dense, inter=wide or dense.inter)
     sparse = replace(
         dense,
         inter=inter,
         experts=experts,
-        topk=int(config.get("num_experts_per_tok") or config.get("moe_topk") or 1),
+        topk=fields.number(*TOPK) or 1,
         shared_inter=shared or inter * common,
-        shared_gate=bool(shared),
+        shared_gate=bool(gated),
         router_bias=config["model_type"] in ("gpt_oss", "deepseek_v3"),
     )
-    return [sparse if has else dense for has in _sparse_layers(config, layers)]
+    return [sparse if has else dense for has in _sparse_layers(fields, layers)]
 
 
 def _windows(config: Mapping[str, Any], layers: int, slides: str) -> list[int]:
@@ -289,17 +339,20 @@ def _listed_types(config: Mapping[str, Any]) -> list[str]:
     return ["sliding" if word == "local" else "full" for word in words]
 
 
-def _sparse_layers(config: Mapping[str, Any], layers: int) -> list[bool]:
+def _sparse_layers(fields: _Fields, layers: int) -> list[bool]:
     """Whether each layer of a model with experts has them."""
+    config = fields.config
     if config.get("moe_layers"):
         return [i in config["moe_layers"] for i in range(layers)]
+    listed = config.get("mlp_layer_types") or config.get("moe_layer_freq")
+    if isinstance(listed, list):
+        return [each not in ("dense", 0) for each in listed[:layers]]
     dense = set(config.get("mlp_only_layers") or ())
-    first = int(config.get("first_k_dense_replace") or 0)
+    first = fields.number(*FIRST_DENSE)
     # These count from one: the last of every `step` layers has experts.
     last = ("decoder_sparse_step", "interleave_moe_layer_step")
     offset = int(any(name in config for name in last))
-    named = (config.get(name) for name in (*last, "moe_layer_freq"))
-    step = int(next((each for each in named if each), 1))
+    step = fields.number(*last, "moe_layer_freq", "moe_layer_interval") or 1
     return [
         i >= first and i not in dense and (i + offset) % step == 0
         for i in range(layers)
@@ -307,8 +360,8 @@ def _sparse_layers(config: Mapping[str, Any], layers: int) -> list[bool]:
 
 
 def _inter(fields: _Fields, hidden: int) -> int:
-    given = fields.get("intermediate_size")
-    return int(given or hidden * int(fields.get("expansion_ratio", 4)))
+    given = fields.number("intermediate_size")
+    return given or hidden * int(fields.get("expansion_ratio", 4))
 
 
 def _layers_without_rope(config: Mapping[str, Any], layers: int) -> list[bool]:
@@ -342,50 +395,3 @@ def _positions(fields: _Fields) -> int:
     if beyond is None:
         return 0
     return int(fields.get("max_position_embeddings", 0)) + beyond
-
-
-def _published_type(config: Mapping[str, Any], family: Family, hidden: int) -> str:
-    """How linear weights are published."""
-    given = config.get("quantization_config")
-    if not isinstance(given, Mapping):
-        is_fp8 = family.weight_type == "fp8_block" and hidden != PUBLISHED_IN_FP8
-        return "" if is_fp8 else family.weight_type
-    method = str(given.get("quant_method", "")).lower()
-    algorithm = str(given.get("quant_algo", "")).lower()
-    if method == "gguf":
-        stored = str(given.get("quant_type", ""))
-        return PACKED.get(stored) or str(given.get("mix", ""))
-    if method == "fp8":
-        return "fp8_block" if given.get("weight_block_size") else "fp8"
-    if method == "compressed-tensors":
-        return _compressed_type(given)
-    for word, kind in (("mxfp4", "mxfp4"), ("nvfp4", "fp4"), ("fp8", "fp8")):
-        if word in (method, algorithm):
-            return kind
-    bits = given.get("bits") or given.get("w_bit")
-    return "int4" if bits == 4 or method in ("awq", "gptq") else ""
-
-
-def _stored(config: Mapping[str, Any], kind: str) -> tuple[str, ...]:
-    """A note where weights are stored in a way that only something near stands for."""
-    given = config.get("quantization_config")
-    if not isinstance(given, Mapping) or given.get("quant_method") != "gguf":
-        return ()
-    off = float(given.get("bits_apart", 0.0))
-    told = f"weights stored as {', '.join(given.get('weights', ()))}: {kind}"
-    if off < ALIKE:
-        return (told,)
-    return (f"extrapolation: {told} is the nearest known, {off:.2g} bits apart",)
-
-
-def _compressed_type(given: Mapping[str, Any]) -> str:
-    """How `compressed-tensors` stores weights: type and bits of its first group."""
-    groups = given.get("config_groups") or {}
-    found = (group.get("weights") or {} for group in groups.values())
-    weights = next(found, {})
-    is_float, bits = weights.get("type") == "float", weights.get("num_bits")
-    if bits == 8 and is_float:
-        return "fp8_block" if weights.get("strategy") == "block" else "fp8"
-    if bits == 4:
-        return "fp4" if is_float else "int4"
-    return ""

@@ -52,6 +52,7 @@ class Attention:
         rotary: Whether positions are rotated in.
         sinks: Learned numbers per head, as gpt-oss has.
         latent: Sizes of multi-head latent attention, None for the usual one.
+        is_gated: Whether what it gives is weighed by a gate as wide as the queries.
     """
 
     heads: int
@@ -64,6 +65,7 @@ class Attention:
     rotary: bool = True
     sinks: bool = False
     latent: Latent | None = None
+    is_gated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class FeedForward:
 
 @dataclass(frozen=True, slots=True)
 class StateSpace:
-    """A Mamba-2 mixer: a state per head instead of a cache that grows.
+    """A state per head instead of a cache that grows: Mamba-2, or a gated delta rule.
 
     Attributes:
         heads: Heads.
@@ -104,6 +106,9 @@ class StateSpace:
         groups: Groups of heads that share what is written to and read from the state.
         kernel: Tokens that the convolution before it sees.
         number_bytes: Bytes of a number of the state, which engines keep in fp32.
+        is_delta: Whether it is a gated delta rule: queries and keys for groups of
+            heads, two gates for each head.
+        has_norm: Whether what it gives is normed.
     """
 
     heads: int
@@ -112,11 +117,13 @@ class StateSpace:
     groups: int
     kernel: int
     number_bytes: int = 4
+    is_delta: bool = False
+    has_norm: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer: attention and feed-forward, or in hybrids one of three kinds."""
+    """One layer: attention and feed-forward; in hybrids also or only a state space."""
 
     attention: Attention | None = None
     feed: FeedForward | None = None

@@ -20,6 +20,12 @@ FOUR_NORMS = Norms(
     after_attention="post_attention_layernorm",
     after_feed="post_feedforward_layernorm",
 )
+NORMS_AFTER = Norms(
+    before_attention="",
+    before_feed="",
+    after_attention="post_attention_layernorm",
+    after_feed="post_feedforward_layernorm",
+)
 GPT2_NAMES = Names(
     layers="transformer.h", attention="attn", qkv="c_attn", out="c_proj",
     up="c_fc", down="c_proj", embedding="transformer.wte", positions="transformer.wpe",
@@ -47,6 +53,7 @@ class Family:
         out_bias: Whether attention's output has one.
         feed_bias: Whether the feed-forward matrices have biases.
         gated: Whether the feed-forward part has a gate.
+        gated_attention: Whether attention has one, where the config does not say.
         activation: Its activation, where the config does not say.
         qk_norm: Norm of queries and keys, as in `Attention`.
         rotary: Whether positions are rotated in.
@@ -69,6 +76,7 @@ class Family:
     out_bias: bool = False
     feed_bias: bool = False
     gated: bool = True
+    gated_attention: bool = False
     activation: str = "silu"
     qk_norm: str = ""
     rotary: bool = True
@@ -105,6 +113,11 @@ FAMILIES: Mapping[str, Family] = {
     "qwen2_moe": Family("Qwen2MoeForCausalLM", qkv_bias=True),
     "qwen3": Family("Qwen3ForCausalLM", qk_norm="head"),
     "qwen3_moe": Family("Qwen3MoeForCausalLM", qk_norm="head"),
+    "qwen3_next": Family("Qwen3NextForCausalLM", qk_norm="head", gated_attention=True),
+    "qwen3_5_text": Family("Qwen3_5ForCausalLM", qk_norm="head", gated_attention=True),
+    "qwen3_5_moe_text": Family(
+        "Qwen3_5MoeForCausalLM", qk_norm="head", gated_attention=True
+    ),
     "gemma": Family("GemmaForCausalLM", activation="gelu_tanh", tied=True),
     "gemma2": Family(
         "Gemma2ForCausalLM", norms=FOUR_NORMS, activation="gelu_tanh", tied=True,
@@ -124,15 +137,34 @@ FAMILIES: Mapping[str, Family] = {
     "olmo": Family("OlmoForCausalLM", norms=Norms("layer_norm", 0)),
     "olmo2": Family(
         "Olmo2ForCausalLM",
-        norms=Norms(
-            before_attention="", after_attention="post_attention_layernorm",
-            before_feed="", after_feed="post_feedforward_layernorm",
-        ),
-        qk_norm="full",
+        norms=NORMS_AFTER, qk_norm="full",
     ),
     "olmoe": Family("OlmoeForCausalLM", qk_norm="full"),
+    "olmo3": Family("Olmo3ForCausalLM", norms=NORMS_AFTER, qk_norm="full"),
+    "exaone4": Family("Exaone4ForCausalLM", norms=NORMS_AFTER, qk_norm="head"),
     "granite": Family("GraniteForCausalLM"),
+    "granitemoe": Family("GraniteMoeForCausalLM"),
+    "granitemoeshared": Family("GraniteMoeSharedForCausalLM"),
+    "granitemoehybrid": Family("GraniteMoeHybridForCausalLM"),
+    "bamba": Family("BambaForCausalLM"),
+    "falcon_h1": Family("FalconH1ForCausalLM"),
+    "ernie4_5": Family("Ernie4_5ForCausalLM"),
+    "ernie4_5_moe": Family("Ernie4_5_MoeForCausalLM"),
+    "hunyuan_v1_dense": Family("HunYuanDenseV1ForCausalLM", qk_norm="head"),
+    "hunyuan_v1_moe": Family("HunYuanMoEV1ForCausalLM", qk_norm="head"),
+    "minimax_m2": Family("MiniMaxM2ForCausalLM", qk_norm="full"),
+    "seed_oss": Family("SeedOssForCausalLM", qkv_bias=True),
+    "apertus": Family("ApertusForCausalLM", qk_norm="head"),
+    "arcee": Family("ArceeForCausalLM"),
+    "ministral3": Family("Ministral3ForCausalLM"),
     "smollm3": Family("SmolLM3ForCausalLM", tied=True),
+    "glm4": Family(
+        "Glm4ForCausalLM", qkv_bias=True,
+        norms=Norms(after_attention="post_self_attn_layernorm",
+                    after_feed="post_mlp_layernorm"),
+    ),
+    "glm4_moe": Family("Glm4MoeForCausalLM", Names(shared="shared_experts")),
+    "dots1": Family("Dots1ForCausalLM", Names(shared="shared_experts"), qk_norm="head"),
     "glm": Family(
         "GlmForCausalLM", qkv_bias=True,
         aliases={"intermediate_size": "ffn_hidden_size"},
@@ -145,6 +177,7 @@ FAMILIES: Mapping[str, Family] = {
         slides="pattern",
     ),
     "stablelm": Family("StableLmForCausalLM", norms=LAYER_NORM),
+    "nemotron": Family("NemotronForCausalLM", norms=LAYER_NORM, gated=False),
     "starcoder2": Family(
         "Starcoder2ForCausalLM", Names(up="c_fc", down="c_proj"), LAYER_NORM,
         qkv_bias=True, out_bias=True, feed_bias=True, gated=False, slides="all",

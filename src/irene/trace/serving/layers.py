@@ -64,16 +64,20 @@ class LayerWriter:
         names = self.decoder.names
         if layer.space is not None:
             self.norm(node, self.decoder.norms.before_attention, True)
-            mixer = self.write.module(node, names.attention, "Mamba2")
-            self._state_space(mixer, layer.space)
+            name, kind = names.attention, "Mamba2"
+            if layer.attention is not None:
+                name = "mamba"
+            elif layer.space.is_delta:
+                name, kind = "linear_attn", "GatedDeltaNet"
+            self._state_space(self.write.module(node, name, kind), layer.space)
         if layer.attention is not None:
-            self._mixer(node, layer.attention)
+            self._mixer(node, layer.attention, layer.space is None)
         if layer.feed is not None:
             self._feed(node, layer.feed)
 
-    def _mixer(self, node: int, a: Attention) -> None:
+    def _mixer(self, node: int, a: Attention, is_normed: bool) -> None:
         norms = self.decoder.norms
-        self.norm(node, norms.before_attention, True)
+        self.norm(node, norms.before_attention if is_normed else "", True)
         attention = self.write.module(node, self.decoder.names.attention, "Attention")
         if a.latent is not None:
             self._latent(attention, a, a.latent)
@@ -108,8 +112,9 @@ class LayerWriter:
         hidden, names = self.decoder.hidden, self.decoder.names
         heads = self._split(a.heads)
         kv_heads = max(1, self._split(a.kv_heads))
-        wide = (a.heads + 2 * a.kv_heads) * a.head_dim
-        width = (heads + 2 * kv_heads) * a.head_dim
+        gate = 1 + a.is_gated
+        wide = (gate * a.heads + 2 * a.kv_heads) * a.head_dim
+        width = (gate * heads + 2 * kv_heads) * a.head_dim
         self._linear(node, names.qkv, width, hidden, wide * hidden + a.qkv_bias * wide)
         rotated = (heads + kv_heads) * a.head_dim
         if a.qk_norm:
@@ -176,30 +181,31 @@ class LayerWriter:
         self.write.all_reduce(node, hidden)
 
     def _state_space(self, node: int, m: StateSpace) -> None:
-        """Mamba-2: while decoding, every sequence's state is read and written."""
+        """While decoding, every sequence's state is read and written."""
         hidden, element, step = self.decoder.hidden, self.write.elementwise, self.write
         heads, groups = self._split(m.heads), self._split(m.groups)
         inner, shared = heads * m.head_dim, groups * m.state
-        whole = m.heads * m.head_dim
-        wide = 2 * whole + 2 * m.groups * m.state + m.heads
-        self._linear(
-            node, "in_proj", 2 * (inner + shared) + heads, hidden, wide * hidden
-        )
+        whole, gates = m.heads * m.head_dim, 1 + m.is_delta
+        wide = 2 * whole + 2 * m.groups * m.state + gates * m.heads
+        here = 2 * (inner + shared) + gates * heads
+        self._linear(node, "in_proj", here, hidden, wide * hidden)
         channels, all_channels = inner + 2 * shared, whole + 2 * m.groups * m.state
         is_decode = step.step.phase == "decode"
         seen = m.kernel if is_decode else 1
         element(
             node, "conv1d", "causal_conv", seen * channels, seen * channels,
-            params=all_channels * (m.kernel + 1), flops=2 * m.kernel * channels,
+            params=all_channels * (m.kernel + (not m.is_delta)),
+            flops=2 * m.kernel * channels,
         )  # fmt: skip
         state = inner * m.state
         kept = state * m.number_bytes // ACTIVATION_BYTES if is_decode else 0
         element(
             node, "ssm", "state_update", kept + channels + heads, kept + inner,
-            params=3 * m.heads, flops=6 * state,
+            params=(2 if m.is_delta else 3) * m.heads, flops=6 * state,
         )  # fmt: skip
+        normed = (m.head_dim if m.is_delta else whole) * m.has_norm
         element(
-            node, "norm", "gated_norm", 2 * inner, inner, params=whole,
+            node, "norm", "gated_norm", 2 * inner, inner, params=normed,
             flops=(NORM_FLOPS + 4) * inner,
         )  # fmt: skip
         self._linear(node, "out_proj", hidden, inner, hidden * whole)

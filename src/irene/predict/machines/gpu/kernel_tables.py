@@ -70,6 +70,8 @@ DTYPES: Mapping[str, str] = {
 """Their names of dtypes and ours; rows of others are left out."""
 FEWEST_ROWS = 500
 """Tables with fewer rows teach nothing."""
+MAKES = ("trtllm", "cutlass", "marlin", "triton")
+"""Makes of kernels of experts, by a word in their names."""
 
 _HEADS = {
     "heads": "num_heads",
@@ -217,6 +219,8 @@ def _read_file(path: Path, kind: str) -> list[KernelTable]:
     found = []
     for theirs, ours in DTYPES.items():
         rows = np.flatnonzero(names == theirs)
+        if kind == "moe" and len(rows):
+            rows = _of_one_make(rows, columns, [values[n] for n in layout.group])
         if len(rows) >= FEWEST_ROWS:
             source = {
                 "file": f"{path.parent.name}/{path.name}",
@@ -229,6 +233,23 @@ def _read_file(path: Path, kind: str) -> list[KernelTable]:
             }
             found.append(_table(kind, ours, values, columns, rows, source))
     return found
+
+
+def _of_one_make(
+    rows: npt.NDArray[np.intp], columns: Mapping[str, Any], layout: Sequence[Floats]
+) -> npt.NDArray[np.intp]:
+    """Rows of layouts that ran on the make of kernels that most layouts ran on.
+
+    An engine takes another for layouts and activations that its first does not know:
+    one table would hold two kernels that nothing in a shape tells apart. Where every
+    layout ran on several, what tells them apart is in the shape.
+    """
+    names = [str(name) for name in columns["kernel_source"][rows]]
+    makes = np.array([next((m for m in MAKES if m in n), n) for n in names])
+    groups, _ = _groups([column[rows] for column in layout])
+    ran = {make: set(groups[makes == make].tolist()) for make in sorted(set(makes))}
+    most = max(ran, key=lambda make: len(ran[make]))
+    return rows[np.isin(groups, list(ran[most]))]
 
 
 def _words(values: Any) -> list[str]:
