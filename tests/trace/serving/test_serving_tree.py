@@ -267,15 +267,28 @@ def test_blocks_of_fp8_may_be_asked_for() -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        "apertus", "arcee", "ernie4_5", "ernie4_5_moe", "exaone4", "glm4", "glm4_moe",
-        "granitemoe", "granitemoeshared", "minimax_m2", "ministral3", "nanochat",
-        "olmo3", "seed_oss",
+        "apertus", "arcee", "bitnet", "ernie4_5", "ernie4_5_moe", "exaone4", "glm4",
+        "glm4_moe", "granitemoe", "granitemoeshared", "minimax_m2", "ministral3",
+        "nanochat", "olmo3", "seed_oss",
     ],
 )  # fmt: skip
 def test_families_have_the_parameters_that_transformers_builds(kind: str) -> None:
     config, expected = built(kind)
     params = serving_tree(config, phase="decode", context_len=16).root.params
     assert params == pytest.approx(expected, rel=1e-4)
+
+
+def test_what_layers_are_told_of_a_token_beside_the_stream_is_counted() -> None:
+    config, expected = built("gemma3n_text", intermediate_size=[16384] * 4,
+                             activation_sparsity_pattern=[0.0] * 4,
+                             num_kv_shared_layers=0)  # fmt: skip
+    tree = serving_tree(config, phase="decode", context_len=16)
+    assert tree.root.params == pytest.approx(expected, rel=0.03)
+    table = next(
+        n for n in tree.root.walk() if n.path.endswith("embed_tokens_per_layer")
+    )
+    assert table.params == 262_144 * 256 * 4
+    assert table.bytes_read < 1e5
 
 
 def test_numbers_may_be_listed_by_layer() -> None:

@@ -48,7 +48,7 @@ SPACES: tuple[Mapping[str, str], ...] = (
 """Names that configs have for the sizes of a state space; the last is a gated delta
 rule."""
 UNGATED = ("relu2", "xielu")
-"""Activations of feed-forward layers that have no gate."""
+"""Activations of feed-forward layers that mostly have no gate."""
 STATE_TYPE = "mamba_ssm_cache_dtype"
 USUAL_PATTERN = 6
 """Gemma 3: every sixth layer sees everything."""
@@ -108,6 +108,8 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
         head_bias=family.head_bias,
         weight_type=published,
         quantizes_all=family.quantizes_all,
+        side_width=fields.number("hidden_size_per_layer_input"),
+        side_vocab=fields.number("vocab_size_per_layer_input"),
         notes=notes + stored_notes(config, published),
     )
 
@@ -179,7 +181,8 @@ def _family(config: Mapping[str, Any]) -> tuple[Family, tuple[str, ...]]:
         )
     note = f"extrapolation: {kind} is unknown to serving, read as a Llama of its sizes"
     slides = "all" if config.get("sliding_window") else "none"
-    return Family(_class_name(config), slides=slides), (note,)
+    gated = config.get("hidden_act") not in UNGATED
+    return Family(_class_name(config), slides=slides, gated=gated), (note,)
 
 
 def _class_name(config: Mapping[str, Any]) -> str:
@@ -280,7 +283,7 @@ def _feeds(fields: _Fields, hidden: int, layers: int) -> list[FeedForward]:
     beside = fields.number("shared_intermediate_size")
     dense = FeedForward(
         inter=beside or _inter(fields, hidden),
-        gated=family.gated and act not in UNGATED,
+        gated=family.gated,
         bias=bool(config.get("mlp_bias", config.get("bias", family.feed_bias))),
         activation=act or family.activation,
     )

@@ -191,6 +191,9 @@ class Decoder:
         head_bias: Whether the output has a bias.
         weight_type: How linear weights are published: "" as the run's dtype.
         quantizes_all: Whether that goes for all linear layers or only for experts.
+        side_width: Width of what every layer is told of each token beside the stream,
+            from an embedding of its own; 0 for nothing.
+        side_vocab: Tokens of that embedding.
         notes: What a reader should know.
     """
 
@@ -207,4 +210,6 @@ class Decoder:
     head_bias: bool = False
     weight_type: str = ""
     quantizes_all: bool = True
+    side_width: int = 0
+    side_vocab: int = 0
     notes: tuple[str, ...] = ()

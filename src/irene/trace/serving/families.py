@@ -127,6 +127,14 @@ FAMILIES: Mapping[str, Family] = {
         "Gemma3ForCausalLM", norms=FOUR_NORMS, activation="gelu_tanh", qk_norm="head",
         tied=True, slides="pattern",
     ),
+    "gemma3n_text": Family(
+        "Gemma3nForCausalLM", norms=FOUR_NORMS, activation="gelu_tanh", qk_norm="head",
+        tied=True,
+    ),
+    "gemma4_text": Family(
+        "Gemma4ForCausalLM", norms=FOUR_NORMS, activation="gelu_tanh", qk_norm="head",
+        tied=True,
+    ),
     "phi3": Family("Phi3ForCausalLM", slides="all"),
     "phi": Family(
         "PhiForCausalLM", Names(out="dense", up="fc1", down="fc2"),
@@ -154,8 +162,9 @@ FAMILIES: Mapping[str, Family] = {
     "hunyuan_v1_moe": Family("HunYuanMoEV1ForCausalLM", qk_norm="head"),
     "minimax_m2": Family("MiniMaxM2ForCausalLM", qk_norm="full"),
     "seed_oss": Family("SeedOssForCausalLM", qkv_bias=True),
-    "apertus": Family("ApertusForCausalLM", qk_norm="head"),
-    "arcee": Family("ArceeForCausalLM"),
+    "apertus": Family("ApertusForCausalLM", qk_norm="head", gated=False),
+    "arcee": Family("ArceeForCausalLM", gated=False),
+    "bitnet": Family("BitNetForCausalLM"),
     "ministral3": Family("Ministral3ForCausalLM"),
     "smollm3": Family("SmolLM3ForCausalLM", tied=True),
     "glm4": Family(

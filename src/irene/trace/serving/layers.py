@@ -74,6 +74,18 @@ class LayerWriter:
             self._mixer(node, layer.attention, layer.space is None)
         if layer.feed is not None:
             self._feed(node, layer.feed)
+        if self.decoder.side_width:
+            self._side_input(node)
+
+    def _side_input(self, node: int) -> None:
+        """What the token's own vector of this layer adds to the stream."""
+        hidden, side = self.decoder.hidden, self.decoder.side_width
+        self._linear(node, "per_layer_input_gate", side, hidden, side * hidden)
+        self.write.elementwise(
+            node, "act_fn", "gelu_mul", 2 * side, side, flops=5 * side
+        )
+        self._linear(node, "per_layer_projection", hidden, side, side * hidden)
+        self.norm(node, "post_per_layer_input_norm", True)
 
     def _mixer(self, node: int, a: Attention, is_normed: bool) -> None:
         norms = self.decoder.norms

@@ -244,6 +244,20 @@ def _embed(write: StepWriter, node: int, decoder: Decoder) -> None:
         for name, n, k in (("in", hidden, width), ("out", width, hidden)):
             at = decoder.names.embedding.rpartition(".")[0]
             write.linear(node, f"{at}.project_{name}", n, k, params=n * k)
+    if decoder.side_width:
+        sides = decoder.side_width * len(decoder.layers)
+        write.elementwise(
+            node, "model.embed_tokens_per_layer", "embedding", sides, sides,
+            params=decoder.side_vocab * sides,
+        )  # fmt: skip
+        write.linear(
+            node, "model.per_layer_model_projection", sides, hidden,
+            params=sides * hidden,
+        )  # fmt: skip
+        write.elementwise(
+            node, "model.per_layer_projection_norm", "rms_norm", sides, sides,
+            params=decoder.side_width, flops=4 * sides,
+        )  # fmt: skip
     if decoder.positions:
         write.elementwise(
             node, decoder.names.positions, "embedding", 2 * hidden, hidden,
