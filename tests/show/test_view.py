@@ -81,6 +81,19 @@ def test_a_hidden_view_is_in_the_rest_when_that_is_large():
     assert chosen.left_out_share == pytest.approx(0.0025 / 11)
 
 
+def test_an_op_of_next_to_nothing_is_left_out_and_a_weight_is_not():
+    builder = TreeBuilder()
+    model = builder.add(-1, "", "model", "Model", params=30)
+    for name, params in (("mask", 0), ("head", 10), ("fc", 20)):
+        builder.add(model, name, "ml", "Op", flops=100, params=params)
+    joules = np.array([1.0, 1e-6, 1e-6, 0.999998])
+    energy = EnergyColumns(joules, joules, joules, np.ones(4, np.uint8), "a test")
+    tree = builder.build().with_energy(energy)
+    assert [line.node.path for line in view(tree).lines] == ["", "head", "fc"]
+    assert view(tree).left_out == 1
+    assert len(view(tree, everything=True).lines) == 4
+
+
 @given(trees(with_energy=True))
 def test_lines_below_a_line_add_up_to_it(tree):
     lines = view(tree.fold()).lines

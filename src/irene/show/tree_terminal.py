@@ -141,7 +141,7 @@ def _energy_table(tree: ModelTree, chosen: View) -> Table:
         )
     if chosen.left_out:
         table.caption = (
-            f"nodes that compute nothing (views), not shown: {chosen.left_out:,}, "
+            f"views and ops below 0.001%, not shown: {chosen.left_out:,}, "
             f"{chosen.left_out_share:.1%} of the energy (--all)"
         )
     return table

@@ -31,6 +31,8 @@ MEASURES = {"energy": "energy", "flops": "FLOPs", "bytes": "bytes"}
 
 VISIBLE_SHARE = 0.0005
 """Share of the energy from which a node that computes nothing is shown."""
+SMALL_SHARE = 1e-5
+"""Share of the energy below which a functional op is left out, as a view is."""
 REST_SHARE = 0.01
 """A rest is shown if it is this share of its node."""
 
@@ -68,7 +70,8 @@ class View:
 
     Attributes:
         lines: In the order to show them.
-        left_out: Nodes that are not shown because they compute and move nothing.
+        left_out: Nodes that are not shown: they compute and move nothing, or so little
+            that it does not matter.
         left_out_share: Their share of the weight.
     """
 
@@ -136,7 +139,7 @@ def view(
         tree: The tree, folded and cut as it is to be shown.
         depth: Levels below the model; None for all.
         sort: Order of siblings: `order` as they ran, or a key of `weights`.
-        everything: Also show nodes that compute and move nothing.
+        everything: Also show nodes that compute and move next to nothing.
     """
     weight = weights(tree, main_key(tree))
     order = None if sort == "order" else weights(tree, sort)
@@ -187,12 +190,17 @@ def _nodes_below(tree: ModelTree, rows: list[int]) -> int:
 
 
 def _worth_showing(tree: ModelTree, weight: Floats) -> npt.NDArray[np.bool_]:
-    """Rows that compute, hold or move something, or have such a row below them."""
+    """Rows that matter, or have such a row below them.
+
+    A row matters that computes, holds or moves something; where energy is known, with
+    more than next to nothing of it.
+    """
     columns = tree.columns
     busy = (columns.flops + columns.bytes_read + columns.bytes_written) > 0
-    busy |= columns.params > 0
     if tree.energy is not None:
+        busy &= ~(weight < SMALL_SHARE * weight[0])
         busy |= weight > VISIBLE_SHARE * weight[0]
+    busy |= columns.params > 0
     busy[0] = True
     found: npt.NDArray[np.bool_] = columns.inclusive(busy.astype(np.int64)) > 0
     return found

@@ -275,10 +275,10 @@ class ShownTree:
         if is_energy:
             remarks.append("(own) is what no node below carries.")
         if self.view.left_out:
-            views = f"{self.view.left_out:,} views"
+            small = f"{self.view.left_out:,} nodes"
             if is_energy:
-                views += f", {percent(self.view.left_out_share)} of the energy"
-            remarks.append(f"Left out, as they compute nothing: {views}.")
+                small += f", {percent(self.view.left_out_share)} of the energy"
+            remarks.append(f"Left out, as they take next to nothing: {small}.")
         if self.is_cut:
             remarks.append(f"The tree is large: it is shown down to {self.level}.")
         return " ".join(remarks)
