@@ -116,6 +116,14 @@ def test_the_fleet_has_a_line_per_machine(
     assert "±" in row["tiny"]
 
 
+def test_this_machine_is_unknown_before_it_is_learned(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for command in (["learn", "--check"], ["hardware", "this-machine"]):
+        assert main(command) == 2
+        assert "nothing was learned here yet: `irene learn" in capsys.readouterr().err
+
+
 def test_training_needs_tables(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

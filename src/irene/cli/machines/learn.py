@@ -154,6 +154,9 @@ def learned_lines(found: Learned) -> Iterator[str]:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from irene.predict.machines.finding import find_machine
+
+    find_machine(options.name)  # before torch is imported
     from irene.collect.drift import check_machine
 
     with _progress() as tell:

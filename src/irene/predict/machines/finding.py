@@ -170,10 +170,10 @@ def find_machine(on: str) -> Machine:
 
         on = default_machine().name
     if on not in files and not on.endswith(SUFFIXES) and not Path(on).is_file():
-        raise UsageError(
-            f"unknown hardware {on!r}; there is {', '.join(files)}, or give the file "
-            "of a predictor"
-        )
+        there = f"there is {', '.join(files)}, or give the file of a predictor"
+        if on == THIS_MACHINE:
+            there = "nothing was learned here yet: `irene learn --quick`, in 3 minutes"
+        raise UsageError(f"unknown hardware {on!r}; {there}")
     path = files.get(on, Path(on))
     try:
         state = path.stat()
