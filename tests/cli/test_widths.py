@@ -22,6 +22,10 @@ COMMANDS = {
     "what-if": ("what-if", LONG, *CHAT, "--quantization", "bf16,fp8"),
     "cost": ("cost", LONG, *CHAT, "--price", "0.3", "--per-day", "1e6"),
     "leaderboard": ("leaderboard", "deepseek-coder", *CHAT),
+    "suggest": ("suggest", LONG, *CHAT),
+    "serve-plan": ("serve-plan", LONG, *CHAT[:2], *CHAT[4:]),
+    "plan-training": ("plan-training", LONG, "--on", "h100", "--tokens", "1e9"),
+    "models": ("models", "deepseek"),
     "show": ("show", "TREE"),
 }
 AMOUNT = r"−?\+?\d[\d.,]*(?:e[+-]\d+)? (?:[kmµnMG]?J\b|[kMGTP]\b|W\b)"

@@ -57,18 +57,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_table(found: Sequence[Entry]) -> None:
+    from irene.cli.output import screen
     from irene.human import human
+    from irene.show.terminal import columns
 
-    width = max(len(entry.name) for entry in found)
-    print(f"{'name':{width}}  {'kind':15}  {'parameters':>12}  Hugging Face id")
+    heads = ("<name", "<kind", "parameters", "<Hugging Face id")
+    table = columns(*heads, goes=("Hugging Face id",), dim=("Hugging Face id",))
     for entry in found:
-        params = human(entry.params)
-        if entry.active_params:
-            params += "*"
-        print(f"{entry.name:{width}}  {entry.kind:15}  {params:>12}  {entry.hub_id}")
-    print(f"{len(found)} models" + _starred(found))
-
-
-def _starred(found: Sequence[Entry]) -> str:
+        star = "*" if entry.active_params else ""
+        table.add_row(
+            entry.name, entry.kind, f"{human(entry.params)}{star}", entry.hub_id
+        )
     experts = any(entry.active_params for entry in found)
-    return "; * mixture of experts, fewer are active per token" if experts else ""
+    starred = "; * mixture of experts, fewer are active per token" if experts else ""
+    screen().print(table, f"{len(found)} models{starred}", sep="\n")

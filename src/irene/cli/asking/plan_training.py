@@ -42,6 +42,7 @@ def _print(console: Console, found: TrainingPlan, _: argparse.Namespace) -> None
             ends = f"{value(amount.low)} – {value(amount.high)}"
             table.add_row(unit, value(amount.value), ends)
     console.print(table)
+    console.print(found.energy_source, style="dim", markup=False)
     whole_j = sum(found.parts.values())
     shares = [
         f"{name.replace('_', ' and ')} {joules / whole_j:.0%}"

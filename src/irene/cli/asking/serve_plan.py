@@ -57,7 +57,7 @@ def _print(console: Console, found: ServingPlan, _: argparse.Namespace) -> None:
             f"{each.memory_share:.0%}",
             style="bold" if is_best else None,
         )
-    lengths = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in found.run.items())
+    lengths = ", ".join(f"{k.removesuffix('_len')} {v}" for k, v in found.run.items())
     console.print(f"{plain(found.model)}, {plain(lengths)}", style="bold")
     console.print(table)
     console.print(

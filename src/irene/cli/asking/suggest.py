@@ -30,10 +30,12 @@ def _print(console: Console, found: Advice, _: argparse.Namespace) -> None:
     from irene.cli.output import machine_words, print_notes
     from irene.human import human_energy
     from irene.show.text import plain
+    from irene.tree.headline import unit_words
 
+    unit, _token = unit_words(found.spec.phase if found.spec else "")
     console.print(
         f"{plain(found.model)} for {machine_words(found.hardware)}: "
-        f"{human_energy(found.per_sequence_j)} per sequence",
+        f"{human_energy(found.per_sequence_j)} per {unit}",
         style="bold",
     )
     console.print(found.run, style="dim", markup=False)
@@ -43,7 +45,7 @@ def _print(console: Console, found: Advice, _: argparse.Namespace) -> None:
             effort = each.effort
             console.print()
             console.print(_HEADINGS[effort], style="bold")
-        _print_one(console, each, found.notes)
+        _print_one(console, each, unit, found.notes)
     if not found.suggestions:
         console.print("nothing to suggest: no rule finds a saving of 1 % or more")
     console.print()
@@ -62,14 +64,16 @@ _HEADINGS = {
 }
 
 
-def _print_one(console: Console, each: Suggestion, known: Sequence[str]) -> None:
+def _print_one(
+    console: Console, each: Suggestion, unit: str, known: Sequence[str]
+) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
     from irene.human import human_energy
 
     unsure = "" if each.is_real else ", not certain"
-    saving = f"{human_energy(each.saving_j)} per sequence"
+    saving = f"{human_energy(each.saving_j)} per {unit}"
     console.print(
         f"{f'−{each.share:.0%}':>6}  {each.title}", style="green", markup=False
     )

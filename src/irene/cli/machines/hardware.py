@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from irene.cli.machines.machine_text import fleet_lines, machine_lines
-from irene.cli.output import put_json
+from irene.cli.machines.machine_text import fleet, machine_lines
+from irene.cli.output import put_json, screen
 from irene.errors import UsageError
 
 __all__ = ["configure", "run"]
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         put_json(document)
         return 0
     if not options.names:
-        print(*fleet_lines(document), sep="\n")
+        screen().print(*fleet(document), sep="\n", markup=False)
         return 0
     for i, fields in enumerate(document["hardware"]):
         print(*([""] if i else []), *machine_lines(fields), sep="\n")

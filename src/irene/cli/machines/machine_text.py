@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from irene.hardware import Hardware
 from irene.predict.intervals import LEVELS
+from irene.show.terminal import columns
 from irene.show.text import plain
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from irene.predict.learning.own_data import DataRead
 
 __all__ = [
     "error_lines",
-    "fleet_lines",
+    "fleet",
     "interval_line",
     "kernel_lines",
     "learning_lines",
@@ -30,20 +33,21 @@ __all__ = [
 MOST_PATHS = 3
 
 
-def fleet_lines(document: Mapping[str, Any]) -> Iterator[str]:
+def fleet(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     """A line per machine: since when, what it covers, how good, what it is.
 
     Args:
         document: Of `irene hardware --json`.
     """
-    heads = ("machine", "year", "memory", "covers", "error", "90 % within", "is")
-    rows = [heads, *(_fleet_row(fields) for fields in document["hardware"])]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    for row in rows:
-        cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=False)]
-        yield plain("  ".join([*cells, row[-1]]).rstrip())
-    yield "year: its GPU was announced, or it was learned; error: median of whole"
-    yield "runs held out; 90 % within: where it knows most to where it knows least"
+    heads = ("<machine", "year", "memory", "<covers", "error", "90 % within", "<is")
+    table = columns(*heads, goes=("is", "covers", "error"))
+    for fields in document["hardware"]:
+        table.add_row(*map(plain, _fleet_row(fields)))
+    yield table
+    yield (
+        "year: its GPU was announced, or it was learned; error: median of whole runs "
+        "held out; 90 % within: where it knows most to where it knows least"
+    )
     name, why = document["default"]["name"], document["default"]["why"]
     yield plain(f"predictions are for {name} unless --on names another: {why}")
 
