@@ -75,6 +75,17 @@ def test_overlapping_intervals_may_be_on_the_front():
     assert [each.maybe for each in placed] == [False, True, False]
 
 
+def test_the_front_is_unsure_where_a_better_model_may_take_no_more():
+    placed = pareto_front([
+        candidate("cheap", 80, 0.5, 0.1),
+        candidate("good", 90, 1.0, 0.1),
+        candidate("better", 92, 1.05, 0.1),
+    ])  # fmt: skip
+    assert [each.on_front for each in placed] == [True] * 3
+    assert [each.maybe for each in placed] == [False, True, False]
+    assert [each.beaten_by for each in placed] == ["", "better", ""]
+
+
 def test_models_are_predicted_unless_the_file_has_their_energy():
     rows = [
         AccuracyRow("bert-l2-h128", 83.2),

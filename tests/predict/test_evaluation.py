@@ -25,7 +25,7 @@ from irene.predict.exams.splits import (
     likeness,
     smaller_than,
 )
-from irene.show.picture.exam_pictures import error_picture
+from irene.show.picture.answer_pictures import error_picture
 
 Grow = Callable[[float], NodeTable]
 

@@ -48,9 +48,9 @@ class Candidate:
         accuracy: Higher is better.
         energy: Per sequence.
         on_front: Whether no other is better in both.
-        beaten_by: A model on the front that is, "" if none is.
-        maybe: Not on the front, but no model that is at least as accurate takes less
-            for sure: it may be on the front.
+        beaten_by: A model that is, or may be; "" if none is.
+        maybe: That is not sure. Not on the front: no model that is at least as accurate
+            takes less for sure. On it: a more accurate one may take no more.
         split: Which data was scored.
         source: Where the accuracy is from.
         notes: Warnings of the prediction.
@@ -139,7 +139,8 @@ def pareto_front(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     best: Candidate | None = None
     for each in ranked:
         if best is None or each.accuracy > best.accuracy or _equal(each, best):
-            best = replace(each, on_front=True, beaten_by="", maybe=False)
+            rival = _rival(each, ranked)
+            best = replace(each, on_front=True, beaten_by=rival, maybe=bool(rival))
             placed.append(best)
         else:
             maybe = _may_be_on_front(each, candidates)
@@ -150,6 +151,15 @@ def pareto_front(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 def _equal(one: Candidate, other: Candidate) -> bool:
     return (one.energy.joules, one.accuracy) == (other.energy.joules, other.accuracy)
+
+
+def _rival(each: Candidate, ranked: Sequence[Candidate]) -> str:
+    """The cheapest of the more accurate, unless it takes more for sure."""
+    above = next((c for c in ranked if c.accuracy > each.accuracy), None)
+    if above is None:
+        return ""
+    more = difference(each.energy, above.energy)
+    return "" if more.is_real and more.joules > 0 else above.model
 
 
 def _may_be_on_front(each: Candidate, candidates: Sequence[Candidate]) -> bool:

@@ -159,11 +159,7 @@ def _shortened(text: str) -> str:
 
 
 def ledger_notebook(ledger: Ledger) -> str:
-    """What a notebook shows of a ledger: the whole, the tree, the dearest ops.
-
-    Args:
-        ledger: Any ledger.
-    """
+    """What a notebook shows of a ledger: the whole, the tree, the dearest ops."""
     share = ledger.attributed_j / ledger.measured_j if ledger.measured_j > 0 else 0.0
     lines = [
         f"{ledger.source} by {ledger.produced_by} over {ledger.window_s:.3f} s",
@@ -194,11 +190,7 @@ def _cells(row: Row | RestRow) -> list[str]:
 
 
 def comparison_notebook(comparison: Comparison) -> str:
-    """What a notebook shows of a comparison: the difference, and what explains it.
-
-    Args:
-        comparison: Any comparison.
-    """
+    """What a notebook shows of a comparison: the difference, and what explains it."""
     base, other, ratio = comparison.base, comparison.other, comparison.ratio
     change = "" if ratio is None else f" ({ratio - 1:+.1%})".replace("-", "−")
     difference = signed_energy(comparison.difference_j)

@@ -67,14 +67,7 @@ class EnergyColumns:
         produced_by: str,
         errors: tuple[SharedError, ...] = (),
     ) -> EnergyColumns:
-        """Predicted energies with intervals.
-
-        Args:
-            joules: Best values, J.
-            widths: Half the intervals, on the logarithm of energy.
-            produced_by: What predicted them.
-            errors: What of the root's interval other trees may share.
-        """
+        """Predicted energies; widths are half their intervals, on the log of energy."""
         low, high = joules * np.exp(-widths), joules * np.exp(widths)
         source = np.full(len(joules), SOURCES.index("predicted"), dtype=np.uint8)
         return cls(joules, low, high, source, produced_by, errors)

@@ -159,12 +159,7 @@ def _instances(
 
 
 def cut(tree: ModelTree, level: str) -> ModelTree:
-    """The tree without the kinds of nodes below `level`.
-
-    Args:
-        tree: Any tree.
-        level: Deepest kind to keep.
-    """
+    """The tree without the kinds of nodes below `level`."""
     if level not in KINDS:
         raise UsageError(f"level must be one of {', '.join(KINDS)}; got {level!r}")
     if tree.members:

@@ -9,7 +9,7 @@ const { mergedRows, alignment, sides, verdict, comparisonCells, changedSubjects 
 const { fits, chosen, ranked, frontSteps, sliderEnergy, sliderPosition, csvProblem } = await import(new URL("trade-off.js", lib));
 const { matching, sorted, counted, energyPer, intervalPer } = await import(new URL("board.js", lib));
 const { costLines, roundAmount, amountPosition } = await import(new URL("costing.js", lib));
-const { listValues, axes, grouped, table, outcomeEnergy } = await import(new URL("grid.js", lib));
+const { listValues, axes, grouped, table } = await import(new URL("grid.js", lib));
 
 test("a subject is read and written as the command line has it", () => {
   const subject = parseSubject("gpt2@b16s256,fp16,sdpa,on=pc2");
@@ -158,9 +158,9 @@ test("a grid has rows, columns and groups", () => {
   assert.deepEqual([...groups.keys()], ["dtype fp32", "dtype fp16"]);
   const one = table(groups.get("dtype fp32"), found.rows, found.columns);
   assert.deepEqual(one.rows, [1, 8]);
-  assert.equal(outcomeEnergy(one.cell(8, 64), "sequence"), 0.5);
+  assert.equal(energyPer(one.cell(8, 64), "sequence"), 0.5);
   assert.equal(one.cell(8, 128), undefined);
-  assert.ok(Number.isNaN(outcomeEnergy({ ...rows[0], problem: "too long" }, "run")));
+  assert.ok(Number.isNaN(energyPer({ ...rows[0], problem: "too long" }, "run")));
 });
 
 test("drawings hold names as text, whatever they are", async () => {

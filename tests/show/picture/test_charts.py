@@ -25,7 +25,6 @@ from irene.show.picture import (
     icicle_chart,
     in_a_column,
     line_chart,
-    pareto_front,
     scatter,
     timeline,
     tree_chart,
@@ -117,13 +116,15 @@ def test_a_distribution_climbs_to_all_of_them():
     assert heights == sorted(heights, reverse=True)
 
 
-def test_the_front_has_what_nothing_beats():
-    dots = [Dot(1, 80, "a"), Dot(2, 90, "b"), Dot(3, 85, "c"), Dot(4, 90, "d")]
-    assert [d.name for d in pareto_front(dots)] == ["a", "b"]
-    assert [d.name for d in pareto_front(dots, ("more", "more"))] == ["d"]
-    assert [d.name for d in pareto_front(dots, ("less", "less"))] == ["a"]
-    chart = scatter(dots, "t", X, Y, front=("less", "more"))
-    assert [r["front"] for r in table(chart)] == ["1", "1", "0", "0"]
+def test_the_front_goes_through_what_nothing_beats():
+    points = [(4, 90, False), (1, 80, True), (3, 85, False), (2, 90, True)]
+    dots = [Dot(x, y, f"{x}", on_front=best) for x, y, best in points]
+    chart = scatter(dots, "t", X, Y)
+    assert [r["front"] for r in table(chart)] == ["0", "1", "0", "1"]
+    assert "better in both than 1, 2." in chart.description
+    assert [y for _, y in line_points(chart)] == sorted(
+        (y for _, y in line_points(chart)), reverse=True
+    )
 
 
 def test_names_of_points_do_not_cover_each_other():
@@ -205,7 +206,7 @@ def test_pictures_in_a_column_keep_their_tables():
         line_chart([], "t", X, Y),
         line_chart([Line("a", [], [])], "t", X, Y),
         line_chart([Line("a", [1], [NAN])], "t", X, Y),
-        scatter([], "t", X, Y, front=("less", "more")),
+        scatter([], "t", X, Y),
         bar_chart([], "t", Y),
         timeline([], {}, "t", Y),
         timeline([0], {"cpu": []}, "t", Y),
@@ -310,11 +311,15 @@ def test_any_lines_fit(given_lines, log_x: bool, log_y: bool):
 
 @settings(max_examples=60)
 @given(
-    st.lists(st.builds(Dot, numbers, numbers, names, names), max_size=12), st.booleans()
+    st.lists(
+        st.builds(Dot, numbers, numbers, names, names, on_front=st.booleans()),
+        max_size=12,
+    ),
+    st.booleans(),
 )
 def test_any_points_fit(dots: list[Dot], log: bool):
     x = AxisSpec("x", "J", log=log)
-    check(scatter(dots, "t", x, AxisSpec("y"), front=("less", "more")))
+    check(scatter(dots, "t", x, AxisSpec("y")))
 
 
 @settings(max_examples=60)

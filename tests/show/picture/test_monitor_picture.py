@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from irene.show.picture.monitor_picture import monitor_picture
+from irene.show.picture.answer_pictures import monitor_picture
 from tests.measure.test_monitoring import recorded
 
 

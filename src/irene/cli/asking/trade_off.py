@@ -61,7 +61,7 @@ def _print(console: Console, found: TradeOff, options: argparse.Namespace) -> No
             *([plain(each.split)] if with_split else []),
             human_energy(each.energy.joules),
             f"{human_energy(each.energy.low)} – {human_energy(each.energy.high)}",
-            plain(each.beaten_by),
+            f"{'perhaps ' if each.maybe else ''}{plain(each.beaten_by)}",
             style="bold" if each.on_front else None,
         )
     heading = f"{_task(options)} against energy: {plain(_what(found, options))}"

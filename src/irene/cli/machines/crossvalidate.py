@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     result = _crossvalidate(options, chosen, measured)
     _say_unknown(measured)
     if options.plot:
-        from irene.show.picture.exam_pictures import error_picture
+        from irene.show.picture.answer_pictures import error_picture
 
         for path in error_picture(result).save(options.plot):
             print(f"wrote {path}", file=sys.stderr)

@@ -160,7 +160,7 @@ def _files(
     if options.csv:
         yield lambda: _write_samples(found, options.csv)
     if options.plot:
-        from irene.show.picture.monitor_picture import monitor_picture
+        from irene.show.picture.answer_pictures import monitor_picture
 
         yield lambda: monitor_picture(found).save(options.plot)
 

@@ -28,13 +28,7 @@ Section = tuple[str, Columns, Iterable[list[str]]]
 def ledger_page(
     ledger: Ledger, costs: ModelTree | None = None, title: str | None = None
 ) -> str:
-    """One self-contained page.
-
-    Args:
-        ledger: The ledger.
-        costs: A trace of one step of the same model, for FLOPs and bytes.
-        title: Heading of the page.
-    """
+    """One self-contained page."""
     heading = title or "Where the energy went"
     modules = ledger.by_module(costs)[:MOST_ROWS]
     return page(

@@ -57,12 +57,7 @@ def page(
 
 
 def rendered(template: str, **values: Any) -> str:
-    """What a template makes of some values.
-
-    Args:
-        template: Name of its file.
-        **values: What it shows.
-    """
+    """What a template makes of some values."""
     text = _environment().get_template(template).render(values)
     # A name from a file may hold half a character, which no file could.
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -50,12 +50,7 @@ ROUNDING = 1e-9
 
 
 def tree_page(tree: ModelTree, title: str | None = None) -> str:
-    """One self-contained page.
-
-    Args:
-        tree: Any tree; shares are of energy, or of FLOPs if it carries none.
-        title: Heading of the page; the model's name if None.
-    """
+    """One self-contained page."""
     shown = ShownTree(tree, title)
     return page("tree.html", shown.window_title, heading=shown.heading, shown=shown)
 

@@ -6,8 +6,8 @@
 - `bars`: bars with error bars. `timeline_chart`: power over time with marked spans.
 - `heat_matrix`: a table with shaded cells.
 - `tree_pictures`: a tree as an icicle, and as boxes and lines.
-- `answer_pictures`: bottlenecks, comparisons, sizes, trade-offs, ledgers;
-  `exam_pictures`, `study_pictures`, `monitor_picture`: exams, studies, programs.
+- `answer_pictures`: bottlenecks, comparisons, sizes, trade-offs, ledgers, exams;
+  `study_pictures`: studies.
 - `axis`, `units`, `frame`: what charts share: axes, numbers, title and legend.
 - `shapes`, `lettering`, `colours`: what they are drawn with.
 """
@@ -25,7 +25,7 @@ from irene.show.picture.bars import Bar, bar_chart
 from irene.show.picture.heat_matrix import heat_matrix
 from irene.show.picture.line_chart import Line, distribution, line_chart
 from irene.show.picture.picture import Picture, check_drawable, in_a_column
-from irene.show.picture.scatter import Dot, pareto_front, scatter
+from irene.show.picture.scatter import Dot, scatter
 from irene.show.picture.timeline_chart import Span, timeline
 from irene.show.picture.tree_pictures import TreeBox, boxes_of, icicle_chart, tree_chart
 
@@ -48,7 +48,6 @@ __all__ = [
     "in_a_column",
     "leaderboard_bars",
     "line_chart",
-    "pareto_front",
     "scatter",
     "size_chart",
     "timeline",

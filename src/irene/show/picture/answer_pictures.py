@@ -1,21 +1,22 @@
-"""Pictures of answers: bottlenecks, comparisons, sizes, servings, ledgers, …."""
+"""Pictures of answers: bottlenecks, comparisons, sizes, servings, ledgers, exams, …."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from irene.energy import Energy
 from irene.show.picture.axis import AxisSpec
 from irene.show.picture.bars import Bar, bar_chart
-from irene.show.picture.line_chart import Line, line_chart
+from irene.show.picture.line_chart import Line, distribution, line_chart
 from irene.show.picture.picture import Picture
 from irene.show.picture.scatter import Dot, scatter
 from irene.show.picture.timeline_chart import Span, timeline
 
 if TYPE_CHECKING:
     from irene.account.ledger.ledger import Ledger
-    from irene.account.ledger.rows import Row
     from irene.analyse.bottlenecks import Bottleneck, Bottlenecks
     from irene.analyse.comparison import Comparison
     from irene.analyse.curve import Curves
@@ -23,14 +24,18 @@ if TYPE_CHECKING:
     from irene.analyse.leaderboard import Leaderboard
     from irene.analyse.pareto import TradeOff
     from irene.analyse.serving_plan import ServingOption, ServingPlan
+    from irene.measure.windows.monitored import Monitored
+    from irene.predict.exams.crossvalidation import CrossValidation
 
 __all__ = [
     "SIZES",
     "bottleneck_bars",
     "comparison_bars",
     "curve_chart",
+    "error_picture",
     "leaderboard_bars",
     "ledger_pictures",
+    "monitor_picture",
     "serving_chart",
     "size_chart",
     "trade_off_chart",
@@ -54,12 +59,14 @@ WIDE = 16
 ACCURACY = AxisSpec("SST-2 accuracy", "%")
 DEAREST = 10
 MOST_SPANS, MOST_POINTS = 60, 1500
+LEVEL_NAMES = {"ml": "ML primitives", "module": "modules", "model": "whole models"}
+MOST_DRAWN = 1000
 
 
 def _energy_bars(
     named: Sequence[tuple[str, Energy]], title: str, label: str = "energy"
 ) -> Picture:
-    bars = [Bar(name, e.joules, e.low, e.high) for name, e in named[:MOST_BARS]]
+    bars = [Bar.of(name, energy) for name, energy in named[:MOST_BARS]]
     return bar_chart(bars, title, AxisSpec(label, "J"))
 
 
@@ -149,13 +156,7 @@ def what_if_chart(found: WhatIf) -> Picture:
 def curve_chart(found: Curves) -> Picture:
     """Energy of a run over a size, a line with its interval for each subject."""
     lines = [
-        Line(
-            line.name,
-            [float(point.size) for point in line.points],
-            [point.energy.joules for point in line.points],
-            [point.energy.low for point in line.points],
-            [point.energy.high for point in line.points],
-        )
+        Line.of(line.name, ((point.size, point.energy) for point in line.points))
         for line in found.lines
     ]
     label = SIZES.get(found.over, found.over)
@@ -183,22 +184,13 @@ def _line(
     name: str, axis: str, rows: Sequence[Outcome], per_token: bool = False
 ) -> Line:
     ordered = sorted(rows, key=lambda row: float(row.settings[axis]))
-    energies = [_per_unit(row, per_token) for row in ordered]
-    return Line(
-        name,
-        [float(row.settings[axis]) for row in ordered],
-        [energy.joules for energy in energies],
-        [energy.low for energy in energies],
-        [energy.high for energy in energies],
-    )
+    places = (float(row.settings[axis]) for row in ordered)
+    energies = (_per_unit(row, per_token) for row in ordered)
+    return Line.of(name, zip(places, energies, strict=True))
 
 
 def size_chart(found: WhatIf) -> Picture:
-    """Energy per sequence over one size, with its interval and this run marked.
-
-    Args:
-        found: Rows that differ in one size.
-    """
+    """Energy per sequence over one size, with its interval and this run marked."""
     axis = next(iter(found.choices))
     rows = [row for row in found.rows if row.energy is not None]
     here = [row for row in rows if row.settings[axis] == found.base.settings[axis]]
@@ -264,8 +256,9 @@ def trade_off_chart(
             ("this model" if each.model == model else "other models")
             if is_there
             else "",
-            x_low=each.energy.low,
-            x_high=each.energy.high,
+            each.energy.low,
+            each.energy.high,
+            each.on_front,
         )
         for each in found.candidates
     ]
@@ -273,7 +266,7 @@ def trade_off_chart(
     dots.sort(key=lambda dot: dot.group == "this model")
     x = AxisSpec("energy per sequence", "J", log=True)
     size = (860, 520) if model else (860, 480)
-    return scatter(dots, title, x, accuracy, ("less", "more"), size)
+    return scatter(dots, title, x, accuracy, size)
 
 
 # A ledger ---------------------------------------------------------------------
@@ -286,19 +279,13 @@ def ledger_pictures(ledger: Ledger) -> list[Picture]:
 
 def _phases(ledger: Ledger) -> Picture:
     """Energy by phase, and what belongs to no op."""
-    bars = [_bar(row) for row in ledger.by_phase()]
+    bars = [Bar.of(row.name, row.energy) for row in ledger.by_phase()]
     bars += [
-        Bar(row.name, row.energy.joules, row.energy.low, row.energy.high)
+        Bar.of(row.name, row.energy)
         for row in ledger.rest()
         if row.energy is not None and row.energy.joules > 0
     ]
     return bar_chart(bars, "Energy by phase", AxisSpec("energy", "J"))
-
-
-def _bar(row: Row) -> Bar:
-    if row.energy is None:
-        return Bar(row.name, float("nan"))
-    return Bar(row.name, row.energy.joules, row.energy.low, row.energy.high)
 
 
 def _operations(ledger: Ledger) -> Picture:
@@ -307,7 +294,7 @@ def _operations(ledger: Ledger) -> Picture:
     for row in ledger.operations(DEAREST):
         steps = row.steps
         if steps is None:
-            bars.append(_bar(row))
+            bars.append(Bar.of(row.name, row.energy))
             continue
         low_j = max(0.0, steps.mean_j - steps.std_j)
         bars.append(Bar(row.name, steps.mean_j, low_j, steps.mean_j + steps.std_j))
@@ -335,3 +322,33 @@ def _power(ledger: Ledger) -> list[Picture]:
         for name, curve in view.curves.items()
         if len(curve.power_w) and ledger.window_s > 0
     ]
+
+
+def monitor_picture(found: Monitored) -> Picture:
+    """Power of a program over time, one layer for each channel that counts."""
+    source = f" ({found.energy.source})" if found.energy else ""
+    title = f"Power over time: {found.title}{source}"
+    edges = found.edges_s if found.duration_s > 0 else ()
+    layers = found.power_w if found.duration_s > 0 else {}
+    return timeline(edges, layers, title, AxisSpec("power", "W"))
+
+
+# An exam ----------------------------------------------------------------------
+
+
+def error_picture(result: CrossValidation) -> Picture:
+    """Which part of the nodes is off by at most a value: the paper's Figure 3.
+
+    Of many nodes, evenly spaced ones are drawn, the ends among them.
+    """
+    samples = {
+        f"{LEVEL_NAMES[level]} ({len(errors):,})": errors[
+            np.linspace(0, len(errors) - 1, min(len(errors), MOST_DRAWN))
+            .round()
+            .astype(np.int64)
+        ].tolist()
+        for level, errors in result.node_errors.items()
+        if len(errors)
+    }
+    title = f"Errors of {result.method} on {result.dataset}, held out: {result.split}"
+    return distribution(samples, title, AxisSpec("error", "%", log=True), "nodes")

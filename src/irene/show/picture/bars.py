@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from irene.energy import Energy
 from irene.show.picture.axis import Axis, AxisSpec, is_drawable, make_axis
 from irene.show.picture.frame import EDGE, Key, Sheet, checked, role
 from irene.show.picture.lettering import shortened, text_width
@@ -38,17 +39,18 @@ class Bar:
     high: float | None = None
     group: str = ""
 
+    @classmethod
+    def of(cls, name: str, energy: Energy | None, group: str = "") -> Bar:
+        """A bar of an energy with its interval; an empty one where it is not known."""
+        if energy is None:
+            return cls(name, float("nan"), group=group)
+        return cls(name, energy.joules, energy.low, energy.high, group)
+
 
 def bar_chart(
     bars: Sequence[Bar], title: str, x: AxisSpec, width: float = 860
 ) -> Picture:
     """Bars below each other, from zero on, each with its value at its end.
-
-    Args:
-        bars: In the order to show them.
-        title: What it shows.
-        x: What their length is; never an axis of ratios, which has no zero.
-        width: Of the picture, px; its height follows from the bars.
 
     Raises:
         UsageError: A value is infinite.

@@ -59,9 +59,6 @@ _DARK_FIRST, _LIGHT_FIRST = 5, 4
 def colours(theme: Literal["light", "dark"]) -> dict[str, str]:
     """The colour of every role.
 
-    Args:
-        theme: For light or for dark paper.
-
     Raises:
         UsageError: There is no such theme.
     """
@@ -87,9 +84,6 @@ def style_sheet(roles: set[str]) -> str:
     """Rules that recolour a picture where the reader prefers dark; never on paper.
 
     They are held to pictures of ours, so that they may stand in any page.
-
-    Args:
-        roles: Those that the picture uses.
     """
     light, dark = colours("light"), colours("dark")
     used = sorted(roles)

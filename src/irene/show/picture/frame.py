@@ -54,10 +54,6 @@ def marker_kind(index: int) -> str:
 def checked(values: Iterable[float | None], of: str) -> list[float]:
     """Values as floats; what is not a number is allowed, and not drawn.
 
-    Args:
-        values: Any numbers; None is left out.
-        of: What they are, for the message.
-
     Raises:
         UsageError: One is infinite.
     """

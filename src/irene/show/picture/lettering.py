@@ -19,11 +19,6 @@ def text_width(words: str, size: float, bold: bool = False) -> float:
 
     The reader's font is not known; these are the widths of DejaVu Sans, which is wider
     than Helvetica, Arial and most others.
-
-    Args:
-        words: The text.
-        size: Of the font, px.
-        bold: Whether it is bold.
     """
     em = sum(_letter(c) for c in words)
     return em * size * (1.1 if bold else 1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from irene.energy import Energy
 from irene.errors import UsageError
 from irene.show.picture.axis import AxisSpec, is_drawable
 from irene.show.picture.frame import Frame, Key, checked, dash, role
@@ -33,6 +34,13 @@ class Line:
     low: Sequence[float] = ()
     high: Sequence[float] = ()
 
+    @classmethod
+    def of(cls, name: str, energies: Iterable[tuple[float, Energy]]) -> Line:
+        """A line of energies, each with its interval, by where they are."""
+        rows = [(float(x), e.joules, e.low, e.high) for x, e in energies]
+        x, y, low, high = zip(*rows, strict=True) if rows else ((), (), (), ())
+        return cls(name, x, y, low, high)
+
 
 def line_chart(
     lines: Sequence[Line],
@@ -42,13 +50,6 @@ def line_chart(
     size: tuple[float, float] = (860, 480),
 ) -> Picture:
     """Lines over a common axis.
-
-    Args:
-        lines: Each with a colour and dashes of its own.
-        title: What it shows.
-        x: From left to right.
-        y: From below to above.
-        size: Of the picture, px.
 
     Raises:
         UsageError: A value is infinite, or the lists of a line differ in length.

@@ -125,9 +125,6 @@ class Picture:
     def save(self, path: Path | str) -> tuple[Path, Path]:
         """Write the picture, and its table as CSV beside it.
 
-        Args:
-            path: Ends in `.svg`, `.png` or `.html`.
-
         Returns:
             The two files.
 
@@ -195,10 +192,6 @@ def in_a_column(title: str, pictures: Sequence[Picture]) -> Picture:
     """Pictures below each other as one.
 
     The tables become one with a first column that names the picture.
-
-    Args:
-        title: Of the whole.
-        pictures: At least one.
     """
     shapes, height = [], 0.0
     for picture in pictures:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 from irene.show.picture.axis import AxisSpec, is_drawable
 from irene.show.picture.frame import Frame, Key, checked, marker_kind, role
@@ -13,11 +12,11 @@ from irene.show.picture.lettering import Box, Places, text_width
 from irene.show.picture.picture import Picture
 from irene.show.picture.units import amount
 
-__all__ = ["Better", "Dot", "pareto_front", "scatter"]
+__all__ = ["Dot", "scatter"]
 
-Better = Literal["less", "more"]
 NAME_SIZE = 12.5
 RADIUS = 6.0
+COLUMNS = ("name", "group", "x", "y", "x_low", "x_high", "front")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,38 +28,18 @@ class Dot:
         y: Its place from below to above.
         name: Written beside it; "" for none.
         group: Points of a group have one colour and mark.
-        x_low: Lower end of the interval of x, or None.
-        x_high: Upper end of the interval of x, or None.
-        y_low: Lower end of the interval of y, or None.
-        y_high: Upper end of the interval of y, or None.
+        low: Lower end of the interval of x, or None.
+        high: Upper end of the interval of x, or None.
+        on_front: Whether none has more y for less x; None where nobody asked.
     """
 
     x: float
     y: float
     name: str = ""
     group: str = ""
-    x_low: float | None = None
-    x_high: float | None = None
-    y_low: float | None = None
-    y_high: float | None = None
-
-
-def pareto_front(
-    dots: Sequence[Dot], better: tuple[Better, Better] = ("less", "more")
-) -> list[Dot]:
-    """The points that no other is better than in both, by growing x.
-
-    Args:
-        dots: Any points; those that are not numbers are left out.
-        better: Whether less or more of x, and of y, is better.
-    """
-    x_sign, y_sign = (1 if side == "less" else -1 for side in better)
-    known = [dot for dot in dots if is_drawable(dot.x) and is_drawable(dot.y)]
-    front: list[Dot] = []
-    for dot in sorted(known, key=lambda d: (x_sign * d.x, y_sign * d.y)):
-        if not front or y_sign * dot.y < y_sign * front[-1].y:
-            front.append(dot)
-    return sorted(front, key=lambda d: d.x)
+    low: float | None = None
+    high: float | None = None
+    on_front: bool | None = None
 
 
 def scatter(
@@ -68,41 +47,31 @@ def scatter(
     title: str,
     x: AxisSpec,
     y: AxisSpec,
-    front: tuple[Better, Better] | None = None,
     size: tuple[float, float] = (860, 480),
 ) -> Picture:
-    """Points, each with its name where there is room for it.
-
-    Args:
-        dots: The points.
-        title: What it shows.
-        x: From left to right.
-        y: From below to above.
-        front: Draw the Pareto front: whether less or more of x, and of y, is better.
-        size: Of the picture, px.
+    """Points, each with its name where there is room, and the front where it is known.
 
     Raises:
         UsageError: A value is infinite.
     """
     known = [dot for dot in dots if _has_place(dot, x, y)]
-    xs = [v for d in known for v in (d.x, d.x_low, d.x_high) if v is not None]
-    ys = [v for d in known for v in (d.y, d.y_low, d.y_high) if v is not None]
+    xs = [v for d in known for v in (d.x, d.low, d.high) if v is not None]
     groups = list(dict.fromkeys(dot.group for dot in known))
     keys = [Key(g, role(i), marker_kind(i)) for i, g in enumerate(groups) if g]
-    best = pareto_front(known, front) if front else []
-    if front:
+    best = sorted((dot for dot in known if dot.on_front), key=lambda dot: dot.x)
+    if best:
         keys.append(Key("Pareto front: nothing is better in both", "soft", dash="6 4"))
-    frame = Frame(title, x, y, xs, ys, keys, size, padding=0.06)
-    places = Places(frame.box)
-    if front:
-        places.taken += _draw_front(frame, best, front)
+    frame = Frame(title, x, y, xs, [d.y for d in known], keys, size, padding=0.06)
+    places = Places(frame.box, _draw_front(frame, best) if best else [])
     for dot in known:
-        _draw_intervals(frame, dot)
+        if dot.low is not None and dot.high is not None:
+            ends = frame.place(dot.low, dot.y), frame.place(dot.high, dot.y)
+            frame.whisker(*ends, "soft")
     for dot in known:
         index = groups.index(dot.group)
-        at = frame.place(dot.x, dot.y)
         told = f"{amount(dot.x, x.unit)}, {amount(dot.y, y.unit)}"
         hint = f"{dot.name or dot.group}: {told}".lstrip(": ")
+        at = frame.place(dot.x, dot.y)
         frame.marker(at, marker_kind(index), role(index), RADIUS, hint)
     _draw_names(frame, known, places)
     frame.skip(len(dots) - len(known), title)
@@ -110,54 +79,27 @@ def scatter(
     if best:
         names = ", ".join(dot.name or f"{dot.x:g}" for dot in best)
         told += f" Nothing is better in both than {names}."
-    return frame.finish(COLUMNS, _rows(known, best if front else None), told)
-
-
-COLUMNS = ("name", "group", "x", "y", "x_low", "x_high", "y_low", "y_high", "front")
-
-
-def _rows(
-    dots: Sequence[Dot], best: Sequence[Dot] | None
-) -> list[tuple[str | float | None, ...]]:
-    """The table; its last column says who is on the front, if there is one."""
-    on_front = {id(dot) for dot in best or ()}
-    return [
-        (d.name, d.group, d.x, d.y, d.x_low, d.x_high, d.y_low, d.y_high,
-         None if best is None else int(id(d) in on_front))
-        for d in dots
+    rows = [
+        (d.name, d.group, d.x, d.y, d.low, d.high,
+         None if d.on_front is None else int(d.on_front))
+        for d in known
     ]  # fmt: skip
+    return frame.finish(COLUMNS, rows, told)
 
 
 def _has_place(dot: Dot, x: AxisSpec, y: AxisSpec) -> bool:
     of = dot.name or dot.group or "a point"
-    xs = checked((dot.x, dot.x_low, dot.x_high), of)
-    ys = checked((dot.y, dot.y_low, dot.y_high), of)
-    return all(is_drawable(v, x.log) for v in xs) and all(
-        is_drawable(v, y.log) for v in ys
-    )
+    xs, ys = checked((dot.x, dot.low, dot.high), of), checked((dot.y,), of)
+    return all(is_drawable(v, x.log) for v in xs) and is_drawable(ys[0], y.log)
 
 
-def _draw_front(
-    frame: Frame, best: Sequence[Dot], better: tuple[Better, Better]
-) -> list[Box]:
-    """Steps between the best points, and on to the edges where they are still best.
-
-    Returns:
-        The ground that the steps take.
-    """
+def _draw_front(frame: Frame, best: Sequence[Dot]) -> list[Box]:
+    """Steps between the best points, and on to the edges; the ground that they take."""
     places = [frame.place(d.x, d.y) for d in best]
-    if not places:
-        return []
-    level_first = better[0] == "less"
-    steps = [places[0]]
+    steps = [(places[0][0], frame.y.start), places[0]]
     for x, y in places[1:]:
-        corner = (x, steps[-1][1]) if level_first else (steps[-1][0], y)
-        steps += [corner, (x, y)]
-    worst_y = frame.y.start if better[1] == "more" else frame.y.end
-    if level_first:
-        steps = [(steps[0][0], worst_y), *steps, (frame.x.end, steps[-1][1])]
-    else:
-        steps = [(frame.x.start, steps[0][1]), *steps, (steps[-1][0], worst_y)]
+        steps += [(x, steps[-1][1]), (x, y)]
+    steps.append((frame.x.end, steps[-1][1]))
     frame.line(steps, "soft", 1.8, "6 4")
     return [
         Box(min(a, c) - 1, min(b, d) - 1, max(a, c) + 1, max(b, d) + 1)
@@ -165,21 +107,12 @@ def _draw_front(
     ]
 
 
-def _draw_intervals(frame: Frame, dot: Dot) -> None:
-    if dot.x_low is not None and dot.x_high is not None:
-        ends = frame.place(dot.x_low, dot.y), frame.place(dot.x_high, dot.y)
-        frame.whisker(*ends, "soft", upright=False)
-    if dot.y_low is not None and dot.y_high is not None:
-        ends = frame.place(dot.x, dot.y_low), frame.place(dot.x, dot.y_high)
-        frame.whisker(*ends, "soft", upright=True)
-
-
 def _draw_names(frame: Frame, dots: Sequence[Dot], places: Places) -> None:
     for dot in dots:
         x, y = frame.place(dot.x, dot.y)
         places.taken.append(Box(x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS))
-        if dot.x_low is not None and dot.x_high is not None:
-            low, high = frame.x.place(dot.x_low), frame.x.place(dot.x_high)
+        if dot.low is not None and dot.high is not None:
+            low, high = frame.x.place(dot.low), frame.x.place(dot.high)
             places.taken.append(Box(low, y - 2, high, y + 2))
     homeless = 0
     for dot in dots:

@@ -127,14 +127,11 @@ class Canvas:
             given["stroke-dasharray"] = dash
         self.shapes.append(Shape("polyline", given, "none", role, is_mark=mark))
 
-    def whisker(
-        self, low: Point, high: Point, role: str, upright: bool = False
-    ) -> None:
-        """An interval: a line with a bar across each end."""
-        dx, dy = (4, 0) if upright else (0, 4)
+    def whisker(self, low: Point, high: Point, role: str) -> None:
+        """An interval from left to right: a line with a bar across each end."""
         self.line([low, high], role, 1.5)
         for x, y in (low, high):
-            self.line([(x - dx, y - dy), (x + dx, y + dy)], role, 1.5)
+            self.line([(x, y - 4), (x, y + 4)], role, 1.5)
 
     def area(
         self, points: Sequence[Point], role: str, opacity: float = 1.0, hint: str = ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -24,6 +22,7 @@ from irene.show.picture.bars import Bar, bar_chart
 from irene.show.picture.heat_matrix import heat_matrix
 from irene.show.picture.line_chart import Line, line_chart
 from irene.show.picture.picture import Picture
+from irene.tables import csv_of_rows
 from irene.whole_file import whole_file
 
 __all__ = ["StudyReport"]
@@ -83,10 +82,6 @@ class StudyReport:
     def write(self, folder: Path, *, png: bool = False) -> list[Path]:
         """Write pictures, tables and a summary.
 
-        Args:
-            folder: Where to.
-            png: Whether to draw the pictures as PNG, too.
-
         Returns:
             The files.
         """
@@ -95,7 +90,10 @@ class StudyReport:
             files += picture.save(folder / f"{name}.svg")
             if png:
                 files.append(picture.save(folder / f"{name}.png")[0])
-        texts = {f"{name}.csv": _csv(each) for name, each in self.study.tables.items()}
+        texts = {
+            f"{name}.csv": csv_of_rows(table.columns, table.rows)
+            for name, table in self.study.tables.items()
+        }
         for name, text in {**texts, "summary.md": self.summary()}.items():
             with whole_file(folder / name) as file:
                 file.write(text.encode())
@@ -123,15 +121,6 @@ def _number(value: Any) -> Any:
 def _records(table: Table | Picture) -> list[dict[str, Any]]:
     columns = table.columns
     return [dict(zip(columns, map(_number, r), strict=True)) for r in table.rows]
-
-
-def _csv(table: Table) -> str:
-    """The table as CSV; numbers in full."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows(table.rows)
-    return text.getvalue()
 
 
 # The pictures of each study ------------------------------------------------

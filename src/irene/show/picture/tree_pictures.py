@@ -86,11 +86,7 @@ class PlacedBox:
 
 
 def placed_boxes(tree: ModelTree) -> list[PlacedBox]:
-    """A box for every node wide enough to be seen; space without one is a module's own.
-
-    Args:
-        tree: The tree, folded as it is to be shown.
-    """
+    """A box for every node wide enough to be seen; free space is a module's own."""
     weight = np.nan_to_num(weights(tree, main_key(tree)))
     whole = float(weight[0])
     left = np.zeros(len(tree))
@@ -113,13 +109,7 @@ def placed_boxes(tree: ModelTree) -> list[PlacedBox]:
 
 
 def icicle_chart(tree: ModelTree, title: str, width: float = 860) -> Picture:
-    """A row of boxes per level, as wide as their share; free space is a module's own.
-
-    Args:
-        tree: The tree; equal layers are folded.
-        title: What it shows.
-        width: Of the picture, px; its height follows from the levels.
-    """
+    """A row of boxes per level, as wide as their share, equal layers folded."""
     sheet = Sheet(title, width)
     top = sheet.top + 4
     whole = width - 2 * EDGE
@@ -166,12 +156,7 @@ class TreeBox:
 
 
 def boxes_of(tree: ModelTree, depth: int | None = None) -> list[TreeBox]:
-    """The nodes of a tree with energy (or FLOPs) and share; equal layers are one.
-
-    Args:
-        tree: Any tree.
-        depth: Levels below the model to show; None for all down to ML primitives.
-    """
+    """The nodes of a tree with energy (or FLOPs) and share; equal layers are one."""
     shown = tree.at_level("ml").fold()
     key = main_key(shown)
     weight = np.nan_to_num(weights(shown, key)).tolist()
@@ -191,11 +176,6 @@ def tree_chart(boxes: Sequence[TreeBox], title: str, width: float = 860) -> Pict
     """A tree as boxes and lines from left to right, shaded by share.
 
     This is how Figure 5 of the IrEne paper (Cao et al., ACL 2021) shows BERT.
-
-    Args:
-        boxes: Nodes in pre-order.
-        title: What it shows.
-        width: At least so wide, px.
     """
     widths = _column_widths(boxes)
     lefts = [EDGE + sum(widths[:d]) + d * GAP for d in range(len(widths))]

@@ -91,13 +91,7 @@ def _prefixed(unit: str, largest: float) -> Unit:
 
 
 def amount(value: float, unit: str, digits: int = 3) -> str:
-    """A number with the prefix that suits it: `54.8 J`, `1.2 k`, `–` for unknown.
-
-    Args:
-        value: Any number.
-        unit: Without prefix.
-        digits: Digits that count.
-    """
+    """A number with the prefix that suits it: `54.8 J`, `1.2 k`, `–` for unknown."""
     if not math.isfinite(value):
         return "–"
     if unit in BARE or value == 0:

@@ -85,12 +85,7 @@ class ReportPage:
 
 
 def report_html(report: Report, title: str | None = None) -> str:
-    """One self-contained page.
-
-    Args:
-        report: All that is known.
-        title: Heading of the page; the model's name if None.
-    """
+    """One self-contained page."""
     shown = ShownTree(report.tree, title)
     there = {
         "bottlenecks": report.bottlenecks is not None,
@@ -257,7 +252,8 @@ def _trade_off(report: Report, found: TradeOff) -> dict[str, Any]:
 
 def _place(each: Candidate) -> str:
     if each.on_front:
-        return "on the front"
+        unless = f", unless {each.beaten_by} takes no more" if each.maybe else ""
+        return f"on the front{unless}"
     return f"{'perhaps ' if each.maybe else ''}beaten by {each.beaten_by}"
 
 

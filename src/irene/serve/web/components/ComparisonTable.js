@@ -70,7 +70,7 @@ function DeltaCell({ row, index, swing }) {
   const difference = delta?.difference_j ?? 0;
   if (!difference) return html`<td class="delta-cell none">same</td>`;
   const base = row.energies[0] ?? 0;
-  const half = delta && delta.low_j !== null && delta.high_j !== null ? (delta.high_j - delta.low_j) / 2 : null;
+  const half = delta && delta.low_j !== undefined && delta.high_j !== undefined ? (delta.high_j - delta.low_j) / 2 : null;
   const part = swing ? (Math.abs(difference) / swing) * 50 : 0;
   return html`<td class="delta-cell">
     <span class="delta-track" aria-hidden="true"><span
@@ -92,7 +92,7 @@ export const signed = (value) => (value > 0 ? `+${joules(value)}` : joules(value
 
 /**
  * Which part of the difference each cause makes; one that works against it is below 0.
- * @param {import("../lib/comparison.js").Delta | null | undefined} delta
+ * @param {import("../lib/comparison.js").Contribution | null | undefined} delta
  */
 function causes(delta) {
   if (!delta?.difference_j) return "";

@@ -4,6 +4,7 @@ import { html, useEffect, useState } from "../vendor/preact.js";
 import { carried } from "../lib/run.js";
 import { navigate, readQuery } from "../lib/state.js";
 import { useDrop } from "../lib/bring.js";
+import { keep } from "../lib/kept.js";
 import { Busy } from "./Busy.js";
 import { KeyboardHelp } from "./KeyboardHelp.js";
 import { Palette } from "./Palette.js";
@@ -88,12 +89,7 @@ function applyTheme(theme) {
   const root = document.documentElement;
   if (theme === "auto") delete root.dataset.theme;
   else root.dataset.theme = theme;
-  try {
-    if (theme === "auto") localStorage.removeItem("irene.theme");
-    else localStorage.setItem("irene.theme", theme);
-  } catch {
-    // The choice then lasts as long as the page.
-  }
+  keep("localStorage", "irene.theme", theme === "auto" ? null : theme);
   window.dispatchEvent(new Event("irene:theme"));
 }
 

@@ -1,5 +1,6 @@
 // Talking to /api/v1: JSON in and out, problems as errors with a message that helps.
 
+import { keep, kept } from "./kept.js";
 import { writeQuery } from "./state.js";
 
 const ROOT = "/api/v1";
@@ -77,7 +78,7 @@ export function remove(path, options = {}) {
 }
 
 /** @type {Map<string, Promise<any>>} */
-const kept = new Map();
+const asked = new Map();
 
 /**
  * Like `get`, asked once per page load: lists that do not change meanwhile.
@@ -87,16 +88,16 @@ const kept = new Map();
  */
 export function getOnce(path, params = {}) {
   const url = apiUrl(path, params);
-  const known = kept.get(url);
+  const known = asked.get(url);
   if (known) return known;
-  const asked = get(url);
-  kept.set(url, asked);
-  asked.catch(() => kept.delete(url));
-  return asked;
+  const answer = get(url);
+  asked.set(url, answer);
+  answer.catch(() => asked.delete(url));
+  return answer;
 }
 
 /** Ask again for what `getOnce` has: something was added. */
-export const askAgain = () => kept.clear();
+export const askAgain = () => asked.clear();
 
 /**
  * Server-sent events. The browser connects again by itself.
@@ -119,22 +120,10 @@ export function events(url, onMessage, onError, types = ["message", "progress", 
 }
 
 /** Token for jobs and uploads, for servers that ask for one; kept for this tab only. */
-export function storedToken() {
-  try {
-    return sessionStorage.getItem("irene.token") ?? "";
-  } catch {
-    return "";
-  }
-}
+export const storedToken = () => kept("sessionStorage", "irene.token") ?? "";
 
 /** @param {string} token */
-export function storeToken(token) {
-  try {
-    sessionStorage.setItem("irene.token", token);
-  } catch {
-    // Without storage it has to be typed again.
-  }
-}
+export const storeToken = (token) => keep("sessionStorage", "irene.token", token);
 
 /**
  * @param {string} url

@@ -13,10 +13,11 @@ export const PER = ["sequence", "token", "run"];
 
 /**
  * Energy in the wanted unit, J; NaN where it is not known.
- * @param {Entry} entry
+ * @param {Pick<Entry, "problem" | "per_sequence_j" | "per_token_j"> & {energy: {joules: number} | null}} entry of a board, or of a grid
  * @param {string} per
  */
 export function energyPer(entry, per) {
+  if (entry.problem) return NaN;
   if (per === "run") return entry.energy?.joules ?? NaN;
   return (per === "token" ? entry.per_token_j : entry.per_sequence_j) ?? NaN;
 }

@@ -9,9 +9,7 @@
  * @typedef {{base: Side, other: Side, per: string, difference_j: number, low_j: number,
  *   high_j: number, ratio: number | null, is_real: boolean, aligned_by: string, shared: number,
  *   by_role: Contribution[], by_path: Contribution[]}} Comparison
- * @typedef {{difference_j: number, low_j: number | null, high_j: number | null, flops_j: number,
- *   bytes_j: number, efficiency_j: number}} Delta
- * @typedef {{name: string, energies: number[], counts: number[], deltas: (Delta | null)[],
+ * @typedef {{name: string, energies: number[], counts: number[], deltas: (Contribution | null)[],
  *   isDifferent: boolean}} Row energies and counts of all subjects, the base first
  */
 
@@ -55,7 +53,7 @@ export function mergedRows(comparisons, by) {
       row.counts[0] = part.base_count;
       row.energies[index + 1] = part.other_j;
       row.counts[index + 1] = part.other_count;
-      row.deltas[index] = delta(part);
+      row.deltas[index] = part;
       row.isDifferent ||= matters(part, NOTHING * larger);
     }
   });
@@ -75,15 +73,6 @@ function emptyRow(name, width) {
     deltas: new Array(width - 1).fill(null),
     isDifferent: false,
   };
-}
-
-/**
- * @param {Contribution} part
- * @returns {Delta}
- */
-function delta(part) {
-  const { difference_j, flops_j, bytes_j, efficiency_j } = part;
-  return { difference_j, low_j: part.low_j ?? null, high_j: part.high_j ?? null, flops_j, bytes_j, efficiency_j };
 }
 
 /**

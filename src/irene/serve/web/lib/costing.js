@@ -1,5 +1,7 @@
 // From joules per query to kilowatt-hours, money and CO2e, with the server's formula.
 
+import { nearest } from "./sizes.js";
+
 export const JOULES_PER_KWH = 3.6e6;
 export const DAYS_PER_YEAR = 365.25;
 
@@ -57,9 +59,5 @@ export function roundAmount(position) {
 
 /** @param {number} value */
 export function amountPosition(value) {
-  let best = 0;
-  for (let position = 0; position <= 36; position++) {
-    if (Math.abs(Math.log(roundAmount(position) / value)) < Math.abs(Math.log(roundAmount(best) / value))) best = position;
-  }
-  return best;
+  return nearest(Array.from({ length: 37 }, (_, position) => roundAmount(position)), value);
 }

@@ -30,17 +30,6 @@ export function listValues(text) {
 }
 
 /**
- * Energy of an outcome in a unit, J; NaN where the size cannot be.
- * @param {Outcome} outcome
- * @param {string} per
- */
-export function outcomeEnergy(outcome, per) {
-  if (outcome.problem || !outcome.energy) return NaN;
-  if (per === "run") return outcome.energy.joules;
-  return (per === "token" ? outcome.per_token_j : outcome.per_sequence_j) ?? NaN;
-}
-
-/**
  * The two settings that vary most become rows and columns; each mix of others a group.
  * @param {Record<string, (string | number)[]>} choices
  * @returns {{rows: string, columns: string, others: string[]}}

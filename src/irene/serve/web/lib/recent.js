@@ -1,5 +1,7 @@
 // What was brought and asked for in this browser, so that one finds it again.
 
+import { keep, kept } from "./kept.js";
+
 const KEY = "irene.recent";
 const MOST = 12;
 
@@ -33,13 +35,7 @@ export function parseRecent(text) {
 }
 
 /** @returns {Recent[]} */
-export function recent() {
-  try {
-    return parseRecent(localStorage.getItem(KEY));
-  } catch {
-    return [];
-  }
-}
+export const recent = () => parseRecent(kept("localStorage", KEY));
 
 /**
  * @param {string} kind
@@ -47,18 +43,8 @@ export function recent() {
  * @param {string} href
  */
 export function remember(kind, name, href) {
-  try {
-    localStorage.setItem(KEY, JSON.stringify(withRecent(recent(), { kind, name, href, when: Date.now() })));
-  } catch {
-    // A browser that keeps nothing still has the link.
-  }
+  keep("localStorage", KEY, JSON.stringify(withRecent(recent(), { kind, name, href, when: Date.now() })));
 }
 
 /** Forgets all. */
-export function forget() {
-  try {
-    localStorage.removeItem(KEY);
-  } catch {
-    // There was nothing to forget.
-  }
-}
+export const forget = () => keep("localStorage", KEY, null);

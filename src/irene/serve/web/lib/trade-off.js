@@ -16,6 +16,15 @@ export function fits(each, { budget_j, at_least }) {
 }
 
 /**
+ * Where a model stands; intervals make both sides of the front unsure.
+ * @param {Candidate} each
+ */
+export function place({ on_front, beaten_by, maybe }) {
+  if (!on_front) return `behind ${beaten_by}${maybe ? ", perhaps" : ""}`;
+  return maybe ? `front, unless ${beaten_by} takes no more` : "front";
+}
+
+/**
  * The model to take, as `irene trade-off` chooses: on the front, the cheapest if an
  * accuracy is asked for, else the most accurate.
  * @param {readonly Candidate[]} candidates the cheapest first

@@ -14,7 +14,7 @@ import { digits, interval, joules, plural } from "../lib/format.js";
 import { readRun, runChanges, runOptions } from "../lib/run.js";
 import { flag, number, text, writeQuery } from "../lib/state.js";
 import { commandLine } from "../lib/subjects.js";
-import { chosen, csvProblem, fits, frontSteps, ranked, sliderEnergy, sliderPosition } from "../lib/trade-off.js";
+import { chosen, csvProblem, fits, frontSteps, place, ranked, sliderEnergy, sliderPosition } from "../lib/trade-off.js";
 
 export const title = "Trade-off";
 
@@ -227,7 +227,7 @@ function Details({ each, run }) {
   return html`<p class="readout"><strong><a href=${`/${writeQuery({ model: each.model, ...runChanges(run) })}`}>${each.model}</a></strong>
     <span>${digits(each.accuracy)}</span>
     <span>${joules(each.energy.joules)} <span class="hint">${interval(each.energy.joules, each.energy.low, each.energy.high)}, ${each.energy.source}</span></span>
-    <span>${each.on_front ? "on the front" : `beaten by ${each.beaten_by}${each.maybe ? ", perhaps" : ""}`}</span></p>`;
+    <span>${place(each)}</span></p>`;
 }
 
 /** @param {{order: any[], budget: any, winner: any, picked: string, onPick: any}} props */
@@ -242,7 +242,7 @@ function Table({ order, budget, winner, picked, onPick }) {
         <td class="number">${digits(each.accuracy)}</td>
         <td class="number">${joules(each.energy.joules)}</td>
         <td class="number hint">${interval(each.energy.joules, each.energy.low, each.energy.high)}</td>
-        <td>${each.on_front ? "front" : html`<span class="hint">behind ${each.beaten_by}${each.maybe ? ", perhaps" : ""}</span>`}</td>
+        <td class=${each.on_front ? "" : "hint"}>${place(each)}</td>
         <td class="hint">${[each.split, each.source].filter(Boolean).join(" · ")}</td>
       </tr>`)}</tbody>
     </table>

@@ -15,7 +15,8 @@ import { apiUrl } from "../lib/api.js";
 import { inkOn, ramp, series } from "../lib/colour.js";
 import { mapSvg } from "../lib/drawings.js";
 import { change, digits, integer, interval, joules } from "../lib/format.js";
-import { axes, grouped, listValues, MOST_CELLS, outcomeEnergy, table } from "../lib/grid.js";
+import { axes, grouped, listValues, MOST_CELLS, table } from "../lib/grid.js";
+import { energyPer } from "../lib/board.js";
 import { CHOICES, FIRST_MODEL, isServing, readRun, runChanges, runOptions, USUAL } from "../lib/run.js";
 import { choice, list, text, writeQuery } from "../lib/state.js";
 import { commandLine } from "../lib/subjects.js";
@@ -115,18 +116,18 @@ function ConfigFields({ model, sets, onSet }) {
  * @param {string} per
  */
 function headline(document, per) {
-  const known = document.rows.filter((/** @type {any} */ row) => !Number.isNaN(outcomeEnergy(row, per)));
+  const known = document.rows.filter((/** @type {any} */ row) => !Number.isNaN(energyPer(row, per)));
   if (!known.length) return "None of these sizes can be run.";
-  const best = known.reduce((/** @type {any} */ least, /** @type {any} */ row) => (outcomeEnergy(row, per) < outcomeEnergy(least, per) ? row : least));
+  const best = known.reduce((/** @type {any} */ least, /** @type {any} */ row) => (energyPer(row, per) < energyPer(least, per) ? row : least));
   const settings = Object.entries(best.settings).map(([name, value]) => `${words(name)} ${value}`).join(", ");
-  return html`${document.model} takes least at ${settings}: <strong>${joules(outcomeEnergy(best, per))}</strong> per ${per}.`;
+  return html`${document.model} takes least at ${settings}: <strong>${joules(energyPer(best, per))}</strong> per ${per}.`;
 }
 
 /** @param {{document: any, per: string, view: string, run: any, model: string}} props */
 function Groups({ document, per, view, run, model }) {
   const { rows, columns, others } = useMemo(() => axes(document.choices), [document]);
   const groups = useMemo(() => grouped(document.rows, others), [document]);
-  const values = document.rows.map((/** @type {any} */ row) => outcomeEnergy(row, per)).filter(Number.isFinite);
+  const values = document.rows.map((/** @type {any} */ row) => energyPer(row, per)).filter(Number.isFinite);
   const scale = { least: Math.min(...values), most: Math.max(...values) };
   return html`${[...groups].map(([name, outcomes]) => html`<div class="panel" key=${name}>
     ${name && html`<h2>${name}</h2>`}
@@ -159,7 +160,7 @@ function HeatMap({ outcomes, rows, columns, per, scale, run, model }) {
       <tbody>${cellsOf.rows.map((row) => html`<tr key=${row}><th scope="row" class="number">${row}</th>
         ${cellsOf.columns.map((column) => {
           const outcome = cellsOf.cell(row, column);
-          const energy = outcome ? outcomeEnergy(outcome, per) : NaN;
+          const energy = outcome ? energyPer(outcome, per) : NaN;
           if (!outcome || Number.isNaN(energy)) return html`<td class="number none" title=${outcome?.problem ?? ""}>–</td>`;
           const at = level(energy, scale);
           const link = sizeLink(outcome, run, model);
@@ -191,10 +192,10 @@ function sizeLink(outcome, run, model) {
  * @param {any} base
  */
 function described(outcome, per, base) {
-  const energy = outcomeEnergy(outcome, per);
+  const energy = energyPer(outcome, per);
   return html`<strong>${Object.entries(outcome.settings).map(([name, value]) => `${words(name)} ${value}`).join(", ")}</strong>
     <span>${joules(energy)} per ${per} <span class="hint">${interval(outcome.energy.joules, outcome.energy.low, outcome.energy.high)}</span></span>
-    <span>${change(energy / outcomeEnergy(base, per) - 1)} against the first</span>`;
+    <span>${change(energy / energyPer(base, per) - 1)} against the first</span>`;
 }
 
 /** @param {{outcomes: any[], rows: string, columns: string, per: string}} props */
@@ -206,10 +207,10 @@ function Curves({ outcomes, rows, columns, per }) {
   const split = along === rows ? columns : rows;
   const { columns: kinds } = table(outcomes, along, split);
   const points = (/** @type {any} */ kind) => outcomes
-    .filter((each) => (each.settings[split] ?? "") === kind && !Number.isNaN(outcomeEnergy(each, per)))
+    .filter((each) => (each.settings[split] ?? "") === kind && !Number.isNaN(energyPer(each, per)))
     .map((each) => {
-      const factor = outcomeEnergy(each, per) / each.energy.joules;
-      return { x: Number(each.settings[along]), y: outcomeEnergy(each, per), low: each.energy.low * factor, high: each.energy.high * factor };
+      const factor = energyPer(each, per) / each.energy.joules;
+      return { x: Number(each.settings[along]), y: energyPer(each, per), low: each.energy.low * factor, high: each.energy.high * factor };
     });
   const everything = kinds.flatMap(points);
   if (!numeric(along) || everything.length < 2) return html`<p class="hint">A curve needs at least two sizes of one kind.</p>`;
@@ -283,12 +284,12 @@ function cells(document) {
 function drawnMap(document, per) {
   const { rows, columns } = axes(document.choices);
   const cellsOf = table(document.rows, rows, columns);
-  const energies = document.rows.map((/** @type {any} */ row) => outcomeEnergy(row, per)).filter(Number.isFinite);
+  const energies = document.rows.map((/** @type {any} */ row) => energyPer(row, per)).filter(Number.isFinite);
   const scale = { least: Math.min(...energies), most: Math.max(...energies) };
   const heading = `${document.model}: energy per ${per}; ${words(rows)} down, ${words(columns)} across`;
   return mapSvg(heading, cellsOf.rows, cellsOf.columns, (row, column) => {
     const outcome = cellsOf.cell(row, column);
-    const energy = outcome ? outcomeEnergy(outcome, per) : NaN;
+    const energy = outcome ? energyPer(outcome, per) : NaN;
     return Number.isNaN(energy) ? null : { level: level(energy, scale), text: joules(energy) };
   });
 }
