@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import gc
 import math
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -206,7 +209,29 @@ def test_without_a_path_the_samples_go_to_a_file_that_vanishes() -> None:
         assert thread.path.exists()
         path = thread.path
         thread.sample_now()
+    assert path.exists()
+    del thread
+    gc.collect()
     assert not path.exists()
+
+
+FORKED = """
+import os, sys
+from irene.meters.sampling.sampler import Sampler
+from tests.meters.made_up import POWER, ListMeter
+
+with Sampler([ListMeter([POWER], [[1.0]])]) as thread:
+    child = os.fork()
+    if not child:
+        sys.exit(0)
+    os.waitpid(child, 0)
+sys.exit(0 if thread.path.exists() else 1)
+"""
+
+
+def test_a_forked_child_that_exits_leaves_the_samples_to_its_parent() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKED]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 0
 
 
 def test_replay_gives_what_was_recorded(tmp_path: Path, clock: Clock) -> None:

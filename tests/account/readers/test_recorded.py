@@ -141,6 +141,22 @@ def test_a_log_of_two_gpus_and_a_counter(tmp_path: Path) -> None:
     assert series.window_j(EPOCH, EPOCH + 2 * S) == pytest.approx(60.0)
 
 
+def test_a_long_log_without_a_zone_is_not_guessed_at(tmp_path: Path) -> None:
+    path = tmp_path / "day.csv"
+    rows = [f"2023-11-14 {n // 6:02}:{n % 6}0:00,60" for n in range(6 * 17, 6 * 24)]
+    path.write_text("\n".join(["time,watts", *rows]))
+    window_ns = (EPOCH, EPOCH + S)  # 22:13 UTC
+    with pytest.raises(UsageError, match=r"7 of them, UTC-5 to UTC\+1: say which"):
+        read_power(path).check_zone(window_ns)
+    read_power(path, zone="UTC").check_zone(window_ns)
+    read_power(path, -3600.0).check_zone(window_ns)
+    path.write_text("\n".join(["time,watts", *rows[-12:]]))
+    with pytest.raises(UsageError, match="2 of them"):
+        read_power(path).check_zone(window_ns)
+    path.write_text("\n".join(["time,watts", *rows[-12:-8]]))
+    read_power(path).check_zone(window_ns)
+
+
 def test_a_recording_says_what_is_missing_in_it(tmp_path: Path) -> None:
     facts = {"counted": False, "missing": "Permission denied"}
     channels = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -54,7 +53,6 @@ class Sampling:
         self._sampler: Sampler | SamplerProcess | None = None
         self._first: Snapshot | None = None
         self._own_j = 0.0
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     def start(self, rank: Rank, folder: Path | None) -> None:
         """Begin, if this is the process of its machine that does, and wait idly.
@@ -64,24 +62,14 @@ class Sampling:
             folder: Where the samples are kept; None for nowhere.
         """
         if rank.samples_power:
-            home = rank.home(folder) if folder else self._scratch_folder()
-            try:
-                home.mkdir(parents=True, exist_ok=True)
-                self._sampler = open_sampler(
-                    self._meters,
-                    self._period_s,
-                    home / SAMPLES,
-                    rank.family,
-                    self._no_finer,
-                ).start()
-            except BaseException:
-                self._clean()
-                raise
+            self._sampler = open_sampler(
+                self._meters,
+                self._period_s,
+                rank.home(folder) / SAMPLES if folder else None,
+                rank.family,
+                self._no_finer,
+            ).start()
         self._wait_idly()
-
-    def _scratch_folder(self) -> Path:
-        self._scratch = tempfile.TemporaryDirectory(prefix="irene-")
-        return Path(self._scratch.name)
 
     def _wait_idly(self) -> None:
         """Every process waits: one that works is no idle machine."""
@@ -123,11 +111,8 @@ class Sampling:
         if self._sampler is None:
             return None
         sampler, self._sampler = self._sampler, None
-        try:
-            sampler.stop()
-            recording = read_recording(sampler.path)
-        finally:
-            self._clean()
+        sampler.stop()
+        recording = read_recording(sampler.path)
         return SampledPower.here(recording, self._idle_w(recording))
 
     def abandon(self) -> None:
@@ -135,7 +120,6 @@ class Sampling:
         if self._sampler is not None:
             self._sampler.stop()
             self._sampler = None
-        self._clean()
 
     def _idle_w(self, recording: Recording) -> dict[str, float]:
         if not self._idle_s:
@@ -146,8 +130,3 @@ class Sampling:
             if channel.is_energy and channel.counted
         }
         return {name: watts for name, watts in found.items() if math.isfinite(watts)}
-
-    def _clean(self) -> None:
-        if self._scratch is not None:
-            self._scratch.cleanup()
-            self._scratch = None

@@ -40,6 +40,9 @@ XPLANE_BEGIN = b"\n"
 """Key of a plane, the first field of every such file."""
 UNIX_NS = 10**17
 """Times beyond this (1973) are since 1970, and not since some begin."""
+ZONES_H = range(-12, 15)
+"""Offsets of the world's zones from UTC, h; those with half hours lie between."""
+HOUR_NS = 3_600_000_000_000
 JSON_MAGICS = (b"{", b"[", b"\x1f\x8b")
 
 
@@ -50,10 +53,36 @@ class RecordedPower:
     Attributes:
         series: One for each channel that counts.
         notes: What a reader should know, in words.
+        is_local: Whether nobody says of which zone its times are.
     """
 
     series: tuple[PowerSeries, ...]
     notes: tuple[str, ...] = ()
+    is_local: bool = False
+
+    def check_zone(self, window_ns: tuple[int, int]) -> None:
+        """Refuse a log that would cover a trace in more than one zone.
+
+        Args:
+            window_ns: Begin and end of the trace.
+
+        Raises:
+            UsageError: It would; the message says what to do.
+        """
+        begin = min(one.span_ns[0] for one in self.series)
+        end = max(one.span_ns[1] for one in self.series)
+        fits = [
+            hours
+            for hours in ZONES_H
+            if begin - hours * HOUR_NS <= window_ns[0]
+            and end - hours * HOUR_NS >= window_ns[1]
+        ]
+        if self.is_local and len(fits) > 1:
+            raise UsageError(
+                f"the times of the power log name no zone, and it covers the trace in "
+                f"{len(fits)} of them, UTC{fits[0]:+d} to UTC{fits[-1]:+d}: say which "
+                "with --tz, as --tz Europe/Berlin or --tz UTC"
+            )
 
 
 def read_trace(
@@ -166,7 +195,8 @@ def read_power(
             raise UsageError(f"--cpus needs a recording of irene; {path} is a log")
         found = _power_of_log(path, device or "", error_percent, zone)
     moved = tuple(one.moved(round(offset_s * 1e9)) for one in found.series)
-    return RecordedPower(with_idle(moved, idle_w), found.notes)
+    is_local = found.is_local and not offset_s
+    return RecordedPower(with_idle(moved, idle_w), found.notes, is_local)
 
 
 def _first_bytes(path: Path) -> bytes:
@@ -197,7 +227,8 @@ def _power_of_log(
     notes = dict.fromkeys(note for log in logs for note in log.notes)
     if error_percent is None:
         notes[UNKNOWN_ERROR] = None
-    return RecordedPower(series, tuple(f"power: {note}" for note in notes))
+    is_local = any(log.is_local for log in logs)
+    return RecordedPower(series, tuple(f"power: {note}" for note in notes), is_local)
 
 
 def _series_of_log(log: PowerLog, device: str, relative_error: float) -> PowerSeries:

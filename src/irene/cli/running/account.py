@@ -120,7 +120,7 @@ def _add_recorded_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tz", default="", metavar="ZONE",
         help="zone of a power log whose times name none, as Europe/Berlin or +01:00 "
-        "(default: UTC)",
+        "(default: UTC, if no other zone would do)",
     )  # fmt: skip
     group.add_argument(
         "--offset-s", type=float, metavar="X",
@@ -223,6 +223,7 @@ def _recorded_ledger(options: argparse.Namespace) -> Ledger:
         trace = read_trace(options.trace, options.hlo, options.shapes)
     if not trace.has_clock and options.offset_s is None:
         _refuse_clock(trace.events.span_ns, power.series[0].span_ns)
+    power.check_zone(trace.events.span_ns)
     with working("accounting"):
         events = trace.events.noted(*power.notes)
         return attribute(events, power.series, split=options.split)

@@ -13,18 +13,11 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import (
-    AbstractContextManager,
-    ExitStack,
-    contextmanager,
-    nullcontext,
-    suppress,
-)
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -233,18 +226,16 @@ def monitor(
     """
     if bool(command) == (seconds is not None):
         raise UsageError("give a program to run, or --seconds to watch this machine")
-    with ExitStack() as stack:
-        if path is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="irene-"))
-            path = Path(folder, "samples.csv")
-        if command:
-            kind = HeldProgram if hasattr(os, "fork") else SpawnedProgram
-            program = kind(command, output_to_errors)
-            stack.callback(program.drop)
-            sampler = SamplerProcess(meters, period_s, path, program.pid)
-            return _run(program, sampler, beside)
+    if not command:
         sampler = SamplerProcess(meters, period_s, path)
         return _watch(float(seconds or 0.0), sampler, beside)
+    kind = HeldProgram if hasattr(os, "fork") else SpawnedProgram
+    program = kind(command, output_to_errors)
+    try:
+        sampler = SamplerProcess(meters, period_s, path, program.pid)
+        return _run(program, sampler, beside)
+    finally:
+        program.drop()
 
 
 def _run(program: Program, sampler: SamplerProcess, beside: Beside) -> Monitored:

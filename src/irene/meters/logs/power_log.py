@@ -54,6 +54,7 @@ class PowerLog:
         covers: What it covers (`gpu-board`, `cpu-package`, …); "" where unknown.
         energy_j: Where energy was counted, the count at each time, J; power is then
             the mean since the time before. Else None.
+        is_local: Whether nobody says of which zone its times are.
     """
 
     name: str
@@ -63,6 +64,7 @@ class PowerLog:
     device: str = ""
     covers: str = ""
     energy_j: Any = None
+    is_local: bool = False
 
     def __post_init__(self) -> None:
         """Nobody changes a log."""
@@ -218,7 +220,8 @@ def _log(file: str, column: Column, zone: str, several: bool) -> PowerLog:
     if abs(times[0]) < OLDEST_DATE_S * 1e9:
         notes.append("times do not count from 1970: give an offset")
     name = f"{file} {column.name}" if several else file
-    return _sorted_log(name, replace(column, times=times), notes)
+    log = _sorted_log(name, replace(column, times=times), notes)
+    return replace(log, is_local=column.is_local and not zone)
 
 
 def _first_line(path: Path, text: list[str]) -> tuple[int, str]:

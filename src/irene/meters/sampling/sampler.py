@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -174,14 +176,18 @@ class Streaming(ABC):
 
     Attributes:
         path: The file the samples are streamed to; without one given, a temporary one
-            that is gone after `stop`.
+            that is gone with this.
     """
 
     def __init__(self, path: Path | None) -> None:
-        from tempfile import TemporaryDirectory  # a process of its own needs none
+        self.path = path or self._temporary()
 
-        self._folder = None if path else TemporaryDirectory(prefix="irene-")
-        self.path = path or Path(self._folder.name, "samples.csv")  # type: ignore[union-attr]
+    def _temporary(self) -> Path:
+        from tempfile import mkdtemp  # a process of its own needs none
+
+        folder = mkdtemp(prefix="irene-")
+        weakref.finalize(self, _remove, folder, os.getpid())
+        return Path(folder, "samples.csv")
 
     @abstractmethod
     def start(self) -> Self:
@@ -190,10 +196,6 @@ class Streaming(ABC):
     @abstractmethod
     def stop(self) -> None:
         """Take the last sample and close everything; stopping twice is fine."""
-
-    def _forget_folder(self) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -272,7 +274,14 @@ class Sampler(Streaming):
             self._thread.join()
         with self._lock:
             self._loop.finish()
-        self._forget_folder()
+
+
+def _remove(folder: str, owner: int) -> None:
+    """Remove a folder; a forked child leaves that to the process that made it."""
+    from shutil import rmtree
+
+    if os.getpid() == owner:
+        rmtree(folder, ignore_errors=True)
 
 
 def check_period(meters: Sequence[Meter], period_s: float) -> None:

@@ -74,7 +74,7 @@ class SamplerProcess(Streaming):
 
     Attributes:
         path: The file the samples are streamed to; without one given, a temporary one
-            that is gone after `stop`.
+            that is gone with this.
         counts: Samples taken, begun late and missed, once it has stopped.
         problems: What went wrong, in words.
     """
@@ -117,7 +117,6 @@ class SamplerProcess(Streaming):
                 raise MeterError(str(first["error"]))
         except BaseException:
             self._end()
-            self._forget_folder()
             raise
         channels = [Channel(**fields) for fields in first["channels"]]
         self._totals = RunningTotals(channels, first["period_s"])
@@ -129,7 +128,6 @@ class SamplerProcess(Streaming):
         try:
             names = resolved(self._meters)
         except IreneError as error:
-            self._forget_folder()
             raise MeterError(str(error)) from error
         return [
             *(sys.executable, "-m", "irene.meters.sampling.sampler_process"),
@@ -178,7 +176,6 @@ class SamplerProcess(Streaming):
             except OSError:  # it died with a question still in the pipe
                 self.problems = (*self.problems, self._death())
             self._end()
-        self._forget_folder()
 
     def _hear(self) -> dict[str, Any]:
         assert self._process is not None
