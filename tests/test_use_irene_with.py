@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 import yaml
 
+import irene
+from irene.account.served.requests import request_of
 from irene.cli import main
 
 from .account.served.made_server import MadeEngine, answering
 from .measure.made_up_power import made_up_meter
+from .trace.test_wrapped import sentence_encoder
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "how-to" / "use-irene-with.md"
@@ -67,17 +73,37 @@ def here(files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return files
 
 
+@pytest.fixture
+def tracked(here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A ledger, and runs of all trackers that are open."""
+    import mlflow
+    import trackio
+    import wandb
+
+    model = torch.nn.Linear(8, 8)
+    with irene.account(model, meters=[made_up_meter(here / "p.csv")]) as ledger:
+        model(torch.ones(4, 8))
+    for name in ("TRACKIO_DIR", "HF_HOME", "WANDB_DIR", "MLFLOW_TRACKING_URI"):
+        monkeypatch.setenv(name, str(here))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    mlflow.set_tracking_uri(f"sqlite:///{here}/runs.db")
+    trackio.init(project="energy", embed=False)
+    with wandb.init(mode="offline", dir=here, project="energy"), mlflow.start_run():
+        yield ledger
+    trackio.finish()
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("code", PYTHON, ids=lambda code: code.split("\n")[0][:60])
-def test_python(code: str, here: Path) -> None:
+def test_python(code: str, here: Path, request: pytest.FixtureRequest) -> None:
     for package in PACKAGES:
         if re.search(rf"\b{package}\b", code):
             pytest.importorskip(package, reason=f"{package} is not installed")
-    if "sentence_transformers" in code:
-        pytest.skip("needs a saved model: tests/trace/test_wrapped.py has one")
     names: dict[str, object] = {}
+    if "sentence_transformers" in code:
+        sentence_encoder(here / "words").save("path/of/a/model")
     if "ledger" in code and "irene.account" not in code:
-        pytest.skip("needs an open run: tests/account/callbacks/test_trackers.py")
+        names = {"irene": irene, "ledger": request.getfixturevalue("tracked")}
     exec(code, names)
 
 
@@ -87,10 +113,14 @@ def test_commands(command: str, here: Path, capsys: pytest.CaptureFixture[str]) 
     if words[0] == "watch":
         meter = made_up_meter(here / "power.csv")
         words += ["--seconds", "0.2", "--every", "0.1", "--meters", meter]
+        lines = next(text for kind, text in BLOCKS if kind == "jsonl")
+        (here / "answers.jsonl").write_text(lines)
         with answering({"/metrics": MadeEngine(1).metrics}) as url:
-            assert main([url if "localhost" in word else word for word in words]) == 0
-    else:
-        assert main(words) == 0
+            words[1] = url
+            assert main(["0" if word == "11435" else word for word in words]) == 0
+        assert "no request" not in capsys.readouterr().err
+        return
+    assert main(words) == 0
     assert capsys.readouterr().out or "--out" in words
 
 
@@ -103,6 +133,10 @@ def test_files_of_others_are_what_they_are(here: Path) -> None:
             (here / "pyproject.toml").write_text(text)
             _, budgets = read_budgets(here)
             assert [b.run.batch_size for b in budgets] == [1, 8]
+        elif kind == "jsonl":
+            told = [request_of(json.loads(line), 1e9) for line in text.splitlines()]
+            assert [each.output_tokens for each in told] == [113, 35, 7, 7]
+            assert [each.cached_tokens for each in told] == [0, 236, 16, 16]
         elif kind == "yaml":
             assert yaml.safe_load(text)
         elif kind == "json":

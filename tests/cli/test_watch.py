@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,48 @@ def test_lines_of_json_say_all(capsys, watched):
     assert "below what is predicted" in last["verdict"]
 
 
+def test_each_request_of_ollama_gets_its_part(capsys, tmp_path, monkeypatch):
+    """Its answers tell the tokens that it does not count."""
+    from irene.cli.running import watch
+
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text("")
+
+    def look_on(asked, screen) -> None:
+        for count in (10, 30, 0):
+            time.sleep(0.05)
+            ended = datetime.now(UTC).isoformat()
+            told = {
+                "model": "tiny", "created_at": ended, "eval_count": count,
+                "prompt_eval_count": 2 * count, "prompt_eval_duration": 10**7,
+                "eval_duration": 3 * 10**7,
+            }  # fmt: skip
+            with answers.open("a") as out:
+                print(json.dumps(told) if count else "so far", file=out)
+            screen.look()
+
+    monkeypatch.setattr(watch, "_look_on", look_on)
+    with answering({"/api/ps": {"models": [{"name": "tiny"}]}}) as url:
+        words = [url, "--meters", made_up_meter(tmp_path / "power.csv")]
+        words += ["--requests", str(answers)]
+        code, out, err = run(capsys, *words, "--json")
+        assert code == 0
+        assert err.count("line 3 of") == 1
+        documents = [json.loads(line) for line in out.splitlines()]
+        last = documents[-1]
+        assert [d["requests"]["waiting"] for d in documents] == [1, 2, 2, 0]
+        assert (last["total"]["output_tokens"], last["total"]["requests"]) == (40, 2)
+        ended = last["requests"]["ended"]
+        assert [each["output_tokens"] for each in ended] == [10, 30]
+        whole_j = sum(each["energy_j"] for each in ended) + last["requests"]["idle_j"]
+        assert whole_j == pytest.approx(last["total"]["energy_j"], rel=1e-9)
+        assert last["requests"]["by"] == "equal"
+        answers.write_text("")
+        code, out, err = run(capsys, *words, "--wait", "0")
+        assert "Ollama · tiny" in out
+        assert "J median of 2" in out
+
+
 def test_people_read_what_it_takes_and_what_is_predicted(capsys, watched):
     code, out, _ = run(capsys, *watched, "--seconds", "0.25", "--on", "h100")
     assert code == 0
@@ -98,7 +142,10 @@ def test_prometheus_gets_tokens_and_joules(capsys, watched, monkeypatch):
     [
         (["localhost:8000"], 2, "is no address"),
         (["http://127.0.0.1:1"], 1, "nothing answers at 127.0.0.1:1"),
-        (["URL", "--every", "0"], 2, "above zero"),
+        (["URL", "--every", "0"], 2, "every must be at least 0.001"),
+        (["URL", "--wait", "-1"], 2, "wait must be at least 0"),
+        (["URL", "--requests", "nowhere.jsonl"], 2, "no file nowhere.jsonl"),
+        (["URL", "--requests", "-", "--proxy", "0"], 2, "not both"),
         (["URL", "--quantization", "fp8"], 2, "give --on"),
         (["URL", "--on", "pc1"], 2, "serves no language models"),
         (["URL", "--on", "h100", "--model", "lama-3.1-8b"], 2, "did you mean"),

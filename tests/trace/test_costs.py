@@ -179,6 +179,13 @@ def test_a_product_of_strided_inputs_shows_its_copies():
     assert ops.index("copy") == ops.index("matmul") - 1
 
 
+def test_an_op_in_place_costs_what_the_op_does():
+    x = torch.zeros(4, 8)
+    found = [irene.trace(nn.Hardswish(inplace=p), x) for p in (False, True)]
+    assert found[1].unsupported == {}
+    assert found[0].total().flops == found[1].total().flops == 4 * 32
+
+
 def test_an_unknown_op_is_listed_and_its_bytes_counted():
     tree = irene.trace(Function(torch.linalg.inv), torch.eye(4), device="cpu")
     assert tree.unsupported["aten.linalg_inv_ex"] == 1

@@ -10,7 +10,7 @@ from torch import nn
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM
 
 import irene
-from irene.errors import UsageError
+from irene.errors import TraceError, UsageError
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 BERT = BertConfig(**SMALL, intermediate_size=64, vocab_size=99)
@@ -26,15 +26,6 @@ def test_a_pipeline_is_its_model():
     tree = irene.predict(Pipeline(), **SIZE)
     assert tree.total().flops == irene.trace(BertModel(BERT), **SIZE).total().flops
     assert irene.trace(Pipeline(), **SIZE).root.op == "BertModel"
-
-
-def test_a_pipeline_of_several_models_names_them():
-    class Pipeline:
-        def __init__(self) -> None:
-            self.components = {"scheduler": object(), "unet": nn.Linear(2, 2)}
-
-    with pytest.raises(UsageError, match=r"several models \(unet\): .*pipeline\.unet"):
-        irene.predict(Pipeline())
 
 
 def test_lora_adds_its_products_and_nothing_else():
@@ -112,21 +103,27 @@ def test_torchao_is_traced_as_it_runs():
     assert 64 * 64 in reads  # a byte for each weight
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_sentence_transformers_get_their_features(tmp_path):
+def sentence_encoder(folder):
+    """A small encoder of sentence-transformers."""
     library = pytest.importorskip(
         "sentence_transformers", reason="sentence-transformers is not installed"
     )
     from transformers import BertTokenizerFast
 
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "energy"]
-    (tmp_path / "vocab.txt").write_text("\n".join(words))
-    BertModel(BERT).save_pretrained(tmp_path)
-    BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
+    folder.mkdir(exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join(words))
+    BertModel(BERT).save_pretrained(folder)
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
     models = import_module("sentence_transformers.models")
-    encoder = library.SentenceTransformer(
-        modules=[models.Transformer(str(tmp_path)), models.Pooling(32)], device="cpu"
+    return library.SentenceTransformer(
+        modules=[models.Transformer(str(folder)), models.Pooling(32)], device="cpu"
     )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sentence_transformers_get_their_features(tmp_path):
+    encoder = sentence_encoder(tmp_path)
     tree = irene.predict(encoder, **SIZE)
     assert (tree.spec.batch_size, tree.spec.seq_len) == (2, 16)
     plain = irene.trace(BertModel(BERT, add_pooling_layer=False), **SIZE)
@@ -135,15 +132,104 @@ def test_sentence_transformers_get_their_features(tmp_path):
     assert pooled
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_parts_of_diffusers_are_predicted_with_their_inputs():
+TEXT, WIDTH = 77, 32
+
+
+@pytest.fixture(scope="module")
+def painter(tmp_path_factory):
+    """A small pipeline that turns words into a picture."""
     diffusers = pytest.importorskip("diffusers", reason="diffusers is not installed")
-    unet = diffusers.UNet2DModel(
-        sample_size=16, in_channels=4, out_channels=4, layers_per_block=1,
-        block_out_channels=(32,), down_block_types=("DownBlock2D",),
-        up_block_types=("UpBlock2D",), norm_num_groups=8,
+    import json
+
+    from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
+
+    folder = tmp_path_factory.mktemp("words")
+    words = ["<|startoftext|>", "<|endoftext|>", *"aeret", "t</w>", "e</w>", "a</w>"]
+    vocabulary = {word: i for i, word in enumerate(dict.fromkeys(words))}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    blocks = {"norm_num_groups": 8, "block_out_channels": (32, 64)}
+    return diffusers.StableDiffusionPipeline(
+        unet=diffusers.UNet2DConditionModel(
+            sample_size=16, layers_per_block=1, cross_attention_dim=WIDTH,
+            down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+            up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"), **blocks,
+        ),
+        vae=diffusers.AutoencoderKL(
+            down_block_types=("DownEncoderBlock2D",) * 2,
+            up_block_types=("UpDecoderBlock2D",) * 2, **blocks,
+        ),
+        text_encoder=CLIPTextModel(
+            CLIPTextConfig(
+                hidden_size=WIDTH, intermediate_size=64, num_attention_heads=4,
+                num_hidden_layers=2, vocab_size=99, bos_token_id=0, eos_token_id=1,
+            )
+        ),
+        tokenizer=CLIPTokenizer.from_pretrained(folder, model_max_length=TEXT),
+        scheduler=diffusers.DDIMScheduler(), safety_checker=None,
+        feature_extractor=None, image_encoder=None, requires_safety_checker=False,
     )  # fmt: skip
-    inputs = {"sample": torch.zeros(1, 4, 16, 16), "timestep": torch.tensor(1)}
-    tree = irene.predict(unet, inputs)
-    assert tree.energy_of(0).joules > 0
-    assert any(node.op == "Conv2d" for node in tree.nodes("ml"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_pipeline_of_diffusers_is_what_a_call_of_it_runs(painter):
+    steps, before = 3, torch.random.get_rng_state()
+    called = nn.Module.__call__
+    asked = {"num_inference_steps": steps, "height": 32, "width": 32}
+    tree = irene.predict(painter, {"prompt": ["a tree"] * 2, **asked})
+    assert nn.Module.__call__ is called
+    assert torch.equal(torch.random.get_rng_state(), before)
+    parts = {node.path: node for node in tree.root.children}
+    assert {path: node.count for path, node in parts.items()} == {
+        "text_encoder": 2, "unet": steps, "vae.post_quant_conv": 1, "vae.decoder": 1,
+    }  # fmt: skip
+    told = torch.zeros(4, TEXT, WIDTH)  # two prompts, with and without their words
+    inputs = {
+        "sample": torch.zeros(4, 4, 16, 16), "timestep": torch.tensor(1),
+        "encoder_hidden_states": told,
+    }  # fmt: skip
+    alone = irene.trace(painter.unet, inputs)
+    assert parts["unet"].flops == alone.total().flops
+    flops = sum(node.count * node.flops for node in parts.values())
+    assert tree.total().flops == tree.unfold().total().flops == flops
+    joules = sum(node.count * node.energy.joules for node in parts.values())
+    assert tree.energy_of(0).joules == pytest.approx(joules, rel=1e-9)
+    assert type(tree).from_json(tree.to_json()) == tree
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_call_counts_what_the_pipeline_truly_runs(painter):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    asked = {
+        "prompt": "a tree", "num_inference_steps": 2, "height": 32, "width": 32,
+        "output_type": "latent",
+    }  # fmt: skip
+    tree = irene.trace(painter, asked)
+    with FlopCounterMode(display=False) as counter:
+        painter(**asked)
+    rows = zip(tree.nodes(), tree.multiplicity, strict=True)
+    products = sum(  # it knows no attention of the CPU
+        node.flops * times
+        for node, times in rows
+        if node.kind == "math" and ("mm" in node.op or "conv" in node.op)
+    )
+    assert products == counter.get_total_flops()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_pipelines_are_accounted_for_whole(painter):
+    asked = {"prompt": "a tree", "num_inference_steps": 1, "height": 32, "width": 32}
+    with irene.account(painter, meters=["estimate"], level="module") as ledger:
+        painter(**asked)
+    assert {"unet", "text_encoder", "vae.decoder"} <= {
+        row.path for row in ledger.by_module()
+    }
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_pipeline_does_not_take_is_told(painter):
+    with pytest.raises(TraceError, match="StableDiffusionPipeline failed when called"):
+        irene.predict(painter, {"prompt": 5})
+    with pytest.raises(UsageError, match="needs inputs as it is called with"):
+        irene.predict(painter, torch.zeros(1))

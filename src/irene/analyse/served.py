@@ -1,19 +1,21 @@
-"""What is predicted for a server that runs, beside what it was seen to use."""
+"""What a server that runs was seen to use, and what is predicted beside it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from irene.account.served.intervals import Interval, TokenCosts
-from irene.errors import UsageError
+from irene.account.served.intervals import EQUAL, Interval, Split, TokenCosts, split
+from irene.account.served.requests import Shared
+from irene.account.served.watching import Watch
+from irene.errors import IreneError, UsageError
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
 from irene.spec import RunSpec
 from irene.tree.generation import Generation, Span, generation_of
 
-__all__ = ["Expected", "Expecting", "verdict"]
+__all__ = ["Expected", "Expecting", "Seen", "seen_by", "verdict"]
 
 ENGINES = {"vLLM": "vllm", "llama.cpp": "llama.cpp", "Ollama": "llama.cpp"}
 """Engines that a run names; the interval of an unknown one holds all."""
@@ -169,3 +171,57 @@ def verdict(seen: Interval, expected: Expected) -> str:
             f"{100 * (1 - saved):.0f} % less"
         )
     return told
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a look at a server has found.
+
+    Attributes:
+        watch: Who looked.
+        now: The last minute.
+        total: All the time.
+        costs: What one more token costs.
+        split: Energy of the last minute by what it was for, where costs are known.
+        expected: What is predicted, where that was asked for and can be.
+        verdict: How both compare, in words.
+        note: Why nothing is predicted.
+        requests: Those whose energy is known since this look.
+    """
+
+    watch: Watch
+    now: Interval
+    total: Interval
+    costs: TokenCosts
+    split: Split | None
+    expected: Expected | None
+    verdict: str
+    note: str
+    requests: tuple[Shared, ...] = ()
+
+    def settled(self, now_s: float) -> Seen:
+        """With the requests whose energy is known by a time, s since 1970."""
+        sharing = self.watch.sharing
+        found = sharing.settle(now_s, self.costs) if sharing is not None else ()
+        return replace(self, requests=tuple(found))
+
+
+def seen_by(watch: Watch, expecting: Expecting | None) -> Seen | None:
+    """Look once; None where the server does not answer or no meter does.
+
+    Args:
+        watch: Looks.
+        expecting: Predicts, if that is asked for.
+    """
+    looked, now, total = watch.look(), watch.recent(), watch.total
+    if looked is None or now is None or total is None:
+        return None
+    expected, note = None, ""
+    try:
+        expected = expecting.expected(now) if expecting else None
+    except IreneError as error:
+        note = str(error)
+    costs = watch.costs() or (expected.costs if expected else None)
+    parts = split(now, costs) if costs and math.isfinite(now.tokens) else None
+    words = verdict(now, expected) if expected else ""
+    return Seen(watch, now, total, costs or EQUAL, parts, expected, words, note)

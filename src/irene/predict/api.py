@@ -76,22 +76,10 @@ def predict(
         return predict_run(
             spec, machine, source=source, step_s=step_s, device=device, limits=limits
         ).with_notes(*chosen_note(on))
-    from irene.trace.tracer import trace_module
+    from irene.trace.tracer import trace
 
-    tree = trace_module(_module(model), inputs, run, device=device, limits=limits)
+    tree = trace(model, inputs, device=device, limits=limits, **run)
     return _on(machine, tree, step_s).with_notes(*chosen_note(on))
-
-
-def _module(model: object) -> nn.Module:
-    from torch import nn
-
-    from irene.trace.tracer import name_of
-    from irene.trace.wrapped import module_of
-
-    found = module_of(model)
-    name_of(found)
-    assert isinstance(found, nn.Module)
-    return found
 
 
 def predict_run(

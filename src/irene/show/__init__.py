@@ -5,7 +5,7 @@
   its width; `tree_terminal`, `ledger_terminal`: trees and ledgers there.
 - `page`: pages: one shell, templates, style and script.
 - `cards`: metadata, labels and words for regulators.
-- `checks`: budgets in Markdown and as JUnit tests.
+- `checks`: budgets in Markdown and as JUnit tests; `served`: a server that runs.
 - `notebook`: what notebooks show.
 - `picture`: charts, and pictures of trees, ledgers and answers.
 - `report`: everything about one model on one page.

@@ -10,7 +10,8 @@ The package is also the function: `irene.trace("bert-base-uncased", batch_size=8
 - `costs`: FLOPs and bytes of an op, in one open table.
 - `sources`, `models`, `inputs`, `positions`, `limits`: from a name to a model and its
   inputs.
-- `wrapped`: pipelines, sentence-transformers and quantised layers.
+- `wrapped`: sentence-transformers, quantised layers and pipelines; `pipelines`: those
+  of several models.
 - `model_files`: the config that GGUF and safetensors files imply, by their headers.
 - `onnx_graph`: an ONNX file as a module that can be traced; `onnx_ops`: its ops.
 - `catalogue`: configs of known models; needs no torch.

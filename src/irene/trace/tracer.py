@@ -29,6 +29,7 @@ from irene.trace.limits import Limits, checked_run
 from irene.trace.model_files import onnx_path
 from irene.trace.models import Resolved, build, resolve
 from irene.trace.phases import PHASES, Run, meta_weights
+from irene.trace.pipelines import counted, models_in, rehearsed
 from irene.trace.positions import reach_of
 from irene.trace.recorder import Recorder
 from irene.trace.sources import short
@@ -68,10 +69,10 @@ def trace(
 
     Args:
         model: Catalogue name, Hugging Face id, path of a config.json, transformers
-            config, or any nn.Module.
+            config, any nn.Module, or a pipeline of transformers or diffusers.
         inputs: For an nn.Module: its inputs, as keyword arguments, a tuple or a single
             tensor. A transformers model may do without, and gets inputs of the size
-            asked for.
+            asked for. For a pipeline of diffusers: what it is called with, by name.
         device: `meta` for shapes alone, whatever device an nn.Module is on; `cpu` or
             `cuda` runs the model for real.
         limits: What is refused; by default `DEFAULT_LIMITS`.
@@ -86,6 +87,10 @@ def trace(
         UsageError: The model is unknown, its config is bad, a size is impossible, or
             the model's own code fails. The message says which.
     """
+    if models_in(model):
+        played = rehearsed(model, inputs, run.get("batch_size") or 1)
+        tree = trace_module(played, (), run, device=device, limits=limits)
+        return counted(tree, played.counts)
     found: Any = module_of(model)
     if isinstance(found, nn.Module):
         return trace_module(found, inputs, run, device=device, limits=limits)

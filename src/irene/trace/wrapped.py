@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from irene.errors import SpecError, UsageError
+from irene.errors import SpecError
 from irene.spec import RunSpec
 from irene.trace.inputs import Inputs, make_inputs
 
@@ -29,25 +29,13 @@ NOTE = "as they are stored, turned to the type of activations, then multiplied"
 
 
 def module_of(model: object) -> object:
-    """The model of a pipeline or inside PEFT's, adapters and all; else itself.
-
-    Raises:
-        UsageError: A pipeline has several models.
-    """
+    """The model of a pipeline or inside PEFT's, adapters and all; else itself."""
     if isinstance(model, nn.Module):
         adapted: Any = model
         if "PeftModel" not in _kinds(model):
             return model
         prompts = adapted.active_peft_config.is_prompt_learning
         return model if prompts else adapted.get_base_model()
-    parts = getattr(model, "components", None)
-    if isinstance(parts, dict):
-        names = [name for name, part in parts.items() if isinstance(part, nn.Module)]
-        if names:
-            raise UsageError(
-                f"{type(model).__name__} has several models ({', '.join(names)}): give "
-                f"one with its inputs, as pipeline.{names[-1]}; account takes them all"
-            )
     inner = getattr(model, "model", None)
     return inner if isinstance(inner, nn.Module) else model
 

@@ -3,6 +3,7 @@
 import json
 import random
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -38,11 +39,33 @@ def answering(answers):
         server.server_close()
 
 
+@dataclass
+class Made:
+    """A request that the engine works at, and the energy that was truly for it."""
+
+    begin_s: float
+    prompt: int
+    cached: int
+    left: int
+    output: int = 0
+    end_s: float = 0.0
+    energy_j: float = 0.0
+
+    def told(self) -> dict:
+        """The line of a log."""
+        return {
+            "start": self.begin_s, "first_token": self.begin_s + MadeEngine.STEP_S,
+            "end": self.end_s, "prompt_tokens": self.prompt + self.cached,
+            "cached_tokens": self.cached, "output_tokens": self.output,
+        }  # fmt: skip
+
+
 class MadeEngine:
     """Reads prompts and continues answers in steps, at known costs.
 
     A step takes 20 ms and 250 W of its own, 0.8 J for a token of a prompt, 0.02 J for
-    a cached one and 0.3 J for a token of an answer.
+    a cached one and 0.3 J for a token of an answer. What it takes of its own is for
+    the requests of the step, as the rest is.
     """
 
     PROMPT_J, CACHED_J, OUTPUT_J = 0.8, 0.02, 0.3
@@ -50,33 +73,42 @@ class MadeEngine:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self._left: list[int] = []
+        self._running: list[Made] = []
+        self.ended: list[Made] = []
         self.time_s = self.energy_j = 0.0
         self.prompt = self.cached = self.output = self.requests = 0
 
     def step(self) -> None:
         """One step: perhaps a new request, and a token for each that runs."""
-        prompt = cached = 0
-        if len(self._left) < 16 and self._random.random() < 0.3:
+        new = None
+        if len(self._running) < 16 and self._random.random() < 0.3:
             whole = self._random.randint(20, 400)
             cached = whole // 2 if self._random.random() < 0.3 else 0
-            prompt = whole - cached
-            self._left.append(self._random.randint(1, 120))
-        output = len(self._left)
-        self._left = [left - 1 for left in self._left]
-        self.requests += self._left.count(0)
-        self._left = [left for left in self._left if left]
-        self.prompt += prompt
-        self.cached += cached
-        self.output += output
-        own_j = self.PROMPT_J * prompt + self.CACHED_J * cached + self.OUTPUT_J * output
-        self.energy_j += own_j + self.STEP_S * self.BASE_W
+            left = self._random.randint(1, 120)
+            new = Made(self.time_s, whole - cached, cached, left)
+            self._running.append(new)
+            self.prompt += new.prompt
+            self.cached += cached
+        self.output += len(self._running)
         self.time_s += self.STEP_S
+        own_j = {id(each): self.OUTPUT_J for each in self._running}
+        if new:
+            own_j[id(new)] += self.PROMPT_J * new.prompt + self.CACHED_J * new.cached
+        base_j, sum_j = self.STEP_S * self.BASE_W, sum(own_j.values())
+        self.energy_j += sum_j + base_j
+        for each in self._running:
+            each.energy_j += own_j[id(each)] * (1 + base_j / sum_j)
+            each.output += 1
+            each.left -= 1
+            each.end_s = self.time_s
+        self.ended += [each for each in self._running if not each.left]
+        self._running = [each for each in self._running if each.left]
+        self.requests = len(self.ended)
 
     def counts(self) -> ServerCounts:
         return ServerCounts(
             "made", "m", self.prompt, self.cached, self.output, self.requests,
-            len(self._left), 0,
+            len(self._running), 0,
         )  # fmt: skip
 
     def intervals(self, number: int, steps: int, noise: float) -> list[Interval]:
@@ -99,6 +131,6 @@ class MadeEngine:
             "prompt_tokens_cached_total": self.cached,
             "generation_tokens_total": self.output,
             "request_success_total": self.requests,
-            "num_requests_running": len(self._left), "num_requests_waiting": 0,
+            "num_requests_running": len(self._running), "num_requests_waiting": 0,
         }  # fmt: skip
         return "".join(f"vllm:{k}{label} {float(v)}\n" for k, v in values.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 
 from irene.account.served.engines import Server
 from irene.account.served.intervals import Interval
+from irene.account.served.proxy import Proxy, proxied
+from irene.errors import UsageError
 
 gguf = pytest.importorskip("gguf", reason="gguf is not installed")
 xllamacpp = pytest.importorskip(
@@ -75,7 +78,8 @@ def url(tmp_path_factory):
 
 
 def complete(url: str, prompt: str, tokens: int) -> dict:
-    body = {"prompt": prompt, "n_predict": tokens, "ignore_eos": True}
+    body = {"prompt": prompt, "n_predict": tokens, "ignore_eos": True, "seed": 1}
+    body["temperature"] = 0
     request = Request(f"{url}/completion", json.dumps(body).encode())
     request.add_header("Content-Type", "application/json")
     return json.load(urlopen(request, timeout=60))
@@ -92,3 +96,48 @@ def test_tokens_of_a_real_server_are_counted(url):
     assert found.prompt_tokens == sum(a["timings"]["prompt_n"] for a in answers)
     assert found.j_per_output_token == pytest.approx(10.0 / 32)
     assert after.running == 0
+
+
+def test_what_goes_through_the_door_is_told(url):
+    """A document and a stream, as the server itself counts them."""
+    before = Server(url).read()
+    with proxied(url, 0) as (proxy, port):
+        door = f"http://127.0.0.1:{port}"
+        direct, passed = (complete(u, "energy is", 6) for u in (url, door))
+        assert passed["content"] == direct["content"]
+        assert json.load(urlopen(f"{door}/v1/models"))["data"]
+        body = {"prompt": "and power", "max_tokens": 5, "stream": True}
+        request = Request(f"{door}/v1/completions", json.dumps(body).encode())
+        request.add_header("Content-Type", "application/json")
+        assert urlopen(request, timeout=60).read().count(b"data:") > 2
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(f"{door}/nothing")
+        found = proxy.read()
+        assert proxy.problems() == []
+    after = Server(url).read()
+    assert [each.output_tokens for each in found] == [6, 5]
+    assert sum(each.output_tokens for each in found) + 6 == (
+        after.output_tokens - before.output_tokens
+    )
+    for each in found:
+        assert each.begin_s < each.first_s < each.end_s
+
+
+def test_a_door_before_nothing_says_so():
+    with proxied("http://127.0.0.1:1", 0) as (proxy, port):
+        with pytest.raises(HTTPError, match="502"):
+            complete(f"http://127.0.0.1:{port}", "a", 1)
+        assert proxy.read() == []
+        with (
+            pytest.raises(UsageError, match=f"port {port} cannot be used"),
+            proxied("http://127.0.0.1:1", port),
+        ):
+            pass
+
+
+def test_an_answer_without_counts_is_passed_on_and_told():
+    proxy = Proxy()
+    answer = b'data: {"choices": []}\n\ndata: [DONE]\n\n'
+    proxy.answered("/v1/completions", answer, {"start": 1.0, "end": 2.0})
+    assert proxy.read() == []
+    assert "/v1/completions is of no known tokens" in proxy.problems()[0]

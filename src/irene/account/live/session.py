@@ -81,7 +81,8 @@ def record(
         for row in ledger.by_op(): print(row.name, row.energy_j)
 
     Args:
-        model: The model, or models by name; None for whichever is called first.
+        model: The model, models by name, or a pipeline of diffusers; None for
+            whichever is called first.
         level: `op` for every op (PyTorch's profiler), `module` for modules alone.
         meters: Names of meters as in `irene doctor`, or open ones.
         period_s: Period of the power samples, s; None for 0.01 s, or as often as the
@@ -130,7 +131,9 @@ class LiveLedger:
         if model is None or isinstance(model, Mapping):
             self._models = model or {}
         else:
-            self._models = {"": model}
+            from irene.trace.pipelines import models_in
+
+            self._models = models_in(model) or {"": model}
         self._sampling = Sampling(wanted.meters, wanted.period_s, wanted.idle_s)
         self._steps = Steps()
         self._state = "before"

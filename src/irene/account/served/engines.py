@@ -115,6 +115,12 @@ class ServerCounts:
     running: float | None = None
     waiting: float | None = None
 
+    def filled(self, told: ServerCounts) -> ServerCounts:
+        """With what is told of single requests where the server does not count."""
+        if self.output_tokens is None:
+            return replace(told, engine=self.engine, model=self.model)
+        return replace(self, requests=told.requests) if self.requests is None else self
+
 
 def counts_of(samples: Iterable[Sample]) -> ServerCounts | None:
     """What samples of metrics say; None if they are of no engine that is known."""

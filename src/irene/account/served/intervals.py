@@ -18,6 +18,7 @@ import numpy as np
 from irene.account.served.engines import ServerCounts
 
 __all__ = [
+    "EQUAL",
     "Interval",
     "Split",
     "TokenCosts",
@@ -150,13 +151,15 @@ class TokenCosts:
         prompt_j: Of a prompt, J.
         cached_j: Of a prompt that a cache answers, J.
         output_j: Of an answer, J.
-        source: Where these come from: `predicted` or `observed`.
+        source: Where these come from: `predicted`, `observed` or `equal`.
+        base_w: What is used whatever is done, W, as far as it is known.
     """
 
     prompt_j: float
     cached_j: float
     output_j: float
     source: str
+    base_w: float = 0.0
 
     def weights(self, tokens: Any) -> tuple[float, float, float]:
         """Costs of prompt, cached prompt and answer of an interval or a request, J."""
@@ -165,6 +168,10 @@ class TokenCosts:
             self.cached_j * tokens.cached_tokens,
             self.output_j * tokens.output_tokens,
         )
+
+
+EQUAL = TokenCosts(1.0, 0.0, 1.0, "equal")
+"""Where nothing is known: every token that is computed costs the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,4 +232,4 @@ def observed_costs(intervals: Sequence[Interval]) -> TokenCosts | None:
         costs[i] = float(cost)
     if not any(costs[:3]):
         return None
-    return TokenCosts(costs[0], costs[1], costs[2], "observed")
+    return TokenCosts(costs[0], costs[1], costs[2], "observed", costs[3])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from irene.account.served.engines import ServerCounts
@@ -13,6 +15,7 @@ from irene.account.served.intervals import (
     added_up,
     observed_costs,
 )
+from irene.account.served.requests import Request, Requests, Sharing
 from irene.errors import MeterError
 
 if TYPE_CHECKING:
@@ -34,37 +37,69 @@ class Watch:
     Args:
         server: Is asked for its counts.
         sampler: Samples the meters, and runs.
+        requests: Tells single requests.
+        wait_s: A request may be told so much later than energy was used for it, s.
 
     Attributes:
         counts: What the server said last.
         total: Since the beginning; None before the second look.
-        problem: Why the server did not answer last, "" if it did.
+        problems: What could not be read at the last look, in words.
+        sharing: Whose energy it was, where single requests are told.
     """
 
-    def __init__(self, server: Server, sampler: Sampling) -> None:
-        self._server, self._sampler = server, sampler
-        self.problem = ""
+    def __init__(
+        self,
+        server: Server,
+        sampler: Sampling,
+        requests: Requests | None = None,
+        wait_s: float = 0.0,
+    ) -> None:
+        self._server, self._sampler, self._requests = server, sampler, requests
+        self.sharing = Sharing(wait_s) if requests is not None else None
+        self.problems: list[str] = []
         self.total: Interval | None = None
         self._intervals: deque[Interval] = deque(maxlen=KEPT)
         self.counts: ServerCounts = server.read()
         self._snapshot = sampler.sample_now()
+        self._began_s = time.time()
+        self._clock_s = self._began_s - 1e-9 * self._snapshot.time_ns
 
     def look(self) -> Interval | None:
         """What it did since it answered last; None if it does not answer now."""
+        new = self._read_requests()
         try:
             counts = self._server.read()
         except MeterError as error:
-            self.problem = str(error)
+            self.problems.append(str(error))
             return None
-        self.problem = ""
         begin, self._snapshot = self._snapshot, self._sampler.sample_now()
-        seconds = (self._snapshot.time_ns - begin.time_ns) * 1e-9
+        begin_s, end_s = (1e-9 * each.time_ns for each in (begin, self._snapshot))
+        seconds = end_s - begin_s
         energy_j = self._power_w(begin, self._snapshot) * seconds
+        if self.sharing is not None:
+            counts = counts.filled(self.sharing.told)
         found = Interval.between(self.counts, counts, seconds, energy_j)
         self.counts = counts
+        if self.sharing is not None and math.isnan(found.running):
+            busy_s = math.fsum(each.seconds for each in new)
+            found = replace(found, running=busy_s / seconds)
         if math.isfinite(energy_j):
             self._intervals.append(found)
             self.total = added_up([self.total, found]) if self.total else found
+            if self.sharing is not None:
+                clock_s = self._clock_s
+                self.sharing.used(clock_s + begin_s, clock_s + end_s, energy_j)
+        return found
+
+    def _read_requests(self) -> list[Request]:
+        """Those that ended since it was looked at last."""
+        self.problems = []
+        if self._requests is None or self.sharing is None:
+            return []
+        found = [r for r in self._requests.read() if r.end_s > self._began_s]
+        self.problems += self._requests.problems()
+        for each in found:
+            self.sharing.tell(each)
         return found
 
     def _power_w(self, begin: Snapshot, end: Snapshot) -> float:

@@ -79,6 +79,8 @@ def math_cost(
             return OpCost(), True
         if torch.Tag.pointwise in func.tags:
             formula = _POINTWISE
+        else:  # in place, an op costs what it costs
+            formula = COSTS.get(name.removesuffix("_"))
     inputs = [TensorSpec.of(t) for t in tensors_in((*args, *kwargs.values()))]
     outputs = [TensorSpec.of(t) for t in tensors_in((out,))]
     call = Call(name, inputs, outputs, args, kwargs)

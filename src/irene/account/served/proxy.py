@@ -1,0 +1,174 @@
+"""A door before a server: requests go through it, and what they took is written down.
+
+Answers are passed on as they come, streams too. What they say of their tokens is read
+on the way; an answer that says nothing (a stream of the API of OpenAI without
+`stream_options: {"include_usage": true}`) is passed on and told of.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+from irene.account.served.requests import Request, request_of
+from irene.errors import UsageError
+
+__all__ = ["Proxy", "counts_in", "proxied"]
+
+OF_ONE_HOP = {
+    "accept-encoding", "connection", "content-length", "host", "keep-alive",
+    "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+}  # fmt: skip
+"""Headers that are not passed on; answers are asked for as plain text."""
+TOLD = ("id", "model", "usage", "timings", "created_at")
+MOST_AT_ONCE = 1 << 16
+
+
+class Proxy:
+    """Requests that went through the door."""
+
+    def __init__(self) -> None:
+        self._ended: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        self._problems: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def read(self) -> list[Request]:
+        """Those that ended since it was asked last."""
+        return [self._ended.get() for _ in range(self._ended.qsize())]
+
+    def problems(self) -> list[str]:
+        """What could not be read since it was asked last, in words."""
+        return [self._problems.get() for _ in range(self._problems.qsize())]
+
+    def answered(self, path: str, answer: bytes, times: dict[str, float]) -> None:
+        """An answer has been passed on.
+
+        Args:
+            path: What was asked.
+            answer: The answer.
+            times: Its `start`, `first_token` and `end`, s since 1970.
+        """
+        try:
+            self._ended.put(request_of(counts_in(answer) | times, times["end"]))
+        except UsageError as error:
+            self._problems.put(f"an answer of {path} is of no known tokens: {error}")
+
+
+def counts_in(answer: bytes) -> dict[str, Any]:
+    """What an answer says of itself: one document, a document per line, or events."""
+    found: dict[str, Any] = {}
+    whole = answer.decode("utf-8", "replace")
+    for line in (whole, *whole.splitlines()):
+        try:
+            told = json.loads(line.removeprefix("data:"))
+        except ValueError:
+            continue
+        if isinstance(told, dict):
+            found |= {k: v for k, v in told.items() if v and (k in TOLD or "eval" in k)}
+    return found
+
+
+@contextmanager
+def proxied(url: str, port: int) -> Iterator[tuple[Proxy, int]]:
+    """Open a door before a server.
+
+    Args:
+        url: Of the server.
+        port: Where the door is; 0 for any that is free.
+
+    Yields:
+        What goes through it, and its port.
+
+    Raises:
+        UsageError: The port is taken.
+    """
+    proxy = Proxy()
+
+    class Handler(_Handler):
+        asked, told = url, proxy
+
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"port {port} cannot be used: {error}") from error
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield proxy, server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Passes a request on, and its answer back."""
+
+    protocol_version = "HTTP/1.1"
+    asked: str
+    told: Proxy
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+    def _forward(self) -> None:
+        if self.headers.get("Transfer-Encoding"):
+            self.send_error(411)
+            return
+        times = {"start": time.time()}
+        parts = urlsplit(self.asked)
+        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        server = kind(parts.hostname or "", parts.port)
+        with closing(server):
+            try:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                sent = dict(_passed_on(self.headers.items()))
+                server.request(self.command, self.path, body, sent)
+                answer = server.getresponse()
+            except (OSError, HTTPException) as error:
+                self.send_error(502, type(error).__name__)
+                return
+            try:
+                told = self._pass_back(answer, times)
+            except (OSError, HTTPException):  # one of both has left
+                self.close_connection = True
+                return
+        times["end"] = time.time()
+        if self.command == "POST" and answer.status == HTTPStatus.OK:
+            self.told.answered(self.path, told, times)
+
+    do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = do_OPTIONS = _forward  # noqa: N815
+
+    def _pass_back(self, answer: HTTPResponse, times: dict[str, float]) -> bytes:
+        """The answer; when a stream began is written down."""
+        length = answer.getheader("Content-Length")
+        self.send_response_only(answer.status, answer.reason)
+        for name, value in _passed_on(answer.getheaders()):
+            self.send_header(name, value)
+        streams = length is None and self.command != "HEAD"
+        if streams:
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Content-Length", length or "0")
+        self.end_headers()
+        parts = []
+        while part := answer.read1(MOST_AT_ONCE):
+            parts.append(part)
+            if streams:
+                times.setdefault("first_token", time.time())
+                part = b"%x\r\n%b\r\n" % (len(part), part)
+            self.wfile.write(part)
+        if streams:
+            self.wfile.write(b"0\r\n\r\n")
+        return b"".join(parts)
+
+
+def _passed_on(headers: Any) -> list[tuple[str, str]]:
+    return [(k, v) for k, v in headers if k.lower() not in OF_ONE_HOP]

@@ -1,0 +1,370 @@
+"""Single requests of a server: who tells them, and whose energy they took.
+
+One JSON document per request, as servers answer them: what Ollama says at the end of an
+answer, `timings` of llama.cpp, `usage` of the API of OpenAI, or plain
+`{"start": …, "end": …, "prompt_tokens": …, "cached_tokens": …, "output_tokens": …}`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import queue
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+from irene.account.served.engines import ServerCounts
+from irene.account.served.intervals import Split, TokenCosts, shared
+from irene.errors import UsageError
+
+__all__ = ["Request", "RequestLines", "Requests", "Shared", "Sharing", "request_of"]
+
+SHORTEST_S = 1e-6
+"""Tokens are spread over this time at least, s."""
+FORMS = "eval_count (Ollama), timings (llama.cpp), usage (OpenAI) or output_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request that was answered.
+
+    Attributes:
+        name: As the server calls it.
+        begin_s: When work on it began, s since 1970.
+        first_s: When its prompt was read, s since 1970; None where nobody says.
+        end_s: When it was answered, s since 1970.
+        prompt_tokens: Tokens of its prompt that were computed.
+        cached_tokens: Tokens of its prompt that a cache answered.
+        output_tokens: Tokens of its answer.
+    """
+
+    name: str
+    begin_s: float
+    first_s: float | None
+    end_s: float
+    prompt_tokens: float
+    cached_tokens: float
+    output_tokens: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, s."""
+        return self.end_s - self.begin_s
+
+    def between(self, begin_s: float, end_s: float) -> Request:
+        """With the tokens of some time alone: prompts are read first if that is told.
+
+        Args:
+            begin_s: s since 1970.
+            end_s: s since 1970.
+        """
+        read_s, told_s = self.end_s, self.begin_s
+        if self.first_s is not None:
+            read_s = told_s = self.first_s
+        read = _share(self.begin_s, read_s, begin_s, end_s)
+        told = _share(told_s, self.end_s, begin_s, end_s)
+        return replace(
+            self, prompt_tokens=self.prompt_tokens * read,
+            cached_tokens=self.cached_tokens * read,
+            output_tokens=self.output_tokens * told,
+        )  # fmt: skip
+
+
+def _share(begin_s: float, end_s: float, left_s: float, right_s: float) -> float:
+    """How much of a time lies between two others."""
+    end_s = max(end_s, begin_s + SHORTEST_S)
+    inside_s = min(end_s, right_s) - max(begin_s, left_s)
+    return max(0.0, inside_s) / (end_s - begin_s)
+
+
+# What is told of one ----------------------------------------------------------
+
+
+def request_of(told: Mapping[str, Any], now_s: float) -> Request:
+    """What a document says of a request.
+
+    Args:
+        told: In one of the forms above.
+        now_s: When it ended if it does not say so, s since 1970.
+
+    Raises:
+        UsageError: It tells no tokens, or impossible ones.
+    """
+    try:
+        prompt, cached, output, read_s, told_s = _counts(told)
+        end_s = _time_s(told.get("end", told.get("created_at")), now_s)
+        begin_s = _time_s(told.get("start"), end_s - read_s - told_s)
+        first_s = _time_s(told.get("first_token"), end_s - told_s if told_s else None)
+        if read_s + told_s > 0:  # the server's own times know of no queue
+            begin_s = max(begin_s, end_s - read_s - told_s)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise UsageError(f"it cannot be read ({error})") from error
+    values = (prompt, cached, output, begin_s, end_s)
+    if not all(map(math.isfinite, values)) or min(values[:3]) < 0 or begin_s > end_s:
+        raise UsageError("its numbers are impossible")
+    if first_s is not None:
+        first_s = min(max(begin_s, first_s), end_s)
+    name = str(told.get("id") or told.get("model") or "")
+    computed = max(0.0, prompt - cached)
+    return Request(name, begin_s, first_s, end_s, computed, min(prompt, cached), output)
+
+
+def _counts(told: Mapping[str, Any]) -> tuple[float, float, float, float, float]:
+    """Tokens of prompt, of these cached, and of answer; seconds of both."""
+    if "eval_count" in told:
+        return (
+            float(told.get("prompt_eval_count", 0)), 0.0, float(told["eval_count"]),
+            1e-9 * told.get("prompt_eval_duration", 0),
+            1e-9 * told.get("eval_duration", 0),
+        )  # fmt: skip
+    if told.get("timings"):
+        times = told["timings"]
+        cached = float(times.get("cache_n", 0))
+        return (
+            cached + float(times["prompt_n"]), cached, float(times["predicted_n"]),
+            1e-3 * times["prompt_ms"], 1e-3 * times["predicted_ms"],
+        )  # fmt: skip
+    usage = told.get("usage") or told
+    output = usage.get("completion_tokens", usage.get("output_tokens"))
+    if output is None and "usage" not in told:
+        raise ValueError(f"none of {FORMS}")
+    details = usage.get("prompt_tokens_details") or usage
+    prompt = usage.get("prompt_tokens", usage.get("input_tokens", 0))
+    cached = details.get("cached_tokens") or 0
+    return float(prompt), float(cached), float(output or 0), 0.0, 0.0
+
+
+def _time_s(value: Any, otherwise_s: Any) -> Any:
+    """Seconds since 1970 of a number or a date."""
+    if value is None:
+        return otherwise_s
+    if isinstance(value, str):
+        return datetime.fromisoformat(value).timestamp()
+    return float(value)
+
+
+class Requests(Protocol):
+    """Who tells requests that have ended."""
+
+    def read(self) -> list[Request]:
+        """Those that ended since it was asked last."""
+
+    def problems(self) -> list[str]:
+        """What could not be read since it was asked last, in words."""
+
+
+class RequestLines:
+    """Requests from a file that may grow, or from standard input.
+
+    Args:
+        where: Its path, or `-`.
+
+    Raises:
+        UsageError: There is no such file.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where, self._offset, self._line, self._rest = where, 0, 0, b""
+        self._problems: list[str] = []
+        self._coming: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        if where == "-":
+            threading.Thread(target=self._listen, daemon=True).start()
+        elif not Path(where).is_file():
+            raise UsageError(f"no file {where}: requests are read from it")
+
+    def _listen(self) -> None:
+        for line in sys.stdin.buffer:
+            self._coming.put(line)
+
+    def read(self) -> list[Request]:
+        """Those that ended since it was asked last."""
+        if self._where == "-":
+            new = b"".join(self._coming.get() for _ in range(self._coming.qsize()))
+        else:
+            with Path(self._where).open("rb") as file:
+                file.seek(self._offset)
+                new = file.read()
+            self._offset += len(new)
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        return [found for line in lines if (found := self._request(line)) is not None]
+
+    def _request(self, line: bytes) -> Request | None:
+        self._line += 1
+        if not line.strip():
+            return None
+        try:
+            told = json.loads(line)
+            if not isinstance(told, dict):
+                raise UsageError(f"none of {FORMS}")
+            return request_of(told, time.time())
+        except (ValueError, UsageError) as error:
+            where = "standard input" if self._where == "-" else self._where
+            told = "no JSON" if isinstance(error, ValueError) else error
+            self._problems.append(f"line {self._line} of {where} is no request: {told}")
+            return None
+
+    def problems(self) -> list[str]:
+        """What could not be read since it was asked last, in words."""
+        found, self._problems = self._problems, []
+        return found
+
+
+# Whose energy it was ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A request and its part of the energy.
+
+    Attributes:
+        request: The request.
+        energy: By what it was for, J.
+        metered: Share of its time that was metered.
+    """
+
+    request: Request
+    energy: Split
+    metered: float
+
+    @property
+    def energy_j(self) -> float:
+        """All of it, J."""
+        return math.fsum(asdict(self.energy).values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values."""
+        parts = asdict(self.energy)
+        del parts["idle_j"]
+        told = {"energy_j": self.energy_j, **parts, "metered": self.metered}
+        return {**asdict(self.request), **told}
+
+
+@dataclass
+class _Open:
+    """A request whose energy is being added up: a list for each kind of token, J."""
+
+    request: Request
+    parts: tuple[list[float], ...] = field(default_factory=lambda: ([], [], []))
+    metered_s: float = 0.0
+
+
+class Sharing:
+    """Shares the energy of intervals among the requests that ran in them.
+
+    An interval is cut where requests begin, are read and end. Its energy goes to these
+    pieces as what is expected of them, and that of a piece to its requests by what one
+    more token costs; where nobody ran it is idle. Nothing is lost.
+
+    Args:
+        wait_s: A request may be told so much later than energy was used for it, s.
+
+    Attributes:
+        told: What was told of requests in all, for servers that do not count.
+        idle_j: Energy of no request, J.
+        waiting: Requests whose energy is not settled.
+    """
+
+    def __init__(self, wait_s: float) -> None:
+        self._wait_s = wait_s
+        self._intervals: list[tuple[float, float, float]] = []
+        self._open: list[_Open] = []
+        self._idle: list[float] = []
+        self._settled_s = -math.inf
+        self.told = ServerCounts("", "", 0.0, 0.0, 0.0, 0.0)
+
+    def tell(self, request: Request) -> None:
+        """A request has ended."""
+        self._open.append(_Open(request))
+        grown = {
+            name: getattr(self.told, name) + getattr(request, name)
+            for name in ("prompt_tokens", "cached_tokens", "output_tokens")
+        }
+        self.told = replace(
+            self.told, requests=(self.told.requests or 0.0) + 1, **grown
+        )
+
+    def used(self, begin_s: float, end_s: float, energy_j: float) -> None:
+        """An interval has ended, times in s since 1970."""
+        self._intervals.append((begin_s, end_s, energy_j))
+
+    @property
+    def waiting(self) -> int:
+        """Requests whose energy is not settled."""
+        return len(self._open)
+
+    @property
+    def idle_j(self) -> float:
+        """Energy of no request, J."""
+        return math.fsum(self._idle)
+
+    def settle(self, now_s: float, costs: TokenCosts) -> list[Shared]:
+        """Share what nobody will be told of any more; gives requests that are whole.
+
+        Args:
+            now_s: s since 1970; infinite to share all.
+            costs: What one more token costs.
+        """
+        due_s = now_s - self._wait_s
+        while self._intervals and self._intervals[0][1] <= due_s:
+            begin_s, end_s, energy_j = self._intervals.pop(0)
+            self._share(begin_s, end_s, energy_j, costs)
+            self._settled_s = end_s
+        whole_s = math.inf if math.isinf(now_s) else self._settled_s
+        whole = [each for each in self._open if each.request.end_s <= whole_s]
+        self._open = [each for each in self._open if each.request.end_s > whole_s]
+        return [_whole(each) for each in whole]
+
+    def _share(
+        self, begin_s: float, end_s: float, energy_j: float, costs: TokenCosts
+    ) -> None:
+        ran = [
+            each for each in self._open
+            if each.request.begin_s < end_s and each.request.end_s >= begin_s
+        ]  # fmt: skip
+        times = {begin_s, end_s}
+        for each in ran:
+            request = each.request
+            times |= {request.begin_s, request.first_s or begin_s, request.end_s}
+            inside = _share(request.begin_s, request.end_s, begin_s, end_s)
+            each.metered_s += inside * max(SHORTEST_S, request.seconds)
+        pieces = list(pairwise(sorted(t for t in times if begin_s <= t <= end_s)))
+        weights = [_weights(ran, costs, *piece) for piece in pieces]
+        expected = [
+            math.fsum(each) + costs.base_w * (piece[1] - piece[0])
+            for each, piece in zip(weights, pieces, strict=True)
+        ]
+        if not math.fsum(expected) > 0:
+            self._idle.append(energy_j)
+            return
+        for costing, piece_j in zip(weights, shared(energy_j, expected), strict=True):
+            self._give(ran, costing, piece_j)
+
+    def _give(self, ran: list[_Open], weights: list[float], energy_j: float) -> None:
+        if not math.fsum(weights) > 0:
+            self._idle.append(energy_j)
+            return
+        kinds = [kind for each in ran for kind in each.parts]
+        for kind, part_j in zip(kinds, shared(energy_j, weights), strict=True):
+            kind.append(part_j)
+
+
+def _weights(
+    ran: list[_Open], costs: TokenCosts, begin_s: float, end_s: float
+) -> list[float]:
+    """What the tokens of all requests in some time cost, kind by kind, J."""
+    parts = (each.request.between(begin_s, end_s) for each in ran)
+    return [cost for part in parts for cost in costs.weights(part)]
+
+
+def _whole(each: _Open) -> Shared:
+    prompt_j, cached_j, output_j = (math.fsum(kind) for kind in each.parts)
+    metered = each.metered_s / max(SHORTEST_S, each.request.seconds)
+    energy = Split(prompt_j, cached_j, output_j, 0.0)
+    return Shared(each.request, energy, min(1.0, metered))

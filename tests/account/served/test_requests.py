@@ -1,0 +1,195 @@
+"""Energy of single requests, against an engine of which all is known."""
+
+import io
+import json
+import math
+import statistics
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from irene.account.served.intervals import (
+    EQUAL,
+    TokenCosts,
+    added_up,
+    observed_costs,
+)
+from irene.account.served.requests import (
+    Request,
+    RequestLines,
+    Sharing,
+    request_of,
+)
+from irene.errors import UsageError
+
+from .made_server import MadeEngine
+
+TIMES = st.floats(0, 100)
+REQUESTS = st.builds(
+    lambda times, first, prompt, cached, output: Request(
+        "r", times[0], times[1] if first else None, times[2], prompt, cached, output
+    ),
+    st.tuples(TIMES, TIMES, TIMES).map(sorted), st.booleans(),
+    st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6),
+)  # fmt: skip
+COSTS = TokenCosts(0.8, 0.02, 0.3, "predicted", 250.0)
+
+
+@given(
+    st.lists(REQUESTS, max_size=12),
+    st.lists(st.floats(0, 1e6), min_size=1, max_size=20),
+    st.sampled_from([COSTS, EQUAL]),
+    st.floats(0, 60),
+)
+def test_no_joule_is_lost(requests, energies, costs, wait_s):
+    sharing, found = Sharing(wait_s), []
+    for second, energy_j in enumerate(energies):
+        for request in requests[second :: len(energies)]:
+            sharing.tell(request)
+        sharing.used(5.0 * second, 5.0 * (second + 1), energy_j)
+        found += sharing.settle(5.0 * (second + 1), costs)
+    found += sharing.settle(math.inf, costs)
+    assert sorted(map(repr, requests)) == sorted(repr(each.request) for each in found)
+    shared_j = math.fsum(each.energy_j for each in found)
+    assert shared_j + sharing.idle_j == pytest.approx(
+        math.fsum(energies), rel=1e-9, abs=1e-9
+    )
+    assert all(0 <= each.metered <= 1 for each in found)
+    assert sharing.waiting == 0
+
+
+@pytest.mark.parametrize(("seed", "noise"), [(0, 0.0), (1, 0.02)])
+def test_requests_of_a_known_engine_are_seen_within_three_percent(seed, noise):
+    engine, sharing, rows = MadeEngine(seed), Sharing(60.0), []
+    for _ in range(60):
+        before = engine.time_s
+        rows += engine.intervals(1, 50, noise)
+        sharing.used(before, engine.time_s, rows[-1].energy_j)
+    for made in engine.ended:
+        sharing.tell(request_of(made.told(), 0.0))
+    costs = observed_costs(rows)
+    found = sharing.settle(math.inf, costs)
+    last_s = engine.time_s - 120 * engine.STEP_S  # later ones share with untold ones
+    errors = sorted(
+        abs(one.energy_j / made.energy_j - 1)
+        for one, made in zip(found, engine.ended, strict=True)
+        if made.end_s < last_s
+    )
+    assert len(errors) > 300
+    assert statistics.median(errors) < 0.02
+    assert errors[len(errors) * 9 // 10] < (0.05 if noise else 0.03)
+    whole_j = math.fsum(one.energy_j for one in found)
+    assert whole_j == pytest.approx(sum(m.energy_j for m in engine.ended), rel=0.03)
+    assert whole_j + sharing.idle_j == pytest.approx(added_up(rows).energy_j, rel=1e-9)
+
+
+def test_a_request_that_is_told_too_late_has_what_is_left():
+    sharing = Sharing(2.0)
+    early, late = (Request(name, 0.0, None, 4.0, 10, 0, 10) for name in ("a", "b"))
+    sharing.used(0.0, 2.0, 8.0)
+    sharing.used(2.0, 4.0, 8.0)
+    sharing.tell(early)
+    assert sharing.settle(4.0, EQUAL) == []
+    sharing.tell(late)
+    first, second = sharing.settle(6.0, EQUAL)
+    assert (first.energy_j, first.metered) == (12.0, 1.0)
+    assert (second.energy_j, second.metered) == (4.0, 0.5)
+
+
+def test_prompts_are_read_first_where_that_is_known():
+    known = Request("", 0.0, 1.0, 3.0, 100, 50, 20)
+    assert known.between(0.0, 1.0) == known.__class__("", 0.0, 1.0, 3.0, 100, 50, 0)
+    assert known.between(1.0, 2.0).output_tokens == 10
+    unknown = Request("", 0.0, None, 2.0, 100, 0, 20)
+    assert unknown.between(0.0, 1.0).prompt_tokens == 50
+    assert unknown.between(0.0, 1.0).output_tokens == 10
+
+
+OLLAMA = {
+    "model": "llama3.2", "created_at": "2024-07-22T20:33:28.123648Z", "done": True,
+    "total_duration": 5_589_157_167, "load_duration": 3_013_701_500,
+    "prompt_eval_count": 46, "prompt_eval_duration": 1_160_282_000,
+    "eval_count": 113, "eval_duration": 1_325_948_000,
+}  # fmt: skip
+LLAMA_CPP = {
+    "timings": {
+        "cache_n": 236, "prompt_n": 1, "prompt_ms": 30.0, "predicted_n": 35,
+        "predicted_ms": 661.0,
+    }
+}  # fmt: skip
+OPENAI = {
+    "id": "chatcmpl-7", "end": 20.0, "start": 10.0,
+    "usage": {
+        "prompt_tokens": 30, "completion_tokens": 7, "total_tokens": 37,
+        "prompt_tokens_details": {"cached_tokens": 16},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        (OLLAMA, ("llama3.2", 1721680405.637418, 1721680406.7977, 1721680408.123648,
+                  46, 0, 113)),
+        (LLAMA_CPP, ("", 99.309, 99.339, 100.0, 1, 236, 35)),
+        (OPENAI, ("chatcmpl-7", 10.0, None, 20.0, 14, 16, 7)),
+        ({"output_tokens": 5, "prompt_tokens": 3, "start": 1, "end": 2,
+          "first_token": 1.5}, ("", 1, 1.5, 2, 3, 0, 5)),
+        ({"usage": {"prompt_tokens": 9}}, ("", 100.0, None, 100.0, 9, 0, 0)),
+    ],
+    ids=["ollama", "llama.cpp", "openai", "plain", "embeddings"],
+)  # fmt: skip
+def test_answers_of_servers_are_read(told, found):
+    request = request_of(told, 100.0)
+    assert request.name == found[0]
+    values = [getattr(request, name) for name in Request.__slots__[1:]]
+    assert values == pytest.approx(list(found[1:]), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{", "no JSON"),
+        ("[1]", "none of eval_count"),
+        ('{"id": "a"}', "none of eval_count"),
+        ('{"eval_count": null}', "cannot be read"),
+        ('{"timings": {"prompt_n": 1}}', "cannot be read"),
+        ('{"output_tokens": -1}', "impossible"),
+        ('{"output_tokens": 1, "start": 5, "end": 4}', "impossible"),
+        ('{"output_tokens": NaN}', "impossible"),
+        ('{"output_tokens": 1, "end": "soon"}', "cannot be read"),
+    ],
+)
+def test_lines_that_are_no_requests_are_told_and_left_out(tmp_path, line, says):
+    path = tmp_path / "requests.jsonl"
+    path.write_text(f"\n{line}\n{json.dumps(OPENAI)}\n")
+    lines = RequestLines(str(path))
+    assert [request.name for request in lines.read()] == ["chatcmpl-7"]
+    (problem,) = lines.problems()
+    assert f"line 2 of {path} is no request" in problem
+    assert says in problem
+    assert lines.problems() == []
+
+
+def test_a_file_grows_line_by_line(tmp_path):
+    path, text = tmp_path / "requests.jsonl", json.dumps(OPENAI) + "\n"
+    with pytest.raises(UsageError, match=r"no file .*requests\.jsonl"):
+        RequestLines(str(path))
+    path.touch()
+    lines = RequestLines(str(path))
+    with path.open("a") as out:
+        for part, number in ((text[:20], 0), (text[20:], 1), (2 * text, 2)):
+            out.write(part)
+            out.flush()
+            assert len(lines.read()) == number
+
+
+def test_standard_input_is_read_as_it_comes(monkeypatch):
+    text = (json.dumps(OPENAI) + "\n").encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(2 * text)))
+    lines, found = RequestLines("-"), []
+    while len(found) < 2:
+        found += lines.read()
+    assert {request.name for request in found} == {"chatcmpl-7"}
