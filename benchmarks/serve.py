@@ -11,6 +11,7 @@ Also: the first answer for a model that nobody has asked for, after start-up.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import re
@@ -20,10 +21,13 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.serve.postgres import Postgres, running_postgres, why_not
 
 CLIENTS = 32
 STRANGER = "127.0.0.2"
@@ -146,6 +150,38 @@ def wait_for(url: str) -> float:
             return time.perf_counter() - began
 
 
+def on_each_store(
+    usage: str,
+    options: dict[str, int],
+    try_out: Callable[[Path, Postgres | None, argparse.Namespace], bool],
+) -> int:
+    """Try a server on SQLite and on Postgres; the exit code.
+
+    Args:
+        usage: What is tried.
+        options: Numbers that can be given, and what they are otherwise.
+        try_out: Tries one in a folder; whether all is as it should be.
+    """
+    parser = argparse.ArgumentParser(description=usage)
+    for name, number in options.items():
+        parser.add_argument(f"--{name}", type=int, default=number)
+    known = ("sqlite", "postgres")
+    parser.add_argument("--store", choices=(*known, "both"), default="both")
+    given = parser.parse_args()
+    good = True
+    for name in known if given.store == "both" else (given.store,):
+        print(f"{name}:", flush=True)
+        with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+            database = None
+            if name == "postgres":
+                if reason := why_not():
+                    print(f"  left out: {reason}")
+                    continue
+                database = stack.enter_context(running_postgres(fsync=True))
+            good = try_out(Path(folder), database, given) and good
+    return 0 if good else 1
+
+
 def free_port() -> int:
     """A port that nobody uses."""
     import socket
@@ -199,7 +235,9 @@ def measure(servers: tuple[Server, Server], seconds: float, gzip: bool) -> float
         print("  " + told(name, all_of_it, seconds * ROUNDS, cpu[name]))
     ratio = statistics.median(ratios)
     span = f"{min(ratios):.2f}–{max(ratios):.2f}"
+    each = [cpu[server.name] / len(times[server.name]) for server in servers]
     print(f"  ratio of requests/s: {ratio:.2f} (rounds {span})")
+    print(f"  ratio of requests per CPU second: {each[1] / each[0]:.2f}")
     return ratio
 
 

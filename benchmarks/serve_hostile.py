@@ -4,7 +4,8 @@ A real server with its usual limits, on SQLite and on Postgres. Strangers at ten
 addresses of this machine (127.0.0.11–20) send requests that nobody sane sends, to every
 endpoint of the OpenAPI document, event streams included; beside them all attacks that
 are known run at once. An innocent client at an address of its own asks for an answer
-that is known, twenty times per second, first while all is quiet.
+that is known, twenty times per second, first while all is quiet; in turn with it a bare
+endpoint that nobody attacks, which shows what the machine itself does to everybody.
 
 Attackers run with the lowest priority: on the internet they have machines of their own.
 
@@ -25,7 +26,6 @@ import random
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -36,7 +36,15 @@ from typing import Any
 from urllib.parse import quote
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from benchmarks.serve import fetch, free_port, wait_for
+from benchmarks.serve import (
+    BARE,
+    cpu_s,
+    fetch,
+    free_port,
+    on_each_store,
+    process,
+    wait_for,
+)
 from tests.serve.hostile.mutation import (
     PARAMETERS,
     QUERY_VALUES,
@@ -44,7 +52,7 @@ from tests.serve.hostile.mutation import (
     mutated_config,
     mutated_job,
 )
-from tests.serve.postgres import running_postgres, why_not
+from tests.serve.postgres import Postgres
 
 HOST = "127.0.0.1"
 STRANGERS = [f"127.0.0.{number}" for number in range(11, 21)]
@@ -381,21 +389,31 @@ def attackers(
 # The innocent -----------------------------------------------------------------
 
 
-async def ask(port: int, until: Callable[[], bool]) -> tuple[list[float], Counter[int]]:
-    """Ask for what is known again and again; times, s, and statuses."""
-    times, statuses = [], Counter[int]()
+async def ask(
+    ports: tuple[int, int], until: Callable[[], bool]
+) -> tuple[list[list[float]], Counter[int]]:
+    """Ask the server and a bare endpoint in turn; times of each, s, and statuses."""
+    times: list[list[float]] = [[], []]
+    statuses = Counter[int]()
     request = Request("GET", KNOWN, headers=(("Accept-Encoding", "gzip"),)).to_bytes()
     while not until():
-        begun = time.perf_counter()
-        try:
-            async with asyncio.timeout(HANG_S), line(port, INNOCENT) as way:
-                way[1].write(request)
-                statuses[await status_of(way[0])] += 1
-        except (OSError, TimeoutError, asyncio.IncompleteReadError):
-            statuses[0] += 1
-        times.append(time.perf_counter() - begun)
+        for place, port in enumerate(ports):
+            begun, status = time.perf_counter(), 0
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                async with asyncio.timeout(HANG_S), line(port, INNOCENT) as way:
+                    way[1].write(request)
+                    status = await status_of(way[0])
+            times[place].append(time.perf_counter() - begun)
+            statuses[status] += place == 0
         await asyncio.sleep(EVERY_S)
     return times, statuses
+
+
+def own_times(log: Path) -> list[float]:
+    """How long the server itself says that the innocent's requests took, s."""
+    with log.open(encoding="utf-8") as lines:
+        ours = [each for each in lines if f'"client": "{INNOCENT}"' in each]
+    return [json.loads(each)["ms"] / 1e3 for each in ours]
 
 
 def p99(times: list[float]) -> float:
@@ -435,65 +453,64 @@ def serving(folder: Path, store: str | None) -> Iterator[tuple[int, int]]:
             process.kill()
 
 
-async def try_out(port: int, pid: int, requests: int, seconds: float) -> bool:
+async def among(
+    port: int, bare: int, pid: int, log: Path, given: argparse.Namespace
+) -> bool:
     """The innocent alone, then among the others; whether all is as it should be."""
     url = f"http://{HOST}:{port}"
-    fetch(url + KNOWN)
     document = json.loads(fetch(f"{url}/api/v1/openapi.json"))
     ends = time.monotonic() + QUIET_S
-    quiet, _ = await ask(port, lambda: time.monotonic() >= ends)
-    before = memory_mb(pid)
+    quiet, _ = await ask((port, bare), lambda: time.monotonic() >= ends)
+    before, had = memory_mb(pid), cpu_s(pid)
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    words = (port, requests, seconds, document, theirs)
+    words = (port, given.requests, given.seconds, document, theirs)
     process = context.Process(target=attackers, args=words, daemon=True)
     process.start()
     theirs.close()
-    times, statuses = await ask(port, ours.poll)
+    begun = time.monotonic()
+    times, statuses = await ask((port, bare), ours.poll)
     found: Found = ours.recv()
     process.join()
     sent = found.statuses.pop(0)
-    after, ratio = memory_mb(pid), p99(times) / p99(quiet)
+    after = memory_mb(pid)
+    seconds, cpu = time.monotonic() - begun, cpu_s(pid) - had
     told = ", ".join(f"{n:,} × {s}" for s, n in sorted(found.statuses.items()))
-    print(f"  {sent:,} fuzzed requests; all answers: {told}; {found.cut:,} cut off")
+    print(f"  {sent:,} fuzzed requests in {seconds:.0f} s, {cpu:.0f} s of CPU")
+    print(f"  all answers: {told}; {found.cut:,} cut off")
     print(f"  500s and hangs: {len(found.wrong)}", *found.wrong[:10], sep="\n    ")
     print(f"  memory {before:.0f} -> {after:.0f} MB: {after / before:.2f} ×")
-    print(
-        f"  innocent: {dict(statuses)}; p99 quiet {p99(quiet) * 1e3:.1f} ms, among "
-        f"them {p99(times) * 1e3:.1f} ms: {ratio:.1f} ×; slowest {max(times):.2f} s"
-    )
-    served = set(statuses) == {200}
+    print(f"  innocent: {dict(statuses)}, slowest {max(times[0]):.2f} s")
+    inside = own_times(log)
+    split = len(quiet[0])
+    ratio = compare("the innocent", quiet[0], times[0])
+    compare("a bare endpoint beside it", quiet[1], times[1])
+    compare("inside the server", inside[:split], inside[split:])
     return (
-        not found.wrong and served and ratio <= MOST_P99
+        not found.wrong and set(statuses) == {200} and ratio <= MOST_P99
         and after <= MOST_MEMORY * before
     )  # fmt: skip
 
 
-def main() -> int:
-    """Try each store."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1_200.0)
-    parser.add_argument("--requests", type=int, default=100_000)
-    parser.add_argument(
-        "--store", choices=("sqlite", "postgres", "both"), default="both"
-    )
-    options = parser.parse_args()
-    stores = ("sqlite", "postgres") if options.store == "both" else (options.store,)
-    good = True
-    for name in stores:
-        print(f"{name}:", flush=True)
-        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-            url = None
-            if name == "postgres":
-                if reason := why_not():
-                    print(f"  left out: {reason}")
-                    continue
-                url = stack.enter_context(running_postgres()).url
-            port, pid = stack.enter_context(serving(Path(folder), url))
-            tried = try_out(port, pid, options.requests, options.seconds)
-            good = asyncio.run(tried) and good
-    return 0 if good else 1
+def compare(name: str, quiet: list[float], times: list[float]) -> float:
+    """Print how much longer one of a hundred takes among the others."""
+    ratio = p99(times) / p99(quiet)
+    words = f"quiet {p99(quiet) * 1e3:.1f} ms, then {p99(times) * 1e3:.1f} ms"
+    print(f"  p99 of {name}: {words}: {ratio:.1f} ×")
+    return ratio
+
+
+def try_out(folder: Path, database: Postgres | None, given: argparse.Namespace) -> bool:
+    """Try one store, with a bare endpoint that nobody attacks beside it."""
+    with serving(folder, database.url if database else None) as (port, pid):
+        files = folder / "body", folder / "packed"
+        for file, gzipped in zip(files, (False, True), strict=True):
+            file.write_bytes(fetch(f"http://{HOST}:{port}{KNOWN}", gzip=gzipped))
+        bare = free_port()
+        with process(sys.executable, "-c", BARE, *map(str, files), str(bare)):
+            wait_for(f"http://{HOST}:{bare}/api/v1/energy")
+            return asyncio.run(among(port, bare, pid, folder / "log", given))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(on_each_store(__doc__, {"seconds": 1_200, "requests": 100_000}, try_out))

@@ -22,7 +22,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -34,8 +33,8 @@ from typing import Any
 import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from benchmarks.serve import free_port
-from tests.serve.postgres import Postgres, running_postgres, why_not
+from benchmarks.serve import cpu_s, free_port, on_each_store
+from tests.serve.postgres import Postgres
 
 READY_S = 10.0
 PATIENCE_S = 120.0
@@ -181,9 +180,12 @@ def try_out(server: Supervised, database: Postgres | None, kills: int) -> bool:
         else:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(draw.choice(family[name]), signal.SIGKILL)
+        before, starts = _cpu_s(server.process.pid), server.starts
         seconds = _wait(server, seq_len)
+        taken = _cpu_s(server.process.pid) - before * (starts == server.starts)
         slow.append((seconds, name))
-        print(f"    {name:18} answers after {seconds:5.1f} s", flush=True)
+        words = f"answers after {seconds:5.1f} s, in which it had {taken:4.1f} s of CPU"
+        print(f"    {name:18} {words}", flush=True)
     for client in clients:
         client.is_over.set()
         client.join()
@@ -194,6 +196,13 @@ def try_out(server: Supervised, database: Postgres | None, kills: int) -> bool:
         f"  answers again: slowest {max(slow)[0]:.1f} s, {len(late)} above {READY_S:g}"
     )
     return _check(server, clients) and not late
+
+
+def _cpu_s(pid: int) -> float:
+    """CPU time of a process and of all below it that are there, s."""
+    with contextlib.suppress(OSError):
+        return cpu_s(pid) + sum(map(_cpu_s, _children(pid)))
+    return 0.0
 
 
 def _wait(server: Supervised, seq_len: Iterator[int]) -> float:
@@ -253,30 +262,11 @@ def supervised(folder: Path, store: str | None) -> Iterator[Supervised]:
         server.stop()
 
 
-def main() -> int:
-    """Try each store."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument(
-        "--store", choices=("sqlite", "postgres", "both"), default="both"
-    )
-    options = parser.parse_args()
-    stores = ("sqlite", "postgres") if options.store == "both" else (options.store,)
-    good = True
-    for name in stores:
-        print(f"{name}:", flush=True)
-        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-            database = None
-            if name == "postgres":
-                if reason := why_not():
-                    print(f"  left out: {reason}")
-                    continue
-                database = stack.enter_context(running_postgres(fsync=True))
-            url = database.url if database else None
-            server = stack.enter_context(supervised(Path(folder), url))
-            good = try_out(server, database, options.kills) and good
-    return 0 if good else 1
+def kill(folder: Path, database: Postgres | None, given: argparse.Namespace) -> bool:
+    """Try one store."""
+    with supervised(folder, database.url if database else None) as server:
+        return try_out(server, database, given.kills)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(on_each_store(__doc__, {"kills": 50}, kill))

@@ -13,6 +13,7 @@ from irene.analyse.pareto import (
     Candidate,
     TradeOff,
     pareto_front,
+    parse_accuracies,
     published_accuracies,
     read_accuracies,
     trade_off,
@@ -151,6 +152,12 @@ def test_wrong_tables_get_one_clear_message(tmp_path, text, said):
     file.write_text(text)
     with pytest.raises(UsageError, match=said):
         read_accuracies(file)
+
+
+@pytest.mark.parametrize("text", ["model,accuracy\rbert,3", "model,accuracy\nb,3\rc"])
+def test_what_is_no_csv_is_said_to_be_none(text):
+    with pytest.raises(UsageError, match="the table cannot be read"):
+        parse_accuracies(text, "the table")
 
 
 def test_a_table_of_a_spreadsheet_is_read(tmp_path):

@@ -312,8 +312,15 @@ def parse_accuracies(text: str, name: str) -> list[AccuracyRow]:
         name: What messages call it.
 
     Raises:
-        UsageError: It is empty, or a row is wrong.
+        UsageError: It is empty or no CSV, or a row is wrong.
     """
+    try:
+        return _parsed(text, name)
+    except csv.Error as error:
+        raise UsageError(f"{name} cannot be read: {error}; {HOW}") from error
+
+
+def _parsed(text: str, name: str) -> list[AccuracyRow]:
     reader = csv.DictReader(io.StringIO(text))
     columns = [column.strip().lower() for column in reader.fieldnames or ()]
     if not columns:

@@ -13,7 +13,7 @@ from irene.serve.answers.memory import Memory
 from irene.serve.answers.question import Inquiry
 from irene.serve.answers.storage import Answers
 from irene.serve.computing.pool import Pool, Reply
-from irene.serve.computing.turns import Turns, Waiting
+from irene.serve.computing.turns import Door, Turns, Waiting
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Limits
 from irene.serve.store import open_store
@@ -86,6 +86,32 @@ def test_what_is_given_up_by_a_stop_is_told() -> None:
         return told.value.status
 
     assert asyncio.run(go()) == 503
+
+
+def test_requests_begin_one_by_one_and_clients_in_turn() -> None:
+    begun: list[str] = []
+
+    async def enter(door: Door, client: str) -> None:
+        await door.enter(client)
+        begun.append(client)
+
+    async def go() -> None:
+        door = Door()
+        crowd = [asyncio.create_task(enter(door, "many")) for _ in range(50)]
+        one = asyncio.create_task(enter(door, "one"))
+        crowd[0].cancel()
+        rounds = 0
+        while not one.done():
+            before = len(begun)
+            await asyncio.sleep(0)
+            rounds += 1
+            assert len(begun) <= before + 1  # others have their turn in between
+        assert "one" in begun[:3], begun
+        await asyncio.gather(*crowd[1:])
+        await asyncio.wait_for(enter(door, "later"), 10)
+
+    asyncio.run(go())
+    assert begun.count("many") == 49
 
 
 def test_clients_take_turns() -> None:

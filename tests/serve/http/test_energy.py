@@ -59,6 +59,19 @@ def test_csv_has_a_row_per_node(api: httpx.Client) -> None:
     assert float(rows[0]["energy_j"]) == tree.root.energy.joules  # type: ignore[union-attr]
 
 
+def test_what_has_no_table_is_json_whatever_one_prefers(api: httpx.Client) -> None:
+    asked = {"model": "bert-l2-h128", "tokens": 1000, "seq_len": 16}
+    found = api.get("/plan-training", params=asked, headers={"accept": "text/csv"})
+    assert found.status_code == 200
+    assert found.json()["schema"] == "irene.training_plan/1"
+
+
+def test_a_table_that_is_no_csv_is_refused(api: httpx.Client) -> None:
+    found = api.post("/trade-off", content=b"model,accuracy\rbert-base-uncased,9")
+    assert found.status_code == 400
+    assert "cannot be read" in found.json()["detail"]
+
+
 def test_an_alias_and_the_name_have_one_answer(api: httpx.Client) -> None:
     one = api.get("/energy", params={"model": "bert-base-uncased", "seq_len": 16})
     other = api.get(

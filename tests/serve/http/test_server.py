@@ -55,6 +55,27 @@ def test_the_log_has_a_line_for_each_request(
     assert told["request"] == answer.headers["x-request-id"]
 
 
+def test_known_answers_are_whole_on_one_line_and_then_it_closes(
+    served: RealServer, api: httpx.Client
+) -> None:
+    first = api.get("/energy", params=SMALL)
+    query = str(httpx.QueryParams(SMALL))
+    head = f"GET /api/v1/energy?{query} HTTP/1.1\r\nHost: localhost\r\n"
+    with socket.create_connection(served.address, 60) as line:
+        line.sendall(f"{head}\r\n{head}\r\n{head}Connection: close\r\n\r\n".encode())
+        got = b"".join(iter(lambda: line.recv(65_536), b""))
+    answers = got.split(b"HTTP/1.1 200 OK\r\n")[1:]
+    heads, bodies = zip(*(each.split(b"\r\n\r\n", 1) for each in answers), strict=True)
+    assert bodies == (first.content,) * 3
+    told = [dict(each.split(b": ", 1) for each in h.split(b"\r\n")) for h in heads]
+    assert len({each[b"x-request-id"] for each in told}) == 3
+    for each in told:
+        assert each[b"etag"].decode() == first.headers["etag"]
+        assert each[b"x-content-type-options"] == b"nosniff"
+        assert b"date" in each
+    assert [each.get(b"Connection") for each in told] == [None, None, b"close"]
+
+
 def test_pages_and_files_of_the_dashboard(served: RealServer) -> None:
     for path in ("/", "/compare", "/jobs/abc", "/method"):
         page = httpx.get(served.url + path)

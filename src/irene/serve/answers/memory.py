@@ -21,7 +21,7 @@ LONGEST_REQUEST = 1_000
 LARGEST_PART = 0.25
 """One answer does not push out all others."""
 
-Headers = list[tuple[bytes, bytes]]
+Headers = tuple[tuple[bytes, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Ready:
         """
 
         def rest(headers: Headers) -> Headers:
-            return [pair for pair in headers if pair[0] not in names]
+            return tuple(pair for pair in headers if pair[0] not in names)
 
         return replace(
             self,
@@ -97,23 +97,23 @@ def make_ready(
         packed = gzip.compress(body, 6, mtime=0)
     if packed is not None and len(packed) >= len(body):
         packed = None
-    same = [
+    same = (
         (ETAG, f'"{key}"'.encode()),
         (b"cache-control", CHECK_AGAIN),
         (LINK, f"/api/v1/answers/{key}".encode()),
         (b"vary", b"Accept, Accept-Encoding"),
-    ]
-    typed = [(b"content-type", media_type.encode()), *same]
+    )
+    typed = ((b"content-type", media_type.encode()), *same)
     return Ready(
         key,
         body,
         packed,
-        [*typed, (b"content-length", str(len(body)).encode())],
-        [
+        (*typed, (b"content-length", b"%d" % len(body))),
+        (
             *typed,
             (b"content-encoding", b"gzip"),
-            (b"content-length", str(len(packed or b"")).encode()),
-        ],
+            (b"content-length", b"%d" % len(packed or b"")),
+        ),
         same,
     )
 

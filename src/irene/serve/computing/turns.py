@@ -1,4 +1,4 @@
-"""Who is next at the computing processes: clients take turns.
+"""Who is next: clients take turns, at the computing processes and before them.
 
 Whoever asks a hundred questions waits for all of them as long as a hundred take; the
 one question of somebody else is answered in between.
@@ -7,6 +7,7 @@ one question of somebody else is answered in between.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Generic, TypeVar
 
 from irene.serve.http.problems import Problem
 
-__all__ = ["Turns", "Waiting"]
+__all__ = ["Door", "Turns", "Waiting"]
 
 T = TypeVar("T")
 SOON_S = 2.0
@@ -98,3 +99,31 @@ class Turns(Generic[T]):
                         self._lines[client] = self._lines.pop(client)
                     return waiting
         return None
+
+
+class Door:
+    """Lets requests begin one by one, in between all else that the server does.
+
+    A hundred that came at once would hold up who needs only what is known.
+    """
+
+    def __init__(self) -> None:
+        self._turns: Turns[None] = Turns(sys.maxsize, sys.maxsize)
+
+    async def enter(self, client: str) -> None:
+        """Wait until a request of a client may begin."""
+        waiting: Waiting[None] = Waiting(client, is_long=False)
+        if not len(self._turns):
+            asyncio.get_running_loop().call_soon(self._let_in)
+        self._turns.join(waiting)
+        try:
+            await waiting.turn
+        finally:
+            self._turns.leave(waiting)
+
+    def _let_in(self) -> None:
+        first = self._turns.next(lambda waiting: not waiting.turn.done())
+        if first is not None:
+            first.turn.set_result(None)
+        if len(self._turns):
+            asyncio.get_running_loop().call_soon(self._let_in)

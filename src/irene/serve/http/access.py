@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import time
 from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -166,6 +167,12 @@ def _is_ours(host: bytes, hosts: frozenset[str]) -> bool:
     return True
 
 
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    filled: float
+
+
 class Rates:
     """Buckets that fill at a rate, up to a burst; a request takes one token.
 
@@ -181,22 +188,24 @@ class Rates:
         self.per_s = per_s
         self.burst = float(max(burst, 1))
         self._clock = clock
-        self._buckets: Recent[str, tuple[float, float]] = Recent(MOST_CLIENTS)
+        self._buckets: Recent[str, _Bucket] = Recent(MOST_CLIENTS)
 
     def wait_s(self, client: str) -> float:
         """Take a token; 0, or the time until there is one, s."""
         if not self.per_s:
             return 0.0
         now = self._clock()
-        tokens, last = self._buckets.get(client) or (self.burst, now)
-        tokens = min(self.burst, tokens + (now - last) * self.per_s)
-        wait = 0.0
-        if tokens >= 1:
-            tokens -= 1
-        else:
-            wait = (1 - tokens) / self.per_s
-        self._buckets.put(client, (tokens, now))
-        return wait
+        bucket = self._buckets.get(client)
+        if bucket is None:
+            bucket = _Bucket(self.burst, now)
+            self._buckets.put(client, bucket)
+        bucket.tokens += (now - bucket.filled) * self.per_s
+        bucket.tokens = min(self.burst, bucket.tokens)
+        bucket.filled = now
+        if bucket.tokens < 1:
+            return (1 - bucket.tokens) / self.per_s
+        bucket.tokens -= 1
+        return 0.0
 
 
 @lru_cache(MOST_CLIENTS)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -13,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import Receive, Scope, Send
 
 from irene import __version__
 from irene.errors import IreneError
@@ -25,6 +27,7 @@ from irene.serve.answers.storage import Answers
 from irene.serve.computing.pool import Pool
 from irene.serve.http.connections import Lines
 from irene.serve.http.front import Front, problem_response
+from irene.serve.http.logs import AccessLog
 from irene.serve.http.metrics import Metrics
 from irene.serve.http.problems import (
     CLIENT_LEFT,
@@ -54,12 +57,14 @@ DESCRIPTION = (
 class _App(FastAPI):
     """FastAPI behind `Front`, which sees a request before all else does."""
 
-    def build_middleware_stack(self) -> ASGIApp:
-        """Everything that a request passes through."""
-        inner = super().build_middleware_stack()
-        state = self.state
-        parts = (state.settings, state.answering.memory, state.metrics, state.tracing)
-        return Front(inner, *parts)
+    front: Front
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer what comes."""
+        if scope["type"] == "http":
+            await self.front(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -84,6 +89,10 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(health.router)
     app.include_router(pages.router)
     _add_description(app)
+    parts = (app.state.answering.memory, app.state.metrics, app.state.access_log)
+    app.front = Front(
+        partial(FastAPI.__call__, app), settings, *parts, app.state.tracing
+    )
     if pages.WEB.is_dir():
         app.mount("/static", StaticFiles(directory=pages.WEB), name="static")
         app.add_api_route(
@@ -110,6 +119,7 @@ def _fill_state(app: FastAPI, settings: Settings, store: Store) -> None:
     state.filling = Filling(settings.data_dir / "energies", state.pool)
     url = settings.otlp_url
     state.tracing = None if url is None else Tracing(url)
+    state.access_log = AccessLog()
     state.stopping = asyncio.Event()
     state.upload_places = asyncio.Semaphore(uploads.AT_ONCE)
     state.store_seen, state.store_lock = (0.0, ""), asyncio.Lock()
@@ -122,6 +132,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     state.pool.start()
     state.jobs = start_jobs(state.settings, state.store)
     await asyncio.to_thread(warm_up)
+    # What is there now stays: to look through it for garbage would hold up everybody.
+    gc.collect()
+    gc.freeze()
     try:
         # The protocol sets it when the server begins to stop, for open streams.
         yield {"stopping": state.stopping, "lines": Lines(state.settings)}
@@ -133,6 +146,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         if state.tracing is not None:
             await asyncio.to_thread(state.tracing.stop)
         state.store.close()
+        state.access_log.write()
 
 
 def _add_handlers(app: FastAPI) -> None:

@@ -12,7 +12,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from irene.serve.http.access import network_of
 from irene.serve.http.settings import Settings
 
-__all__ = ["Lines", "PatientProtocol"]
+__all__ = ["LINE", "Lines", "PatientProtocol"]
+
+LINE = "line"
+"""Where the state of a request has its connection."""
 
 STALLED_MS = 60_000
 """Time after which a client that takes nothing more is given up, ms."""
@@ -94,6 +97,7 @@ class PatientProtocol(H11Protocol):
         if found is not None and option is not None and found.family != socket.AF_UNIX:
             found.setsockopt(socket.IPPROTO_TCP, option, STALLED_MS)
         self._lines: Lines = self.app_state["lines"]
+        self.app_state = {**self.app_state, LINE: self}
         if self.client:
             self.address = network_of(self.client[0])
             self.is_proxy = self._lines.is_proxy(self.client[0])
@@ -101,6 +105,31 @@ class PatientProtocol(H11Protocol):
             self._watch()
         else:
             transport.abort()
+
+    async def give(self, head: h11.Response, own: bytes, body: bytes) -> None:
+        """Send a whole answer at once.
+
+        Args:
+            head: Status and headers, made and checked once for many answers.
+            own: Further lines of the head of this one.
+            body: All of it.
+        """
+        cycle: RequestResponseCycle = self.cycle
+        if self.flow.write_paused and not cycle.disconnected:
+            await self.flow.drain()
+        if cycle.disconnected:
+            return
+        cycle.response_started = cycle.response_complete = True
+        told = self.conn.send(head) or b""
+        self.conn.send(h11.Data(data=body))
+        self.conn.send(h11.EndOfMessage())
+        usual = b"".join(b"%s: %s\r\n" % each for each in cycle.default_headers)
+        self.transport.write(b"".join((told[:-2], usual, own, b"\r\n", body)))
+        cycle.message_event.set()
+        if self.conn.our_state is h11.MUST_CLOSE or not cycle.keep_alive:
+            self.conn.send(h11.ConnectionClosed())
+            self.transport.close()
+        self.on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         """Read on; what has begun must be whole in time."""

@@ -12,14 +12,19 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
 from typing import Any
 
+import h11
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES
 
 from irene.serve.answers.memory import Memory, Ready
+from irene.serve.computing.turns import Door
 from irene.serve.http.access import CLIENT, Access, Rates, client_of, network_of
-from irene.serve.http.logs import new_request
+from irene.serve.http.connections import LINE, PatientProtocol
+from irene.serve.http.logs import AccessLog, Exchanged, new_request
 from irene.serve.http.metrics import Metrics
 from irene.serve.http.problems import (
     CLIENT_LEFT,
@@ -33,7 +38,6 @@ from irene.serve.http.tracing import Tracing
 __all__ = ["Front", "problem_response"]
 
 logger = logging.getLogger(__name__)
-access_logger = logging.getLogger("irene.serve.http.access")
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -46,7 +50,6 @@ VERSIONS = ("1.0", "1.1", "2", "3")
 LARGEST_HEAD = 32_768
 CLOSE = {"Connection": "close"}
 UPLOADS = f"{API}/uploads"
-HIDDEN = bytes.maketrans(bytes(range(33)) + b'"\\\x7f', b"?" * 36)
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -88,6 +91,7 @@ class Front:
         settings: Of the server.
         memory: Answers that are ready.
         metrics: Counts.
+        log: Has a line of each request.
         tracing: Follows; None: nobody does.
     """
 
@@ -97,6 +101,7 @@ class Front:
         settings: Settings,
         memory: Memory,
         metrics: Metrics,
+        log: AccessLog,
         tracing: Tracing | None = None,
     ) -> None:
         self.app = app
@@ -104,6 +109,8 @@ class Front:
         self.settings = settings
         self.memory = memory
         self.metrics = metrics
+        self.log = log
+        self.door = Door()
         self.access = Access(settings)
         rate = settings.limits.requests_per_s
         self.rates = Rates(USUAL_RATE if rate is None else rate, settings.limits.burst)
@@ -126,7 +133,7 @@ class Front:
     async def _exchange(
         self, scope: Scope, receive: Receive, exchange: _Exchange
     ) -> None:
-        address = (scope.get("client") or ("", 0))[0]
+        address = _address(scope)
         is_own = self.settings.is_own(address)
         scope[CLIENT] = "" if is_own else network_of(address)
         try:
@@ -167,9 +174,10 @@ class Front:
             if ready is not None:
                 exchange.route = path
                 self.metrics.answer("memory", 0.0)
-                await exchange.give(ready, headers)
+                await exchange.give(ready, headers, scope.get("state", {}).get(LINE))
                 return
         self.access.check(scope, headers)
+        await self.door.enter(client_of(scope))
         await self.app(scope, self._bounded(path, headers, receive), exchange.send)
 
     def _check_form(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
@@ -214,8 +222,18 @@ class Front:
         exchange.route = exchange.route or _route(scope)
         exchange.status = exchange.status or CLIENT_LEFT
         self.metrics.request(exchange.route, scope["method"], exchange.status, seconds)
-        if self.settings.access_log and access_logger.isEnabledFor(logging.INFO):
-            _write_access(scope, exchange, seconds)
+        if self.settings.access_log:
+            self.log.note(
+                Exchanged(
+                    time.time(), exchange.key, network_of(_address(scope)),
+                    scope["method"], scope.get("raw_path") or b"",
+                    scope["query_string"], exchange.status, exchange.sent, seconds,
+                )
+            )  # fmt: skip
+
+
+def _address(scope: Scope) -> str:
+    return str((scope.get("client") or ("", 0))[0])
 
 
 def problem_response(problem: Problem, path: str) -> Response:
@@ -228,29 +246,6 @@ def problem_response(problem: Problem, path: str) -> Response:
     # As ASCII: a path or a detail may hold what has no UTF-8.
     body = json.dumps(problem_document(problem, path))
     return Response(body, problem.status, problem.headers, MEDIA_TYPE)
-
-
-def _write_access(scope: Scope, exchange: _Exchange, seconds: float) -> None:
-    """One line of the access log; nothing in it can start another one."""
-    client = network_of((scope.get("client") or ("", 0))[0])
-    method = scope["method"][:16]
-    path = (scope.get("raw_path") or b"").translate(HIDDEN).decode("latin-1")
-    query = scope["query_string"].translate(HIDDEN).decode("latin-1")
-    target = f"{path}{'?' if query else ''}{query}"
-    milliseconds = round(seconds * 1000, 1)
-    status, sent = exchange.status, exchange.sent
-    line = (
-        f'{client} "{method} {target}" {status} {sent} {milliseconds} ms {exchange.key}'
-    )
-    # Made here: to look for the calling line would take longer than all the rest.
-    record = logging.LogRecord(
-        access_logger.name, logging.INFO, "", 0, line, None, None
-    )
-    record.fields = {
-        "client": client, "method": method, "target": target, "status": status,
-        "bytes": sent, "ms": milliseconds,
-    }  # fmt: skip
-    access_logger.handle(record)
 
 
 def _route(scope: Scope) -> str:
@@ -322,14 +317,25 @@ class _Exchange:
     def _id(self) -> tuple[bytes, bytes]:
         return (b"x-request-id", self.key.encode())
 
-    async def give(self, ready: Ready, headers: dict[bytes, bytes]) -> None:
-        """Send an answer that is ready."""
-        status, told, body = ready.response(headers)
+    async def give(
+        self, ready: Ready, asked: dict[bytes, bytes], line: PatientProtocol | None
+    ) -> None:
+        """Send an answer that is ready, at once where the connection is ours."""
+        status, told, body = ready.response(asked)
         self.status, self.sent = status, len(body)
-        start = {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [*told, *FOR_DATA, self._id()],
-        }
+        if line is not None:
+            own = b"x-request-id: %s\r\n" % self.key.encode()
+            await line.give(_head(status, told), own, body)
+            return
+        headers = [*told, *FOR_DATA, self._id()]
+        start = {"type": "http.response.start", "status": status, "headers": headers}
         await self._send(start)
         await self._send({"type": "http.response.body", "body": body})
+
+
+@lru_cache(1_000)
+def _head(status: int, told: Headers) -> h11.Response:
+    """The head of an answer; to check it takes longer than all else about it."""
+    return h11.Response(
+        status_code=status, headers=[*told, *FOR_DATA], reason=STATUS_PHRASES[status]
+    )

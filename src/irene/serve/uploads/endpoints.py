@@ -109,8 +109,10 @@ async def bring(request: Request) -> Response:
 async def upload(request: Request, key: Key) -> Response:
     """The document as it was brought."""
     found = await _found(request, key)
-    ready = make_ready(found.id, found.body, "application/json").without(LINK)
-    response = send(request, ready, FOREVER)
+    ready = await asyncio.to_thread(
+        make_ready, found.id, found.body, "application/json"
+    )
+    response = send(request, ready.without(LINK), FOREVER)
     response.headers["X-Kind"] = found.kind
     response.headers["X-Filename"] = quote(found.name)
     return response
@@ -131,7 +133,7 @@ async def _checked(request: Request, body: bytes, most_bytes: int) -> Document:
     """
     try:
         if len(body) <= READ_HERE_BYTES:
-            text = unpacked(body, most_bytes)
+            text = await asyncio.to_thread(unpacked, body, most_bytes)
             if len(text) <= READ_HERE_BYTES:
                 return await asyncio.to_thread(read_document, text, most_bytes)
         settings: Settings = request.app.state.settings

@@ -127,12 +127,12 @@ def _brought(request: Request, name: str) -> tuple[str, bytes]:
     raise Problem(404, f"there is no {name[:50]!r}: uploads and answers have 32 digits")
 
 
-def form_of(request: Request, asked: str | None) -> str:
-    """`json` or `csv`: as the query says, else as the client prefers."""
+def form_of(request: Request, question: type[Question[Any]], asked: str | None) -> str:
+    """`json` or, where there is a table, `csv`: as the query says or as one prefers."""
     if asked:
         return asked
     accept = request.headers.get("accept", "").encode("latin-1")
-    return "csv" if prefers_csv(accept) else "json"
+    return "csv" if question.has_table and prefers_csv(accept) else "json"
 
 
 async def give(

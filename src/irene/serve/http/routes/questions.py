@@ -51,7 +51,7 @@ def _asked(question: type[Question[Any]], query: BaseModel, **more: Any) -> Any:
 async def _answer(
     request: Request, question: type[Question[Any]], query: BaseModel, **more: Any
 ) -> Response:
-    form = form_of(request, getattr(query, "format", None))
+    form = form_of(request, question, getattr(query, "format", None))
     inquiry = await inquire(request, _asked(question, query, **more), form)
     return await give(request, inquiry)
 
@@ -128,7 +128,7 @@ async def _leaderboard(request: Request, query: BaseModel) -> Response:
     such an answer is not kept, and they are tried again after some minutes.
     """
     question: AskLeaderboard = _asked(AskLeaderboard, query)
-    form = form_of(request, getattr(query, "format", None))
+    form = form_of(request, AskLeaderboard, getattr(query, "format", None))
     inquiry = await inquire(request, question, form)
     wanted = Wanted(question.entries(), question.run, named(question.on))
     inquiry = replace(inquiry, models=tuple(each.name for each in wanted.entries))
