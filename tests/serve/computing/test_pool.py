@@ -28,6 +28,7 @@ from irene.serve.store import open_store
 from irene.work.task import Outcome
 
 SMALL = {"model": "bert-l2-h128", "hardware": "pc1", "seq_len": 16}
+SECRET = "a secret of ours"
 
 
 class Running:
@@ -44,7 +45,8 @@ class Running:
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
     ended: list[str] = []
-    with asyncio.Runner() as runner:
+    with asyncio.Runner() as runner, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IRENE_TOKEN", SECRET)
 
         async def begin() -> Pool:
             pool = Pool(1, Limits(seconds=30, queue=3), on_end=ended.append)
@@ -70,6 +72,13 @@ def test_a_process_answers_one_question_after_another(running: Running) -> None:
     again = running.ask("energy", SMALL)
     assert first == again
     assert first["spec"]["seq_len"] == 16
+
+
+def test_secrets_of_the_server_stay_there(running: Running) -> None:
+    (process,) = running.pool.processes
+    seen = Path(f"/proc/{process.process.pid}/environ").read_bytes()
+    assert b"HF_HUB_OFFLINE" in seen
+    assert SECRET.encode() not in seen
 
 
 def test_a_mistake_comes_back_as_what_it_is(running: Running) -> None:
