@@ -131,7 +131,7 @@ class RunSpec:
     """
 
     model: Annotated[str, Asked(metavar="MODEL", examples=("bert-base-uncased",))] = ""
-    batch_size: Annotated[int, _size("-b", "--batch", usual=1)] = OPEN
+    batch_size: Annotated[int, _size("-b", "--batch", usual=8)] = OPEN
     seq_len: Annotated[int, _size("-s", "--seq", usual=128)] = OPEN
     decoder_len: Annotated[int | None, _size("--decoder-seq")] = None
     context_len: Annotated[int | None, _size("--context", least=0)] = None

@@ -33,6 +33,11 @@ def test_inside_nothing_is_added() -> None:
     assert notes(tree) == []
 
 
+@pytest.mark.parametrize("on", ["pc1", "default"])
+def test_the_size_that_nobody_gives_is_inside(on: str) -> None:
+    assert notes(irene.predict("bert-base-uncased", on=on)) == []
+
+
 def test_farther_is_wider_smoothly() -> None:
     widths = [
         width(irene.predict("bert-l2-h768", on="pc1", batch_size=b, seq_len=128))

@@ -36,7 +36,7 @@ def test_keyword_arguments_are_the_fields_of_a_run() -> None:
 
 
 def test_what_was_given_is_told_from_what_was_chosen() -> None:
-    spec = RunSpec("gpt2", batch_size=1, dtype="fp32")
+    spec = RunSpec("gpt2", batch_size=8, dtype="fp32")
     assert spec.given("batch_size")
     assert spec.given("dtype")
     assert not spec.given("seq_len")

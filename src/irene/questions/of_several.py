@@ -210,9 +210,7 @@ class AskLeaderboard(Question["Leaderboard"]):
     limit: Annotated[
         int | None, Asked(least=1, most=10_000, metavar="N", group="which models")
     ] = None
-    run: RunSpec = field(
-        default_factory=RunSpec, metadata={**ANY_MODEL, "usual": {"batch_size": 8}}
-    )
+    run: RunSpec = field(default_factory=RunSpec, metadata=ANY_MODEL)
     unfit: Annotated[bool, Asked(group="which models")] = False
     on: On = "default"
     jobs: Annotated[int | None, Asked(least=1, metavar="N", here=True)] = None
