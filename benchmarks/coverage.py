@@ -39,12 +39,11 @@ from irene.predict.exams.crossvalidation import predict_round
 from irene.predict.exams.splits import Split, by_family, by_model
 from irene.predict.intervals import (
     COVERAGE,
-    LEVELS,
-    covering_error,
-    group_width,
-    log_errors,
-    own_width,
+    Widths,
+    own_and_drift,
+    widths_of,
 )
+from irene.predict.learning.training_runs import held_out
 from irene.predict.machines.finding import find_gpu
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.gpu_device import known_sheets
@@ -57,6 +56,7 @@ from irene.predict.machines.gpu.kernel_tables import (
     read_tables,
 )
 from irene.predict.machines.specs.specs_method import SHARED_JOINER, SpecsMethod
+from irene.tree import KINDS
 
 GPUS = ("h100", "h200", "b200")
 WIDE = 8
@@ -157,38 +157,40 @@ def show_pairs(rows: Sequence[Row]) -> None:
 
 def pc1() -> None:
     """Every tree of PC1 from models, and from families, that are not its own."""
-    for title, split in (("model left out", by_model), ("family", by_family)):
+    for title, split in (("model left out", by_model), ("family left out", by_family)):
         rows = pc1_rows(split)
         show_values(f"pc1, {title}", rows)
-        if split is by_model:
-            show_pairs([row for row in rows if row.regime.startswith("model ")])
+        show_pairs([row for row in rows if row.regime.startswith("model ")])
 
 
 def pc1_rows(split: Split) -> list[Row]:
-    """Nodes with intervals of the errors of other folds."""
+    """Nodes with intervals of the errors of models of other folds."""
     table, _ = read_data("irene-pc1")
     held = []
     for fold in split(table):
+        test = table.take(fold.test)
         found = predict_round(table, SpecsMethod(SHARED_JOINER), fold)
-        held.append((fold.held_out, table.take(fold.test), found.energy_j))
-    errors = [log_errors(energy_j, test.energy_j) for _, test, energy_j in held]
-    by_level = [
-        {level: error[test.rows(level)] for level in LEVELS}
-        for error, (_, test, _) in zip(errors, held, strict=True)
-    ]
+        for model in test.models:
+            places = [i for i, key in enumerate(test.keys) if key.model == model]
+            rows = np.isin(test.tree, places)
+            held.append((fold.held_out, test.take(places), found.energy_j[rows]))
     rows = []
-    for place, (name, test, energy_j) in enumerate(held):
-        others = by_level[:place] + by_level[place + 1 :]
-        own = own_width(others) or 0.0
-        for level in LEVELS:
-            width = group_width([covering_error(each[level]) for each in others])
-            shared = math.sqrt(max(width**2 - own**2, 0.0))
-            for row in test.rows(level):
-                key = test.keys[test.tree[row]]
-                settings = dict(zip(("model", "batch", "length"), key, strict=True))
-                energy = told(energy_j[row], width, [SharedError("pc1", shared)])
-                measured_j = float(test.energy_j[row])
-                rows.append(Row(f"{level} {name}", settings, energy, measured_j))
+    for fold_name, test, energy_j in held:
+        others = [
+            held_out(its, said_j) for name, its, said_j in held if name != fold_name
+        ]
+        own, drift = own_and_drift(others)
+        inside = widths_of(others)
+        widths = Widths(inside, inside, own=own, drift=drift)
+        for row, level in enumerate(KINDS[kind] for kind in test.kind):
+            key = test.keys[test.tree[row]]
+            settings = {"model": key.model, "batch": key.batch_size}
+            # Numbers of two fits are not those of one machine.
+            settings |= {"length": key.seq_len, "fit": fold_name}
+            shared = widths.shared("pc1", key.batch_size * key.seq_len)
+            energy = told(energy_j[row], inside[level], [shared])
+            measured_j = float(test.energy_j[row])
+            rows.append(Row(f"{level} {key.model}", settings, energy, measured_j))
     return rows
 
 

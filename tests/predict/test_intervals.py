@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from irene.energy import Difference, Energy, difference
 from irene.predict.api import predict
 from irene.predict.exams.crossvalidation import Errors
 from irene.predict.intervals import (
@@ -21,7 +23,7 @@ from irene.predict.intervals import (
     group_width,
     log_errors,
     mean_percent,
-    own_width,
+    own_and_drift,
     widths_of,
     with_beyond,
     worth_saying,
@@ -33,7 +35,7 @@ from tests.tree.conftest import trees
 ERRORS = st.lists(st.floats(-2.0, 2.0), min_size=1, max_size=60)
 WIDTHS = Widths(
     {"ml": 0.1, "module": 0.2, "model": 0.3}, {"ml": 0.4, "module": 0.5, "model": 0.6},
-    streams=0.25, own=0.1, beyond={"tokens": 0.02},
+    streams=0.25, own=0.1, beyond={"tokens": 0.02}, drift=0.05,
 )  # fmt: skip
 
 
@@ -94,6 +96,17 @@ def test_one_odd_group_does_not_decide_and_few_are_wide(errors, width) -> None:
     assert widths_of([of_levels([e]) for e in errors])["ml"] == group_width(errors)
 
 
+@given(st.lists(st.tuples(ERRORS, ERRORS), min_size=1, max_size=6))
+def test_a_module_is_never_surer_than_the_whole(groups) -> None:
+    several = [
+        {"ml": np.zeros(1), "module": np.array(module), "model": np.array(model)}
+        for module, model in groups
+    ]
+    widths = widths_of(several)
+    each = [group_width([covering_error(g[k]) for g in several]) for k in LEVELS[1:]]
+    assert widths == {"ml": 0.0, "module": max(each), "model": each[1]}
+
+
 def test_widths_go_by_level_and_by_what_was_measured() -> None:
     kinds = np.array([KINDS.index(kind) for kind in ("model", "module", "ml", "math")])
     direct, indirect = np.zeros(4, dtype=bool), np.ones(4, dtype=bool)
@@ -102,14 +115,78 @@ def test_widths_go_by_level_and_by_what_was_measured() -> None:
     np.testing.assert_array_equal(WIDTHS.of(kinds, indirect), [0.3, 0.25, 0.25, 0.25])
     assert WIDTHS.rate("tokens") == 0.02
     assert WIDTHS.rate("group") == BEYOND["group"]
-    assert WIDTHS.shared() == pytest.approx(math.sqrt(0.3**2 - 0.1**2))
+
+
+def test_what_two_runs_differ_by_is_their_own_and_how_far_they_drift() -> None:
+    """Widths of 0.1 of their own and 0.05 for an octave: √(2 · 0.01 + 3 · 0.0025)."""
+
+    def energy(tokens: int) -> Energy:
+        ends = math.exp(-0.3), math.exp(0.3)
+        shared = WIDTHS.shared("rates", tokens)
+        return Energy(1.0, *ends, "predicted", "made up", (shared,))
+
+    shared = WIDTHS.shared("rates", 1024)
+    assert shared.width == pytest.approx(math.sqrt(0.3**2 - 0.1**2))
+    same, far = (difference(energy(1024), replace(energy(n), joules=1.1))
+                 for n in (1024, 8192))  # fmt: skip
+    assert same.ratio_high == pytest.approx(1.1 * math.exp(0.1 * math.sqrt(2)))
+    linear = 2 * 0.1**2 + 3 * 0.05**2
+    assert far.ratio_high is not None
+    assert math.log(far.ratio_high / 1.1) == pytest.approx(math.sqrt(linear), rel=0.02)
+    # However far, errors are at most their own.
+    away = difference(energy(1), replace(energy(10**12), joules=1.1))
+    assert away.ratio_high is not None
+    assert math.log(away.ratio_high / 1.1) < math.hypot(0.3, 0.3)
+    assert difference(energy(8), energy(8)) == Difference(0.0, 0.0, 1.0, 1.0, 1.0)
+    assert replace(WIDTHS, drift=0.0).shared("rates", 8).place == {}
+    assert replace(WIDTHS, own=0.5).shared("rates", 8).width == 0.0
+
+
+def errors_at(tokens: int, *errors: float) -> dict[str, np.ndarray]:
+    return {"model": np.array(errors), "tokens": np.full(len(errors), float(tokens))}
 
 
 def test_what_runs_do_not_share_is_what_their_errors_differ_by() -> None:
-    """Three runs: differences of 0.1, 0.2, 0.3, of which 90 % are within 0.28."""
-    groups = [{"model": np.array([0.1])}, {"model": np.array([0.2, 0.4, math.nan])}]
-    assert own_width(groups) == pytest.approx(0.28 / math.sqrt(2))
-    assert own_width([{"model": np.array([0.1])}]) is None
+    """Three runs: squares of 0.01, 0.04, 0.09, of which 90 % are within 0.08."""
+    groups = [errors_at(8, 0.1), errors_at(8, 0.2, 0.4, math.nan)]
+    own, drift = own_and_drift(groups)
+    assert own == pytest.approx(math.sqrt(0.08 / 2))
+    assert drift == 0.0
+    assert own_and_drift([errors_at(8, 0.1)]) == (None, 0.0)
+    assert own_and_drift([]) == (None, 0.0)
+    assert own_and_drift([errors_at(8, 0.1), errors_at(16, 0.1)]) == (0.0, 0.0)
+
+
+def test_errors_that_drift_with_size_are_told_from_those_of_single_runs() -> None:
+    """Noise of 0.01 on a walk of 0.02 for an octave, both by 1.645 for 90 %."""
+    rng = np.random.default_rng(7)
+    groups = []
+    for _ in range(40):
+        walk = np.cumsum(rng.normal(0.0, 0.02, 12))
+        noise = rng.normal(0.0, 0.01, (3, 12))
+        groups.append(
+            {
+                "model": (walk - walk.mean() + noise).ravel(),
+                "tokens": np.tile(2.0 ** np.arange(12), 3),
+            }
+        )
+    of_one = [own_and_drift([group]) for group in groups]
+    own = np.mean([own for own, _ in of_one if own is not None])
+    # One group is widened by Student's t over the normal: 3.8385.
+    drift = np.mean([drift for _, drift in of_one]) / 3.8385
+    assert own == pytest.approx(1.645 * 0.01, rel=0.15)
+    assert drift == pytest.approx(1.645 * 0.02, rel=0.15)
+
+
+@given(st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 20)), min_size=2))
+def test_nine_of_ten_pairs_are_within_what_was_found(runs) -> None:
+    errors, octaves = (np.array(each, dtype=float) for each in zip(*runs, strict=True))
+    own, drift = own_and_drift([{"model": errors, "tokens": 2.0**octaves}])
+    assert own is not None
+    first, second = np.triu_indices(len(errors), 1)
+    half = np.sqrt(2 * own**2 + drift**2 * np.abs(octaves[first] - octaves[second]))
+    off = np.abs(errors[first] - errors[second])
+    assert (off <= half * (1 + 1e-9) + 1e-2).mean() >= 0.9 - 1.01 / len(off)
 
 
 def test_widths_come_back_from_their_values() -> None:
@@ -182,9 +259,9 @@ def test_what_is_unmeasured_never_makes_an_interval_narrower(
 
 
 BERT = {
-    (8, 128, "fp32"): (14.051343002691, 0.027008414449140337, 0.021720551781505393),
-    (64, 512, "fp32"): (490.839324508662, 0.10162805747345446, 0.10071140299095097),
-    (8, 128, "fp16"): (11.926280899042, 0.700624492599762, 0.7004412366854373),
+    (8, 128, "fp32"): (14.051343002691, 0.027008414449140337, 0.027008414449140337),
+    (64, 512, "fp32"): (490.839324508662, 0.10162805747345446, 0.10198263957051325),
+    (8, 128, "fp16"): (11.926280899042, 0.700624492599762, 0.7006251480861847),
 }
 """Energy of the model, J, and half-widths of the intervals of model and layer."""
 

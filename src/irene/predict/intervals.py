@@ -16,6 +16,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
+from irene.energy import SharedError
 from irene.predict.learned_file import Floats, Saved
 from irene.tree import KINDS, ModelTree
 
@@ -31,7 +32,7 @@ __all__ = [
     "group_width",
     "log_errors",
     "mean_percent",
-    "own_width",
+    "own_and_drift",
     "widths_of",
     "with_beyond",
     "worth_saying",
@@ -62,9 +63,13 @@ out (`benchmarks/coverage.py`).
 """
 ASSUMED = frozenset({"phase"})
 """Causes that no exam can ask for."""
+ROUNDS = 8
+ROUNDING = 1e-6
+"""Part of the largest difference, squared, below which nothing is told apart."""
 
 HeldOut = list[dict[str, Floats]]
-"""log(predicted / measured) by level, for each group of trees that was held out."""
+"""log(predicted / measured) by level, and the `tokens` of whole runs, for each group of
+trees that was held out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,8 @@ class Widths(Saved):
             how much their rates differ between exams.
         own: Of a whole run, the part that it does not share with other runs of the
             machine; None where nothing was held out: half of it.
+        drift: How far errors of two runs drift apart for each octave between their
+            tokens, beside what is their own.
         beyond: By cause, of what was never measured: `BEYOND` where an exam could not
             tell. Of sizes per octave.
     """
@@ -163,6 +170,7 @@ class Widths(Saved):
     streams: float = 0.0
     own: float | None = None
     beyond: Mapping[str, float] = field(default_factory=dict)
+    drift: float = 0.0
 
     def of(
         self, kinds: npt.NDArray[np.int64], is_indirect: npt.NDArray[np.bool_]
@@ -181,11 +189,20 @@ class Widths(Saved):
         """Half-width by cause."""
         return self.beyond.get(cause, BEYOND[cause])
 
-    def shared(self) -> float:
-        """The part of a whole run's interval that other runs share, in log units."""
+    def shared(self, cause: str, tokens: int) -> SharedError:
+        """The part of a whole run's error that other runs share.
+
+        Args:
+            cause: Names it.
+            tokens: Of the run: errors of runs of other sizes are less alike.
+        """
         whole = self.inside["model"]
         own = whole * math.sqrt(0.5) if self.own is None else min(self.own, whole)
-        return math.sqrt(whole**2 - own**2)
+        common = whole**2 - own**2
+        # Errors at a small distance d differ by the square root of 2 · common · d.
+        rate = self.drift**2 / (2 * common) if common else 0.0
+        place = {"tokens": rate * math.log2(max(tokens, 1))} if rate else {}
+        return SharedError(cause, math.sqrt(common), place)
 
 
 def log_errors(predicted_j: Floats, measured_j: Floats) -> Floats:
@@ -198,50 +215,80 @@ def log_errors(predicted_j: Floats, measured_j: Floats) -> Floats:
 def widths_of(groups: Iterable[Mapping[str, Floats]]) -> dict[str, float]:
     """Width per level that covers the nodes of every held-out group.
 
+    A module has fewer of the parts that the whole has, whose errors even out: its
+    interval is never the narrower one.
+
     Args:
         groups: For every held-out group, the errors of its nodes by level.
     """
     several = list(groups)
-    return {
+    widths = {
         level: group_width([covering_error(g[level]) for g in several])
         for level in LEVELS
     }
+    return {**widths, "module": max(widths["module"], widths["model"])}
 
 
 def group_width(errors: Sequence[float]) -> float:
     """Width for a group like others: their largest error but one, widened for how few.
 
-    One odd group does not decide; how much groups differ, few cannot tell.
+    One odd group does not decide.
 
     Args:
         errors: What covers the nodes of each group; NaN of one without any.
     """
-    from scipy.stats import norm, t
-
     known = sorted(error for error in errors if not math.isnan(error))
     if not known:
         return 0.0
+    return known[max(len(known) - 2, 0)] * _widening(len(known))
+
+
+def _widening(groups: int) -> float:
+    """How much wider Student's interval is: how groups differ, few cannot tell."""
+    from scipy.stats import norm, t
+
     tail = 0.5 + COVERAGE / 2
-    widening = t.ppf(tail, max(len(known), 2) - 1) / norm.ppf(tail)
-    return float(known[max(len(known) - 2, 0)] * widening)
+    return float(t.ppf(tail, max(groups, 2) - 1) / norm.ppf(tail))
 
 
-def own_width(groups: Iterable[Mapping[str, Floats]]) -> float | None:
-    """What of a whole run's interval other runs do not share, in log units.
+def own_and_drift(groups: Iterable[Mapping[str, Floats]]) -> tuple[float | None, float]:
+    """What errors of two runs of one machine differ by, in log units.
+
+    The square of a difference is 2 · own² + drift² · octaves between the tokens of both
+    runs, by relative least squares over all pairs, and as wide as holds `COVERAGE` of
+    them. Pairs are many, and tell what is a run's own; how errors drift with size,
+    groups tell, and these are few.
 
     Args:
-        groups: For every held-out group, the errors of its nodes by level.
+        groups: For every held-out group, the errors of whole runs as `model`, and
+            their `tokens`.
 
     Returns:
-        By how much errors of two runs differ, over √2; None of fewer than two runs.
+        Both; None and 0 of fewer than two runs.
     """
-    errors = np.concatenate([g["model"] for g in groups] or [np.zeros(0)])
-    errors = errors[np.isfinite(errors)]
-    if len(errors) < 2:
-        return None
+    from scipy.optimize import nnls
+
+    several = list(groups)
+    errors, tokens = (
+        np.concatenate([g[name] for g in several] or [np.zeros(0)])
+        for name in ("model", "tokens")
+    )
     first, second = np.triu_indices(len(errors), 1)
-    apart = np.abs(errors[first] - errors[second])
-    return float(np.quantile(apart, COVERAGE) / math.sqrt(2.0))
+    squares = (errors[first] - errors[second]) ** 2
+    octaves = np.abs(np.log2(tokens[first] / tokens[second]))
+    known = np.isfinite(squares)
+    squares, terms = squares[known], np.column_stack([known, octaves])[known]
+    if not squares.any():
+        return (0.0 if len(squares) else None), 0.0
+    least = ROUNDING * squares.max()
+    expected = np.full(len(squares), squares.mean())
+    for _ in range(ROUNDS):
+        weights = 1 / np.maximum(expected, least)
+        rates, _ = nnls(terms * weights[:, None], squares * weights)
+        expected = terms @ rates
+    covering = np.quantile(squares / np.maximum(expected, least), COVERAGE)
+    own, drift = np.sqrt(covering * rates / (2.0, 1.0)).tolist()
+    return own, drift * _widening(len(several))
 
 
 def covering_error(errors: Sequence[float] | Floats) -> float:

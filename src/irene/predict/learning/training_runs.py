@@ -18,13 +18,12 @@ from irene.dataset.table import NodeTable
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from irene.predict.exams.crossvalidation import (
-    Predicted,
     PredictRounds,
     Round,
     crossvalidate,
     rounds_here,
 )
-from irene.predict.exams.splits import Fold, make_split
+from irene.predict.exams.splits import make_split
 from irene.predict.intervals import (
     COVERAGE,
     LEVELS,
@@ -32,7 +31,7 @@ from irene.predict.intervals import (
     Widths,
     log_errors,
     mean_percent,
-    own_width,
+    own_and_drift,
     widths_of,
 )
 from irene.predict.learned_file import (
@@ -57,6 +56,7 @@ from irene.whole_file import whole_file
 
 __all__ = [
     "SavedMethod",
+    "held_out",
     "is_saved_method",
     "load_method",
     "needs_traces",
@@ -264,7 +264,10 @@ def train(
     answers = predict(asked, progress)
     left = iter(answers)
     exams = {
-        name: [_held_out(table, each.fold, next(left)) for each in of_exam]
+        name: [
+            held_out(table.take(each.fold.test), next(left).energy_j)
+            for each in of_exam
+        ]
         for name, of_exam in rounds.items()
     }
     wider = 1.0 + WIDER * float(provenance.get("disturbed", 0.0))
@@ -273,10 +276,11 @@ def train(
         for some in ([exams[name] for name in INSIDE], list(exams.values()))
     )
     streams = _spread([each.stream_j for each in answers], model)
+    own, drift = own_and_drift(exams["model"])
     return Predictor(
         hardware,
         model,
-        Widths(inside, outside, streams, own_width(exams["model"])),
+        Widths(inside, outside, streams, own, drift=drift),
         domain_of(
             table.keys, measured.kernels, run.dtype, f"{run.attention} attention"
         ),
@@ -301,10 +305,18 @@ def _rounds(table: NodeTable, split: str) -> list[Round]:
     return [Round(f"{split}: {fold.held_out}", fold) for fold in folds]
 
 
-def _held_out(table: NodeTable, fold: Fold, answer: Predicted) -> dict[str, Floats]:
-    test = table.take(fold.test)
-    errors = log_errors(answer.energy_j, test.energy_j)
-    return {level: errors[test.rows(level)] for level in LEVELS}
+def held_out(test: NodeTable, energy_j: Floats) -> dict[str, Floats]:
+    """Errors of trees by level, and the tokens of each.
+
+    Args:
+        test: The trees.
+        energy_j: Predicted energy of every node, J.
+    """
+    errors = log_errors(energy_j, test.energy_j)
+    keys = [test.keys[i] for i in test.tree[test.rows("model")]]
+    tokens = np.array([float(key.batch_size * key.seq_len) for key in keys])
+    by_level = {level: errors[test.rows(level)] for level in LEVELS}
+    return {**by_level, "tokens": tokens}
 
 
 def _widths(exams: list[HeldOut]) -> dict[str, float]:

@@ -82,10 +82,11 @@ class Predictor:
         if not (tree.columns.kind == MATH).any():
             raise UsageError("prediction needs a tree with its math ops: trace it anew")
         joules, width, causes = self.intervals(tree, work_of(tree))
+        tokens = tree.spec.tokens if tree.spec else 1
         told = tree.with_predicted(
             *(joules, with_beyond(width, causes), self.hardware, "specs"),
             (
-                SharedError(f"rates of {self.hardware.name}", self.widths.shared()),
+                self.widths.shared(f"rates of {self.hardware.name}", tokens),
                 *(
                     SharedError(f"{each.cause} on {self.hardware.name}", each.width)
                     for each in causes
@@ -162,7 +163,9 @@ class Predictor:
             return cls(
                 replace(hardware, predictor=named),
                 read_model(content["model"]),
-                Widths.from_dict({"own": None, "beyond": {}, **content["widths"]}),
+                Widths.from_dict(
+                    {"own": None, "beyond": {}, "drift": 0.0, **content["widths"]}
+                ),
                 Domain.from_dict(content["domain"]),
                 dict(content["provenance"]),
             )

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from irene.energy import SharedError
 from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.predict.learned_file import Floats, checked_content, digest_of, fields_of
@@ -100,7 +101,11 @@ class LearnedMachine:
         )
         both = np.hypot(width, self.power_width)
         joules = times @ self.model.watts
-        return carrying.with_predicted(joules, both, self.hardware, "timed ops")
+        # One power for all runs: what it is wrong by cancels between two of them.
+        power = SharedError(f"power of {self.hardware.name}", self.power_width)
+        return carrying.with_predicted(
+            joules, both, self.hardware, "timed ops", (power,)
+        )
 
     def _widths(self, tree: ModelTree, seconds: Floats) -> Floats:
         width = np.zeros(len(tree))
