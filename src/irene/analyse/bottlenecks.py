@@ -14,13 +14,14 @@ better kernel, larger sizes or fewer calls could save at most.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from irene.analyse.parts import Part, Sum, group_by, parts_of
+from irene.analyse.parts import Part, group_by, parts_of
 from irene.energy import Energy
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words
@@ -179,21 +180,19 @@ def find_bottlenecks(tree: ModelTree, best: BestRates | None = None) -> Bottlene
     assert energy is not None
     if best is None:
         best = best_rates(parts, machine_rates(tree.hardware))
-    waste = {id(part): _wasted_j(part, best) for part in parts}
-    views = {
-        name: _view(parts, key, energy.joules, best, name == "layer")
-        for name, key in VIEWS.items()
-    }
+    views = {n: _view(parts, k, energy.joules, best) for n, k in VIEWS.items()}
+    in_order = list(dict.fromkeys(map(VIEWS["layer"], parts)))
+    by_layer = sorted(views["layer"], key=lambda found: in_order.index(found.name))
+    machine = energy_source(tree).partition(" · by ")[0]
     return Bottlenecks(
-        model_name(tree), _of_machine(tree), energy, best, sum(waste.values()), views,
+        model_name(tree),
+        " · ".join(filter(None, (run_words(tree), machine))),
+        energy,
+        best,
+        sum(_wasted_j(part, best) for part in parts),
+        {**views, "layer": tuple(by_layer)},
         tree.notes,
-    )  # fmt: skip
-
-
-def _of_machine(tree: ModelTree) -> str:
-    """Sizes, settings and machine in words."""
-    told = (run_words(tree), energy_source(tree).partition(" · by ")[0])
-    return " · ".join(filter(None, told))
+    )
 
 
 def _wasted_j(part: Part, best: BestRates) -> float:
@@ -203,12 +202,9 @@ def _wasted_j(part: Part, best: BestRates) -> float:
 
 
 def _view(
-    parts: Sequence[Part],
-    key: Callable[[Part], str],
-    total_j: float,
-    best: BestRates,
-    in_order: bool,
+    parts: Sequence[Part], key: Callable[[Part], str], total_j: float, best: BestRates
 ) -> tuple[Bottleneck, ...]:
+    """Parts by a key, the largest first."""
     sums = group_by(parts, key)
     wasted = dict.fromkeys(sums, 0.0)
     ops: dict[str, set[str]] = {name: set() for name in sums}
@@ -216,41 +212,23 @@ def _view(
         wasted[key(part)] += _wasted_j(part, best)
         ops[key(part)].add(part.holder_op)
     ranked = sorted(sums.items(), key=lambda item: -item[1].energy_j)
-    together = _running(found.energy_j / total_j for _, found in ranked)
-    by_size = {
-        name: _bottleneck(name, ops[name], found, total_j, until, wasted[name], best)
-        for (name, found), until in zip(ranked, together, strict=True)
-    }
-    return tuple(by_size[name] for name in (sums if in_order else by_size))
-
-
-def _running(values: Iterable[float]) -> list[float]:
-    sums: list[float] = []
-    for value in values:
-        sums.append((sums[-1] if sums else 0.0) + value)
-    return sums
-
-
-def _bottleneck(
-    name: str,
-    ops: set[str],
-    found: Sum,
-    total_j: float,
-    together: float,
-    wasted_j: float,
-    best: BestRates,
-) -> Bottleneck:
-    return Bottleneck(
-        name,
-        next(iter(ops)) if len(ops) == 1 else "",
-        found.energy_j,
-        found.energy_j / total_j if total_j else 0.0,
-        together,
-        found.flops,
-        found.bytes,
-        found.energy_j - wasted_j,
-        wasted_j,
-        best.bound(found.energy_j, found.flops, found.bytes),
+    shares = [found.energy_j / total_j if total_j else 0.0 for _, found in ranked]
+    return tuple(
+        Bottleneck(
+            name,
+            next(iter(ops[name])) if len(ops[name]) == 1 else "",
+            found.energy_j,
+            share,
+            together,
+            found.flops,
+            found.bytes,
+            found.energy_j - wasted[name],
+            wasted[name],
+            best.bound(found.energy_j, found.flops, found.bytes),
+        )
+        for (name, found), share, together in zip(
+            ranked, shares, accumulate(shares), strict=True
+        )
     )
 
 
@@ -342,12 +320,10 @@ def machine_rates(hardware: Hardware | None) -> BestRates | None:
         return None
     if not isinstance(predictor.model, SpecsModel):
         return None
-    product = predictor.model.groups.get("gemm")
     streams = predictor.model.composition.stream_j
     moving = [float(rate) for rate in streams if rate > 0]
-    if product is None or not moving:
+    if "gemm" not in predictor.model.groups or not moving:
         return None
-    # Whole tiles and whole waves: what a product that fills the machine costs.
-    per_gflop = float(np.mean([rates[0] + rates[1] for rates in product.rates]))
+    per_flop = predictor.model.joules_per_gflop() / 1e9
     source = f"the rates of {hardware.predictor}"
-    return BestRates(per_gflop / 1e9, min(moving) / MIB, source)
+    return BestRates(per_flop, min(moving) / MIB, source)

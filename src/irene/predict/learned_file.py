@@ -57,7 +57,7 @@ class Saved:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote.
+        """Read what `to_dict` wrote; a field that joined later has its default.
 
         Raises:
             KeyError, TypeError, ValueError: The values are not those of the class.
@@ -66,6 +66,7 @@ class Saved:
             **{
                 name: _read(kind, values[name], names)
                 for name, (kind, names) in _kept(cast(Any, cls)).items()
+                if name in values
             }
         )
 

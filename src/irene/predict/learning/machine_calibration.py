@@ -25,7 +25,6 @@ from irene.predict.intervals import (
     LEVELS,
     HeldOut,
     Widths,
-    log_errors,
     mean_percent,
     widths_of,
 )
@@ -38,6 +37,7 @@ from irene.predict.learning.scaling import (
     parts_of,
     scaled,
 )
+from irene.predict.learning.training_runs import held_out
 from irene.predict.machines.domain import Domain, domain_of
 from irene.predict.machines.predictor import Predictor
 from irene.predict.machines.specs.specs_method import SHARED_JOINER, measurements
@@ -136,8 +136,7 @@ class Target:
     def errors(self, model: SpecsModel, trees: Ints) -> dict[str, Floats]:
         """log(predicted / measured) of some trees' nodes, by level."""
         test = self.table.take(trees)
-        errors = log_errors(measured_rows_j(model, test, self.joiner), test.energy_j)
-        return {level: errors[test.rows(level)] for level in LEVELS}
+        return held_out(test, measured_rows_j(model, test, self.joiner))
 
     def exams(
         self, groups: Sequence[Ints], progress: Progress | None = None
@@ -201,7 +200,7 @@ def calibrate(
     target = Target.of(source.model, table, joiner)
     split, groups = rounds(table.keys, target.trees)
     exams = target.exams(groups, progress)
-    errors = {name: mean_percent(held_out) for name, held_out in exams.items()}
+    errors = {name: mean_percent(each) for name, each in exams.items()}
     choice = min(errors, key=lambda name: _total(errors[name]), default=WITHOUT_EXAM)
     model = target.fit(choice, target.trees)
     told = {
@@ -288,7 +287,7 @@ def _hull(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
 
 
 def _widths(
-    source: Predictor, target: Target, model: SpecsModel, held_out: HeldOut | None
+    source: Predictor, target: Target, model: SpecsModel, missed: HeldOut | None
 ) -> Widths:
     """Intervals from held-out errors, wider the fewer groups were held out.
 
@@ -296,12 +295,12 @@ def _widths(
     misfit at any level stands for all levels: its root alone is always explained.
     """
     old = source.widths
-    if held_out is None:
+    if missed is None:
         seen = widths_of([target.errors(model, target.trees)])
-        missed = max(seen.values())
-        inside = {level: math.hypot(old.outside[level], missed) for level in LEVELS}
+        most = max(seen.values())
+        inside = {level: math.hypot(old.outside[level], most) for level in LEVELS}
     else:
-        missed_at = widths_of(held_out)
+        missed_at = widths_of(missed)
         inside = {level: max(old.inside[level], missed_at[level]) for level in LEVELS}
     inside = {level: min(width, UNCALIBRATED) for level, width in inside.items()}
     outside = {

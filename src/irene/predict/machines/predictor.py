@@ -163,9 +163,7 @@ class Predictor:
             return cls(
                 replace(hardware, predictor=named),
                 read_model(content["model"]),
-                Widths.from_dict(
-                    {"own": None, "beyond": {}, "drift": 0.0, **content["widths"]}
-                ),
+                Widths.from_dict(content["widths"]),
                 Domain.from_dict(content["domain"]),
                 dict(content["provenance"]),
             )

@@ -183,12 +183,13 @@ class SpecsModel(Saved):
                 2 * np.prod(s) * k.itemsize for s, k in zip(sizes, kernels, strict=True)
             ]
             return np.array(moved, dtype=float) / MIB * stream_j
-        flop_j = self._joules_per_gflop()
+        flop_j = self.joules_per_gflop()
         return np.array(
             [k.sizes[0] / 1e9 * flop_j + k.sizes[1] / MIB * stream_j for k in kernels]
         )
 
-    def _joules_per_gflop(self) -> float:
+    def joules_per_gflop(self) -> float:
+        """Whole tiles and waves: what a product that fills the machine costs, J."""
         model = self.groups.get("gemm") or self.groups.get("bmm")
         if model is None:
             return 0.0
