@@ -154,7 +154,7 @@ def test_csv_has_a_row_per_node(run):
     assert code == 0
     assert rows[0]["kind"] == "model"
     query = next(r for r in rows if r["path"].endswith("layer.1.attention.self.query"))
-    assert (query["op"], query["inputs"]) == ("Linear", "1x128x128")
+    assert (query["op"], query["inputs"]) == ("Linear", "8x128x128")
     leaves = [row for row in rows if row["kind"] == "ml"]
     assert sum(int(r["flops"]) for r in leaves) == int(rows[0]["flops"])
 

@@ -4,6 +4,7 @@ is the default from then on. Times are those of a machine that is made up."""
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import random
 import time
@@ -19,6 +20,7 @@ import pytest
 import irene
 from irene.cli import main
 from irene.collect import drift, fleet, learning
+from irene.energy import difference
 from irene.errors import IreneError, UsageError
 from irene.measure.alone.journal import Journal
 from irene.measure.inside.designs import Block, Item, design
@@ -158,6 +160,24 @@ def test_prediction_carries_time_and_energy(learned: LearnedMachine) -> None:
     assert energy is not None
     assert energy.joules == pytest.approx(WATTS * time_s[0], rel=0.05)
     assert any("never measured here" in note for note in tree.notes)
+
+
+def test_two_runs_share_what_is_not_known_of_the_power(learned: LearnedMachine) -> None:
+    small, large = (
+        replace(learned, power_width=0.4)
+        .predict(irene.trace("bert-l2-h128", batch_size=size, seq_len=32))
+        .energy_of(0)
+        for size in (2, 4)
+    )
+    assert small is not None
+    assert large is not None
+    found = difference(small, large)
+    alone = math.hypot(*(math.log(each.high / each.joules) for each in (small, large)))
+    assert found.ratio_high is not None
+    assert found.ratio is not None
+    # 2 · 0.4² of the square cancels.
+    half = math.log(found.ratio_high / found.ratio)
+    assert half**2 == pytest.approx(alone**2 - 2 * 0.4**2)
 
 
 def test_file_holds_all_of_it(learned: LearnedMachine, own_home: Path) -> None:
