@@ -54,7 +54,7 @@ def test_a_sweep_is_collected_and_a_rerun_finds_it(sweep, tmp_path, capsys):
     assert main(words) == 1
     captured = capsys.readouterr()
     assert "1 measured in" in captured.out
-    assert "failed: no-such-model 1×128: unknown model" in captured.out
+    assert "failed: no-such-model 8×128: unknown model" in captured.out
     assert "per hour" in captured.err
     (tree,) = Store.open(store).trees()
     assert tree.hardware.name == "desk"

@@ -88,4 +88,4 @@ def test_a_document_of_something_else_is_refused():
 def test_a_label_has_what_is_unusual():
     assert label_of(RunSpec("gpt2", 8, 64)) == "gpt2 8×64"
     spec = RunSpec("gpt2", dtype="bf16", phase="decode", context_len=32)
-    assert label_of(spec) == "gpt2 1×128 context_len=32 bf16 decode"
+    assert label_of(spec) == "gpt2 8×128 context_len=32 bf16 decode"
