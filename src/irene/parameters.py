@@ -60,6 +60,7 @@ class Asked:
         metavar: What the command line calls a value.
         examples: Of values.
         group: Heading under which the command line lists it.
+        either: Those that share this name exclude each other on the command line.
         here: Whether it is asked on this machine alone, never by strangers.
         is_body: Whether it is a document beside the request, not one of its options.
     """
@@ -74,6 +75,7 @@ class Asked:
     metavar: str = ""
     examples: tuple[Any, ...] = ()
     group: str = ""
+    either: str = ""
     here: bool = False
     is_body: bool = False
 
@@ -224,17 +226,28 @@ def parameters_of(cls: Any) -> tuple[Parameter, ...]:
 
 @cache
 def _parameters(cls: type) -> tuple[Parameter, ...]:
-    hints, told = get_type_hints(cls, include_extras=True), words_of(cls)
+    hints, told = _types(cls), words_of(cls)
     found: list[Parameter] = []
-    for each in fields(cls):
-        if not each.metadata.get("asked", True):
-            continue
+    for each in (each for each in fields(cls) if each.name in hints):
         inner = _table_of(hints[each.name])
         if inner is None:
             found.append(_parameter(each, hints[each.name], told.get(each.name, "")))
         else:
             found += _inner_parameters(inner, each.metadata)
     return tuple(found)
+
+
+@cache
+def _types(cls: type) -> dict[str, Any]:
+    """Types of the fields that are asked; others may be known to checkers alone."""
+    asked = {each.name for each in fields(cls) if each.metadata.get("asked", True)}
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        own = vars(base).get("__annotations__", {})
+        told = {name: own[name] for name in asked & own.keys()}
+        shown = {"__annotations__": told, "__module__": base.__module__}
+        found |= get_type_hints(type(base.__name__, (), shown), include_extras=True)
+    return found
 
 
 def _table_of(hint: Any) -> type | None:
@@ -331,15 +344,16 @@ def read(cls: type[T], values: Mapping[str, Any]) -> T:
     missing = [n for n, each in known.items() if each.required and n not in given]
     if missing:
         raise UsageError(f"{missing[0]} is missing: {known[missing[0]].words}")
-    return _made(cls, given)
+    made: T = _made(cls, given)
+    return made
 
 
-def _made(cls: type[T], given: Mapping[str, Any]) -> T:
-    hints = get_type_hints(cls, include_extras=True)
+def _made(cls: Any, given: Mapping[str, Any]) -> Any:
+    hints = _types(cls)
     arguments: dict[str, Any] = {}
-    for each in fields(cls):  # type: ignore[arg-type]  # T is a dataclass
-        inner = _table_of(hints[each.name])
-        if inner is not None and each.metadata.get("asked", True):
+    for each in fields(cls):
+        inner = _table_of(hints.get(each.name))
+        if inner is not None:
             names = {field.name for field in parameters_of(inner)}
             own = {name: value for name, value in given.items() if name in names}
             chosen = {
@@ -356,11 +370,12 @@ def _made(cls: type[T], given: Mapping[str, Any]) -> T:
 
 def written(value: Any) -> dict[str, Any]:
     """What was given to make a dataclass, by name: `read` makes it again from that."""
-    hints = get_type_hints(type(value), include_extras=True)
+    kind: Any = type(value)
+    hints = _types(kind)
     chosen = getattr(value, "chosen", ())
     found: dict[str, Any] = {}
     for each in fields(value):
-        if not each.metadata.get("asked", True) or each.name in chosen:
+        if each.name not in hints or each.name in chosen:
             continue
         held = getattr(value, each.name)
         if _table_of(hints[each.name]) is not None:

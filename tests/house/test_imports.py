@@ -1,4 +1,4 @@
-"""Commands that need no model answer at once: they import no torch."""
+"""Commands that need no model answer at once: no torch, and no numpy for a help."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from irene.cli import COMMANDS
+
 LIGHT = (
     ("--help",),
     ("models",),
     ("models", "--json"),
-    ("trace", "--help"),
     ("hardware",),
     ("hardware", "--json"),
     ("predict", "bert-base-uncased", "-b", "3"),
@@ -23,13 +24,18 @@ WORDS = ("tree", "spec", "energy", "hardware", "errors")
 # In one new Python, as starting it takes longer than any of them.
 PROGRAM = """
 import contextlib, importlib, io, json, sys
-def heavy():
-    return [name for name in ("torch", "transformers") if name in sys.modules]
+def heavy(*more):
+    names = ("torch", "transformers", *more)
+    return [name for name in names if name in sys.modules]
 told = {}
+from irene.cli import COMMANDS, main
+for name in COMMANDS:
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+        main([name, "--help"])
+    told["help of " + name] = heavy("numpy", "scipy")
 for name in json.loads(sys.argv[1]):
     importlib.import_module(name)
     told[name] = heavy()
-from irene.cli import main
 for words in json.loads(sys.argv[2]):
     code = 0
     with contextlib.redirect_stdout(io.StringIO()) as output:
@@ -55,6 +61,11 @@ def told() -> dict[str, Any]:
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_help_computes_nothing(told: dict[str, Any], name: str) -> None:
+    assert told[f"help of {name}"] == []
 
 
 @pytest.mark.parametrize("words", LIGHT, ids=" ".join)

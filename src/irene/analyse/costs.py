@@ -12,14 +12,15 @@ import io
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import resources
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from irene.energy import Energy
 from irene.errors import UsageError
 from irene.parameters import Asked, parameters_of
 from irene.spec import RunSpec
-from irene.tree import ModelTree
-from irene.tree.headline import energy_source, model_name, run_words
+
+if TYPE_CHECKING:
+    from irene.tree import ModelTree
 
 __all__ = [
     "CostTerms",
@@ -216,6 +217,8 @@ def cost_of(tree: ModelTree, terms: CostTerms | None = None) -> Costing:
     Raises:
         UsageError: The tree carries no energy.
     """
+    from irene.tree.headline import energy_source, model_name, run_words
+
     energy = tree.energy_of(0)
     if energy is None:
         from irene.analyse.parts import NO_ENERGY

@@ -9,17 +9,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from irene.analyse.comparison import compare
 from irene.analyse.config_fields import parse_value
 from irene.analyse.subject import NORMS, Progress, Subject, tree_of
 from irene.energy import Energy
 from irene.errors import UsageError
 from irene.parameters import parameters_of
 from irene.spec import RunSpec
-from irene.tree import ModelTree
-from irene.tree.headline import is_warning
+
+if TYPE_CHECKING:
+    from irene.tree import ModelTree
 
 __all__ = [
     "LISTED",
@@ -235,6 +235,9 @@ def outcome_of(
         tree: Its tree.
         base_tree: The tree that savings are counted against.
     """
+    from irene.analyse.comparison import compare
+    from irene.tree.headline import is_warning
+
     assert tree.spec is not None
     found = compare(base_tree, tree, "sequence")
     return Outcome(

@@ -18,19 +18,16 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from irene.errors import UsageError
 from irene.parameters import parameters_of
-from irene.predict.api import predict_run
-from irene.predict.machines.chosen import chosen_note, default_machine
-from irene.predict.machines.finding import DEFAULT, find_machine
 from irene.spec import Attention, DType, Phase, Quantization, RunSpec
 from irene.trace.limits import limits_from_environment
 from irene.trace.model_files import is_model_file
 from irene.trace.sources import files_count
-from irene.tree import ModelTree, load
 
 if TYPE_CHECKING:
     from torch import nn
 
     from irene.analyse.config_fields import ModelConfig
+    from irene.tree import ModelTree
 
 __all__ = [
     "NORMS",
@@ -94,7 +91,9 @@ class Subject:
 
     def __post_init__(self) -> None:
         """Name the machine that is meant where nobody named one."""
-        if self.on == DEFAULT:
+        if self.on == "default":
+            from irene.predict.machines.chosen import chosen_note, default_machine
+
             object.__setattr__(self, "why", chosen_note(self.on))
             object.__setattr__(self, "on", default_machine().name)
 
@@ -218,6 +217,9 @@ def tree_of(subject: Subject) -> ModelTree:
 
 
 def _predicted(subject: Subject) -> ModelTree:
+    from irene.predict.api import predict_run
+    from irene.predict.machines.finding import find_machine
+
     machine = find_machine(subject.on)
     if not subject.fields and subject.norm is None:
         return predict_run(subject.run, machine, device=subject.device)
@@ -234,6 +236,8 @@ def _predicted(subject: Subject) -> ModelTree:
 
 
 def _saved(name: str) -> ModelTree:
+    from irene.tree import ModelTree, load
+
     trees = _TREES.get()
     tree = load(name) if trees is None else ModelTree.from_json(trees[name])
     if tree.energy_of(0) is None:

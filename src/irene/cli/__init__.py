@@ -1,8 +1,9 @@
 """The command line: one file per command, and the only place that prints.
 
-A command is a module with `configure(parser)` and `run(arguments) -> int`, or with a
-`COMMAND` that has them, beside the texts `USAGE` and `EXAMPLES`; it is imported only
-when it is called, so that `irene --help` stays instant.
+A command is a module with a table of `Options` and `run(options) -> int`, beside the
+texts `USAGE` and `EXAMPLES`; one whose options are no table has `configure(parser)`, or
+a `COMMAND` that has both. It is imported only when it is called, so that `irene --help`
+stays instant.
 
 - `asking`: commands that ask about models; `running`: that run something under meters;
   `data`: on measured data; `machines`: that learn, examine and list machines.
@@ -140,7 +141,12 @@ def build_parser(name: str) -> argparse.ArgumentParser:
         epilog=module.EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    getattr(module, "COMMAND", module).configure(parser)
+    if hasattr(module, "Options"):
+        from irene.cli.options import add_table
+
+        add_table(parser, module.Options)
+    else:
+        getattr(module, "COMMAND", module).configure(parser)
     parser.add_argument(
         "--debug", action="store_true", help="show the traceback of an error"
     )
@@ -193,6 +199,10 @@ def _run(name: str, options: argparse.Namespace) -> int:
     debug = options.debug or os.environ.get("IRENE_DEBUG", "") not in ("", "0")
     try:
         module = _module(name)
+        if hasattr(module, "Options"):
+            from irene.cli.options import chosen
+
+            return int(module.run(chosen(module.Options, options)))
         return int(getattr(module, "COMMAND", module).run(options))
     except IreneError as error:
         if debug:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from irene import parameters
-from irene.parameters import Parameter, parameters_of
+from irene.errors import UsageError
+from irene.parameters import Parameter, parameters_of, read
 from irene.spec import SERVING, RunSpec
 
 __all__ = [
@@ -16,14 +17,18 @@ __all__ = [
     "add_output_options",
     "add_parameters",
     "add_run_options",
+    "add_table",
     "add_view_options",
+    "as_option",
     "checked_run",
+    "chosen",
     "duration_s",
     "number",
     "values_of",
     "whole_number",
 ]
 
+T = TypeVar("T")
 MODEL = "catalogue name, Hugging Face id, path of a config.json or of a model file"
 DEVICE = "meta (default): shapes alone; cpu, cuda: run the model for real"
 
@@ -58,6 +63,10 @@ def duration_s(text: str) -> float:
     return seconds
 
 
+_COUNTS = {
+    (False, True): None, (False, False): "?", (True, True): "+", (True, False): "*",
+}  # fmt: skip
+"""How many words stand for a positional one: of several or one, required or not."""
 _TYPES: Mapping[type, Callable[[str], Any]] = {
     int: whole_number, float: number, str: str,
 }  # fmt: skip
@@ -68,36 +77,46 @@ def add_parameters(
     wanted: Iterable[Parameter],
     *,
     positional: str = "model",
-    model_help: str = MODEL,
+    model_help: str = "",
 ) -> None:
     """Options from parameters, under the headings that they name.
+
+    Of a parameter whose metavar ends in `…`, several values may follow one option.
 
     Args:
         parser: Gets the options.
         wanted: The parameters.
         positional: The one that needs no option.
-        model_help: What the user is told about that one.
+        model_help: What the user is told about that one, instead of its words.
     """
-    groups: dict[str, Any] = {"": parser}
+    groups: dict[tuple[str, str], Any] = {("", ""): parser}
     for each in wanted:
         if each.asked.is_body:
             continue
         if each.name == positional:
-            several: dict[str, Any] = {"nargs": "*" if not each.required else "+"}
-            metavar = each.asked.metavar or "WORD"
+            count = _COUNTS[each.many, each.required]
             parser.add_argument(
-                each.name, metavar=metavar, help=model_help,
-                **(several if each.many else {}),
+                each.name, metavar=each.asked.metavar or "WORD", nargs=count,
+                help=model_help or _help(each),
             )  # fmt: skip
             continue
-        heading = each.asked.group
-        if heading not in groups:
-            groups[heading] = parser.add_argument_group(heading)
-        _add_option(groups[heading], each)
+        heading, either = each.asked.group, each.asked.either
+        if (heading, "") not in groups:
+            groups[heading, ""] = parser.add_argument_group(heading)
+        if (heading, either) not in groups:
+            group = groups[heading, ""].add_mutually_exclusive_group()
+            groups[heading, either] = group
+        _add_option(groups[heading, either], each)
+
+
+def add_table(parser: argparse.ArgumentParser, table: type) -> None:
+    """Options of a table; the one that its `word` names needs no option."""
+    wanted = parameters_of(table)
+    add_parameters(parser, wanted, positional=getattr(table, "word", ""))
 
 
 def _add_option(group: Any, each: Parameter) -> None:
-    long = f"--{each.name.replace('_', '-')}"
+    long = _flag(each.name)
     if each.kind is bool:
         flag = f"--no-{long[2:]}" if each.default else long
         action = "store_false" if each.default else "store_true"
@@ -112,7 +131,17 @@ def _add_option(group: Any, each: Parameter) -> None:
         how["metavar"] = each.asked.metavar
     if each.many:
         how |= {"action": "append", "default": None}
+    if each.asked.metavar.endswith("…"):
+        how |= {"action": "extend", "nargs": "+"}
+        how["metavar"] = each.asked.metavar.rstrip(" …")
+    if each.required:
+        how["required"] = True
     group.add_argument(*short, long, *rest, dest=each.name, help=_help(each), **how)
+
+
+def _flag(name: str) -> str:
+    """The option of a name; one that is a keyword of Python ends in `_`."""
+    return f"--{name.rstrip('_').replace('_', '-')}"
 
 
 def _help(each: Parameter) -> str:
@@ -129,6 +158,30 @@ def values_of(
     """What the user gave, by name; what is None was left out."""
     found = {each.name: getattr(options, each.name, None) for each in wanted}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def chosen(table: type[T], options: argparse.Namespace) -> T:
+    """What the user gave, as a table.
+
+    Args:
+        table: The dataclass whose parameters are the options.
+        options: What was given.
+
+    Raises:
+        UsageError: A value is impossible.
+    """
+    wanted = parameters_of(table)
+    try:
+        return read(table, values_of(options, wanted))
+    except UsageError as error:
+        raise type(error)(as_option(str(error), wanted)) from error
+
+
+def as_option(message: str, known: Iterable[Parameter]) -> str:
+    """A message that begins with a parameter, as the command line calls it."""
+    name, space, rest = message.partition(" ")
+    names = {each.name for each in known}
+    return f"{_flag(name)}{space}{rest}" if name in names else message
 
 
 def add_limits_option(parser: argparse.ArgumentParser) -> None:
@@ -149,7 +202,7 @@ def add_run_options(
         device: Where it is run unless the user says otherwise.
         device_help: What the user is told about that.
     """
-    add_parameters(parser, _of_runs())
+    add_parameters(parser, _of_runs(), model_help=MODEL)
     parser.add_argument("--device", default=device, help=device_help)
     add_limits_option(parser)
 

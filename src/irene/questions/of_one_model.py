@@ -18,8 +18,6 @@ from irene.analyse.subject import (
 )
 from irene.errors import UsageError
 from irene.parameters import Asked, written
-from irene.predict.api import predict_run
-from irene.predict.machines.finding import find_machine
 from irene.questions.question import (
     ONE_MODEL,
     OfModel,
@@ -30,18 +28,12 @@ from irene.questions.question import (
     check_curve,
 )
 from irene.spec import SERVING, SERVING_FIELDS, RunSpec
-from irene.tree import ModelTree
 
 if TYPE_CHECKING:
-    from irene.analyse import (
-        Advice,
-        Bottlenecks,
-        Costing,
-        Sensitivity,
-        WhatIf,
-    )
+    from irene.analyse import Advice, Bottlenecks, Costing, Sensitivity, WhatIf
     from irene.analyse.card import Card
     from irene.show.report import ReportPage
+    from irene.tree import ModelTree
 
 __all__ = [
     "AskBottlenecks",
@@ -59,7 +51,7 @@ Part = Literal["bottlenecks", "sizes", "trade-off", "suggestions"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskTree(OfModel[ModelTree]):
+class AskTree(OfModel["ModelTree"]):
     """A model as a tree with FLOPs and bytes.
 
     Attributes:
@@ -72,6 +64,7 @@ class AskTree(OfModel[ModelTree]):
     name: ClassVar[str] = "tree"
     summary: ClassVar[str] = "A model as a tree with FLOPs and bytes"
     schema: ClassVar[str] = "irene.tree/1"
+    has_notes: ClassVar[bool] = True
     has_table: ClassVar[bool] = True
 
     on: On = field(default="default", metadata={"asked": False})
@@ -167,6 +160,9 @@ class AskEnergy(AskTree):
         subject = self.subject()
         if self.step_ms is None or subject.is_tree:
             return self.predicted()
+        from irene.predict.api import predict_run
+        from irene.predict.machines.finding import find_machine
+
         machine = find_machine(self.on)
         return predict_run(self.run, machine, step_s=self.step_ms / 1e3)
 
@@ -178,6 +174,7 @@ class AskBottlenecks(OfModel["Bottlenecks"]):
     name: ClassVar[str] = "bottlenecks"
     summary: ClassVar[str] = "What to look at first"
     schema: ClassVar[str] = "irene.bottlenecks/1"
+    has_notes: ClassVar[bool] = True
 
     def answer(self, progress: Progress | None = None) -> Bottlenecks:
         """The parts of a model by their energy, added up in several ways."""
@@ -220,6 +217,7 @@ class AskCost(OfModel["Costing"]):
     name: ClassVar[str] = "cost"
     summary: ClassVar[str] = "Kilowatt-hours, money and CO₂e"
     schema: ClassVar[str] = "irene.cost/1"
+    has_notes: ClassVar[bool] = True
 
     terms: CostTerms = field(default_factory=CostTerms)
 
@@ -237,6 +235,7 @@ class AskCard(OfModel["Card"]):
     name: ClassVar[str] = "card"
     summary: ClassVar[str] = "What a model's card says of its energy"
     schema: ClassVar[str] = "irene.card/1"
+    has_notes: ClassVar[bool] = True
 
     terms: CostTerms = field(
         default_factory=CostTerms,

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from irene.analyse.curve import Curves, draw
-from irene.analyse.subject import (
-    Progress,
-    Subject,
-    read_subject,
-)
+from irene.analyse.subject import Progress, Subject, read_subject
 from irene.errors import UsageError
 from irene.parameters import Asked
-from irene.predict.machines.chosen import named
 from irene.questions.question import (
     ANY_MODEL,
     On,
@@ -24,17 +19,13 @@ from irene.questions.question import (
     check_curve,
 )
 from irene.spec import RunSpec
-from irene.tree import ModelTree
-from irene.tree.headline import model_name
 
 if TYPE_CHECKING:
-    from irene.analyse import (
-        Leaderboard,
-        TradeOff,
-    )
+    from irene.analyse import Leaderboard, TradeOff
     from irene.analyse.comparisons import Comparisons
     from irene.analyse.pareto import AccuracyRow
     from irene.trace.catalogue import Entry
+    from irene.tree import ModelTree
 
 __all__ = [
     "AskComparison",
@@ -106,9 +97,15 @@ class AskComparison(Question["Comparisons | Curves"]):
         if self.over and (self.trees or self.per not in (None, "run")):
             raise UsageError(f"over {self.over}: energies are of runs of models")
 
+    def notes(self, found: Any) -> Sequence[str]:
+        """What the trees say of themselves; a curve has none."""
+        told: Sequence[str] = () if self.over else found.notes
+        return told
+
     def answer(self, progress: Progress | None = None) -> Comparisons | Curves:
         """Aligned by role and by path, with the interval of each difference."""
         from irene.analyse.comparisons import compare_all
+        from irene.tree.headline import model_name
 
         subjects = self.subjects()
         if self.over:
@@ -162,6 +159,7 @@ class AskTradeOff(Question["TradeOff"]):
     def answer(self, progress: Progress | None = None) -> TradeOff:
         """The Pareto front, and what could not be predicted."""
         from irene.analyse.pareto import trade_off
+        from irene.predict.machines.chosen import named
 
         return trade_off(
             self.rows(), self.run, named(self.on), budget_j=self.budget_j,
@@ -247,6 +245,7 @@ class AskLeaderboard(Question["Leaderboard"]):
 
         from irene.analyse.energy_cache import default_cache
         from irene.analyse.leaderboard import rank_models
+        from irene.predict.machines.chosen import named
 
         board = rank_models(
             self.entries(), self.run, named(self.on),

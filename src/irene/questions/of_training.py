@@ -40,6 +40,7 @@ class AskTrainingPlan(OfModel["TrainingPlan"]):
     name: ClassVar[str] = "plan-training"
     summary: ClassVar[str] = "Kilowatt-hours, hours, money and CO₂e of a training"
     schema: ClassVar[str] = "irene.training_plan/1"
+    has_notes: ClassVar[bool] = True
 
     run: RunSpec = field(metadata={**ONE_MODEL, "left_out": NOT_TRAINED})
     on: On = "h100"

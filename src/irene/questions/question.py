@@ -6,18 +6,19 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 from irene.analyse.curve import Size
 from irene.analyse.subject import Progress, Subject, read_subject, tree_of
 from irene.errors import UsageError
 from irene.parameters import Asked, Parameter, parameters_of, read, written
-from irene.predict.machines.finding import find_machine
 from irene.spec import RunSpec
 from irene.tables import csv_of_records
 from irene.trace.limits import limits_from_environment
 from irene.trace.sources import locate
-from irene.tree import ModelTree
+
+if TYPE_CHECKING:
+    from irene.tree import ModelTree
 
 __all__ = [
     "ANY_MODEL",
@@ -59,6 +60,7 @@ class Question(ABC, Generic[T_co]):
     schema: ClassVar[str]
     is_long: ClassVar[bool] = False
     has_table: ClassVar[bool] = False
+    has_notes: ClassVar[bool] = False
 
     @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
@@ -98,6 +100,8 @@ class Question(ABC, Generic[T_co]):
         Raises:
             UsageError: A model or machine is unknown, or a size is past the limits.
         """
+        from irene.predict.machines.finding import find_machine
+
         for each in self.subjects():
             if each.is_tree:
                 continue
@@ -126,6 +130,11 @@ class Question(ABC, Generic[T_co]):
         """An answer as flat rows, where `has_table`."""
         rows: Sequence[Mapping[str, Any]] = found.table()
         return rows
+
+    def notes(self, found: Any) -> Sequence[str]:
+        """What an answer says of itself, where `has_notes`."""
+        told: Sequence[str] = found.notes if self.has_notes else ()
+        return told
 
     def csv(self, found: Any) -> str:
         """An answer as CSV, where `has_table`."""

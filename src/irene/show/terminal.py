@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from irene.show.text import BAR_LENGTH, bar, plain
-from irene.tree.headline import is_warning
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -58,6 +57,8 @@ def share_cell(part: float, whole: float) -> Text:
 def note_lines(notes: Iterable[str]) -> list[Text]:
     """Warnings in yellow, every note once."""
     from rich.text import Text
+
+    from irene.tree.headline import is_warning
 
     return [
         Text(note, style="yellow") if is_warning(note) else Text(f"note: {note}")

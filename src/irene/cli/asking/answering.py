@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from irene.cli.options import MODEL, add_limits_option, add_parameters, values_of
+from irene.cli.options import (
+    MODEL,
+    add_limits_option,
+    add_parameters,
+    as_option,
+    values_of,
+)
 from irene.cli.output import say_written, write_text
 from irene.errors import UsageError
 
@@ -125,17 +131,10 @@ def question_of(options: argparse.Namespace, question: type[T], **more: Any) -> 
         try:
             made: Any = asked.asked({**values, **more})
         except UsageError as error:
-            raise type(error)(_as_option(str(error), asked)) from error
+            raise type(error)(as_option(str(error), asked.parameters())) from error
         made.check()
     found: T = made
     return found
-
-
-def _as_option(message: str, question: type[Question[Any]]) -> str:
-    """A message that begins with a parameter, as the command line calls it."""
-    name, space, rest = message.partition(" ")
-    known = {each.name for each in question.parameters()}
-    return f"--{name.replace('_', '-')}{space}{rest}" if name in known else message
 
 
 def _say_anew(options: argparse.Namespace) -> None:
@@ -175,7 +174,7 @@ def answered(
 
 def _say_default(question: Question[Any], found: object) -> None:
     """Say which machine is meant where nobody named one, unless the answer says so."""
-    said = getattr(found, "notes", ())
+    said = question.notes(found)
     whys = dict.fromkeys(why for each in question.subjects() for why in each.why)
     for why in whys if question.machines() else ():
         if why not in said:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from irene.cli.output import put_json, screen
 from irene.human import human_duration
+from irene.parameters import Asked
 from irene.show.terminal import columns
 from irene.show.text import plain
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from irene.collect.collection_plan import CollectionPlan, Report, Step
     from irene.collect.sweep import Sweep
 
-__all__ = ["collect_sweep", "configure", "run"]
+__all__ = ["Options", "collect_sweep", "run"]
 
 USAGE = "SWEEP.yaml --store DIR [options]"
 EXAMPLES = """\
@@ -40,37 +40,32 @@ examples:
 MOST_LISTED = 10
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "sweep", metavar="SWEEP.yaml", help="file that lists the runs, or paper, small"
-    )
-    parser.add_argument(
-        "--store", metavar="DIR", required=True,
-        help="folder that the measured trees go to; made if need be",
-    )  # fmt: skip
-    parser.add_argument(
-        "--engine", choices=("local", "ray", "slurm"),
-        help="where to measure (default: as the sweep says, else local)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--name", metavar="NAME",
-        help="what to call the machine (default: as the sweep says, else this-machine)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--retry-failed", action="store_true", help="try runs again that failed before"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true",
-        help="say what would be measured and how long it takes, and do nothing",
-    )  # fmt: skip
-    parser.add_argument(
-        "--json", action="store_true",
-        help="one JSON document: irene.collection/1, or irene.collection-plan/1",
-    )  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        sweep: File that lists the runs, or paper, small.
+        store: Folder that the measured trees go to; made if need be.
+        engine: Where to measure (default: as the sweep says, else local).
+        name: What to call the machine (default: as the sweep says, else this-machine).
+        retry_failed: Try runs again that failed before.
+        dry_run: Say what would be measured and how long it takes, and do nothing.
+        json: One JSON document: irene.collection/1, or irene.collection-plan/1.
+    """
+
+    word: ClassVar[str] = "sweep"
+
+    sweep: Annotated[str, Asked(metavar="SWEEP.yaml")]
+    store: Annotated[str, Asked(metavar="DIR")]
+    engine: Literal["local", "ray", "slurm"] | None = None
+    name: Annotated[str | None, Asked(metavar="NAME")] = None
+    retry_failed: bool = False
+    dry_run: bool = False
+    json: bool = False
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Plan, then measure; or only say what would be measured."""
     from irene.collect.sweep import read_sweep
 
@@ -111,7 +106,7 @@ def collect_sweep(
     return report, 1 if report.failures else 0
 
 
-def _chosen(sweep: Sweep, options: argparse.Namespace) -> Sweep:
+def _chosen(sweep: Sweep, options: Options) -> Sweep:
     """The sweep, with what the command line says otherwise."""
     if options.engine:
         sweep = replace(sweep, engine=replace(sweep.engine, kind=options.engine))
@@ -170,7 +165,7 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _put_plan(plan: CollectionPlan, options: argparse.Namespace) -> None:
+def _put_plan(plan: CollectionPlan, options: Options) -> None:
     if options.json:
         put_json(plan.to_dict())
         return
@@ -186,7 +181,7 @@ def _say_plan(plan: CollectionPlan, command: str) -> None:
         print(f"irene {command}: {words}", file=sys.stderr, flush=True)
 
 
-def _put_report(report: Report, options: argparse.Namespace) -> None:
+def _put_report(report: Report, options: Options) -> None:
     if options.json:
         put_json({**report.to_dict(), "store": options.store})
         return

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
+from typing import Annotated
 
 from irene.cli.machines.learning_options import (
-    DATA,
-    add_choice_options,
-    add_config_option,
-    add_machine_options,
+    OfData,
+    OfMachine,
     data_provenance,
     machine,
     read_measured,
 )
 from irene.cli.progress import progress_bar
 from irene.errors import UsageError
+from irene.parameters import Asked
 
-__all__ = ["configure", "run"]
+__all__ = ["Options", "run"]
 
 USAGE = "--from NAME [DATA] --out FILE [options]"
 EXAMPLES = """\
@@ -27,27 +27,22 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "data", metavar="DATA", nargs="?",
-        help=f"trees measured on the new machine: {DATA}; without it the known "
-        "machine's rates are taken as they are",
-    )  # fmt: skip
-    parser.add_argument(
-        "--from", dest="source", metavar="NAME", required=True,
-        help="known machine, or the file of a predictor",
-    )  # fmt: skip
-    parser.add_argument(
-        "--out", metavar="FILE", required=True, help="file of the predictor (JSON)"
-    )
-    add_config_option(parser)
-    add_choice_options(parser)
-    add_machine_options(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+@dataclass(frozen=True, kw_only=True)
+class Options(OfMachine, OfData):
+    """What the command is asked with.
+
+    Attributes:
+        data: Trees measured on the new machine: a store of `irene collect`, a folder of
+            2021 CSV files, a JSONL or Parquet file, or a name such as irene-pc1;
+            without it the known machine's rates are taken as they are.
+        from_: Known machine, or the file of a predictor.
+    """
+
+    data: Annotated[str, Asked(metavar="DATA")] = ""
+    from_: Annotated[str, Asked(metavar="NAME")]
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Read, choose, write and say what was chosen."""
     from irene.cli.machines.train import put_predictor
     from irene.cli.output import check_writable
@@ -56,11 +51,11 @@ def run(options: argparse.Namespace) -> int:
     from irene.predict.machines.finding import find_trained
 
     check_writable(options.out)
-    if options.data is None and not options.name:
+    if not options.data and not options.name:
         raise UsageError("without data the new machine needs a name: --name NAME")
-    source = find_trained(options.source)
+    source = find_trained(options.from_)
     measured = None
-    if options.data is not None:
+    if options.data:
         measured = read_measured(options, "calibrate")
     table = measured.table if measured else None
     hardware = machine(options, table.name if table else "", source.hardware.covers)
@@ -73,5 +68,5 @@ def run(options: argparse.Namespace) -> int:
             measured.joiner if measured else Joiner(),
             progress,
         )
-    put_predictor(predictor, options, measured, "irene.calibration/1")
+    put_predictor(predictor, options.out, options.json, measured, "irene.calibration/1")
     return 0

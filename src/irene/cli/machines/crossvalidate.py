@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from irene.cli.machines.learning_options import (
-    DATA,
     METHODS,
-    add_choice_options,
-    add_config_option,
-    add_engine_options,
-    add_method_options,
+    MethodOptions,
     chosen_engine,
     chosen_options,
     read_measured,
 )
 from irene.cli.machines.machine_text import level_table
-from irene.cli.options import whole_number
 from irene.cli.output import put_json
 from irene.cli.progress import progress_bar
+from irene.parameters import Asked
 
 if TYPE_CHECKING:
     from irene.predict import CrossValidation, Errors
     from irene.predict.learning.own_data import DataRead
 
-__all__ = ["configure", "run"]
+__all__ = ["Options", "run"]
 
 USAGE = "DATA [options]"
 EXAMPLES = f"""\
@@ -49,36 +45,27 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument("data", metavar="DATA", help=DATA)
-    add_method_options(parser, "irene")
-    parser.add_argument(
-        "--split", default="model", metavar="S",
-        help="what is held out, see below (default model)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seeds", type=whole_number, default=1, metavar="N",
-        help="average the errors over N random starts (default 1)",
-    )  # fmt: skip
-    add_config_option(parser)
-    add_choice_options(parser)
-    add_engine_options(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON document")
-    parser.add_argument(
-        "--plot", metavar="FILE",
-        help="also draw how the errors are distributed: .svg, .png or .html, with its "
-        "numbers beside it",
-    )  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class Options(MethodOptions):
+    """What the command is asked with.
+
+    Attributes:
+        split: What is held out, see below.
+        seeds: Average the errors over so many random starts.
+        plot: Also draw how the errors are distributed: .svg, .png or .html, with its
+            numbers beside it.
+    """
+
+    method: Annotated[str, Asked(metavar="M")] = "irene"
+    split: Annotated[str, Asked(metavar="S")] = "model"
+    seeds: Annotated[int, Asked(least=1, metavar="N")] = 1
+    plot: Annotated[str | None, Asked(metavar="FILE")] = None
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Read, cross-validate and print."""
-    from irene.errors import UsageError
     from irene.predict import make_method, make_split
 
-    if options.seeds < 1:
-        raise UsageError(f"--seeds must be at least 1, got {options.seeds}")
     if options.plot:
         from irene.cli.output import check_writable
         from irene.show.picture.picture import check_drawable
@@ -86,10 +73,10 @@ def run(options: argparse.Namespace) -> int:
         check_drawable(Path(options.plot))
         check_writable(options.plot)
     make_split(options.split)
-    chosen = chosen_options(options)
-    make_method(options.method, **chosen, seed=0)  # before reading
+    how = chosen_options(options)
+    make_method(options.method, **how, seed=0)  # before reading
     measured = read_measured(options, "crossvalidate", needs_traces=False)
-    result = _crossvalidate(options, chosen, measured)
+    result = _crossvalidate(options, how, measured)
     _say_unknown(measured)
     if options.plot:
         from irene.show.picture.answer_pictures import error_picture
@@ -104,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _crossvalidate(
-    options: argparse.Namespace, chosen: dict[str, Any], measured: DataRead
+    options: Options, how: dict[str, Any], measured: DataRead
 ) -> CrossValidation:
     from irene.predict import crossvalidate, make_method, make_split
     from irene.predict.learning.training_runs import with_joiner
@@ -117,14 +104,14 @@ def _crossvalidate(
         return crossvalidate(
             table,
             lambda seed: with_joiner(
-                make_method(options.method, **chosen, seed=seed), joiner
+                make_method(options.method, **how, seed=seed), joiner
             ),
             make_split(options.split),
             range(options.seeds),
             features=options.features,
             split_name=options.split,
             progress=advance,
-            predict_rounds=folds.rounds(table, joiner, options.method, chosen)
+            predict_rounds=folds.rounds(table, joiner, options.method, how)
             if folds
             else None,
         )

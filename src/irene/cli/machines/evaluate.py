@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from irene.cli.machines.learning_options import (
-    DATA,
-    add_choice_options,
-    add_config_option,
-    read_measured,
-)
+from irene.cli.machines.learning_options import OfData, read_measured
 from irene.cli.machines.machine_text import level_table, unmatched_lines
 from irene.cli.output import put_json
 from irene.cli.progress import progress_bar, working
+from irene.parameters import Asked
 
 if TYPE_CHECKING:
     from irene.predict.exams.evaluation import Evaluation
     from irene.predict.learning.own_data import DataRead
 
-__all__ = ["configure", "run"]
+__all__ = ["Options", "run"]
 
 USAGE = "DATA --predictor NAME [options]"
 EXAMPLES = """\
@@ -32,23 +28,20 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument("data", metavar="DATA", help=DATA)
-    parser.add_argument(
-        "--predictor", metavar="NAME", required=True,
-        help="known machine, or the file of a predictor",
-    )  # fmt: skip
-    add_config_option(parser)
-    add_choice_options(parser)
-    parser.add_argument(
-        "--out", metavar="FILE",
-        help="write the trees as 2021 JSONL with predicted_energy filled in",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+@dataclass(frozen=True, kw_only=True)
+class Options(OfData):
+    """What the command is asked with.
+
+    Attributes:
+        predictor: Known machine, or the file of a predictor.
+        out: Write the trees as 2021 JSONL with predicted_energy filled in.
+    """
+
+    predictor: Annotated[str, Asked(metavar="NAME")]
+    out: Annotated[str | None, Asked(metavar="FILE")] = None
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Read, compare and print."""
     from irene.cli.output import check_writable
 
@@ -64,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compare(options: argparse.Namespace) -> tuple[DataRead, Evaluation]:
+def _compare(options: Options) -> tuple[DataRead, Evaluation]:
     from irene.predict.exams.evaluation import evaluate, evaluate_method
     from irene.predict.learning.training_runs import is_saved_method, load_method
     from irene.predict.machines.finding import find_trained, known_machines

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, ClassVar
 
 from irene.cli.machines.machine_text import fleet, machine_lines
 from irene.cli.output import put_json, screen
 from irene.errors import UsageError
+from irene.parameters import Asked
 
-__all__ = ["configure", "run"]
+__all__ = ["Options", "run"]
 
 USAGE = "[add|remove|use] [NAME …] [options]"
 EXAMPLES = """\
@@ -36,24 +38,29 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME",
-        help="machines, or files of predictors, in full (default: all known, a line "
-        "each); after `add` the file of a machine, after `remove` an added name, after "
-        "`use` the machine that is meant where nobody names one (none: as before)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--datasheet", metavar="FILE", help="add: the datasheet of a GPU (TOML)"
-    )
-    parser.add_argument(
-        "--name", metavar="NAME", help="add: its name (default: as in the file)"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        names: Machines, or files of predictors, in full (default: all known, a line
+            each); after `add` the file of a machine, after `remove` an added name,
+            after `use` the machine that is meant where nobody names one (none: as
+            before).
+        datasheet: Add: the datasheet of a GPU (TOML).
+        name: Add: its name (default: as in the file).
+        json: One JSON document.
+    """
+
+    word: ClassVar[str] = "names"
+
+    names: Annotated[tuple[str, ...], Asked(metavar="NAME")] = ()
+    datasheet: Annotated[str | None, Asked(metavar="FILE")] = None
+    name: Annotated[str | None, Asked(metavar="NAME")] = None
+    json: bool = False
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Look up and print, add or remove."""
     word = options.names[0] if options.names else ""
     if word == "add":
@@ -78,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _use(options: argparse.Namespace) -> int:
+def _use(options: Options) -> int:
     if len(options.names) > 2:
         raise UsageError("use one machine: `irene hardware use NAME`")
     from irene.predict.machines.chosen import default_machine, use_machine
@@ -92,7 +99,7 @@ def _use(options: argparse.Namespace) -> int:
     return 0
 
 
-def _add(options: argparse.Namespace) -> int:
+def _add(options: Options) -> int:
     files = options.names[1:]
     if (len(files) == 1) == bool(options.datasheet) or len(files) > 1:
         raise UsageError("add one file: a predictor, or --datasheet FILE")
@@ -104,7 +111,7 @@ def _add(options: argparse.Namespace) -> int:
     return 0
 
 
-def _remove(options: argparse.Namespace) -> int:
+def _remove(options: Options) -> int:
     if len(options.names) != 2:
         raise UsageError("remove one machine: `irene hardware remove NAME`")
     from irene.predict.machines.finding import remove_machine
@@ -114,7 +121,7 @@ def _remove(options: argparse.Namespace) -> int:
     return 0
 
 
-def _tell(options: argparse.Namespace, done: str, name: str, path: Path) -> None:
+def _tell(options: Options, done: str, name: str, path: Path) -> None:
     if options.json:
         put_json({"schema": "irene.hardware_change/1", done: name, "file": str(path)})
     else:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from irene.cli.machines.machine_text import interval_line, learning_lines
-from irene.cli.options import whole_number
 from irene.cli.output import put_json
-from irene.errors import UsageError
+from irene.parameters import Asked
 from irene.show.text import plain
 
 if TYPE_CHECKING:
     from irene.collect.learning import Learned
 
-__all__ = ["configure", "learned_lines", "run"]
+__all__ = ["Options", "learned_lines", "run"]
 
 USAGE = "[options]"
 EXAMPLES = """\
@@ -37,46 +36,40 @@ examples:
 MINUTES = {"quick": "3 minutes", "usual": "10 minutes", "thorough": "35 minutes"}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    how = parser.add_mutually_exclusive_group()
-    for word, what in (
-        ("--quick", "at most 3 minutes"),
-        ("--thorough", "about 35 minutes, for the smallest errors"),
-        ("--check", "half a minute: whether it still behaves as it was learned"),
-    ):
-        how.add_argument(word, action="store_true", help=what)
-    parser.add_argument(
-        "--name", default="this-machine", metavar="NAME",
-        help="what to call it (default this-machine, which becomes the default)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--device", default="auto", metavar="D",
-        help="cpu, cuda, cuda:1, mps, … (default: the fastest there is)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--threads", type=whole_number, metavar="N",
-        help="threads of torch on the CPU (default: as many as it uses)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--fresh", action="store_true", help="forget what a stopped run has measured"
-    )
-    parser.add_argument(
-        "--nodes", metavar="FILE",
-        help="learn a node of every kind that a YAML file names, on Slurm or Ray",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        quick: At most 3 minutes.
+        thorough: About 35 minutes, for the smallest errors.
+        check: Half a minute: whether it still behaves as it was learned.
+        name: What to call it (default this-machine, which becomes the default).
+        device: cpu, cuda, cuda:1, mps, … (default: the fastest there is).
+        threads: Threads of torch on the CPU (default: as many as it uses).
+        fresh: Forget what a stopped run has measured.
+        nodes: Learn a node of every kind that a YAML file names, on Slurm or Ray.
+        json: One JSON document.
+    """
+
+    quick: Annotated[bool, Asked(either="how")] = False
+    thorough: Annotated[bool, Asked(either="how")] = False
+    check: Annotated[bool, Asked(either="how")] = False
+    name: Annotated[str, Asked(metavar="NAME")] = "this-machine"
+    device: Annotated[str, Asked(metavar="D")] = "auto"
+    threads: Annotated[int | None, Asked(least=1, metavar="N")] = None
+    fresh: bool = False
+    nodes: Annotated[str | None, Asked(metavar="FILE")] = None
+    json: bool = False
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Learn or check, and say how it went."""
     if options.check:
         return _check(options)
     plan = "quick" if options.quick else "thorough" if options.thorough else "usual"
-    if options.threads is not None and options.threads < 1:
-        raise UsageError(f"--threads must be at least 1, got {options.threads}")
     if options.nodes:
-        return _nodes(options, plan)
+        return _nodes(options, Path(options.nodes), plan)
     print(
         f"measuring this machine: small models and products, at most {MINUTES[plan]}; "
         "leave it alone meanwhile. Ctrl-C stops it, the same command goes on.",
@@ -96,10 +89,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _nodes(options: argparse.Namespace, plan: str) -> int:
+def _nodes(options: Options, file: Path, plan: str) -> int:
     from irene.collect.fleet import learn_nodes, read_nodes
 
-    kinds = read_nodes(Path(options.nodes))
+    kinds = read_nodes(file)
     print(f"learning a node each of {', '.join(kinds)}", file=sys.stderr)
 
     def tell(words: str) -> None:
@@ -153,7 +146,7 @@ def learned_lines(found: Learned) -> Iterator[str]:
         yield f"use it: --on {hardware.name}, or `irene hardware use {hardware.name}`"
 
 
-def _check(options: argparse.Namespace) -> int:
+def _check(options: Options) -> int:
     from irene.predict.machines.finding import find_machine
 
     find_machine(options.name)  # before torch is imported

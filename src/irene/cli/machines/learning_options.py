@@ -1,41 +1,37 @@
 """Options and data of the commands that learn and examine.
 
-DataRead trees with their models' configs, the method, what it sees and how it learns,
+Measured trees with their models' configs, the method, what it sees and how it learns,
 and where the rounds of a cross-validation run.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from irene.cli.options import whole_number
 from irene.cli.progress import progress_bar, working
 from irene.errors import UsageError
+from irene.parameters import Asked
 
 if TYPE_CHECKING:
+    from irene.collect.folds import EngineFolds
     from irene.dataset import NodeTable
     from irene.hardware import Hardware
     from irene.predict.learning.join import Joiner, Progress
-    from irene.predict.learning.own_data import Choice, DataRead
+    from irene.predict.learning.own_data import DataRead
 
     TraceTable = Callable[[NodeTable, Joiner, Progress | None], None]
-    from irene.collect.folds import EngineFolds
 
 __all__ = [
-    "DATA",
     "METHODS",
-    "add_choice_options",
-    "add_config_option",
-    "add_engine_options",
-    "add_machine_options",
-    "add_method_options",
+    "MethodOptions",
+    "OfData",
+    "OfMachine",
     "chosen_engine",
     "chosen_options",
     "data_provenance",
@@ -43,73 +39,93 @@ __all__ = [
     "read_measured",
 ]
 
-DATA = (
-    "store of `irene collect`, folder of 2021 CSV files, JSONL or Parquet file, or a "
-    "name such as irene-pc1"
-)
+
+def _of_store(metavar: str) -> Asked:
+    return Asked(metavar=metavar, group="of a store")
 
 
-def add_config_option(parser: argparse.ArgumentParser) -> None:
-    """Configs of models that the catalogue does not have."""
-    parser.add_argument(
-        "--configs", nargs="+", default=[], metavar="NAME=FILE",
-        help="config.json of models that are not in the catalogue; configs/NAME.json "
-        "in or next to the data is found by itself",
-    )  # fmt: skip
+def _of_machine(metavar: str) -> Asked:
+    return Asked(metavar=metavar, group="the machine")
 
 
-def add_machine_options(parser: argparse.ArgumentParser) -> None:
-    """What the machine is called, and what its energy covers."""
-    group = parser.add_argument_group("the machine")
-    group.add_argument("--name", help="short name (default: that of the data)")
-    group.add_argument(
-        "--covers", metavar="WHAT",
-        help="what the energy covers: wall (default), gpu-board, cpu-package, …",
-    )  # fmt: skip
-    group.add_argument(
-        "--description", metavar="TEXT", help="processor, accelerator, memory, software"
-    )
+@dataclass(frozen=True, kw_only=True)
+class OfData:
+    """Measured data, and which part of it is meant.
+
+    Attributes:
+        data: Store of `irene collect`, folder of 2021 CSV files, JSONL or Parquet file,
+            or a name such as irene-pc1.
+        configs: config.json of models that are not in the catalogue;
+            configs/NAME.json in or next to the data is found by itself.
+        hardware: The machine, if the store has several.
+        software: Such as 'torch 2.13.0, transformers 5.22.0', if the store has several.
+        allow_mixed: Learn from measurements of different software together.
+        models: Only these models.
+        json: One JSON document.
+    """
+
+    word: ClassVar[str] = "data"
+
+    data: Annotated[str, Asked(metavar="DATA")]
+    configs: Annotated[tuple[str, ...], Asked(metavar="NAME=FILE …")] = ()
+    hardware: Annotated[str | None, _of_store("NAME")] = None
+    software: Annotated[str | None, _of_store("VERSIONS")] = None
+    allow_mixed: Annotated[bool, _of_store("")] = False
+    models: Annotated[tuple[str, ...] | None, _of_store("NAME …")] = None
+    json: bool = False
 
 
-def add_choice_options(parser: argparse.ArgumentParser) -> None:
-    """Which part of a store is meant."""
-    group = parser.add_argument_group("of a store")
-    group.add_argument(
-        "--hardware", metavar="NAME", help="the machine, if the store has several"
-    )
-    group.add_argument(
-        "--software", metavar="VERSIONS",
-        help="such as 'torch 2.13.0, transformers 5.22.0', if the store has several",
-    )  # fmt: skip
-    group.add_argument(
-        "--allow-mixed", action="store_true",
-        help="learn from measurements of different software together",
-    )  # fmt: skip
-    group.add_argument("--models", nargs="+", metavar="NAME", help="only these models")
+@dataclass(frozen=True, kw_only=True)
+class OfMachine:
+    """What a machine is called, and what its energy covers.
+
+    Attributes:
+        out: File of the predictor (JSON).
+        name: Short name (default: that of the data).
+        covers: What the energy covers: wall (default), gpu-board, cpu-package, ….
+        description: Processor, accelerator, memory, software.
+    """
+
+    out: Annotated[str, Asked(metavar="FILE")]
+    name: Annotated[str | None, _of_machine("NAME")] = None
+    covers: Annotated[str | None, _of_machine("WHAT")] = None
+    description: Annotated[str | None, _of_machine("TEXT")] = None
 
 
-def _choice(options: argparse.Namespace) -> Choice:
-    from irene.predict.learning.own_data import Choice
+@dataclass(frozen=True, kw_only=True)
+class MethodOptions(OfData):
+    """How something is learned from data, and where that runs.
 
-    models = options.models
-    return Choice(
-        options.hardware,
-        options.software,
-        options.allow_mixed,
-        None if models is None else tuple(models),
+    Attributes:
+        method: See below.
+        features: What the method sees of a node: all (default), model, resource.
+        option: An option of the method, such as degree=2, tau=5, epochs=20,
+            standardise=False; may be given several times.
+        engine: Trace and hold out in processes of this machine, or on a cluster whose
+            machines all see this folder (default: in this process); the result is the
+            same.
+        jobs: How many processes at a time (default: one per CPU; on a cluster, as many
+            as it takes); without an engine, of this machine.
+    """
+
+    method: Annotated[str, Asked(metavar="M")]
+    features: Annotated[str, Asked(metavar="F")] = "all"
+    option: Annotated[tuple[str, ...], Asked(metavar="NAME=VALUE")] = ()
+    engine: Annotated[
+        Literal["local", "ray", "slurm"] | None, Asked(group="where it runs")
+    ] = None
+    jobs: Annotated[int | None, Asked(least=1, metavar="N", group="where it runs")] = (
+        None
     )
 
 
 def machine(
-    options: argparse.Namespace,
-    name: str,
-    covers: str,
-    known: Hardware | None = None,
+    options: OfMachine, name: str, covers: str, known: Hardware | None = None
 ) -> Hardware:
     """The machine that the options describe.
 
     Args:
-        options: Of `add_machine_options`.
+        options: What was given.
         name: Its name if none is given.
         covers: What its energy covers if nothing is said.
         known: What the data says of it.
@@ -138,7 +154,7 @@ def data_provenance(table: NodeTable | None) -> dict[str, Any]:
 
 
 def read_measured(
-    options: argparse.Namespace,
+    options: OfData,
     command: str,
     needs_traces: bool = True,
     trace: TraceTable | None = None,
@@ -146,7 +162,7 @@ def read_measured(
     """Read measured trees and trace their models, with progress on standard error.
 
     Args:
-        options: With `data`, and what `add_config_option` and `add_choice_options` add.
+        options: What was given.
         command: Name of the command, for what is said on standard error.
         needs_traces: False for methods that look at measured features alone.
         trace: Traces a table's models elsewhere; None for here.
@@ -154,11 +170,14 @@ def read_measured(
     Raises:
         UsageError: There is no such data, or a word is not NAME=FILE.
     """
-    from irene.predict.learning.own_data import read_for_training
+    from irene.predict.learning.own_data import Choice, read_for_training
 
-    given = _configs(getattr(options, "configs", ()))
+    given = _configs(options.configs)
+    choice = Choice(
+        options.hardware, options.software, options.allow_mixed, options.models
+    )
     with working(f"reading {options.data}"):
-        read = read_for_training(options.data, _choice(options))
+        read = read_for_training(options.data, choice)
     table, left_out = read.table, read.left_out
     _check_names(given, table.models, options.data)
     for line in left_out:
@@ -209,32 +228,8 @@ methods:
 """
 
 
-def add_method_options(parser: argparse.ArgumentParser, default: str) -> None:
-    """Add `--method`, `--features` and `--option`.
-
-    Args:
-        parser: Of a command.
-        default: Name of the method if none is given.
-    """
-    parser.add_argument(
-        "--method", default=default, metavar="M", help=f"see below (default {default})"
-    )
-    parser.add_argument(
-        "--features", default="all", metavar="F",
-        help="what the method sees of a node: all (default), model, resource",
-    )  # fmt: skip
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE",
-        help="an option of the method, such as degree=2, tau=5, epochs=20, "
-        "standardise=False; may be given several times",
-    )  # fmt: skip
-
-
-def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
+def chosen_options(options: MethodOptions) -> dict[str, Any]:
     """What `make_method` takes, without the seed.
-
-    Args:
-        options: With `features` and `option`.
 
     Raises:
         UsageError: A word is not NAME=VALUE, or names what has an option of its own.
@@ -257,28 +252,11 @@ def _value(text: str) -> object:
         return text
 
 
-def add_engine_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--engine` and `--jobs`."""
-    group = parser.add_argument_group("where it runs")
-    group.add_argument(
-        "--engine", choices=("local", "ray", "slurm"),
-        help="trace and hold out in processes of this machine, or on a cluster whose "
-        "machines all see this folder (default: in this process); the result is the "
-        "same",
-    )  # fmt: skip
-    group.add_argument(
-        "--jobs", type=whole_number, metavar="N",
-        help="how many processes at a time (default: one per CPU; on a cluster, as "
-        "many as it takes); without --engine, of this machine",
-    )  # fmt: skip
-
-
 @contextmanager
-def chosen_engine(options: argparse.Namespace) -> Iterator[EngineFolds | None]:
-    """What the options of `add_engine_options` ask for; None for this process.
+def chosen_engine(options: MethodOptions) -> Iterator[EngineFolds | None]:
+    """Where the rounds run; None for this process.
 
     Raises:
-        UsageError: Less than one job.
         MissingExtraError: What the engine needs is not installed.
     """
     if options.engine is None and options.jobs is None:

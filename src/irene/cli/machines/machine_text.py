@@ -8,7 +8,6 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from irene.hardware import Hardware
-from irene.predict.intervals import LEVELS
 from irene.show.terminal import columns
 from irene.show.text import plain
 
@@ -169,13 +168,10 @@ def width_lines(widths: Mapping[str, Any], coverage: float | None) -> list[str]:
     """How far the intervals reach above the value, in percent."""
     kind = "guessed" if coverage is None else f"{coverage:.0%}"
     title = f"{kind} interval, + %"
-    rows = {
-        "within what was measured": widths["inside"],
-        "beyond it": widths["outside"],
-    }
+    named = (("within what was measured", "inside"), ("beyond it", "outside"))
     percent = {
-        name: {level: 100 * math.expm1(row[level]) for level in LEVELS}
-        for name, row in rows.items()
+        name: {level: 100 * math.expm1(w) for level, w in widths[which].items()}
+        for name, which in named
     }
     return level_table(title, percent)
 
@@ -187,9 +183,10 @@ def level_table(
     if not rows:
         return []
     width = max(len(title), *(len(plain(name)) for name in rows))
-    lines = [f"{title:{width}}" + "".join(f"  {level:>8}" for level in LEVELS)]
+    levels = list(next(iter(rows.values())))
+    lines = [f"{title:{width}}" + "".join(f"  {level:>8}" for level in levels)]
     for name, row in rows.items():
-        cells = "".join(f"  {_cell(row[level]):>8}" for level in LEVELS)
+        cells = "".join(f"  {_cell(row[level]):>8}" for level in levels)
         lines.append(f"{plain(name):{width}}{cells}")
     return lines
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from irene.cli.machines.learning_options import (
-    DATA,
     METHODS,
-    add_choice_options,
-    add_config_option,
-    add_engine_options,
-    add_machine_options,
-    add_method_options,
+    MethodOptions,
+    OfMachine,
     chosen_engine,
     chosen_options,
     data_provenance,
@@ -26,16 +22,16 @@ from irene.cli.machines.machine_text import (
     unmatched_lines,
     width_lines,
 )
-from irene.cli.options import whole_number
 from irene.cli.output import put_json
 from irene.cli.progress import progress_bar
+from irene.parameters import Asked
 
 if TYPE_CHECKING:
     from irene.predict.learning.own_data import DataRead
     from irene.predict.learning.training_runs import SavedMethod
     from irene.predict.machines.predictor import Predictor
 
-__all__ = ["configure", "put_predictor", "run"]
+__all__ = ["Options", "put_predictor", "run"]
 
 USAGE = "DATA --out FILE [options]"
 EXAMPLES = f"""\
@@ -54,33 +50,27 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument("data", metavar="DATA", help=DATA)
-    parser.add_argument(
-        "--out", metavar="FILE", required=True, help="file of the predictor (JSON)"
-    )
-    add_method_options(parser, "specs")
-    parser.add_argument(
-        "--seed", type=whole_number, default=0, metavar="N",
-        help="random start of the methods that have one (default 0)",
-    )  # fmt: skip
-    add_config_option(parser)
-    add_choice_options(parser)
-    add_engine_options(parser)
-    add_machine_options(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+@dataclass(frozen=True, kw_only=True)
+class Options(OfMachine, MethodOptions):
+    """What the command is asked with.
+
+    Attributes:
+        seed: Random start of the methods that have one.
+    """
+
+    method: Annotated[str, Asked(metavar="M")] = "specs"
+    seed: Annotated[int, Asked(metavar="N")] = 0
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Read, learn, write and say what was learned."""
     from irene.cli.output import check_writable
 
     check_writable(options.out)
     from irene.predict import make_method
 
-    chosen = {**chosen_options(options), "seed": options.seed}
-    make_method(options.method, **chosen)  # before reading
+    how = {**chosen_options(options), "seed": options.seed}
+    make_method(options.method, **how)  # before reading
     from irene.predict.learning.training_runs import train, train_method
 
     needs_traces = options.method in ("specs", "partial")
@@ -90,37 +80,39 @@ def run(options: argparse.Namespace) -> int:
         measured = read_measured(options, "train", needs_traces, trace)
         table, joiner = measured.table, measured.joiner
         hardware = machine(options, table.name, "wall", measured.hardware)
-        rounds = folds.rounds(table, joiner, options.method, chosen) if folds else None
+        rounds = folds.rounds(table, joiner, options.method, how) if folds else None
         with progress_bar("holding out") as progress:
             told = {**data_provenance(table), **measured.doubts()}
-            how = (hardware, told, joiner, progress, rounds)
+            rest = (hardware, told, joiner, progress, rounds)
             if options.method == "specs":
-                predictor = train(table, *how)
+                predictor = train(table, *rest)
             else:
-                predictor = train_method(table, options.method, chosen, *how)
-    put_predictor(predictor, options, measured, "irene.training/1")
+                predictor = train_method(table, options.method, how, *rest)
+    put_predictor(predictor, options.out, options.json, measured, "irene.training/1")
     return 0
 
 
 def put_predictor(
     predictor: Predictor | SavedMethod,
-    options: argparse.Namespace,
+    out: str,
+    as_json: bool,
     measured: DataRead | None,
     schema: str,
 ) -> None:
-    """Write a predictor to `--out` and print what was learned.
+    """Write a predictor to a file and print what was learned.
 
     Args:
         predictor: What was learned.
-        options: With `out` and `json`.
+        out: The file.
+        as_json: Whether what is printed is one JSON document.
         measured: What it was learned from, if anything.
         schema: Of the JSON document.
     """
-    predictor.save(options.out)
+    predictor.save(out)
     fields = predictor.to_dict()
-    size_bytes = Path(options.out).stat().st_size
-    if options.json:
-        file = {"out": options.out, "bytes": size_bytes, "digest": fields["digest"]}
+    size_bytes = Path(out).stat().st_size
+    if as_json:
+        file = {"out": out, "bytes": size_bytes, "digest": fields["digest"]}
         shown = ("method", "options", "hardware", "widths", "domain", "provenance")
         document = {
             "schema": schema,
@@ -130,7 +122,7 @@ def put_predictor(
         }
         put_json(document)
     else:
-        _print_learned(fields, measured, options.out, size_bytes)
+        _print_learned(fields, measured, out, size_bytes)
 
 
 def _print_learned(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, ClassVar
 
 from irene.cli.machines.machine_text import kernel_lines
 from irene.cli.output import put_json
 from irene.errors import UsageError
+from irene.parameters import Asked
 
-__all__ = ["configure", "run"]
+__all__ = ["Options", "run"]
 
 USAGE = "DATA --out FOLDER [options]"
 EXAMPLES = """\
@@ -26,17 +28,24 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument("data", metavar="DATA", help="folder of folders of tables")
-    parser.add_argument(
-        "--out", metavar="FOLDER", required=True,
-        help="folder for a file per GPU (NAME.json.gz)",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        data: Folder of folders of tables.
+        out: Folder for a file per GPU (NAME.json.gz).
+        json: One JSON document.
+    """
+
+    word: ClassVar[str] = "data"
+
+    data: Annotated[str, Asked(metavar="DATA")]
+    out: Annotated[str, Asked(metavar="FOLDER")]
+    json: bool = False
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Read, learn, write and say what was learned."""
     folder = Path(options.out)
     if folder.exists() and not folder.is_dir():

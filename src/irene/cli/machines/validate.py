@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from irene.cli.machines.machine_text import level_table
-from irene.cli.options import whole_number
 from irene.cli.output import put_json
+from irene.parameters import Asked
 
 if TYPE_CHECKING:
     from irene.collect.validation import Examined
     from irene.predict.machines.predictor import Predictor
     from irene.spec import RunSpec
 
-__all__ = ["configure", "run"]
+__all__ = ["Options", "run"]
 
 USAGE = "--on NAME [options]"
 EXAMPLES = """\
@@ -32,53 +32,45 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "--on", metavar="NAME", required=True,
-        help="hardware, or the file of a predictor: what is examined",
-    )  # fmt: skip
-    runs = parser.add_argument_group("the runs")
-    runs.add_argument(
-        "--runs", type=whole_number, default=6, metavar="N",
-        help="how many to measure (default 6)",
-    )  # fmt: skip
-    runs.add_argument(
-        "--models", nargs="+", metavar="MODEL",
-        help="of these models (default: drawn from the catalogue)",
-    )  # fmt: skip
-    runs.add_argument(
-        "--largest", type=float, default=50e6, metavar="N",
-        help="parameters of the largest model that is drawn (default 5e7)",
-    )  # fmt: skip
-    runs.add_argument(
-        "--seed", type=whole_number, default=0, metavar="N",
-        help="decides what is drawn (default 0)",
-    )  # fmt: skip
-    how = parser.add_argument_group("the measurement")
-    how.add_argument(
-        "--full", action="store_true", help="5 rounds of 2 s, not 3 rounds of 0.2 s"
-    )
-    how.add_argument(
-        "--exclusive", action="store_true",
-        help="keep other processes off the CPUs during rounds (Linux, as root)",
-    )  # fmt: skip
-    how.add_argument("--threads", type=whole_number, metavar="N", help="of torch")
-    how.add_argument(
-        "--store", metavar="DIR", default="validation",
-        help="folder that keeps what is measured (default validation)",
-    )  # fmt: skip
-    how.add_argument(
-        "--compare-only", action="store_true",
-        help="measure nothing, compare with all that the store has",
-    )  # fmt: skip
-    parser.add_argument(
-        "--out", metavar="FILE", help="the record (default: validation.json in DIR)"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+RUNS, MEASUREMENT = "the runs", "the measurement"
 
 
-def run(options: argparse.Namespace) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        on: Hardware, or the file of a predictor: what is examined.
+        runs: How many to measure.
+        models: Of these models (default: drawn from the catalogue).
+        largest: Parameters of the largest model that is drawn (default 5e7).
+        seed: Decides what is drawn.
+        full: 5 rounds of 2 s, not 3 rounds of 0.2 s.
+        exclusive: Keep other processes off the CPUs during rounds (Linux, as root).
+        threads: Of torch.
+        store: Folder that keeps what is measured.
+        compare_only: Measure nothing, compare with all that the store has.
+        out: The record (default: validation.json in DIR).
+        json: One JSON document.
+    """
+
+    on: Annotated[str, Asked(metavar="NAME")]
+    runs: Annotated[int, Asked(least=1, metavar="N", group=RUNS)] = 6
+    models: Annotated[tuple[str, ...], Asked(metavar="MODEL …", group=RUNS)] = ()
+    largest: Annotated[float, Asked(least=1, metavar="N", group=RUNS)] = 50e6
+    seed: Annotated[int, Asked(metavar="N", group=RUNS)] = 0
+    full: Annotated[bool, Asked(group=MEASUREMENT)] = False
+    exclusive: Annotated[bool, Asked(group=MEASUREMENT)] = False
+    threads: Annotated[int | None, Asked(least=1, metavar="N", group=MEASUREMENT)] = (
+        None
+    )
+    store: Annotated[str, Asked(metavar="DIR", group=MEASUREMENT)] = "validation"
+    compare_only: Annotated[bool, Asked(group=MEASUREMENT)] = False
+    out: Annotated[str | None, Asked(metavar="FILE")] = None
+    json: bool = False
+
+
+def run(options: Options) -> int:
     """Draw, measure, compare, keep the record and print it."""
     from irene.collect.validation import compare_with_store
     from irene.predict.machines.finding import find_trained
@@ -98,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _measure(predictor: Predictor, options: argparse.Namespace) -> tuple[RunSpec, ...]:
+def _measure(predictor: Predictor, options: Options) -> tuple[RunSpec, ...]:
     from irene.cli.data.collect import collect_sweep
     from irene.collect.sweep import Measurement
     from irene.collect.validation import choose_runs, exam_sweep
@@ -106,7 +98,7 @@ def _measure(predictor: Predictor, options: argparse.Namespace) -> tuple[RunSpec
     runs = choose_runs(
         predictor.domain,
         options.runs,
-        models=options.models,
+        models=options.models or None,
         largest=options.largest,
         seed=options.seed,
     )
