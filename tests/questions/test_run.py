@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
+import re
 import typing
 
 import pytest
@@ -142,6 +144,10 @@ def test_a_module_of_one_s_own_is_predicted_with_its_inputs() -> None:
         irene.predict(3)
 
 
+def _help_of(name: str) -> str:
+    return pydoc.plain(pydoc.render_doc(getattr(irene, name)))
+
+
 def test_the_front_door_holds_functions_with_help() -> None:
     import irene.predict.api
     import irene.trace.tracer
@@ -149,6 +155,10 @@ def test_the_front_door_holds_functions_with_help() -> None:
     for name in irene.__all__:
         assert name in dir(irene)
         assert getattr(irene, name).__doc__, name
+        if inspect.ismethod(getattr(irene, name)):  # a question
+            shown = inspect.signature(getattr(irene, name)).parameters
+            own = set(shown) - set(RunOptions.__annotations__)
+            assert own <= set(re.findall(r"^ +\**(\w+): ", _help_of(name), re.M)), name
     assert inspect.isfunction(irene.predict)
     assert typing.get_type_hints(RunOptions)
     assert irene.analyse.compare is not None

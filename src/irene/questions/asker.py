@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
+from inspect import cleandoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
@@ -54,6 +55,32 @@ Asked = str | Path | ModelTree
 """A model by name or path, or a tree that is there."""
 
 
+OF_ALL = {
+    "model": "A name, a path, or a tree.",
+    "on": "Name of a machine, or the file of a predictor.",
+    "progress": "Told steps done, steps in all, and what is being done.",
+    "run": "batch_size, seq_len, …: the fields of `RunSpec`.",
+}
+"""What arguments mean that many methods have."""
+CHANGED = "A name, a path, or a tree of a model that the catalogue has."
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _asks(question: type[Question[Any]], **others: str) -> Callable[[F], F]:
+    """Say in a method's help what the question, or others, say of its arguments."""
+    known = {each.name: each.words for each in question.parameters()}
+
+    def told(method: F) -> F:
+        words = known | OF_ALL | others
+        arguments = list(signature(method).parameters)[1:]
+        lines = [f"    {name}: {words[name]}" for name in arguments]
+        doc = cleandoc(method.__doc__ or "")
+        method.__doc__ = "\n".join([doc, "", "Args:", *lines])
+        return shows_run_options(method)
+
+    return told
+
+
 class Asker(ABC):
     """What can be asked of models.
 
@@ -71,20 +98,14 @@ class Asker(ABC):
             progress: Told steps done, steps in all, and what is being done.
         """
 
-    @shows_run_options
+    @_asks(AskBottlenecks)
     def bottlenecks(
         self, model: Asked, on: str = "default", **run: Unpack[RunOptions]
     ) -> Bottlenecks:
-        """Where the energy of a model goes, and what of it is wasted.
-
-        Args:
-            model: A name, a path, or a tree.
-            on: Name of a machine, or the file of a predictor.
-            **run: batch_size, seq_len, …: the fields of `RunSpec`.
-        """
+        """Where the energy of a model goes, and what of it is wasted."""
         return self.ask(AskBottlenecks(on=on, **_of(model, run)))
 
-    @shows_run_options
+    @_asks(AskSuggestions, model=CHANGED)
     def suggest(
         self,
         model: Asked,
@@ -93,17 +114,10 @@ class Asker(ABC):
         progress: Progress | None = None,
         **run: Unpack[RunOptions],
     ) -> Advice:
-        """What to change about a model, and what it saves.
-
-        Args:
-            model: A name, a path, or a tree of a model that the catalogue has.
-            on: Name of a machine, or the file of a predictor.
-            progress: Told what is being done.
-            **run: batch_size, seq_len, …: the fields of `RunSpec`.
-        """
+        """What to change about a model, and what it saves."""
         return self.ask(AskSuggestions(on=on, **_of(model, run)), progress)
 
-    @shows_run_options
+    @_asks(AskCard)
     def card(
         self,
         model: Asked,
@@ -114,16 +128,7 @@ class Asker(ABC):
         pue: float = 1.0,
         **run: Unpack[RunOptions],
     ) -> Card:
-        """What a model's card says of its energy.
-
-        Args:
-            model: A name, a path, or a tree.
-            on: Name of a machine, or the file of a predictor.
-            region: Whose electricity.
-            gco2e_per_kwh: g CO₂e per kWh, instead of a region's.
-            pue: Power usage effectiveness.
-            **run: batch_size, seq_len, …: the fields of `RunSpec`.
-        """
+        """What a model's card says of its energy."""
         terms = CostTerms(region=region, gco2e_per_kwh=gco2e_per_kwh, pue=pue)
         return self.ask(AskCard(on=on, terms=terms, **_of(model, run)))
 
@@ -142,7 +147,7 @@ class Asker(ABC):
         values = {"model": str(model), "tokens": tokens, "on": on, **options}
         return self.ask(AskTrainingPlan.asked(values))
 
-    @shows_run_options
+    @_asks(AskCost)
     def cost(
         self,
         model: Asked,
@@ -157,26 +162,20 @@ class Asker(ABC):
         pue: float = 1.0,
         **run: Unpack[RunOptions],
     ) -> Costing:
-        """Kilowatt-hours, money and CO₂e of answering queries with a model.
-
-        Args:
-            model: A name, a path, or a tree.
-            on: Name of a machine, or the file of a predictor.
-            queries: Queries to answer; one is one sequence.
-            per_day: Queries per day, for a year's cost.
-            price_per_kwh: Price of a kWh.
-            currency: Of the price.
-            region: Whose electricity.
-            gco2e_per_kwh: Instead of a region's, g.
-            pue: Energy of the building by that of its machines.
-            **run: batch_size, seq_len, …: the fields of `RunSpec`.
-        """
+        """Kilowatt-hours, money and CO₂e of answering queries with a model."""
         terms = CostTerms(
             queries, per_day, price_per_kwh, currency, region, gco2e_per_kwh, pue
         )
         return self.ask(AskCost(on=on, terms=terms, **_of(model, run)))
 
-    @shows_run_options
+    @_asks(
+        AskComparison,
+        base="The first: `gpt2`, `gpt2@b16s256,on=pc1`, a path, or a tree.",
+        other="The second; differences are second minus first.",
+        per="`run`, `sequence` or `token`; by default token of servings, else run.",
+        on="Machine, unless a subject names another.",
+        run="Of the run, unless a subject names others.",
+    )
     def compare(
         self,
         base: Asked,
@@ -185,15 +184,7 @@ class Asker(ABC):
         on: str = "default",
         **run: Unpack[RunOptions],
     ) -> Comparison:
-        """What differs between two models, sizes, machines or trees, and why.
-
-        Args:
-            base: The first: `gpt2`, `gpt2@b16s256,on=pc1`, a path, or a tree.
-            other: The second; differences are second minus first.
-            per: `run`, `sequence` or `token`; by default token of servings, else run.
-            on: Machine, unless a subject names another.
-            **run: Of the run, unless a subject names others.
-        """
+        """What differs between two models, sizes, machines or trees, and why."""
         sides = [base, other]
         if all(isinstance(each, ModelTree) for each in sides):
             given: dict[str, Any] = {"trees": tuple(sides)}
@@ -206,7 +197,13 @@ class Asker(ABC):
         asked = AskComparison(on=on, per=per, run=RunSpec.asked("", run), **given)
         return cast("Comparisons", self.ask(asked)).comparisons[0]
 
-    @shows_run_options
+    @_asks(
+        AskWhatIf,
+        model=CHANGED,
+        choices="Values by name: a field of `RunSpec`, `norm`, `model`, or any field "
+        "of the config.",
+        run="Of the model as it is.",
+    )
     def what_if(
         self,
         model: Asked,
@@ -216,20 +213,11 @@ class Asker(ABC):
         progress: Progress | None = None,
         **run: Unpack[RunOptions],
     ) -> WhatIf:
-        """A model for every combination of choices, compared with the model as it is.
-
-        Args:
-            model: A name, a path, or a tree of a model that the catalogue has.
-            choices: Values by name: a field of `RunSpec`, `norm`, `model`, or any field
-                of the config.
-            on: Name of a machine, or the file of a predictor.
-            progress: Told what is being done.
-            **run: Of the model as it is.
-        """
+        """A model for every combination of choices, compared with it as it is."""
         asked = AskWhatIf(on=on, vary=choices, **_of(model, run))
         return cast("WhatIf", self.ask(asked, progress))
 
-    @shows_run_options
+    @_asks(AskWhatIf, model=CHANGED)
     def sensitivity(
         self,
         model: Asked,
@@ -238,18 +226,16 @@ class Asker(ABC):
         progress: Progress | None = None,
         **run: Unpack[RunOptions],
     ) -> Sensitivity:
-        """How the energy of a model follows every number of its config.
-
-        Args:
-            model: A name, a path, or a tree of a model that the catalogue has.
-            on: Name of a machine, or the file of a predictor.
-            progress: Told what is being done.
-            **run: batch_size, seq_len, …: the fields of `RunSpec`.
-        """
+        """How the energy of a model follows every number of its config."""
         asked = AskWhatIf(on=on, sensitivity=True, **_of(model, run))
         return cast("Sensitivity", self.ask(asked, progress))
 
-    @shows_run_options
+    @_asks(
+        AskTradeOff,
+        rows="As `irene.analyse.pareto.read_accuracies` reads them from a file; by "
+        "default the published accuracies on SST-2.",
+        run="batch_size (by default 16), seq_len, …: the fields of `RunSpec`.",
+    )
     def trade_off(
         self,
         rows: Sequence[AccuracyRow] | None = None,
@@ -260,23 +246,16 @@ class Asker(ABC):
         progress: Progress | None = None,
         **run: Unpack[RunOptions],
     ) -> TradeOff:
-        """Accuracy against energy, and the Pareto front.
-
-        Args:
-            rows: As `irene.analyse.pareto.read_accuracies` reads them from a
-                file; by default the published accuracies on SST-2.
-            on: Name of a machine, or the file of a predictor.
-            budget_j: Most energy per sequence, J.
-            at_least: Least accuracy.
-            progress: Told what is being done.
-            **run: batch_size (by default 16), seq_len, …: the fields of `RunSpec`.
-        """
+        """Accuracy against energy, and the Pareto front."""
         table = None if rows is None else csv_of_records(asdict(row) for row in rows)
         values = {"on": on, "budget_j": budget_j, "at_least": at_least}
         asked = AskTradeOff.asked({**values, "accuracies": table, **run})
         return self.ask(asked, progress)
 
-    @shows_run_options
+    @_asks(
+        AskLeaderboard,
+        run="batch_size (by default 8), seq_len, …: the fields of `RunSpec`.",
+    )
     def leaderboard(
         self,
         search: str = "",
@@ -291,20 +270,7 @@ class Asker(ABC):
         progress: Progress | None = None,
         **run: Unpack[RunOptions],
     ) -> Leaderboard:
-        """Models of the catalogue by their energy; the first time takes minutes.
-
-        Args:
-            search: Words that must all occur in a name, family or kind.
-            on: Name of a machine, or the file of a predictor.
-            family: Models that share an architecture.
-            kind: `encoder`, `decoder`, ….
-            min_params: Fewest parameters.
-            max_params: Most parameters.
-            max_j_per_token: Only models that take at most so much per token, J.
-            limit: Only so many, those with the fewest parameters.
-            progress: Told models done, models in all, and what is being done.
-            **run: batch_size (by default 8), seq_len, …: the fields of `RunSpec`.
-        """
+        """Models of the catalogue by their energy; the first time takes minutes."""
         values: dict[str, Any] = {
             "search": search, "on": on, "family": family, "kind": kind,
             "min_params": min_params, "max_params": max_params,
@@ -340,7 +306,12 @@ class Asker(ABC):
         }  # fmt: skip
         return self.ask(AskServePlan.asked({**values, **run}), progress)
 
-    @shows_run_options
+    @_asks(
+        AskReport,
+        on="Machine to predict for; by default the one that was learned here, else "
+        "pc1; none for a tree.",
+        terms="Price, region and PUE of the cost.",
+    )
     def report(
         self,
         model: Asked,
@@ -352,18 +323,7 @@ class Asker(ABC):
         progress: Progress | None = None,
         **run: Unpack[RunOptions],
     ) -> str:
-        """Everything about a model on one page of HTML, which loads nothing.
-
-        Args:
-            model: A name, a path, or a tree.
-            on: Machine to predict for; by default the one that was learned here,
-                else pc1; none for a tree.
-            without: Parts to leave out.
-            title: Heading; by default the model.
-            terms: Price, region and PUE of the cost.
-            progress: Told what is being done.
-            **run: batch_size, seq_len, …: the fields of `RunSpec`.
-        """
+        """Everything about a model on one page of HTML, which loads nothing."""
         asked = AskReport(
             on=on, without=cast(Any, tuple(without)), title=title,
             terms=terms or CostTerms(), **_of(model, run),
