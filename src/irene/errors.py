@@ -17,6 +17,9 @@ A message says what happened, with the value, and what to do about it.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 __all__ = [
     "ConfigError",
     "FormatError",
@@ -29,6 +32,7 @@ __all__ = [
     "TraceError",
     "UnknownModelError",
     "UsageError",
+    "library",
 ]
 
 
@@ -98,3 +102,19 @@ class MeterError(IreneError):
 
 class MissingExtraError(IreneError):
     """An optional dependency is missing; the message names the install line."""
+
+
+def library(name: str, missing: str) -> Any:
+    """A module of a library that is not always installed.
+
+    Args:
+        name: Of the module.
+        missing: What to say where it is not there, with what to install.
+
+    Raises:
+        MissingExtraError: It is not there.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(missing) from error

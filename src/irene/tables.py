@@ -5,12 +5,18 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
-from irene.errors import MissingExtraError
+from irene.errors import library
 
-__all__ = ["csv_of_columns", "csv_of_records", "csv_of_rows", "data_frame", "pyarrow"]
+__all__ = [
+    "Arrow",
+    "csv_of_columns",
+    "csv_of_records",
+    "csv_of_rows",
+    "data_frame",
+    "pyarrow",
+]
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a formula begins with, in one program or another."""
@@ -71,19 +77,24 @@ def data_frame(columns: Mapping[str, Any]) -> Any:
     Raises:
         MissingExtraError: pandas is not installed.
     """
-    try:
-        pandas = import_module("pandas")
-    except ImportError as error:
-        raise MissingExtraError(
-            "data frames need pandas: pip install pandas, or "
-            "pip install 'irene-energy[pandas]'"
-        ) from error
+    pandas = library(
+        "pandas",
+        "data frames need pandas: pip install pandas, or "
+        "pip install 'irene-energy[pandas]'",
+    )
     return pandas.DataFrame(dict(columns))
 
 
+class Arrow(NamedTuple):
+    """The two modules of pyarrow that are used."""
+
+    pa: Any
+    pq: Any
+
+
 def pyarrow(
-    why: str = "Parquet files need pyarrow", extra: str = "data"
-) -> tuple[Any, Any]:
+    why: str = "Parquet files and stores need pyarrow", extra: str = "data"
+) -> Arrow:
     """The modules `pyarrow` and `pyarrow.parquet`.
 
     Args:
@@ -93,9 +104,5 @@ def pyarrow(
     Raises:
         MissingExtraError: pyarrow is not installed.
     """
-    try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{why}: pip install 'irene-energy[{extra}]'"
-        ) from error
+    missing = f"{why}: pip install 'irene-energy[{extra}]'"
+    return Arrow(library("pyarrow", missing), library("pyarrow.parquet", missing))

@@ -7,8 +7,6 @@ the machine only saves it from measuring the same node again.
 from __future__ import annotations
 
 import json
-import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +22,7 @@ from irene.errors import FormatError, IreneError
 from irene.measure.alone.capture import digest
 from irene.measure.alone.journal import Journal, default_folder
 from irene.measure.alone.rounds import NodeResult
-from irene.measure.protocol import MeasureProtocol
+from irene.measure.protocol import MeasureProtocol, pin_threads
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.work.lock import alone_on
@@ -94,7 +92,7 @@ def measure_run(argument: Mapping[str, Any]) -> bytes:
     Raises:
         IreneError: It cannot be measured.
     """
-    _pin_threads()
+    pin_threads()
     from irene.measure.alone.device import choose_device
     from irene.measure.api import measure
 
@@ -124,13 +122,6 @@ def measure_run(argument: Mapping[str, Any]) -> bytes:
     tree = _with_shared(tree, books[0].used)
     times = {"started": started, "finished": _now(), "duration_s": duration_s}
     return Measured(tree, Origin.of_tree(tree, **times)).to_bytes()
-
-
-def _pin_threads() -> None:
-    """Keep each thread on a core of its own, before torch makes them."""
-    if "torch" not in sys.modules:
-        os.environ.setdefault("OMP_PROC_BIND", "true")
-        os.environ.setdefault("OMP_PLACES", "cores")
 
 
 def _now() -> str:

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +17,7 @@ from irene.dataset.store.entries import Entry
 from irene.dataset.store.store import Store
 from irene.dataset.store.store_files import SCHEMA
 from irene.dataset.table import FEATURES, NodeTable, TreeKey
-from irene.errors import FormatError, MissingExtraError
+from irene.errors import FormatError, library
 from irene.spec import RunSpec
 from irene.tree import KINDS
 
@@ -356,7 +354,8 @@ def _level_counts(
     levels: dict[str, list[LevelCount]] = {}
     if not entries:
         return levels
-    duckdb = _duckdb()
+    missing = "summing up a store needs DuckDB: pip install 'irene-energy[data]'"
+    duckdb = library("duckdb", missing)
     asked = {
         "files": [str(store.files.segments / file) for file in store.manifest.segments],
         "ids": [entry.id for entry in entries],
@@ -376,12 +375,3 @@ def _level_counts(
     for hardware, *counts in sorted(counted, key=lambda row: KINDS.index(row[1])):
         levels.setdefault(hardware, []).append(LevelCount(*counts))
     return levels
-
-
-def _duckdb() -> Any:
-    try:
-        return import_module("duckdb")
-    except ImportError as error:
-        raise MissingExtraError(
-            "summing up a store needs DuckDB: pip install 'irene-energy[data]'"
-        ) from error

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from irene.errors import UsageError
 
-__all__ = ["DEFAULT", "PAPER", "QUICK", "MeasureProtocol"]
+__all__ = ["DEFAULT", "PAPER", "QUICK", "MeasureProtocol", "pin_threads"]
 
 MOST_ROUNDS = 1000
 
@@ -56,6 +58,16 @@ class MeasureProtocol:
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-ready values."""
         return asdict(self)
+
+
+def pin_threads() -> None:
+    """Keep each thread on a core of its own, before torch makes them.
+
+    Two threads on one core wait for each other, and that only now and then.
+    """
+    if "torch" not in sys.modules:
+        os.environ.setdefault("OMP_PROC_BIND", "true")
+        os.environ.setdefault("OMP_PLACES", "cores")
 
 
 DEFAULT = MeasureProtocol()

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from irene.errors import ConfigError, MissingExtraError, TraceError
+from irene.errors import ConfigError, TraceError, library
 from irene.spec import RunSpec
 from irene.trace.onnx_ops import OPS, dtype_of
 
@@ -29,12 +28,8 @@ INDEX = re.compile(r"[^A-Za-z0-9_]+")
 
 
 def _library(name: str = "onnx") -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(
-            "ONNX files are read with onnx: pip install 'irene-energy[onnx]'"
-        ) from error
+    missing = "ONNX files are read with onnx: pip install 'irene-energy[onnx]'"
+    return library(name, missing)
 
 
 def read_onnx(path: Path) -> OnnxGraph:

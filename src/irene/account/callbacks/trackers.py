@@ -17,13 +17,12 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from irene.account.ledger.ledger import Ledger
 from irene.account.live.session import LiveLedger
-from irene.errors import MissingExtraError, UsageError
+from irene.errors import UsageError, library
 from irene.measure.windows.monitored import Monitored
 from irene.measure.windows.window import EnergyWindow
 from irene.tables import csv_of_rows
@@ -130,12 +129,7 @@ Figures = Mapping[str, float]
 
 
 def _library(name: str, package: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{package} is not installed: pip install {package}"
-        ) from error
+    return library(name, f"{package} is not installed: pip install {package}")
 
 
 def _wandb(figures: Figures, file: Path | None, step: int | None, _: str) -> None:

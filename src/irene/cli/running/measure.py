@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -105,6 +104,7 @@ def _add_protocol_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measure, then print or write; or only say what would be run."""
     from irene.cli.output import check_output, check_writable, put_tree
+    from irene.measure.protocol import pin_threads
 
     check_output(options)
     if options.data:
@@ -116,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
         "round_s": options.round_seconds,
         "threads": options.threads,
     }
-    _pin_threads()
+    pin_threads()
     if options.plan:
         _put_plan(_plan(options, arguments), options)
         return 0
@@ -139,16 +139,6 @@ def _check_data(options: argparse.Namespace) -> None:
         raise UsageError(f"--data holds forward passes, not phase {options.phase}")
     if Path(options.data).is_file():
         read_parquet(Path(options.data))
-
-
-def _pin_threads() -> None:
-    """Keep each thread on a core of its own, before torch makes them.
-
-    Two threads on one core wait for each other, and that only now and then.
-    """
-    if "torch" not in sys.modules:
-        os.environ.setdefault("OMP_PROC_BIND", "true")
-        os.environ.setdefault("OMP_PLACES", "cores")
 
 
 def _measure(options: argparse.Namespace, arguments: dict[str, Any]) -> ModelTree:

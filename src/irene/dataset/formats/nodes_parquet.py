@@ -10,26 +10,25 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from irene import __version__
 from irene.dataset.formats.format_checks import check_table, first_problem
 from irene.dataset.table import NODE_FEATURES, NodeTable, TreeKey
-from irene.errors import FormatError, MissingExtraError, UsageError
+from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from irene.spec import RunSpec
+from irene.tables import pyarrow
 from irene.whole_file import whole_file
 
 __all__ = [
     "METADATA_KEY",
     "SCHEMA",
     "Provenance",
-    "arrow",
     "in_short",
     "read_parquet",
     "read_provenance",
@@ -84,7 +83,7 @@ def write_parquet(
         UsageError: The table is not sound, or cannot be written.
         MissingExtraError: pyarrow is not installed.
     """
-    pa, pq = arrow()
+    pa, pq = pyarrow()
     check_table(table)
     metadata = {
         "schema": SCHEMA,
@@ -153,7 +152,7 @@ def read_provenance(path: Path) -> Provenance:
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     """A Parquet file of ours and its metadata; errors are told in our words."""
-    pa, pq = arrow()
+    pa, pq = pyarrow()
     try:
         with path.open("rb") as file:
             parquet = pq.ParquetFile(file, page_checksum_verification=True)
@@ -168,7 +167,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 def _columns(parquet: Any, path: Path) -> dict[str, Any]:
     """Columns of a file as lists and arrays."""
-    pa = arrow().pa
+    pa = pyarrow().pa
     expected = _schema(pa, DISTURBED in parquet.schema_arrow.names)
     if not parquet.schema_arrow.equals(expected, check_metadata=False):
         raise FormatError(f"{path}: the columns are not those of {SCHEMA}")
@@ -230,27 +229,6 @@ def _table(name: str, columns: dict[str, Any]) -> NodeTable:
             raise ValueError(f"row {start}: a tree with nodes of different runs")
     keys = [TreeKey(*runs[start]) for start in starts[:-1]]
     return NodeTable.from_columns(name, keys, columns)
-
-
-class _Arrow(NamedTuple):
-    """The two modules of pyarrow that are used."""
-
-    pa: Any
-    pq: Any
-
-
-def arrow() -> _Arrow:
-    """pyarrow, if it is installed.
-
-    Raises:
-        MissingExtraError: It is not.
-    """
-    try:
-        return _Arrow(import_module("pyarrow"), import_module("pyarrow.parquet"))
-    except ImportError as error:
-        raise MissingExtraError(
-            "Parquet files and stores need pyarrow: pip install 'irene-energy[data]'"
-        ) from error
 
 
 def in_short(error: Exception) -> str:

@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from irene import __version__
-from irene.dataset.formats.nodes_parquet import METADATA_KEY, arrow, in_short
+from irene.dataset.formats.nodes_parquet import METADATA_KEY, in_short
 from irene.dataset.store.manifest import Manifest, Segment
 from irene.dataset.store.store_files import StoreFiles, cannot_write, sync_folder
 from irene.dataset.store.tree_rows import arrow_schema, filled
 from irene.errors import FormatError, UsageError
+from irene.tables import pyarrow
 
 __all__ = [
     "content_of",
@@ -53,7 +54,7 @@ def segments_of(tables: Tables) -> Iterator[tuple[list[str], bytes]]:
     groups = _groups(tables)
     while (first := next(groups, None)) is not None:
         content, ids, rows = io.BytesIO(), [], 0
-        with arrow().pq.ParquetWriter(content, schema, **options) as file:
+        with pyarrow().pq.ParquetWriter(content, schema, **options) as file:
             for names, table in chain([first], groups):
                 file.write_table(table.cast(schema), row_group_size=len(table))
                 ids += names
@@ -73,10 +74,10 @@ def _groups(tables: Tables) -> Iterator[tuple[list[str], Any]]:
         parts.append(table)
         rows += len(table)
         if rows >= GROUP_ROWS:
-            yield ids, arrow().pa.concat_tables(parts)
+            yield ids, pyarrow().pa.concat_tables(parts)
             ids, parts, rows = [], [], 0
     if parts:
-        yield ids, arrow().pa.concat_tables(parts)
+        yield ids, pyarrow().pa.concat_tables(parts)
 
 
 def place_segment(files: StoreFiles, content: bytes) -> Segment:
@@ -190,7 +191,7 @@ def _wanted_tables(
         elif picked.any():
             rows = np.repeat(picked, np.diff(starts))
             kept = [name for name in names if name in wanted]
-            yield kept, table.filter(arrow().pa.array(rows))
+            yield kept, table.filter(pyarrow().pa.array(rows))
 
 
 def verified_tables(
@@ -246,7 +247,7 @@ def _row_groups(
     wanted: Collection[str] | None = None,
 ) -> Iterator[Any]:
     """Row groups, each with whole entries; those without any wanted may be left out."""
-    pa, pq = arrow()
+    pa, pq = pyarrow()
     try:
         with path.open("rb") as file:
             parquet = pq.ParquetFile(file, page_checksum_verification=True)

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from irene.dataset.formats.nodes_parquet import arrow
 from irene.dataset.from_trees import COSTS
 from irene.dataset.store.entries import Entry
 from irene.dataset.table import NODE_FEATURES, TreeKey
 from irene.hardware import Hardware
 from irene.spec import RunSpec
+from irene.tables import pyarrow
 from irene.tree import KINDS, EnergyColumns, ModelTree
 from irene.tree.columns import SOURCES, Columns, Signature
 
@@ -60,7 +60,7 @@ Rows = dict[str, list[Any]]
 
 def arrow_schema() -> Any:
     """Names and types of the columns; any value may be unknown."""
-    pa, _ = arrow()
+    pa, _ = pyarrow()
     texts = [(name, pa.string()) for name in TEXTS]
     wholes = [(name, pa.int64()) for name in WHOLES]
     numbers = [(name, pa.float64()) for name in NUMBERS]
@@ -74,7 +74,7 @@ def filled(table: Any, names: Collection[str] | None = None) -> Any:
         table: What was read.
         names: Of columns; None for all.
     """
-    pa, _ = arrow()
+    pa, _ = pyarrow()
     schema = pa.schema([f for f in arrow_schema() if names is None or f.name in names])
     columns = [
         table.column(field.name).cast(field.type)
@@ -93,7 +93,7 @@ def entry_table(entry: Entry, told: Mapping[str, Any], rows: Rows) -> Any:
         told: What else belongs to the entry and to no node.
         rows: Columns of its nodes; one that is missing is unknown.
     """
-    pa, _ = arrow()
+    pa, _ = pyarrow()
     about = {"entry": entry.to_dict(), "spec": entry.spec.to_dict(), **told}
     header = json.dumps(about, allow_nan=False)
     size = len(rows["path"])

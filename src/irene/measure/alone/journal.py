@@ -15,6 +15,7 @@ from typing import Any, Self
 from irene.errors import IreneError, UsageError
 from irene.measure.alone.capture import digest
 from irene.measure.alone.rounds import NodeResult
+from irene.whole_file import cache_folder
 
 __all__ = ["SCHEMA", "Journal", "default_folder", "journal_path"]
 
@@ -22,9 +23,8 @@ SCHEMA = "irene.measure/1"
 
 
 def default_folder() -> Path:
-    """Where journals are kept: `$XDG_CACHE_HOME/irene/measure`."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "irene" / "measure"
+    """Where journals are kept: `irene/measure` in the user's cache."""
+    return cache_folder() / "irene" / "measure"
 
 
 def journal_path(header: Mapping[str, Any], spec_digest: str) -> Path:

@@ -11,10 +11,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, Protocol
 
-from irene.errors import MeterError, MissingExtraError, UsageError
+from irene.errors import MeterError, UsageError, library
 from irene.meters.channel import Channel
 from irene.meters.sampling.totals import Snapshot, Window
 
@@ -218,9 +217,4 @@ def to_otlp(
 
 
 def _library(name: str, extra: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(
-            f"this needs pip install 'irene-energy[{extra}]'"
-        ) from error
+    return library(name, f"this needs pip install 'irene-energy[{extra}]'")

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from typing import Any
 
-from irene.errors import MeterError, MissingExtraError
+from irene.errors import MeterError, library
 from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
 from irene.meters.energy_counter import GrowingCounter
 
@@ -72,19 +71,16 @@ def open_amdsmi() -> AmdSmiMeter:
         MeterError: There is none, or none gives power or energy.
         MissingExtraError: amdsmi is not installed.
     """
+    smi = library("amdsmi", f"AMD GPUs are read with amdsmi: {INSTALL}")
     try:
-        library = import_module("amdsmi")
-    except ImportError as error:
-        raise MissingExtraError(f"AMD GPUs are read with amdsmi: {INSTALL}") from error
-    try:
-        library.amdsmi_init()
-        handles = list(library.amdsmi_get_processor_handles())
+        smi.amdsmi_init()
+        handles = list(smi.amdsmi_get_processor_handles())
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         raise MeterError(
             f"amdsmi finds no GPU: {what}", "try `amd-smi list`"
         ) from error
-    meter = AmdSmiMeter(library, handles)
+    meter = AmdSmiMeter(smi, handles)
     if not meter.channels:
         raise MeterError(f"none of {len(handles)} AMD GPUs tells its power")
     return meter

@@ -11,10 +11,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
-from irene.errors import MeterError, MissingExtraError
+from irene.errors import MeterError, library
 from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
 from irene.meters.gpu.cuda_visible import Gpu, VisibleGpu, visible_gpus
 from irene.meters.gpu.nvml_queries import Answers, answers_of
@@ -192,7 +191,7 @@ def open_nvml(environment: Mapping[str, str] | None = None) -> NvmlMeter:
         MeterError: There is no GPU, no driver, no permission, or no sensor.
         MissingExtraError: nvidia-ml-py is not installed.
     """
-    nvml = _library()
+    nvml = library("pynvml", f"NVIDIA GPUs are read with nvidia-ml-py: {INSTALL}")
     try:
         nvml.nvmlInit()
         with contextlib.ExitStack() as after:
@@ -203,16 +202,6 @@ def open_nvml(environment: Mapping[str, str] | None = None) -> NvmlMeter:
         detail, remedy = REMEDIES.get(type(error).__name__, (f"NVML: {error}", ""))
         raise MeterError(detail, remedy) from error
     return meter
-
-
-def _library() -> Any:
-    """The module `pynvml`."""
-    try:
-        return import_module("pynvml")
-    except ImportError as error:
-        raise MissingExtraError(
-            f"NVIDIA GPUs are read with nvidia-ml-py: {INSTALL}"
-        ) from error
 
 
 def _shut_down(nvml: Any) -> None:

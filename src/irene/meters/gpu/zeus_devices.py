@@ -11,10 +11,9 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from importlib import import_module
 from typing import Any
 
-from irene.errors import IreneError, MeterError, MissingExtraError
+from irene.errors import IreneError, MeterError, library
 from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
 from irene.meters.energy_counter import GrowingCounter
 
@@ -123,12 +122,8 @@ def probe() -> Finding:
 
 
 def _zeus(module: str) -> Any:
-    try:
-        return import_module(f"zeus.device.{module}")
-    except ImportError as error:
-        raise MissingExtraError(
-            f"AMD, Apple and Jetson devices are read with zeus: {INSTALL}"
-        ) from error
+    missing = f"AMD, Apple and Jetson devices are read with zeus: {INSTALL}"
+    return library(f"zeus.device.{module}", missing)
 
 
 def _amd_sensors() -> Iterator[_Sensor]:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from importlib import import_module
-from typing import Any
 from urllib.parse import parse_qsl
 
-from irene.errors import MeterError, MissingExtraError, UsageError
+from irene.errors import MeterError, UsageError, library
 from irene.meters.channel import NO_VALUE, Channel, Finding, probed
 from irene.meters.energy_counter import GrowingCounter
 from irene.meters.metric_names import Metric, metric_of
@@ -85,12 +83,8 @@ def samples_of(text: bytes) -> Iterator[Sample]:
         MeterError: It is no text of Prometheus.
         MissingExtraError: prometheus-client is not installed.
     """
-    try:
-        parser: Any = import_module("prometheus_client.parser")
-    except ImportError as error:
-        raise MissingExtraError(
-            f"metrics are read with prometheus-client: {INSTALL}"
-        ) from error
+    missing = f"metrics are read with prometheus-client: {INSTALL}"
+    parser = library("prometheus_client.parser", missing)
     try:
         for family in parser.text_string_to_metric_families(text.decode()):
             for sample in family.samples:

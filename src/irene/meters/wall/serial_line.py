@@ -10,11 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, get_args
 from urllib.parse import parse_qsl
 
-from irene.errors import MeterError, MissingExtraError, UsageError
+from irene.errors import MeterError, UsageError, library
 from irene.meters.channel import Channel, Finding, SensorLostError, probed
 from irene.meters.wall.address_options import read_options
 from irene.meters.wall.line_reader import LineCounts, LineReader
@@ -150,7 +149,7 @@ def open_serial(
         MissingExtraError: pyserial is not installed.
     """
     source = SerialSource.parse(source) if isinstance(source, str) else source
-    serial = _library()
+    serial = library("serial", f"Wall meters on a serial line need pyserial: {INSTALL}")
     first = [_first_line(serial, source)]
     reader = LineReader(
         lambda: first.pop() if first else _line(serial, source), source.watts()
@@ -178,15 +177,6 @@ def _summary(meter: SerialMeter) -> str:
         f"{power_w:.1f} W at {meter.source.port}, a reading every {spacing_s:.3f} s "
         f"({meter.line_counts})"
     )
-
-
-def _library() -> Any:
-    try:
-        return import_module("serial")
-    except ImportError as error:
-        raise MissingExtraError(
-            f"Wall meters on a serial line need pyserial: {INSTALL}"
-        ) from error
 
 
 def _line(serial: Any, source: SerialSource) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from irene.errors import IreneError, MissingExtraError
+from irene.errors import IreneError, library
 from irene.work.child import run_task
 from irene.work.engines.engine import Engine
 from irene.work.task import Outcome, Task
@@ -145,11 +145,6 @@ def _run_there(task: Task) -> Outcome:
 
 
 def _ray() -> Any:
-    try:
-        import ray
-        import ray.exceptions
-    except ImportError as error:
-        raise MissingExtraError(
-            "the engine ray needs Ray: pip install 'irene-energy[ray]'"
-        ) from error
-    return ray
+    missing = "the engine ray needs Ray: pip install 'irene-energy[ray]'"
+    library("ray.exceptions", missing)
+    return library("ray", missing)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from irene.errors import IreneError, MissingExtraError
+from irene.errors import IreneError, library
 from irene.work.child import run_task
 from irene.work.engines.engine import Engine
 from irene.work.task import Outcome, Task
@@ -204,11 +204,6 @@ class _Job:
 
 
 def _submitit() -> Any:
-    try:
-        import submitit
-        import submitit.core.utils
-    except ImportError as error:
-        raise MissingExtraError(
-            "the engine slurm needs submitit: pip install 'irene-energy[slurm]'"
-        ) from error
-    return submitit
+    missing = "the engine slurm needs submitit: pip install 'irene-energy[slurm]'"
+    library("submitit.core.utils", missing)
+    return library("submitit", missing)

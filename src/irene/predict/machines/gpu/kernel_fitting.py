@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from irene.errors import MissingExtraError
+from irene.errors import library
 from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_models import PowerCurve, rise, within_one
@@ -125,12 +124,8 @@ def lightgbm_version() -> str:
 
 
 def _lightgbm() -> Any:
-    try:
-        return import_module("lightgbm")
-    except ImportError as error:
-        raise MissingExtraError(
-            "growing trees needs LightGBM: pip install 'irene-energy[ops]'"
-        ) from error
+    missing = "growing trees needs LightGBM: pip install 'irene-energy[ops]'"
+    return library("lightgbm", missing)
 
 
 def from_lightgbm(dump: Mapping[str, Any], features: tuple[str, ...]) -> Boosted:

@@ -14,16 +14,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from irene.errors import FormatError, MissingExtraError, UsageError
+from irene.errors import FormatError, UsageError
 from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.kernel_ops import COLUMNS, OpColumns, skew_of
+from irene.tables import pyarrow
 
 __all__ = [
     "TRUSTED_READINGS",
@@ -204,7 +204,7 @@ def read_tables(folder: Path) -> list[KernelTable]:
 
 
 def _read_file(path: Path, kind: str) -> list[KernelTable]:
-    pyarrow, parquet = _pyarrow()
+    arrow, parquet = pyarrow("tables of kernels need pyarrow", "ops")
     layout = LAYOUTS[kind]
     try:
         read = parquet.read_table(path)
@@ -214,7 +214,7 @@ def _read_file(path: Path, kind: str) -> list[KernelTable]:
         if kind == "latent_attention":
             columns["latency"] = _beyond_projections(columns)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    except (KeyError, pyarrow.ArrowException) as error:
+    except (KeyError, arrow.ArrowException) as error:
         raise FormatError(f"{path}: not a table of {kind}: {error}") from error
     found = []
     for theirs, ours in DTYPES.items():
@@ -326,12 +326,3 @@ def _groups(
     distinct, which = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
     names = tuple(" ".join(f"{value:g}" for value in row) for row in distinct)
     return which.ravel().astype(np.int64), names
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise MissingExtraError(
-            "tables of kernels need pyarrow: pip install 'irene-energy[ops]'"
-        ) from error
