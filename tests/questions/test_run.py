@@ -6,6 +6,7 @@ import inspect
 import pydoc
 import re
 import typing
+from pathlib import Path
 
 import pytest
 import torch
@@ -152,8 +153,10 @@ def test_the_front_door_holds_functions_with_help() -> None:
     import irene.predict.api
     import irene.trace.tracer
 
+    program = Path(__file__).parents[1] / "house" / "users_program.py"
     for name in irene.__all__:
         assert name in dir(irene)
+        assert f"irene.{name}" in program.read_text(), "mypy does not see it"
         assert getattr(irene, name).__doc__, name
         if inspect.ismethod(getattr(irene, name)):  # a question
             shown = inspect.signature(getattr(irene, name)).parameters
