@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
 
 from irene import parameters
 from irene.errors import UsageError
-from irene.parameters import Parameter, parameters_of, read
-from irene.spec import SERVING, RunSpec
+from irene.parameters import Asked, Parameter, parameters_of, read
 
 __all__ = [
     "MODEL",
+    "TreeView",
     "add_limits_option",
-    "add_output_options",
     "add_parameters",
-    "add_run_options",
     "add_table",
-    "add_view_options",
     "as_option",
-    "checked_run",
     "chosen",
     "duration_s",
     "number",
@@ -30,7 +27,7 @@ __all__ = [
 
 T = TypeVar("T")
 MODEL = "catalogue name, Hugging Face id, path of a config.json or of a model file"
-DEVICE = "meta (default): shapes alone; cpu, cuda: run the model for real"
+VIEW, OUTPUT = "the view", "the output"
 
 
 def whole_number(text: str) -> int:
@@ -112,7 +109,9 @@ def add_parameters(
 def add_table(parser: argparse.ArgumentParser, table: type) -> None:
     """Options of a table; the one that its `word` names needs no option."""
     wanted = parameters_of(table)
-    add_parameters(parser, wanted, positional=getattr(table, "word", ""))
+    word = getattr(table, "word", "")
+    told = MODEL if word == "model" else ""
+    add_parameters(parser, wanted, positional=word, model_help=told)
 
 
 def _add_option(group: Any, each: Parameter) -> None:
@@ -192,87 +191,37 @@ def add_limits_option(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_run_options(
-    parser: argparse.ArgumentParser, device: str = "meta", device_help: str = DEVICE
-) -> None:
-    """Which model is run, at which size, and how.
+@dataclass(frozen=True, kw_only=True)
+class TreeView:
+    """What of a tree is shown, in which form, and where to.
 
-    Args:
-        parser: Gets the options.
-        device: Where it is run unless the user says otherwise.
-        device_help: What the user is told about that.
+    Attributes:
+        depth: Levels below the model.
+        sort: Order of siblings (default: as they ran).
+        top: Flat list of the N most expensive nodes instead of the tree.
+        unfold: Show equal layers one by one.
+        level: Deepest kind of node to show.
+        all: Show nodes that cost nothing (views) too.
+        json: One JSON document.
+        csv: One row per node.
+        out: Write to a file; JSON unless --csv is given or it ends in .csv.
+        html: Write a page to look at in a browser, which needs no network.
+        plot: Also draw a picture: .svg, .png or .html, with its numbers beside it.
+        plot_as: Boxes as wide as their share (default), or boxes and lines with joules,
+            down to --depth.
     """
-    add_parameters(parser, _of_runs(), model_help=MODEL)
-    parser.add_argument("--device", default=device, help=device_help)
-    add_limits_option(parser)
 
-
-def _of_runs() -> list[Parameter]:
-    return [each for each in parameters_of(RunSpec) if each.asked.group != SERVING]
-
-
-def checked_run(options: argparse.Namespace) -> dict[str, Any]:
-    """The run options as keyword arguments, after a look at sizes and name.
-
-    A wrong one is told before torch is loaded, which takes seconds.
-    """
-    from irene.trace.limits import NO_LIMITS
-    from irene.trace.sources import locate
-
-    given = values_of(options, _of_runs())
-    locate(options.model)
-    RunSpec(**given)
-    given.pop("model")
-    limits = NO_LIMITS if options.no_limits else None
-    return {**given, "device": options.device, "limits": limits}
-
-
-def add_view_options(parser: argparse.ArgumentParser) -> None:
-    """What of a tree is shown."""
-    group = parser.add_argument_group("the view")
-    group.add_argument(
-        "--depth", type=whole_number, metavar="N", help="levels below the model"
-    )
-    group.add_argument(
-        "--sort", choices=("order", "energy", "flops", "bytes", "params"),
-        default="order", help="order of siblings (default: as they ran)",
-    )  # fmt: skip
-    group.add_argument(
-        "--top", type=whole_number, metavar="N",
-        help="a flat list of the N most expensive nodes instead of the tree",
-    )  # fmt: skip
-    group.add_argument(
-        "--unfold", action="store_true", help="show equal layers one by one"
-    )
-    group.add_argument(
-        "--level", choices=("module", "ml", "math"), default="ml",
-        help="deepest kind of node to show (default ml)",
-    )  # fmt: skip
-    group.add_argument(
-        "--all", action="store_true", help="show nodes that cost nothing (views) too"
-    )
-
-
-def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """In which form, and where to."""
-    group = parser.add_argument_group("the output")
-    form = group.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="one JSON document")
-    form.add_argument("--csv", action="store_true", help="one row per node")
-    group.add_argument(
-        "--out", metavar="FILE",
-        help="write to a file; JSON unless --csv is given or it ends in .csv",
-    )  # fmt: skip
-    group.add_argument(
-        "--html", metavar="FILE",
-        help="write a page to look at in a browser, which needs no network",
-    )  # fmt: skip
-    group.add_argument(
-        "--plot", metavar="FILE",
-        help="also draw a picture: .svg, .png or .html, with its numbers beside it",
-    )  # fmt: skip
-    group.add_argument(
-        "--plot-as", choices=("icicle", "annotated"), default="icicle",
-        help="boxes as wide as their share (default), or boxes and lines with joules, "
-        "down to --depth",
-    )  # fmt: skip
+    depth: Annotated[int | None, Asked(least=0, metavar="N", group=VIEW)] = None
+    sort: Annotated[
+        Literal["order", "energy", "flops", "bytes", "params"], Asked(group=VIEW)
+    ] = "order"
+    top: Annotated[int | None, Asked(least=1, metavar="N", group=VIEW)] = None
+    unfold: Annotated[bool, Asked(group=VIEW)] = False
+    level: Annotated[Literal["module", "ml", "math"], Asked(group=VIEW)] = "ml"
+    all: Annotated[bool, Asked(group=VIEW)] = False
+    json: Annotated[bool, Asked(either="form", group=OUTPUT)] = False
+    csv: Annotated[bool, Asked(either="form", group=OUTPUT)] = False
+    out: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
+    html: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
+    plot: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
+    plot_as: Annotated[Literal["icicle", "annotated"], Asked(group=OUTPUT)] = "icicle"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from irene.account import Ledger
     from irene.analyse.subject import LeftOut
+    from irene.cli.options import TreeView
     from irene.tree import ModelTree
 
 __all__ = [
@@ -140,18 +141,13 @@ def say_written(file: str | Path) -> None:
 # Trees ------------------------------------------------------------------------
 
 
-def check_output(options: argparse.Namespace) -> None:
+def check_output(options: TreeView) -> None:
     """Refuse what cannot be shown or written, before the work is done."""
-    if options.depth is not None and options.depth < 0:
-        raise UsageError(f"--depth must be at least 0, got {options.depth}")
-    if options.top is not None:
-        if options.top < 1:
-            raise UsageError(f"--top must be at least 1, got {options.top}")
-        if options.sort == "params":
-            raise UsageError(
-                "--top adds up costs, and parameters may be shared between nodes: "
-                "use --sort energy, flops or bytes"
-            )
+    if options.top is not None and options.sort == "params":
+        raise UsageError(
+            "--top adds up costs, and parameters may be shared between nodes: "
+            "use --sort energy, flops or bytes"
+        )
     if options.plot:
         from irene.show.picture.picture import check_drawable
 
@@ -160,7 +156,7 @@ def check_output(options: argparse.Namespace) -> None:
         check_writable(file)
 
 
-def put_tree(tree: ModelTree, options: argparse.Namespace) -> None:
+def put_tree(tree: ModelTree, options: TreeView) -> None:
     """Print or write a tree as the options say; a page comes beside the rest."""
 
     def folded(chosen: ModelTree) -> ModelTree:

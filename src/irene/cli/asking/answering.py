@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from irene.cli.options import (
     MODEL,
+    TreeView,
     add_limits_option,
     add_parameters,
+    add_table,
     as_option,
+    chosen,
     values_of,
 )
 from irene.cli.output import say_written, write_text
@@ -26,7 +29,14 @@ if TYPE_CHECKING:
     from irene.questions import Question
     from irene.show.picture import Picture
 
-__all__ = ["Asking", "add_question", "answered", "check_answer", "question_of"]
+__all__ = [
+    "Asking",
+    "AskingTree",
+    "add_question",
+    "answered",
+    "check_answer",
+    "question_of",
+]
 
 T = TypeVar("T")
 SUBJECT = f"{MODEL} or of a saved tree"
@@ -90,6 +100,39 @@ class Asking:
         if not _put_answer(options, question, found):
             self.show(screen(), found, options)
             _say_default(question, found)
+        return 0
+
+
+@dataclass(frozen=True)
+class AskingTree:
+    """A command that asks for a tree and shows it.
+
+    Attributes:
+        question: Its name in the table.
+        doing: What it does, in a word.
+    """
+
+    question: str
+    doing: str
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's options."""
+        from irene.questions import QUESTIONS
+
+        asked, without = QUESTIONS[self.question], ("level", "fold")
+        add_question(parser, asked, without=without, subject_help=MODEL)
+        add_table(parser, TreeView)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Ask, then print or write."""
+        from irene.cli.output import check_output, put_tree
+        from irene.questions import QUESTIONS
+
+        view = chosen(TreeView, options)
+        check_output(view)
+        asked: Any = QUESTIONS[self.question]
+        question = question_of(options, asked, level=None, fold=None)
+        put_tree(answered(options, question, self.doing), view)
         return 0
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
+from irene.cli.asking.answering import AskingTree
 
-from irene.cli.asking.answering import add_question, answered, question_of
-from irene.cli.options import MODEL, add_output_options, add_view_options
-
-__all__ = ["configure", "run"]
+__all__ = ["COMMAND"]
 
 USAGE = "MODEL [options]"
 EXAMPLES = """\
@@ -21,23 +18,4 @@ examples:
   irene predict llama-3.3-70b --on h200 -b 32 --phase decode --context 4096 \\
       --quantization fp8 --tensor-parallel 2
 """
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    from irene.questions import AskEnergy
-
-    add_question(parser, AskEnergy, without=("level", "fold"), subject_help=MODEL)
-    add_view_options(parser)
-    add_output_options(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Predict, then print or write."""
-    from irene.cli.output import check_output, put_tree
-    from irene.questions import AskEnergy
-
-    check_output(options)
-    question = question_of(options, AskEnergy, level=None, fold=None)
-    put_tree(answered(options, question), options)
-    return 0
+COMMAND = AskingTree("energy", "predicting")

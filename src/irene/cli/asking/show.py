@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
-from irene.cli.options import add_output_options, add_view_options
+from irene.cli.options import TreeView
+from irene.parameters import Asked
 
-__all__ = ["configure", "run"]
+__all__ = ["Options", "run"]
 
 USAGE = "FILE [options]"
 EXAMPLES = """\
@@ -19,14 +21,20 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument("file", metavar="FILE", help="a tree saved by irene")
-    add_view_options(parser)
-    add_output_options(parser)
+@dataclass(frozen=True, kw_only=True)
+class Options(TreeView):
+    """What the command is asked with.
+
+    Attributes:
+        file: A tree saved by irene.
+    """
+
+    word: ClassVar[str] = "file"
+
+    file: Annotated[str, Asked(metavar="FILE")]
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Read, then print or write."""
     from irene.cli.output import check_output, put_tree
     from irene.tree import load

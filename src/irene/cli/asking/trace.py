@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
+from irene.cli.asking.answering import AskingTree
 
-from irene.cli.asking.answering import add_question, answered, question_of
-from irene.cli.options import MODEL, add_output_options, add_view_options
-
-__all__ = ["configure", "run"]
+__all__ = ["COMMAND"]
 
 USAGE = "MODEL [options]"
 EXAMPLES = """\
@@ -21,23 +18,4 @@ examples:
   irene trace gpt2 --html gpt2.html
   irene trace llama-3.1-8b -b 64 --prompt 750 --output 500
 """
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    from irene.questions import AskTree
-
-    add_question(parser, AskTree, without=("level", "fold"), subject_help=MODEL)
-    add_view_options(parser)
-    add_output_options(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Trace, then print or write."""
-    from irene.cli.output import check_output, put_tree
-    from irene.questions import AskTree
-
-    check_output(options)
-    question = question_of(options, AskTree, level=None, fold=None)
-    put_tree(answered(options, question, "tracing"), options)
-    return 0
+COMMAND = AskingTree("tree", "tracing")

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from irene.cli.options import (
-    add_output_options,
-    add_run_options,
-    add_view_options,
-    checked_run,
-    whole_number,
-)
+from irene.cli.options import TreeView
 from irene.cli.output import put_json, screen
 from irene.human import human_duration
+from irene.parameters import Asked, parameters_of, written
 from irene.show.terminal import columns
 from irene.show.text import plain
+from irene.spec import SERVING, RunSpec
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,7 +23,7 @@ if TYPE_CHECKING:
     from irene.measure.alone.node_by_node import Plan, Progress
     from irene.tree import ModelTree
 
-__all__ = ["configure", "run"]
+__all__ = ["Options", "run"]
 
 USAGE = "MODEL [options]"
 EXAMPLES = """\
@@ -41,87 +37,86 @@ examples:
   irene measure bert-base-uncased -b 16 -s 256 --data lab.parquet
   irene measure bert-base-uncased --paper --plan
 """
-DEVICE = "cpu, cuda, cuda:1, mps, …; auto (default): the fastest there is"
+MEASURING = "the measurement"
+SERVED = tuple(p.name for p in parameters_of(RunSpec) if p.asked.group == SERVING)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    add_run_options(parser, "auto", DEVICE)
-    _add_protocol_options(parser)
-    add_view_options(parser)
-    add_output_options(parser)
+def _how(metavar: str = "", least: float | None = None, either: str = "") -> Asked:
+    return Asked(metavar=metavar, least=least, either=either, group=MEASURING)
 
 
-def _add_protocol_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("the measurement")
-    kind = group.add_mutually_exclusive_group()
-    kind.add_argument(
-        "--quick", dest="protocol", action="store_const", const="quick",
-        default="default", help="3 rounds of 0.2 s: a first look",
-    )  # fmt: skip
-    kind.add_argument(
-        "--paper", dest="protocol", action="store_const", const="paper",
-        help="5 rounds of 20 s, as in the IrEne paper",
-    )  # fmt: skip
-    group.add_argument(
-        "--rounds", type=whole_number, metavar="N", help="rounds per node (default 5)"
-    )
-    group.add_argument(
-        "--round-seconds", type=float, metavar="S",
-        help="least length of a round, s (default 2)",
-    )  # fmt: skip
-    group.add_argument(
-        "--threads", type=whole_number, metavar="N", help="threads of torch on the CPU"
-    )
-    group.add_argument(
-        "--exclusive", action="store_true",
-        help="keep other processes off the CPUs during rounds (Linux, as root)",
-    )  # fmt: skip
-    group.add_argument(
-        "--meter", action="append", metavar="NAME",
-        help="a meter, may be given several times (default: the best here, as "
-        "`irene doctor` lists them)",
-    )  # fmt: skip
-    group.add_argument(
-        "--name", default="this-machine", help="what to call this machine"
-    )
-    group.add_argument(
-        "--plan", action="store_true", help="say what would be run, and run nothing"
-    )
-    group.add_argument(
-        "--data", metavar="FILE",
-        help="add the tree to a Parquet file that `irene train` reads",
-    )  # fmt: skip
-    group.add_argument(
-        "--journal", metavar="FILE",
-        help="file that keeps finished nodes (default: one in the user's cache)",
-    )  # fmt: skip
-    group.add_argument(
-        "--fresh", action="store_true", help="forget nodes that are finished already"
-    )
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        device: cpu, cuda, cuda:1, mps, …; auto (default): the fastest there is.
+        no_limits: Accept configs and sizes past the limits.
+        quick: 3 rounds of 0.2 s: a first look.
+        paper: 5 rounds of 20 s, as in the IrEne paper.
+        rounds: Rounds per node (default 5).
+        round_seconds: Least length of a round, s (default 2).
+        threads: Threads of torch on the CPU.
+        exclusive: Keep other processes off the CPUs during rounds (Linux, as root).
+        meter: A meter, may be given several times (default: the best here, as `irene
+            doctor` lists them).
+        name: What to call this machine.
+        plan: Say what would be run, and run nothing.
+        data: Add the tree to a Parquet file that `irene train` reads.
+        journal: File that keeps finished nodes (default: one in the user's cache).
+        fresh: Forget nodes that are finished already.
+    """
+
+    word: ClassVar[str] = "model"
+
+    run: RunSpec = field(metadata={"required": ("model",), "left_out": SERVED})
+    device: str = "auto"
+    no_limits: bool = False
+    quick: Annotated[bool, _how(either="protocol")] = False
+    paper: Annotated[bool, _how(either="protocol")] = False
+    rounds: Annotated[int | None, _how("N")] = None
+    round_seconds: Annotated[float | None, _how("S")] = None
+    threads: Annotated[int | None, _how("N")] = None
+    exclusive: Annotated[bool, _how()] = False
+    meter: Annotated[tuple[str, ...] | None, _how("NAME")] = None
+    name: Annotated[str, _how("NAME")] = "this-machine"
+    plan: Annotated[bool, _how()] = False
+    data: Annotated[str | None, _how("FILE")] = None
+    journal: Annotated[str | None, _how("FILE")] = None
+    fresh: Annotated[bool, _how()] = False
+    view: TreeView = field(default_factory=TreeView)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Measure, then print or write; or only say what would be run."""
     from irene.cli.output import check_output, check_writable, put_tree
     from irene.measure.protocol import pin_threads
+    from irene.trace.limits import NO_LIMITS
+    from irene.trace.sources import locate
 
-    check_output(options)
+    check_output(options.view)
     if options.data:
-        _check_data(options)
+        _check_data(Path(options.data), options.run)
         check_writable(options.data)
-    arguments = checked_run(options) | {
-        "protocol": options.protocol,
+    locate(options.run.model)  # before torch is loaded
+    arguments = written(options.run) | {
+        "device": options.device,
+        "limits": NO_LIMITS if options.no_limits else None,
+        "protocol": "quick"
+        if options.quick
+        else "paper"
+        if options.paper
+        else "default",
         "rounds": options.rounds,
         "round_s": options.round_seconds,
         "threads": options.threads,
     }
     pin_threads()
     if options.plan:
-        _put_plan(_plan(options, arguments), options)
+        _put_plan(_plan(arguments), options)
         return 0
     tree = _measure(options, arguments)
-    put_tree(tree, options)
+    put_tree(tree, options.view)
     if options.data:
         from irene.dataset import add_to_file
 
@@ -130,24 +125,23 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_data(options: argparse.Namespace) -> None:
+def _check_data(file: Path, run: RunSpec) -> None:
     """Refuse data that could not be written after hours of measuring."""
     from irene.dataset import read_parquet
     from irene.errors import UsageError
 
-    if options.phase not in (None, "forward"):
-        raise UsageError(f"--data holds forward passes, not phase {options.phase}")
-    if Path(options.data).is_file():
-        read_parquet(Path(options.data))
+    if run.phase != "forward":
+        raise UsageError(f"--data holds forward passes, not phase {run.phase}")
+    if file.is_file():
+        read_parquet(file)
 
 
-def _measure(options: argparse.Namespace, arguments: dict[str, Any]) -> ModelTree:
+def _measure(options: Options, arguments: dict[str, Any]) -> ModelTree:
     try:
-        with _measuring(options.model) as progress:
+        with _measuring(options.run.model) as progress:
             from irene.measure.api import measure
 
             return measure(
-                options.model,
                 exclusive=options.exclusive,
                 meters=options.meter,
                 name=options.name,
@@ -164,17 +158,17 @@ def _measure(options: argparse.Namespace, arguments: dict[str, Any]) -> ModelTre
         raise
 
 
-def _plan(options: argparse.Namespace, arguments: dict[str, Any]) -> Plan:
+def _plan(arguments: dict[str, Any]) -> Plan:
     from irene.cli.progress import working
 
-    with working(f"planning {options.model}"):
+    with working(f"planning {arguments['model']}"):
         from irene.measure.api import plan_measurement
 
-        return plan_measurement(options.model, **arguments)
+        return plan_measurement(**arguments)
 
 
-def _put_plan(plan: Plan, options: argparse.Namespace) -> None:
-    if options.json:
+def _put_plan(plan: Plan, options: Options) -> None:
+    if options.view.json:
         put_json(plan.to_dict())
         return
     console = screen()
