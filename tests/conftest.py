@@ -20,16 +20,17 @@ from irene.predict.machines.specs.specs_model import SpecsModel
 Measure = Callable[[SpecsModel, Sequence[TreeKey]], NodeTable]
 
 # The same examples every time, however busy the machine is; `make test-random` draws
-# new ones, and keeps those that fail.
+# more and new ones, and keeps those that fail.
 settings.register_profile(
     "steady",
+    max_examples=50,
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile(
-    "random", settings.get_profile("steady"), derandomize=False,
+    "random", settings.get_profile("steady"), max_examples=200, derandomize=False,
     database=settings.get_profile("default").database, print_blob=True,
 )  # fmt: skip
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))

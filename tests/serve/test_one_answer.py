@@ -85,6 +85,13 @@ def _servings() -> Iterator[tuple[str, dict[str, Any]]]:
                 **{k: v for k, v in asked.items() if k != "model"},
             },
         )
+    for how in (
+        {"on": "rtx4090", "engine": "llama.cpp", "quantization": "q4_K_M"},
+        {"on": "h100", "engine": "unknown", "at": "wall"},
+        {"on": "b200", "engine": "vllm-2024", "cached_prompt": 0.5},
+        {"on": "h200", "power_limit_w": 450.0, "step_ms": 20.0},
+    ):
+        yield "energy", {"model": SERVED, **phases[2], **how}
     for on in ("h100", "b200"):
         yield "leaderboard", {"search": "qwen2.5", "on": on, **phases[2]}
     several = {"batch_size": "1,64", "tensor_parallel": "1,2", "max_latency": "20ms"}
@@ -111,6 +118,11 @@ def _others() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "trade-off", {**run, "accuracies": TABLE}
     yield "trade-off", {**run, "on": "b200", "accuracies": TABLE, "at_least": 84.0}
     yield "leaderboard", {"search": "bert-l2", **run}
+    trained = {"model": SMALL, "on": "h100", "phase": "train", "seq_len": 16}
+    yield "energy", trained
+    yield "bottlenecks", {**trained, "dtype": "fp32", "attention": "eager"}
+    yield "compare", {"subject": [SMALL, f"{SMALL}@on=h100"], **run}
+    yield "what-if", {"model": SMALL, "on": "h100", "dtype": "fp32,bf16"}
     yield "energy", {"model": "pythia-14m", "phase": "decode", "context_len": 32}
     yield "energy", {"model": "t5-small", "seq_len": 16, "decoder_len": 8}
 

@@ -200,9 +200,9 @@ def _region(code: str) -> Region:
     if code.lower() in by_name:
         return by_name[code.lower()]
     near = difflib.get_close_matches(code.lower(), by_name, n=1)
-    hint = f"did you mean {by_name[near[0]].code}? " if near else ""
+    hint = f"did you mean {by_name[near[0]].code}? There" if near else "there"
     raise UsageError(
-        f"no region {code!r}; {hint}There are {', '.join(known)}; for any other give "
+        f"no region {code!r}; {hint} are {', '.join(known)}; for any other give "
         "its grams of CO₂e per kWh (gco2e_per_kwh)"
     )
 

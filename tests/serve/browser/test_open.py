@@ -139,7 +139,7 @@ def test_messages_are_offered_as_far_as_the_server_sends_them(
 def test_links_work_after_a_restart(browser: Any, config: Path, tmp_path: Path) -> None:
     context = browser.new_context()
     page = context.new_page()
-    url, process = start_server(tmp_path)
+    url, process = start_server(tmp_path, "--computing", "1")
     try:
         page.goto(f"{url}/open")
         page.locator("input[type=file]").set_input_files(config)
@@ -151,7 +151,7 @@ def test_links_work_after_a_restart(browser: Any, config: Path, tmp_path: Path) 
         job = page.url.removeprefix(url)
     finally:
         stop_server(process)
-    url, process = start_server(tmp_path)
+    url, process = start_server(tmp_path, "--computing", "1")
     try:
         page.goto(url + upload)
         expect(page.locator("main")).to_contain_text("intermediate_size")
@@ -164,7 +164,7 @@ def test_links_work_after_a_restart(browser: Any, config: Path, tmp_path: Path) 
 
 
 def test_a_token_is_asked_for(browser: Any, config: Path, tmp_path: Path) -> None:
-    url, process = start_server(tmp_path, "--token", "open sesame")
+    url, process = start_server(tmp_path, "--computing", "1", "--token", "open sesame")
     context = browser.new_context()
     page = context.new_page()
     try:
