@@ -10,8 +10,8 @@ import json
 
 import pytest
 
-from irene.analyse import subject
 from irene.cli import COMMANDS, main
+from irene.predict import api
 from irene.trace.tracer import trace_spec
 from irene.tree import ModelTree, load
 
@@ -39,7 +39,7 @@ def asked(monkeypatch):
         calls.append((spec, machine.hardware.name))
         return with_made_up_energy(trace_spec(spec))
 
-    monkeypatch.setattr(subject, "predict_run", predict_run)
+    monkeypatch.setattr(api, "predict_run", predict_run)
     return calls
 
 

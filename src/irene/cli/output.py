@@ -180,9 +180,12 @@ def put_tree(tree: ModelTree, options: TreeView) -> None:
     elif not options.html:
         from irene.show.tree_terminal import tree_screen
 
-        how = {"depth": options.depth, "sort": options.sort, "top": options.top}
         shown = folded(tree.at_level(options.level))
-        _print(tree_screen(tree, shown, everything=options.all, **how))
+        parts = tree_screen(
+            tree, shown, everything=options.all, depth=options.depth,
+            sort=options.sort, top=options.top,
+        )  # fmt: skip
+        _print(parts)
 
 
 # Ledgers ----------------------------------------------------------------------
