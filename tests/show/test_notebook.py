@@ -119,7 +119,9 @@ def test_a_tree_draws_itself_with_its_numbers(tmp_path, kind):
     picture = tree_of_own().picture(kind)
     assert picture.title == "Model: 10.0 J (9.00 – 11.0)"
     drawn, table = picture.save(tmp_path / "tree.svg")
-    assert "layer.0…1 ×2" in drawn.read_text(encoding="utf-8")
+    text = drawn.read_text(encoding="utf-8")
+    assert "layer.0…1 ×2" in text
+    assert re.search(r"irene [\d.]+, \d{4}-\d\d-\d\d</text>", text)
     assert "0.8" in table.read_text(encoding="utf-8")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from datetime import date
 from typing import TYPE_CHECKING
 
 from irene.human import human, human_energy, human_range, human_spread
@@ -17,6 +18,7 @@ __all__ = [
     "citation",
     "counted_name",
     "member_names",
+    "origin",
     "plain",
     "ranged_path",
     "signed_energy",
@@ -138,6 +140,15 @@ def citation(tree: ModelTree) -> str:
 
     told = (model_name(tree), run_words(tree), energy_source(tree))
     return f"{' · '.join(filter(None, told))} · irene {__version__}"
+
+
+def origin(tree: ModelTree) -> str:
+    """Where the energy comes from, by which program, and when it was shown."""
+    from irene import __version__
+    from irene.tree.headline import energy_source
+
+    told = energy_source(tree) or "costs only: this tree carries no energy"
+    return f"{told} · irene {__version__}, {date.today().isoformat()}"
 
 
 LATEX = str.maketrans({

@@ -19,9 +19,8 @@ from irene.tree.columns import KINDS, SOURCES, EnergyColumns, Signature
 from irene.tree.features import from_rows, of_row
 from irene.tree.generation import generation_of
 from irene.tree.model_tree import ModelTree
-from irene.whole_file import whole_file
 
-__all__ = ["SCHEMA", "from_json", "load", "save", "to_dict", "to_json"]
+__all__ = ["SCHEMA", "from_json", "load", "to_dict"]
 
 SCHEMA = "irene.tree/1"
 COSTS = ("params", "flops", "bytes_read", "bytes_written")
@@ -105,18 +104,6 @@ def _add_energy(
         node["share"] = (
             float(joules * tree.multiplicity[row] / total) if total else None
         )
-
-
-def to_json(tree: ModelTree, indent: int | None = None) -> str:
-    """The whole document as text."""
-    return json.dumps(to_dict(tree), indent=indent, allow_nan=False)
-
-
-def save(tree: ModelTree, path: Path) -> None:
-    """Write the document; the file appears whole or not at all."""
-    with whole_file(path, make_folder=False) as file:
-        file.write(to_json(tree).encode())
-        file.write(b"\n")
 
 
 def load(path: str | Path) -> ModelTree:

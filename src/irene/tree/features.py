@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from irene.errors import UsageError
 from irene.tree.columns import Floats
 
-__all__ = ["checked", "from_rows", "of_row", "selected"]
+__all__ = ["checked", "from_rows", "of_row"]
 
 
 def checked(features: Mapping[str, Floats], rows: int) -> dict[str, Floats]:
@@ -26,11 +25,6 @@ def checked(features: Mapping[str, Floats], rows: int) -> dict[str, Floats]:
         if np.isinf(values).any():
             raise UsageError(f"a value of {name} is not finite")
     return columns
-
-
-def selected(features: Mapping[str, Floats], rows: Any) -> dict[str, Floats]:
-    """The values of some rows, in the order given."""
-    return {name: values[rows] for name, values in features.items()}
 
 
 def of_row(features: Mapping[str, Floats], row: int) -> dict[str, float]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from irene.errors import UsageError
-from irene.tree.columns import KINDS, Ints
-from irene.tree.features import of_row, selected
+from irene.tree.columns import KINDS
+from irene.tree.features import of_row
 
 if TYPE_CHECKING:
     from irene.tree.model_tree import ModelTree
@@ -50,12 +50,9 @@ def fold(tree: ModelTree) -> ModelTree:
         heads = _group_children(tree, row, classes, patterns)
         groups |= {head: equal for head, equal in heads.items() if len(equal) > 1}
         stack.extend(reversed(heads))
-    rows = np.array(keep, dtype=np.int64)
-    return tree._derive(
-        tree.columns.select(rows, count=np.array(count, dtype=np.int64)),
-        members=members,
-        energy=tree.energy and tree.energy.select(rows),
-        features=selected(tree.features, rows),
+    counts = np.array(count, dtype=np.int64)
+    return tree.select(
+        np.array(keep, dtype=np.int64), {"count": counts}, members=members
     )
 
 
@@ -120,19 +117,12 @@ def unfold(tree: ModelTree) -> ModelTree:
         source.append(row)
         names.append(name)
         stack.extend(reversed(_instances(tree, row, strings)))
-    rows: Ints = np.array(source, dtype=np.int64)
-    columns = tree.columns.select(
-        rows,
-        name=np.array(names, dtype=np.int64),
-        count=np.ones(len(rows), dtype=np.int64),
-    )
-    return tree._derive(
-        columns,
-        strings=tuple(strings),
-        members={},
-        energy=tree.energy and tree.energy.select(rows),
-        features=selected(tree.features, rows),
-    )
+    columns = {
+        "name": np.array(names, dtype=np.int64),
+        "count": np.ones(len(names), dtype=np.int64),
+    }
+    rows = np.array(source, dtype=np.int64)
+    return tree.select(rows, columns, strings=tuple(strings), members={})
 
 
 def _instances(
@@ -164,10 +154,4 @@ def cut(tree: ModelTree, level: str) -> ModelTree:
         raise UsageError(f"level must be one of {', '.join(KINDS)}; got {level!r}")
     if tree.members:
         return cut(unfold(tree), level).fold()
-    deepest = KINDS.index(level)
-    keep = np.flatnonzero(tree.columns.kind <= deepest)
-    return tree._derive(
-        tree.columns.select(keep),
-        energy=tree.energy and tree.energy.select(keep),
-        features=selected(tree.features, keep),
-    )
+    return tree.select(np.flatnonzero(tree.columns.kind <= KINDS.index(level)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +27,7 @@ from irene.tree.columns import (
 )
 from irene.tree.features import checked
 from irene.tree.node import Node
+from irene.whole_file import whole_file
 
 __all__ = ["OWN", "ModelTree"]
 
@@ -262,12 +264,7 @@ class ModelTree:
     def with_energy(
         self, energy: EnergyColumns, hardware: Hardware | None = None
     ) -> ModelTree:
-        """The same tree carrying these energies.
-
-        Args:
-            energy: One value per row.
-            hardware: The machine they hold for.
-        """
+        """The same tree carrying these energies, one per row, of a machine."""
         given = len(energy.joules)
         if given != len(self):
             raise UsageError(f"{given} energies for a tree of {len(self)} nodes")
@@ -281,15 +278,7 @@ class ModelTree:
         method: str,
         errors: Sequence[SharedError] = (),
     ) -> ModelTree:
-        """The same tree carrying predicted energies and their intervals.
-
-        Args:
-            joules: Energy of every row, J.
-            widths: Half the interval of every row, on the logarithm of energy.
-            hardware: The machine they hold for.
-            method: What predicted them, in words.
-            errors: What of the root's interval other trees may share.
-        """
+        """The same tree carrying predicted energies, see `EnergyColumns.predicted`."""
         by = f"{method}, {hardware.predictor}"
         energy = EnergyColumns.predicted(joules, widths, by, tuple(errors))
         return self.with_energy(energy, hardware)
@@ -330,6 +319,17 @@ class ModelTree:
 
         return cut(self, level)
 
+    def select(
+        self, rows: Ints, columns: Mapping[str, Ints] | None = None, **changed: Any
+    ) -> ModelTree:
+        """The tree of some rows, in the order given, with whole columns replaced."""
+        return self._derive(
+            self.columns.select(rows, **(columns or {})),
+            energy=self.energy and self.energy.select(rows),
+            features={name: values[rows] for name, values in self.features.items()},
+            **changed,
+        )
+
     def _derive(self, columns: Columns, **changed: Any) -> ModelTree:
         keep = {name: getattr(self, name) for name in KEPT}
         return ModelTree(columns, **{**keep, **changed})
@@ -344,9 +344,7 @@ class ModelTree:
 
     def to_json(self, indent: int | None = None) -> str:
         """The document `irene.tree/1` as text."""
-        from irene.tree.document import to_json
-
-        return to_json(self, indent)
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     def to_html(self, title: str | None = None) -> str:
         """One page to look at in a browser; it needs no network.
@@ -382,9 +380,8 @@ class ModelTree:
 
     def save(self, path: str | Path) -> None:
         """Write the document to a file, whole or not at all."""
-        from irene.tree.document import save
-
-        save(self, Path(path))
+        with whole_file(Path(path), make_folder=False) as file:
+            file.write(f"{self.to_json()}\n".encode())
 
     def __eq__(self, other: object) -> bool:
         """Every node, cost, energy and label equal."""

@@ -49,7 +49,7 @@ def test_serving_is_a_mode_of_its_own(page: Page) -> None:
     expect(page.locator(".serving-figures")).to_contain_text("fits")
     expect(page.get_by_label("Streams at once", exact=True)).to_have_value("64")
     expect(page.get_by_label("Sequence length", exact=True)).to_have_count(0)
-    expect(page.get_by_label("Number format")).to_contain_text("auto: bf16")
+    expect(page.get_by_label("Number format")).to_contain_text("bf16 (auto)")
     page.get_by_role("button", name=re.compile("^16: ")).click()
     expect(page.locator(".lead")).to_contain_text("16 × 750 tokens in")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import cached_property
 
 from irene import __version__
@@ -12,13 +11,12 @@ from irene.human import human, human_energy, human_range, human_spread, human_ti
 from irene.show.page.shell import page, percent
 from irene.show.picture.colours import SHARES
 from irene.show.picture.tree_pictures import PlacedBox, placed_boxes
-from irene.show.text import ranged_path, total_words
+from irene.show.text import origin, ranged_path, total_words
 from irene.show.view import MEASURES, Line, View, amount_of, main_key, view
 from irene.tree.columns import Shape
 from irene.tree.generation import generation_of
 from irene.tree.headline import (
     energy_per_unit,
-    energy_source,
     model_name,
     run_sizes,
 )
@@ -60,48 +58,32 @@ class TreeRow:
     """A row of the table of nodes.
 
     Attributes:
-        node: The node.
-        depth: Levels below the model.
-        rest: Whether it is what no shown child of the node carries.
+        line: The node, or what no shown child of it carries, and its depth.
         share: Of the whole, 0 to 1.
         times: Nodes of the unfolded tree that it stands for.
         has_children: Whether rows below it follow.
         amount: Its energy or FLOPs, for people.
-        name: As it is shown, without its count.
         minor: Interval, FLOPs and bytes, as far as the table has them.
         facts: What there is to know, one fact per line.
     """
 
-    node: Node
-    depth: int
-    rest: bool
+    line: Line
     share: float
     times: int
     has_children: bool
     amount: str
-    name: str
     minor: list[str]
     facts: str
 
     @property
     def path(self) -> str:
         """Path to search in; a rest has none."""
-        return "" if self.rest else ranged_path(self.node)
-
-    @property
-    def op(self) -> str:
-        """Class or function."""
-        return "" if self.rest else self.node.op
-
-    @property
-    def count(self) -> int:
-        """Equal nodes under one parent."""
-        return 1 if self.rest else self.node.count
+        return "" if self.line.rest else ranged_path(self.line.node)
 
     @property
     def is_open(self) -> bool:
         """Whether the rows below it show at first."""
-        is_module = self.node.kind in ("model", "module")
+        is_module = self.line.node.kind in ("model", "module")
         return self.has_children and is_module and self.share >= OPEN_SHARE
 
 
@@ -151,8 +133,7 @@ class ShownTree:
     @property
     def origin(self) -> str:
         """Where the energy comes from."""
-        told = energy_source(self.whole) or "costs only: this tree carries no energy"
-        return f"{told} · irene {__version__}, {date.today().isoformat()}"
+        return origin(self.whole)
 
     @property
     def cards(self) -> list[tuple[str, str]]:
@@ -245,14 +226,11 @@ class ShownTree:
         if line.rest:
             minor = [""] * len(minor)
         return TreeRow(
-            node,
-            line.depth,
-            line.rest,
+            line,
             self._share(line.weight),
             times,
             has_children,
             amount_of(line.weight, self.key),
-            line.name,
             minor,
             "\n".join(_facts(line, times)),
         )

@@ -74,11 +74,17 @@ class Sheet(Canvas):
         notes: What a reader should know; they are written below.
     """
 
-    def __init__(self, title: str, width: float, keys: Sequence[Key] = ()) -> None:
+    def __init__(
+        self,
+        title: str,
+        width: float,
+        keys: Sequence[Key] = (),
+        notes: Sequence[str] = (),
+    ) -> None:
         super().__init__()
         self.title = title
         self.width = width
-        self.notes: list[str] = []
+        self.notes = list(notes)
         self.top = self._draw_title()
         if keys:
             self.top = self._draw_legend(keys)

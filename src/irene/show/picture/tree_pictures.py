@@ -12,7 +12,7 @@ from irene.show.picture.colours import shade
 from irene.show.picture.frame import EDGE, Sheet
 from irene.show.picture.lettering import shortened, text_width
 from irene.show.picture.picture import Picture
-from irene.show.text import counted_name, total_words
+from irene.show.text import counted_name, origin, total_words
 from irene.show.view import MEASURES, amount_of, main_key, weights
 from irene.tree.columns import KINDS
 from irene.tree.headline import model_name, run_sizes
@@ -59,8 +59,8 @@ def tree_picture(
     sizes = f", {', '.join(run_sizes(tree.spec)[:2])}" if tree.spec else ""
     title = f"{model_name(tree)}{sizes}: {total_words(tree)}"
     if kind == "icicle":
-        return icicle_chart(tree, title)
-    return tree_chart(boxes_of(tree, depth), title)
+        return icicle_chart(tree, title, note=origin(tree))
+    return tree_chart(boxes_of(tree, depth), title, note=origin(tree))
 
 
 # Boxes as wide as their share -------------------------------------------------
@@ -108,9 +108,11 @@ def placed_boxes(tree: ModelTree) -> list[PlacedBox]:
     return boxes
 
 
-def icicle_chart(tree: ModelTree, title: str, width: float = 860) -> Picture:
+def icicle_chart(
+    tree: ModelTree, title: str, width: float = 860, note: str = ""
+) -> Picture:
     """A row of boxes per level, as wide as their share, equal layers folded."""
-    sheet = Sheet(title, width)
+    sheet = Sheet(title, width, notes=[note] if note else [])
     top = sheet.top + 4
     whole = width - 2 * EDGE
     boxes = placed_boxes(tree.at_level("ml").fold())
@@ -172,7 +174,9 @@ def boxes_of(tree: ModelTree, depth: int | None = None) -> list[TreeBox]:
     return found
 
 
-def tree_chart(boxes: Sequence[TreeBox], title: str, width: float = 860) -> Picture:
+def tree_chart(
+    boxes: Sequence[TreeBox], title: str, width: float = 860, note: str = ""
+) -> Picture:
     """A tree as boxes and lines from left to right, shaded by share.
 
     This is how Figure 5 of the IrEne paper (Cao et al., ACL 2021) shows BERT.
@@ -180,7 +184,7 @@ def tree_chart(boxes: Sequence[TreeBox], title: str, width: float = 860) -> Pict
     widths = _column_widths(boxes)
     lefts = [EDGE + sum(widths[:d]) + d * GAP for d in range(len(widths))]
     width = max(width, lefts[-1] + widths[-1] + EDGE)
-    sheet = Sheet(title, width)
+    sheet = Sheet(title, width, notes=[note] if note else [])
     top = sheet.top + 6
     parents = _parents(boxes)
     middles = [top + middle for middle in _middles(parents)]

@@ -102,7 +102,7 @@ function OneField({ field, value, resolved, onChange }) {
   const label = fieldLabel(field.name);
   const chosen = resolved?.chosen?.includes(field.name) ? resolved[field.name] : undefined;
   const usual = chosen ?? field.usual;
-  const open = usual !== undefined && usual !== null ? `auto: ${usual}` : "auto";
+  const open = usual !== undefined && usual !== null ? `${usual} (auto)` : "auto";
   if (field.choices.length) {
     return html`<${Choice} label=${label} title=${field.description} value=${value} options=${[["", open], ...field.choices.map((each) => [each, each])]} onChange=${onChange} />`;
   }

@@ -36,7 +36,7 @@ export function TreeViews({ document, query, setQuery, name, api, cli, children 
   const picture = () =>
     kind === "tree" ? nodeLinkSvg(tree, visibleRows(tree, view.open, view), options) : icicleSvg(tree, options);
   return html`
-    <div class="explore-main">
+    <div class=${kind === "table" ? "explore-main" : "explore-main wide"}>
       <section class="panel view-panel" aria-label="The model, part by part" onPointerMove=${(/** @type {PointerEvent} */ e) => (pointer.value = [e.clientX, e.clientY])}>
         <${Tools} state=${state} kind=${kind} setQuery=${setQuery}>
           <${ExportMenu} name=${name} svg=${picture} csv=${() => treeRows(tree, view)} json=${() => document} api=${api} cli=${cli} />

@@ -40,7 +40,7 @@ const others = () => runFields().map(({ name }) => name).filter((name) => !(name
  * @returns {[string, string][]}
  */
 export function settingChoices(name, resolved) {
-  const open = resolved?.chosen?.includes(name) ? `auto: ${resolved[name]}` : "auto";
+  const open = resolved?.chosen?.includes(name) ? `${resolved[name]} (auto)` : "auto";
   return [["", open], ...CHOICES[name].map((each) => /** @type {[string, string]} */ ([each, each]))];
 }
 
