@@ -87,6 +87,40 @@ def test_a_power_curve_is_found_again_despite_stale_rows(sheet: Datasheet) -> No
         )
 
 
+MAKES = {512: "trtllm", 768: "trtllm", 1024: "cutlass"}
+
+
+@pytest.mark.parametrize(
+    ("make_of", "kept"),
+    [
+        (lambda inter, ranks: MAKES[inter], {512, 768}),
+        (lambda inter, ranks: "cutlass" if ranks > 1 else "triton", set(MAKES)),
+    ],
+)
+def test_layouts_that_ran_on_other_kernels_are_left_out(
+    tmp_path: Path, make_of: Callable[[int, int], str], kept: set[int]
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    sizes = [(i, r, n) for i in MAKES for r in (1, 2) for n in range(1, 301)]
+    size = len(sizes)
+    words = {"framework": "VLLM", "version": "1", "device": "made-up",
+             "moe_dtype": "bfloat16", "distribution": "balanced"}  # fmt: skip
+    numbers = {"hidden_size": 2048, "topk": 8, "num_experts": 128, "moe_tp_size": 1}
+    table = {name: [value] * size for name, value in {**words, **numbers}.items()}
+    table |= {
+        "inter_size": [inter for inter, _, _ in sizes],
+        "moe_ep_size": [ranks for _, ranks, _ in sizes],
+        "num_tokens": [tokens for _, _, tokens in sizes],
+        "kernel_source": [f"vllm_moe_{make_of(i, r)}_experts" for i, r, _ in sizes],
+        "latency": [0.1] * size,
+    }
+    parquet.write_table(pyarrow.table(table), tmp_path / "moe.parquet")
+    (read,) = read_tables(tmp_path)
+    assert set(read.ops.columns["inter"].tolist()) == kept
+    assert len(read) == len(kept) * 600
+
+
 @pytest.mark.parametrize(("name", "key"), [("h100", "moe/int4"), ("h100", "moe/mxfp4")])
 def test_shipped_models_are_rebuilt_from_the_data(
     gpu_ops: Path, name: str, key: str

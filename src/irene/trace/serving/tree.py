@@ -174,7 +174,9 @@ def _notes(decoder: Decoder, spec: RunSpec) -> tuple[str, ...]:
     if decoder.weight_type and spec.quantization is None:
         what = "all linear layers" if decoder.quantizes_all else "experts"
         notes.append(f"weights of {what} as published, in {decoder.weight_type}")
-    if spec.phase == "generate":
+    if spec.phase == "generate" and spec.batch_size == 1:
+        notes.append("one stream: reads its prompt, then decodes; costs of all steps")
+    elif spec.phase == "generate":
         notes.append(
             f"one round of {spec.batch_size:,} streams: each reads its prompt beside "
             "the decoding of the others, then decodes; costs of all its steps"

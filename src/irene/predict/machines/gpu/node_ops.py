@@ -177,8 +177,10 @@ def _context(signature: Signature, node: _Node) -> Op:
     batch, new, heads, head_dim = signature.inputs[0]
     _, kept, kv_heads, _ = signature.inputs[1]
     window = signature.inputs[2][0] if len(signature.inputs) > 2 else 0
+    # Keys of latent attention are wider than its values: as much work as the mean.
+    width = (head_dim + signature.outputs[0][-1]) // 2
     return ContextAttention(
-        batch, new, kept - new, heads, kv_heads, head_dim, window, _type(signature)
+        batch, new, kept - new, heads, kv_heads, width, window, _type(signature)
     )
 
 
