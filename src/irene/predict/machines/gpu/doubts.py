@@ -50,7 +50,7 @@ twice that, and nothing takes less than its bytes."""
 APART: Mapping[str, float] = {
     "model": 0.12,
     "layers": 0.9,
-    "gpu": 0.5,
+    "gpu": 0.62,
     "precision": 0.15,
     "gpus": 0.25,
     "batch": 0.12,
