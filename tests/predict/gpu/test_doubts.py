@@ -24,9 +24,9 @@ from irene.tree import ModelTree
 RUN = {"batch_size": 64, "prompt_len": 500, "output_len": 500}
 
 
-def serving(**changes: object) -> ModelTree:
+def serving(model: str = "llama-3.2-1b", **changes: object) -> ModelTree:
     run = {**RUN, **changes}
-    return serving_tree("llama-3.2-1b", phase="generate", **run)  # type: ignore[arg-type]
+    return serving_tree(model, phase="generate", **run)  # type: ignore[arg-type]
 
 
 def widths(**changes: object) -> dict[str, float]:
@@ -95,3 +95,9 @@ def test_servings_share_errors_by_how_alike_they_are() -> None:
     independent = 0.2 * math.sqrt(2)
     assert 0 < twice < four_times < other_gpu <= independent
     assert half(base, told(serving(quantization="fp8"))) > 0
+
+
+def test_layers_of_one_kind_are_wrong_alike() -> None:
+    dense = told(serving())
+    other, experts = (told(serving(m)) for m in ("qwen3-8b", "qwen3-30b-a3b"))
+    assert half(dense, other) < 0.6 * half(dense, experts)

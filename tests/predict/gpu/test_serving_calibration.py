@@ -87,14 +87,14 @@ FAMILIES = np.array(["a", "a", "b", "c"])
 
 
 def test_a_width_is_that_of_like_servings_and_wide_for_few_families() -> None:
-    """Of a, b, c with likeness 1, 0.1, 0.1: 1.41 families, so 2.41 degrees."""
+    """Of a, b, c with likeness 1, 0.1, 0.1: 1.41 families, so 1.41 degrees."""
     errors = np.array([0.1, 0.2, 0.3, 0.9])
-    degrees = 1.2**2 / (1 + 2 * 0.1**2) + 1
+    degrees = 1.2**2 / (1 + 2 * 0.1**2)
     # 0.1 and 0.2 are worth 0.5 each of 1.2, and 0.3 makes it 0.917
     student = t.ppf(0.95, degrees) / norm.ppf(0.95)
     assert width_of_alike(errors, ALIKE, FAMILIES) == pytest.approx(0.3 * student)
     assert width_of_alike(errors, ALIKE**0, FAMILIES) == pytest.approx(
-        0.9 * t.ppf(0.95, 4) / norm.ppf(0.95)
+        0.9 * t.ppf(0.95, 3) / norm.ppf(0.95)
     )
 
 
