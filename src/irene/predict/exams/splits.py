@@ -158,17 +158,18 @@ def larger_than(table: NodeTable, tokens: int = 2048) -> list[Fold]:
 
 def by_seq_len(table: NodeTable) -> list[Fold]:
     """Each sequence length from the others."""
-    return [
-        _fold(f"length {length}", [key.seq_len == length for key in table.keys])
-        for length in sorted({key.seq_len for key in table.keys})
-    ]
+    return _by_value("length", [key.seq_len for key in table.keys])
 
 
 def by_batch_size(table: NodeTable) -> list[Fold]:
     """Each batch size from the others."""
+    return _by_value("batch", [key.batch_size for key in table.keys])
+
+
+def _by_value(name: str, values: Sequence[int]) -> list[Fold]:
     return [
-        _fold(f"batch {size}", [key.batch_size == size for key in table.keys])
-        for size in sorted({key.batch_size for key in table.keys})
+        _fold(f"{name} {value}", [each == value for each in values])
+        for value in sorted(set(values))
     ]
 
 
