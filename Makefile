@@ -14,10 +14,16 @@ ifneq "$(MADE_FOR)" "$(CURDIR)"
 .PHONY: $(VENV)/.made
 endif
 
-# TensorFlow has an environment of its own.
+# TensorFlow has an environment of its own, and so have packages that irene is used with.
 TF_VENV := .venv-tf
+OTHERS_VENV := .venv-others
+OTHERS_TESTS := tests/account/callbacks/test_trackers.py tests/test_use_irene_with.py \
+	tests/trace/test_wrapped.py
 ifeq "$(wildcard $(TF_VENV)/bin/python)" ""
 .PHONY: $(TF_VENV)/.made
+endif
+ifeq "$(wildcard $(OTHERS_VENV)/bin/python)" ""
+.PHONY: $(OTHERS_VENV)/.made
 endif
 
 .DEFAULT_GOAL := help
@@ -43,8 +49,13 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.run
 
-$(TF_VENV)/.made: scripts/tensorflow-env scripts/tensorflow-requirements.txt $(VENV)/.made
-	@PYTHON="$(BIN)/python" sh scripts/tensorflow-env $(TF_VENV)
+$(TF_VENV)/.made: scripts/test-env scripts/tensorflow-requirements.txt $(VENV)/.made
+	@PYTHON="$(BIN)/python" sh scripts/test-env $(TF_VENV) \
+		scripts/tensorflow-requirements.txt
+
+$(OTHERS_VENV)/.made: scripts/test-env scripts/others-requirements.txt $(VENV)/.made
+	@PYTHON="$(BIN)/python" sh scripts/test-env $(OTHERS_VENV) \
+		scripts/others-requirements.txt $(VENV)
 
 setup: $(VENV)/.dev  ## make .venv with the development tools
 
@@ -52,11 +63,13 @@ run: $(VENV)/.run  ## show where bert-base-uncased spends its energy
 	@$(BIN)/irene predict bert-base-uncased -b 8 -s 128
 
 # One torch thread per worker: JOBS workers fill JOBS cores.
-test: $(VENV)/.dev $(TF_VENV)/.made  ## run all tests (JOBS=2 workers)
+test: $(VENV)/.dev $(TF_VENV)/.made $(OTHERS_VENV)/.made  ## run all tests (JOBS=2 workers)
 	@sh scripts/ensure-browser
 	@sh scripts/ensure-postgres
 	@sh scripts/ensure-typescript
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	@test ! -x $(OTHERS_VENV)/bin/python || OMP_NUM_THREADS=1 \
+		$(OTHERS_VENV)/bin/python -m pytest -W ignore -n $(JOBS) $(OTHERS_TESTS)
 
 # Property tests draw the same examples in every `make test`.
 test-random: $(VENV)/.dev  ## run the property tests with new examples
@@ -97,5 +110,5 @@ bench: $(VENV)/.bench  ## run the benchmarks
 	done
 
 clean:  ## remove .venv and everything built
-	rm -rf $(VENV) $(TF_VENV) build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(TF_VENV) $(OTHERS_VENV) build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -87,6 +87,7 @@ def tracked(here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         monkeypatch.setenv(name, str(here))
     monkeypatch.setenv("WANDB_SILENT", "true")
     mlflow.set_tracking_uri(f"sqlite:///{here}/runs.db")
+    mlflow.set_experiment("snippets")
     trackio.init(project="energy", embed=False)
     with wandb.init(mode="offline", dir=here, project="energy"), mlflow.start_run():
         yield ledger

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import irene
 from irene.errors import ConfigError
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
@@ -130,6 +131,13 @@ def test_how_weights_are_stored(tmp_path: Path, stored: str, near: str) -> None:
     assert any(stored in note for note in tree.notes)
     told = predict_run(run.changed(quantization=near), find_machine("h100"))
     assert tree.total().bytes == told.total().bytes
+
+
+def test_large_files_are_within_the_limits(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "m.gguf", "llama", config_of("llama-3-70b"), "Q4_K")
+    tree = irene.predict(path, on="h100", phase="decode", context_len=2048)
+    plain = irene.predict("llama-3-70b", on="h100", phase="decode", context_len=2048)
+    assert tree.total().bytes < 0.4 * plain.total().bytes
 
 
 @pytest.mark.parametrize("cut", [3, 10, 30, 200, 3000])

@@ -92,11 +92,6 @@ class Checked:
         ratio = self.comparison.ratio if self.comparison else None
         return None if ratio is None else 100 * (ratio - 1)
 
-    @property
-    def has_changed(self) -> bool:
-        """Whether any node does other work than in the base."""
-        return bool(self.changes)
-
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready values."""
         values = {k: getattr(self, k) for k in ("j_per_token", "j_per_sequence")}

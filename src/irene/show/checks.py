@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -11,7 +12,15 @@ from irene.show.text import plain, signed_energy
 if TYPE_CHECKING:
     from irene.analyse.budgets import Check, Checked
 
-__all__ = ["MARKER", "change_words", "check_junit", "check_markdown", "node_words"]
+__all__ = [
+    "MARKER",
+    "amounts",
+    "change_words",
+    "check_junit",
+    "check_markdown",
+    "node_words",
+    "told_of",
+]
 
 MARKER = "<!-- irene check -->"
 """First line of the Markdown, by which a comment is found again."""
@@ -24,7 +33,7 @@ def change_words(row: Checked) -> str:
         return "new"
     if row.change_percent is None:
         return ""
-    if not row.has_changed:
+    if not row.changes:
         return "no change"
     sign = "+" if row.change_percent >= 0 else "−"
     return f"{sign}{abs(row.change_percent):.3g} %"
@@ -38,22 +47,38 @@ def node_words(row: Checked) -> list[str]:
     return [*told, f"{rest} more"] if rest > 0 else told
 
 
+def amounts(row: Checked) -> list[str]:
+    """Energy per token and per sequence."""
+    found = (row.j_per_token, row.j_per_sequence)
+    return ["–" if each is None else human_energy(each) for each in found]
+
+
+def told_of(row: Checked, as_node: Callable[[str], str] = plain) -> list[str]:
+    """What is to be said of a budget beside its numbers.
+
+    Args:
+        row: What became of it.
+        as_node: How a node is written.
+    """
+    told = [*filter(None, [row.problem]), *row.over]
+    if row.changes:
+        told.append(f"changed: {', '.join(map(as_node, node_words(row)))}")
+    if row.base_problem:
+        told.append(f"not in the base: {row.base_problem}")
+    return told
+
+
 def check_markdown(found: Check) -> str:
     """A table for a comment; it begins with `MARKER`."""
     lines = [MARKER, f"### Energy: {_verdict(found)}", ""]
     lines += ["| | model | J per token | J per sequence | change |", "|---" * 5 + "|"]
     for row in found.rows:
         state = "⚠️" if row.problem else "❌" if row.over else "✅"
-        amounts = [
-            "–" if each is None else human_energy(each)
-            for each in (row.j_per_token, row.j_per_sequence)
-        ]
-        cells = [state, _code(row.budget.name), *amounts, change_words(row)]
+        cells = [state, _code(row.budget.name), *amounts(row), change_words(row)]
         lines.append(f"| {' | '.join(cells)} |")
     for row in found.rows:
-        told = [row.problem] * bool(row.problem) + list(row.over)
-        told += [f"changed: {', '.join(map(_code, node_words(row)))}"] * row.has_changed
-        lines += ["", f"{_code(row.budget.name)}: {'; '.join(told)}"] * bool(told)
+        if told := told_of(row, _code):
+            lines += ["", f"{_code(row.budget.name)}: {'; '.join(told)}"]
     base = f", compared with {_code(found.base)}" if found.base else ""
     return "\n".join([*lines, "", f"Predicted by irene, not measured{base}.", ""])
 

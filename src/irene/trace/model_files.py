@@ -51,30 +51,30 @@ FIELDS = {
     "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
 }  # fmt: skip
 """Keys of a GGUF header, after the architecture, and what configs call them."""
-LOCAL = {"expert_count": "num_local_experts"}
-DEEPSEEK = {
-    "expert_count": "n_routed_experts", "expert_shared_count": "n_shared_experts",
-    "leading_dense_block_count": "first_k_dense_replace",
-    "attention.q_lora_rank": "q_lora_rank", "attention.kv_lora_rank": "kv_lora_rank",
-    "rope.dimension_count": "qk_rope_head_dim",
+OWN_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "gpt-oss": {
+        "expert_count": "num_local_experts",
+        "expert_feed_forward_length": "intermediate_size",
+    },
+    "deepseek2": {
+        "expert_count": "n_routed_experts", "expert_shared_count": "n_shared_experts",
+        "leading_dense_block_count": "first_k_dense_replace",
+        "attention.q_lora_rank": "q_lora_rank", "rope.dimension_count":
+        "qk_rope_head_dim", "attention.kv_lora_rank": "kv_lora_rank",
+    },
 }  # fmt: skip
-ARCHITECTURES: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "llama": ("llama", {}), "mistral3": ("mistral", {}), "qwen2": ("qwen2", {}),
-    "qwen2moe": ("qwen2_moe", {}), "qwen3": ("qwen3", {}),
-    "qwen3moe": ("qwen3_moe", {}), "gemma": ("gemma", {}), "gemma2": ("gemma2", {}),
-    "gemma3": ("gemma3_text", {}), "phi3": ("phi3", {}), "phi2": ("phi", {}),
-    "olmo": ("olmo", {}), "olmo2": ("olmo2", {}), "olmoe": ("olmoe", {}),
-    "granite": ("granite", {}), "smollm3": ("smollm3", {}),
-    "command-r": ("cohere", {}), "cohere2": ("cohere2", {}),
-    "stablelm": ("stablelm", {}), "starcoder2": ("starcoder2", {}),
-    "gpt-oss": ("gpt_oss", {**LOCAL, "expert_feed_forward_length":
-                            "intermediate_size"}),
-    "deepseek2": ("deepseek_v2", DEEPSEEK), "falcon": ("falcon", {}),
-    "bloom": ("bloom", {}), "mpt": ("mpt", {}), "gpt2": ("gpt2", {}),
-    "starcoder": ("gpt_bigcode", {}), "gptj": ("gptj", {}),
-    "gptneox": ("gpt_neox", {}), "bert": ("bert", {}),
+"""What some architectures call otherwise."""
+ARCHITECTURES = {
+    "llama": "llama", "mistral3": "mistral", "qwen2": "qwen2", "qwen2moe": "qwen2_moe",
+    "qwen3": "qwen3", "qwen3moe": "qwen3_moe", "gemma": "gemma", "gemma2": "gemma2",
+    "gemma3": "gemma3_text", "phi3": "phi3", "phi2": "phi", "olmo": "olmo",
+    "olmo2": "olmo2", "olmoe": "olmoe", "granite": "granite", "smollm3": "smollm3",
+    "command-r": "cohere", "cohere2": "cohere2", "stablelm": "stablelm",
+    "starcoder2": "starcoder2", "gpt-oss": "gpt_oss", "deepseek2": "deepseek_v2",
+    "falcon": "falcon", "bloom": "bloom", "mpt": "mpt", "gpt2": "gpt2",
+    "starcoder": "gpt_bigcode", "gptj": "gptj", "gptneox": "gpt_neox", "bert": "bert",
 }  # fmt: skip
-"""Architectures of GGUF files: the type of the config, and fields of its own."""
+"""Architectures of GGUF files, and the type of the config."""
 SIGMOID = 2
 """How DeepSeek V3 chooses experts, and V2 does not."""
 PACKED = ("I32", "U8", "I8")
@@ -143,7 +143,7 @@ def _read_gguf(path: Path) -> _Header:
                 return _Header(values, dict(reader.tensor() for _ in range(count)))
             except (struct.error, IndexError, UnicodeDecodeError, KeyError) as error:
                 raise ConfigError(
-                    f"{path} is cut short or damaged within its header: {error}"
+                    f"{path} is cut short or damaged within its header"
                 ) from error
 
 
@@ -210,17 +210,15 @@ def _config_of(header: _Header, path: Path) -> dict[str, Any]:
             f"{path}: no GGUF architecture {arch!r} is known here, only "
             f"{', '.join(ARCHITECTURES)}; give the model's config.json instead"
         )
-    kind, own = ARCHITECTURES[arch]
     prefix = f"{arch}."
     given = {
         key.removeprefix(prefix): _one(key, value, path)
         for key, value in header.values.items()
         if key.startswith(prefix)
     }
-    fields = {
-        name: given[key] for key, name in (FIELDS | dict(own)).items() if key in given
-    }
-    kind = _kind(kind, given)
+    names = {**FIELDS, **OWN_FIELDS.get(arch, {})}
+    fields = {name: given[key] for key, name in names.items() if key in given}
+    kind = _kind(ARCHITECTURES[arch], given)
     fields |= _from_tensors(header, kind, path) | _of_family(kind, given)
     aliases = FAMILIES[kind].aliases if kind in FAMILIES else {}
     fields = {
@@ -305,7 +303,7 @@ def _how_stored(tensors: Mapping[str, tuple[tuple[int, ...], str]]) -> dict[str,
         return {}
     mix, off = nearest_mix(parts)
     told = {
-        "quant_method": "gguf", "quant_type": usual, "weights": dict(stored),
+        "quant_method": "gguf", "quant_type": usual, "weights": list(stored),
         "mix": mix, "bits_apart": off,
     }  # fmt: skip
     return {"quantization_config": told}

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from irene.trace.wrapped import linear_as_stored
+
 __all__ = ["OPS", "dtype_of"]
 
 Given = Mapping[str, Any]
@@ -228,15 +230,6 @@ def _scalar(value: Any) -> Any:
     return found if not isinstance(found, torch.Tensor) or found.dim() == 0 else 1.0
 
 
-def _packed_product(inputs: list[Any], given: Given) -> Any:
-    """A product with weights of few bits: read as stored, turned, multiplied."""
-    x, stored = inputs[0], inputs[1]
-    size = given["N"] * given["K"]
-    wide = -(-size // stored.numel())
-    values = stored.reshape(-1, 1).expand(-1, wide).to(x.dtype).view(-1)[:size]
-    return functional.linear(x, values.view(given["N"], given["K"]))
-
-
 def _quantized(inputs: list[Any], given: Given) -> Any:
     whole = inputs[0].to(torch.uint8)
     return whole, np.array(1.0, np.float32), np.array(0, np.uint8)
@@ -275,7 +268,8 @@ OPS: dict[str, Op] = {
     "LayerNormalization": _normed,
     "LeakyRelu": lambda i, g: functional.leaky_relu(i[0]), "Less": _of(torch.lt),
     "LessOrEqual": _of(torch.le), "Log": _of(torch.log), "MatMul": _of(torch.matmul),
-    "MatMulInteger": _integer_product, "MatMulNBits": _packed_product,
+    "MatMulInteger": _integer_product,
+    "MatMulNBits": lambda i, g: linear_as_stored(i[0], i[1], (g["N"], g["K"])),
     "Max": _folded(torch.maximum), "MaxPool": _pooled("max"),
     "Min": _folded(torch.minimum),
     "Mul": _of(torch.mul), "Neg": _of(torch.neg), "Not": _of(torch.logical_not),

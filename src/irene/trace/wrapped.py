@@ -8,7 +8,7 @@ activations, and multiplied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ from irene.errors import SpecError
 from irene.spec import RunSpec
 from irene.trace.inputs import Inputs, make_inputs
 
-__all__ = ["inputs_of_module", "module_of", "quantized_as_run"]
+__all__ = ["inputs_of_module", "linear_as_stored", "module_of", "quantized_as_run"]
 
 QUANTIZED = ("Linear4bit", "Linear8bitLt", "LinearFP4", "LinearNF4")
 """Classes of bitsandbytes."""
@@ -87,7 +87,7 @@ def quantized_as_run(
         path = f"{name}.weight" if name else "weight"
         size = module.weight.numel() * module.weight.element_size()
         weights[path] = torch.empty(size, dtype=torch.uint8, device="meta")
-        module.forward = _Standing(module)
+        module.forward = _run_as_stored(module)
     try:
         kinds = sorted({type(module).__name__ for module in changed.values()})
         yield (f"weights of {', '.join(kinds)} are read {NOTE}",) if kinds else ()
@@ -96,17 +96,25 @@ def quantized_as_run(
             del module.forward
 
 
-class _Standing:
-    """The forward of a quantised layer, in ops that every device has."""
+def linear_as_stored(
+    x: torch.Tensor, stored: torch.Tensor, shape: tuple[int, int], bias: Any = None
+) -> torch.Tensor:
+    """A product with weights of few bits, in ops that every device has.
 
-    def __init__(self, module: Any) -> None:
-        self._module = module
-        self._shape = (module.out_features, module.in_features)
+    Args:
+        x: Activations.
+        stored: The weights, several of them in one element perhaps.
+        shape: Of the weights: features out and in.
+        bias: Is added, if there is one.
+    """
+    size = shape[0] * shape[1]
+    wide = -(-size // stored.numel())
+    values = stored.reshape(-1, 1).expand(-1, wide).to(x.dtype)
+    weight = values.reshape(-1)[:size].view(shape)
+    return functional.linear(x, weight, None if bias is None else bias.to(x.dtype))
 
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        stored: torch.Tensor = self._module.weight
-        wide = -(-self._shape[0] * self._shape[1] // stored.numel())
-        values = stored.view(-1, 1).expand(-1, wide).to(x.dtype)
-        weight = values.view(-1)[: self._shape[0] * self._shape[1]].view(self._shape)
-        bias = self._module.bias
-        return functional.linear(x, weight, None if bias is None else bias.to(x.dtype))
+
+def _run_as_stored(module: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The forward of a quantised layer."""
+    shape = (module.out_features, module.in_features)
+    return lambda x: linear_as_stored(x, module.weight, shape, module.bias)

@@ -89,8 +89,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print(console: Console, found: Check) -> None:
-    from irene.human import human_energy
-    from irene.show.checks import change_words, node_words
+    from irene.show.checks import amounts, change_words, told_of
     from irene.show.terminal import columns
     from irene.show.text import plain
 
@@ -99,17 +98,10 @@ def _print(console: Console, found: Check) -> None:
         "<budget", "J per token", "J per sequence", *change, "<", wide=("budget",)
     )
     for row in found.rows:
-        amounts = [
-            "–" if each is None else human_energy(each)
-            for each in (row.j_per_token, row.j_per_sequence)
-        ]
         state = "no prediction" if row.problem else "OVER" if row.over else "ok"
         told = [change_words(row)] if found.base else []
-        table.add_row(plain(row.budget.name), *amounts, *told, state)
+        table.add_row(plain(row.budget.name), *amounts(row), *told, state)
     console.print(table)
     for row in found.rows:
-        lines = [row.problem] * bool(row.problem) + list(row.over)
-        lines += [f"changed: {', '.join(node_words(row))}"] * row.has_changed
-        lines += [f"not in the base: {row.base_problem}"] * bool(row.base_problem)
-        for line in lines:
+        for line in told_of(row):
             console.print(plain(f"{row.budget.name}: {line}"), markup=False)
