@@ -50,18 +50,19 @@ def families(table: NodeTable) -> list[tuple[str, ...]]:
     Raises:
         UsageError: All models are of one family.
     """
-    alike = likeness(table)
-    joins = _joins(alike)
-    heights = [1.0, *(alike[join] for join in joins)]
-    drops = -np.diff(heights)
-    if not len(drops) or drops.max() < 1e-9:
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    unlike = 1.0 - likeness(table)
+    pairs = unlike[np.triu_indices(len(unlike), 1)]
+    joins = linkage(pairs, "single") if len(pairs) else np.zeros((0, 4))
+    heights = np.append(0.0, joins[:, 2])
+    drops = np.diff(heights)
+    if drops.max(initial=0.0) < 1e-9:
         names = ", ".join(table.models)
         raise UsageError(f"{table.name} has only one family of models: {names}")
-    family = np.arange(len(alike))
-    for a, b in joins[: int(drops.argmax())]:
-        family[family == family[b]] = family[a]
-    groups = dict.fromkeys(family.tolist())
+    family = fcluster(joins, heights[drops.argmax()], "distance")
     models = np.array(table.models)
+    groups = dict.fromkeys(family.tolist())
     return [tuple(models[family == group].tolist()) for group in groups]
 
 
@@ -84,19 +85,6 @@ def likeness(table: NodeTable) -> Floats:
     shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
     both = np.minimum(shares[:, None, :], shares[None, :, :])
     return np.asarray(both.sum(axis=2), dtype=np.float64)
-
-
-def _joins(alike: Floats) -> list[tuple[int, int]]:
-    """Pairs that join all models, the most alike first (Kruskal's spanning tree)."""
-    pairs = np.argwhere(np.triu(np.ones_like(alike, dtype=np.bool_), 1))
-    order = np.argsort(-alike[pairs[:, 0], pairs[:, 1]], kind="stable")
-    group = np.arange(len(alike))
-    joins = []
-    for a, b in pairs[order]:
-        if group[a] != group[b]:
-            group[group == group[b]] = group[a]
-            joins.append((int(a), int(b)))
-    return joins
 
 
 Ints = npt.NDArray[np.int64]
