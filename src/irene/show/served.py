@@ -149,10 +149,11 @@ def _each(seen: Seen, last: Sequence[Shared]) -> str:
         return waiting
     energies = [each.energy_j for each in last]
     most = max(last, key=lambda each: each.energy_j)
+    name = f" ({most.request.name})" if most.request.name else ""
     return (
         f"{_number(median(energies))} J median of {len(energies)}, "
-        f"{_number(most.energy_j)} J at most {most.request.name} "
-        f"(by {seen.costs.source} costs), {waiting}"
+        f"{_number(most.energy_j)} J at most{name}, by {seen.costs.source} costs; "
+        f"{waiting}"
     )
 
 

@@ -9,7 +9,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -107,10 +113,10 @@ def run(options: argparse.Namespace) -> int:
     server = Server(asked.url)
     expecting = _expecting(asked, values_of(options, _of_servings()), server)
     with ExitStack() as stack:
-        requests = _requests(asked, stack)
+        requests = _requests(asked)
         meters = SamplerProcess(_meters(asked, server), min(0.5, asked.every))
         sampler = stack.enter_context(meters)
-        watch = Watch(server, sampler, requests, asked.wait)
+        watch = Watch(server, sampler, stack.enter_context(requests), asked.wait)
         screen = _Screen(asked, watch, expecting)
         with _exporting(asked, screen, sampler), suppress(KeyboardInterrupt):
             _look_on(asked, screen)
@@ -125,20 +131,24 @@ def _look_on(asked: Watching, screen: _Screen) -> None:
         screen.look()
 
 
-def _requests(asked: Watching, stack: ExitStack) -> Requests | None:
+def _requests(asked: Watching) -> AbstractContextManager[Requests | None]:
     """Who tells single requests, if somebody does."""
-    from irene.account.served.proxy import proxied
     from irene.account.served.requests import RequestLines
 
-    if asked.requests is not None:
-        if asked.proxy is not None:
-            raise UsageError("give --requests or --proxy, not both")
-        return RequestLines(asked.requests)
-    if asked.proxy is None:
-        return None
-    proxy, port = stack.enter_context(proxied(asked.url, asked.proxy))
-    print(f"irene watch: ask http://localhost:{port}", file=sys.stderr, flush=True)
-    return proxy
+    if asked.requests is None:
+        return nullcontext() if asked.proxy is None else _door(asked.url, asked.proxy)
+    if asked.proxy is not None:
+        raise UsageError("give --requests or --proxy, not both")
+    return nullcontext(RequestLines(asked.requests))
+
+
+@contextmanager
+def _door(url: str, port: int) -> Iterator[Requests]:
+    from irene.account.served.proxy import proxied
+
+    with proxied(url, port) as (proxy, port):
+        print(f"irene watch: ask http://localhost:{port}", file=sys.stderr, flush=True)
+        yield proxy
 
 
 def _meters(asked: Watching, server: Server) -> list[str]:
