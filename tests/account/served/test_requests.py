@@ -16,6 +16,7 @@ from irene.account.served.intervals import (
     added_up,
     observed_costs,
 )
+from irene.account.served.proxy import counts_in
 from irene.account.served.requests import (
     Request,
     RequestLines,
@@ -184,6 +185,21 @@ def test_a_file_grows_line_by_line(tmp_path):
             out.write(part)
             out.flush()
             assert len(lines.read()) == number
+    path.unlink()
+    assert lines.read() == []
+    assert "cannot read" in lines.problems()[0]
+
+
+def test_streams_tell_their_counts_at_the_end():
+    parts = [{"model": "llama3.2", "response": "a", "done": False}, OLLAMA]
+    lines = "\n".join(map(json.dumps, parts)).encode()
+    assert request_of(counts_in(lines), 0.0) == request_of(OLLAMA, 0.0)
+    last = {"choices": [], "usage": OPENAI["usage"]}
+    events = [{"id": "chatcmpl-7", "choices": [{}], "usage": None}, last, "[DONE]"]
+    text = "".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()
+    found = request_of(counts_in(text) | {"start": 10.0, "end": 20.0}, 0.0)
+    assert found == request_of(OPENAI, 0.0)
+    assert request_of(counts_in(json.dumps(OLLAMA).encode()), 0.0).output_tokens == 113
 
 
 def test_standard_input_is_read_as_it_comes(monkeypatch):

@@ -188,12 +188,20 @@ class RequestLines:
         if self._where == "-":
             new = b"".join(self._coming.get() for _ in range(self._coming.qsize()))
         else:
+            new = self._grown()
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        return [found for line in lines if (found := self._request(line)) is not None]
+
+    def _grown(self) -> bytes:
+        try:
             with Path(self._where).open("rb") as file:
                 file.seek(self._offset)
                 new = file.read()
-            self._offset += len(new)
-        *lines, self._rest = (self._rest + new).split(b"\n")
-        return [found for line in lines if (found := self._request(line)) is not None]
+        except OSError as error:
+            self._problems.append(f"cannot read {self._where}: {error.strerror}")
+            return b""
+        self._offset += len(new)
+        return new
 
     def _request(self, line: bytes) -> Request | None:
         self._line += 1
