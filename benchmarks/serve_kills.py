@@ -180,9 +180,10 @@ def try_out(server: Supervised, database: Postgres | None, kills: int) -> bool:
         else:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(draw.choice(family[name]), signal.SIGKILL)
-        before, starts = _cpu_s(server.process.pid), server.starts
+        before = _cpu_s(server.process.pid)
         seconds = _wait(server, seq_len)
-        taken = _cpu_s(server.process.pid) - before * (starts == server.starts)
+        now = _cpu_s(server.process.pid)
+        taken = sum(each - before.get(pid, 0.0) for pid, each in now.items())
         slow.append((seconds, name))
         words = f"answers after {seconds:5.1f} s, in which it had {taken:4.1f} s of CPU"
         print(f"    {name:18} {words}", flush=True)
@@ -198,11 +199,14 @@ def try_out(server: Supervised, database: Postgres | None, kills: int) -> bool:
     return _check(server, clients) and not late
 
 
-def _cpu_s(pid: int) -> float:
-    """CPU time of a process and of all below it that are there, s."""
+def _cpu_s(pid: int) -> dict[int, float]:
+    """CPU time of a process and of all below it, s, by process."""
+    found: dict[int, float] = {}
     with contextlib.suppress(OSError):
-        return cpu_s(pid) + sum(map(_cpu_s, _children(pid)))
-    return 0.0
+        found[pid] = cpu_s(pid)
+        for child in _children(pid):
+            found |= _cpu_s(child)
+    return found
 
 
 def _wait(server: Supervised, seq_len: Iterator[int]) -> float:

@@ -31,138 +31,84 @@ examples:
 """
 
 
+Option = tuple[str, str, dict[str, Any]]
+NUMBER = {"type": whole_number, "metavar": "N"}
+BYTES = {"type": whole_number, "metavar": "BYTES"}
+TRUE, FALSE = {"action": "store_true"}, {"action": "store_false"}
+OPTIONS: dict[str, tuple[Option, ...]] = {
+    "": (
+        ("--host", "address to listen on (default 127.0.0.1)", {}),
+        ("--port", "port to listen on, 0 for any free one (default 8000)", NUMBER),
+        ("--data-dir", "where answers, uploads and jobs are kept (default: in the "
+         "user's data folder)", {"type": Path, "metavar": "FOLDER"}),
+        ("--store", "database instead of a SQLite file, as postgresql://USER@HOST/NAME",
+         {"dest": "store_url", "metavar": "URL"}),
+        ("--public-url", "how clients reach the server, for links in messages",
+         {"metavar": "URL"}),
+        ("--allowed-host", "a further name under which requests may come; may be given "
+         "several times",
+         {"dest": "allowed_hosts", "action": "append", "metavar": "NAME"}),
+        ("--proxy", "a proxy, by address or network, whose X-Forwarded-For names the "
+         "client; may be given several times (default: this machine)",
+         {"dest": "proxies", "action": "append", "metavar": "ADDRESS"}),
+    ),
+    "processes": (
+        ("--workers", "HTTP processes (default 1)", NUMBER),
+        ("--computing", "processes that trace and predict, for each HTTP process "
+         "(default 2)", NUMBER),
+    ),
+    "who may do what": (
+        ("--token", "what clients must show for jobs and uploads (default: "
+         "IRENE_TOKEN)", {"metavar": "TEXT"}),
+        ("--private", "a token is needed to read, too (`irene token add`)", TRUE),
+        ("--read-only", "refuse jobs and uploads", TRUE),
+        ("--hub", "fetch configs of models that the catalogue does not have from the "
+         "Hugging Face hub", TRUE),
+        ("--no-measuring", "refuse jobs that measure here",
+         {**FALSE, "dest": "measuring"}),
+    ),
+    "limits": (
+        ("--rate", "requests per second of one client, 0 for any (default: 50, and any "
+         "for who asks from this machine)",
+         {"type": float, "dest": "requests_per_s", "metavar": "N"}),
+        ("--seconds", "longest computation (default 60)",
+         {"type": float, "metavar": "S"}),
+        ("--queue", "computations that may wait (default 64)", NUMBER),
+        ("--max-upload", "largest upload (default 20,000,000)",
+         {**BYTES, "dest": "upload_bytes"}),
+        ("--max-stored", "answers that are kept before the longest unused go (default "
+         "4e9)", {**BYTES, "dest": "stored_bytes"}),
+        ("--retain", "delete what nobody has used for so long, as 30d or 12h (default: "
+         "never)", {"type": duration_s, "dest": "retain_s", "metavar": "AGE"}),
+        ("--no-access-log", "do not log every request",
+         {**FALSE, "dest": "access_log"}),
+        ("--log", "form of the log's lines (default: text on a terminal, else json)",
+         {"choices": ("text", "json")}),
+        ("--otlp", "OpenTelemetry collector for traces, as "
+         "http://localhost:4318/v1/traces", {"dest": "otlp_url", "metavar": "URL"}),
+    ),
+    "messages when a job is ready": (
+        ("--smtp", "server that sends e-mail (password: IRENE_SMTP_PASSWORD)",
+         {"default": "", "metavar": "HOST[:PORT]"}),
+        ("--smtp-user", "to log in with", {"default": "", "metavar": "NAME"}),
+        ("--mail-from", "sender of e-mail (default irene@localhost)",
+         {"default": "irene@localhost", "metavar": "ADDRESS"}),
+        ("--no-webhooks", "refuse to call addresses of clients",
+         {**FALSE, "dest": "webhooks"}),
+        ("--private-webhooks", "also call addresses of private networks", TRUE),
+    ),
+}  # fmt: skip
+"""By group: each makes the setting of its name, which else has its own default."""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options, each under the name of the setting that it makes."""
-    # What is not given has the default of `Settings`.
+    """Add the command's options."""
     parser.argument_default = argparse.SUPPRESS
-    parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
-    parser.add_argument(
-        "--port", type=whole_number, metavar="N",
-        help="port to listen on, 0 for any free one (default 8000)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--data-dir", type=Path, metavar="FOLDER",
-        help="where answers, uploads and jobs are kept (default: in the user's data "
-        "folder)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--store", dest="store_url", metavar="URL",
-        help="database instead of a SQLite file, as postgresql://USER@HOST/NAME",
-    )  # fmt: skip
-    parser.add_argument(
-        "--public-url", metavar="URL",
-        help="how clients reach the server, for links in messages",
-    )  # fmt: skip
-    parser.add_argument(
-        "--allowed-host", dest="allowed_hosts", action="append", metavar="NAME",
-        help="a further name under which requests may come; may be given several times",
-    )  # fmt: skip
-    parser.add_argument(
-        "--proxy", dest="proxies", action="append", metavar="ADDRESS",
-        help="a proxy, by address or network, whose X-Forwarded-For names the client; "
-        "may be given several times (default: this machine)",
-    )  # fmt: skip
-    _add_processes(parser)
-    _add_access(parser)
-    _add_limits(parser)
-    _add_messages(parser)
+    for title, options in OPTIONS.items():
+        group = parser.add_argument_group(title) if title else parser
+        for flag, words, how in options:
+            group.add_argument(flag, help=words, **how)
     parser.argument_default = None
-
-
-def _add_processes(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("processes")
-    group.add_argument(
-        "--workers", type=whole_number, metavar="N", help="HTTP processes (default 1)"
-    )
-    group.add_argument(
-        "--computing", type=whole_number, metavar="N",
-        help="processes that trace and predict, for each HTTP process (default 2)",
-    )  # fmt: skip
-
-
-def _add_access(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("who may do what")
-    group.add_argument(
-        "--token", metavar="TEXT",
-        help="what clients must show for jobs and uploads (default: IRENE_TOKEN)",
-    )  # fmt: skip
-    group.add_argument(
-        "--private", action="store_true",
-        help="a token is needed to read, too (`irene token add`)",
-    )  # fmt: skip
-    group.add_argument(
-        "--read-only", action="store_true", help="refuse jobs and uploads"
-    )
-    group.add_argument(
-        "--hub", action="store_true",
-        help="fetch configs of models that the catalogue does not have from the "
-        "Hugging Face hub",
-    )  # fmt: skip
-    group.add_argument(
-        "--no-measuring", action="store_false", dest="measuring",
-        help="refuse jobs that measure here",
-    )  # fmt: skip
-
-
-def _add_limits(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("limits")
-    group.add_argument(
-        "--rate", type=float, dest="requests_per_s", metavar="N",
-        help="requests per second of one client, 0 for any (default: 50, and any for "
-        "who asks from this machine)",
-    )  # fmt: skip
-    group.add_argument(
-        "--seconds", type=float, metavar="S", help="longest computation (default 60)"
-    )
-    group.add_argument(
-        "--queue", type=whole_number, metavar="N",
-        help="computations that may wait (default 64)",
-    )  # fmt: skip
-    group.add_argument(
-        "--max-upload", type=whole_number, dest="upload_bytes", metavar="BYTES",
-        help="largest upload (default 20,000,000)",
-    )  # fmt: skip
-    group.add_argument(
-        "--max-stored", type=whole_number, dest="stored_bytes", metavar="BYTES",
-        help="answers that are kept before the longest unused go (default 4e9)",
-    )  # fmt: skip
-    group.add_argument(
-        "--retain", type=duration_s, dest="retain_s", metavar="AGE",
-        help="delete what nobody has used for so long, as 30d or 12h (default: never)",
-    )  # fmt: skip
-    group.add_argument(
-        "--no-access-log", action="store_false", dest="access_log",
-        help="do not log every request",
-    )  # fmt: skip
-    group.add_argument(
-        "--log", choices=("text", "json"),
-        help="form of the log's lines (default: text on a terminal, else json)",
-    )  # fmt: skip
-    group.add_argument(
-        "--otlp", dest="otlp_url", metavar="URL",
-        help="OpenTelemetry collector for traces, as http://localhost:4318/v1/traces",
-    )  # fmt: skip
-
-
-def _add_messages(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("messages when a job is ready")
-    group.add_argument(
-        "--smtp", default="", metavar="HOST[:PORT]",
-        help="server that sends e-mail (password: IRENE_SMTP_PASSWORD)",
-    )  # fmt: skip
-    group.add_argument("--smtp-user", default="", metavar="NAME", help="to log in with")
-    group.add_argument(
-        "--mail-from", default="irene@localhost", metavar="ADDRESS",
-        help="sender of e-mail (default irene@localhost)",
-    )  # fmt: skip
-    group.add_argument(
-        "--no-webhooks", action="store_false", dest="webhooks",
-        help="refuse to call addresses of clients",
-    )  # fmt: skip
-    group.add_argument(
-        "--private-webhooks", action="store_true",
-        help="also call addresses of private networks",
-    )  # fmt: skip
 
 
 def check_extra() -> None:

@@ -24,7 +24,7 @@ from irene.serve.answers.memory import Memory, Ready
 from irene.serve.computing.turns import Door
 from irene.serve.http.access import CLIENT, Access, Rates, client_of, network_of
 from irene.serve.http.connections import LINE, PatientProtocol
-from irene.serve.http.logs import AccessLog, Exchanged, new_request
+from irene.serve.http.logs import AccessLog, new_request
 from irene.serve.http.metrics import Metrics
 from irene.serve.http.problems import (
     CLIENT_LEFT,
@@ -74,13 +74,6 @@ SECURITY: Headers = (
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 )
 """No script, style or request from elsewhere; no framing; no guessing of types."""
-FOR_DATA: Headers = (
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-)
-"""What of it an answer of the API needs, which is no page."""
 
 
 class Front:
@@ -224,11 +217,9 @@ class Front:
         self.metrics.request(exchange.route, scope["method"], exchange.status, seconds)
         if self.settings.access_log:
             self.log.note(
-                Exchanged(
-                    time.time(), exchange.key, network_of(_address(scope)),
-                    scope["method"], scope.get("raw_path") or b"",
-                    scope["query_string"], exchange.status, exchange.sent, seconds,
-                )
+                exchange.key, network_of(_address(scope)), scope["method"],
+                scope.get("raw_path") or b"", scope["query_string"], exchange.status,
+                exchange.sent, seconds,
             )  # fmt: skip
 
 
@@ -327,7 +318,7 @@ class _Exchange:
             own = b"x-request-id: %s\r\n" % self.key.encode()
             await line.give(_head(status, told), own, body)
             return
-        headers = [*told, *FOR_DATA, self._id()]
+        headers = [*told, *SECURITY, self._id()]
         start = {"type": "http.response.start", "status": status, "headers": headers}
         await self._send(start)
         await self._send({"type": "http.response.body", "body": body})
@@ -337,5 +328,5 @@ class _Exchange:
 def _head(status: int, told: Headers) -> h11.Response:
     """The head of an answer; to check it takes longer than all else about it."""
     return h11.Response(
-        status_code=status, headers=[*told, *FOR_DATA], reason=STATUS_PHRASES[status]
+        status_code=status, headers=[*told, *SECURITY], reason=STATUS_PHRASES[status]
     )

@@ -11,9 +11,9 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
-__all__ = ["REQUEST", "AccessLog", "Exchanged", "new_request", "set_up_log"]
+__all__ = ["REQUEST", "AccessLog", "new_request", "set_up_log"]
 
 REQUEST: ContextVar[str] = ContextVar("request", default="")
 """Id of the request that is being answered."""
@@ -34,70 +34,48 @@ def new_request() -> str:
     return key
 
 
-class Exchanged(NamedTuple):
-    """A request and its answer, for the access log.
-
-    Attributes:
-        at: When it ended, s since 1970.
-        request: Its id.
-        client: Who asked.
-        method: As it came.
-        path: As it came.
-        query: As it came.
-        status: What was answered.
-        sent: Bytes of the body.
-        seconds: How long it took, s.
-    """
-
-    at: float
-    request: str
-    client: str
-    method: str
-    path: bytes
-    query: bytes
-    status: int
-    sent: int
-    seconds: float
-
-    @property
-    def target(self) -> str:
-        """Path and query; nothing in it can begin another line."""
-        whole = self.path + b"?" + self.query if self.query else self.path
-        return whole.translate(HIDDEN).decode("latin-1")
-
-    def __str__(self) -> str:
-        """The line for people."""
-        return (
-            f'{self.client} "{self.method[:16]} {self.target}" {self.status} '
-            f"{self.sent} {self.seconds * 1000:.1f} ms {self.request}"
-        )
-
-    def fields(self) -> dict[str, Any]:
-        """The line for programs."""
-        return {
-            "message": str(self), "request": self.request, "client": self.client,
-            "method": self.method[:16], "target": self.target, "status": self.status,
-            "bytes": self.sent, "ms": round(self.seconds * 1000, 1),
-        }  # fmt: skip
-
-
 class AccessLog:
     """A line for each request, written some at a time: one by one costs far more."""
 
     def __init__(self) -> None:
-        self._lines: list[Exchanged] = []
+        self._lines: list[tuple[Any, ...]] = []
 
-    def note(self, line: Exchanged) -> None:
-        """Have a line written soon."""
+    def note(self, *exchanged: Any) -> None:
+        """Have a line written soon.
+
+        Args:
+            *exchanged: What `_fields` takes, as it came.
+        """
         if not self._lines:
             asyncio.get_running_loop().call_later(TOGETHER_S, self.write)
-        self._lines.append(line)
+        self._lines.append((time.time(), *exchanged))
 
     def write(self) -> None:
         """Write what there is."""
         lines, self._lines = self._lines, []
         if lines:
             access_logger.info("%d requests", len(lines), extra={"lines": lines})
+
+
+def _fields(
+    key: str,
+    client: str,
+    method: str,
+    path: bytes,
+    query: bytes,
+    status: int,
+    sent: int,
+    seconds: float,
+) -> dict[str, Any]:
+    """A line of the access log; nothing in it can begin another one."""
+    whole = path + b"?" + query if query else path
+    target = whole.translate(HIDDEN).decode("latin-1")
+    method, ms = method[:16], round(seconds * 1000, 1)
+    return {
+        "message": f'{client} "{method} {target}" {status} {sent} {ms} ms {key}',
+        "request": key, "client": client, "method": method, "target": target,
+        "status": status, "bytes": sent, "ms": ms,
+    }  # fmt: skip
 
 
 def set_up_log(as_json: bool) -> None:
@@ -116,15 +94,16 @@ class _TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line of a record, or those of its requests."""
-        lines: list[Exchanged] = getattr(record, "lines", [])
-        if not lines:
-            return super().format(record)
-        about = f"{record.name} {record.levelname}"
-        return "\n".join(f"{_time(each.at)} {about} {each}" for each in lines)
+        told = []
+        for at, *exchanged in getattr(record, "lines", ()):
+            record.created, record.msecs = at, at % 1 * 1000
+            record.msg, record.args = _fields(*exchanged)["message"], ()
+            told.append(super().format(record))
+        return "\n".join(told) or super().format(record)
 
-
-def _time(at: float) -> str:
-    return f"{_second(int(at))},{int(at % 1 * 1000):03}"
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        """As usual; a second has many requests."""
+        return f"{_second(int(record.created))},{int(record.msecs):03}"
 
 
 @lru_cache(10)
@@ -137,11 +116,12 @@ class _JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line of a record, or those of its requests."""
-        lines: list[Exchanged] = getattr(record, "lines", [])
+        lines = [
+            _document(record, at, _fields(*exchanged))
+            for at, *exchanged in getattr(record, "lines", ())
+        ]
         if lines:
-            return "\n".join(
-                _document(record, each.at, each.fields()) for each in lines
-            )
+            return "\n".join(lines)
         fields = {"message": record.getMessage()[:LONGEST]}
         if key := REQUEST.get():
             fields["request"] = key
