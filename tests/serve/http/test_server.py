@@ -276,6 +276,19 @@ def test_a_parent_that_is_killed_takes_its_processes_along(
     assert not left.exists()  # the next server cleans up
 
 
+def test_a_parent_that_is_killed_at_once_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = RealServer(tmp_path / "data", tmp_path / "log", ("--workers", "2"))
+    monkeypatch.setattr(server, "wait", lambda path: None)
+    server.start()
+    pid = server.process.pid
+    until(lambda: len(children_of(pid)) >= 3, "two, and who cleans up after them")
+    theirs = children_of(pid)
+    server.kill()  # long before they have loaded anything
+    until(lambda: not any(map(is_alive, theirs)), "all of them have ended")
+
+
 def test_several_processes_answer_on_one_port(tmp_path: Path) -> None:
     options = ("--workers", "2", "--computing", "1")
     server = RealServer(tmp_path / "data", tmp_path / "log", options)

@@ -75,7 +75,7 @@ def run(settings: Settings, sock: socket.socket) -> None:
         sock: Of `listen`.
     """
     config = uvicorn.Config(
-        partial(_make_app, settings),
+        partial(_make_app, settings, os.getpid()),
         factory=True,
         workers=settings.workers,
         http=PatientProtocol,
@@ -103,12 +103,12 @@ def run(settings: Settings, sock: socket.socket) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make_app(settings: Settings) -> FastAPI:
-    """The app, in whichever process serves it."""
+def _make_app(settings: Settings, parent: int) -> FastAPI:
+    """The app, in whichever process serves it; of several, each ends with `parent`."""
     set_up_log(settings.json_log)
     os.umask(0o077)  # what a server writes is nobody else's business
     if settings.workers > 1:
-        watch = threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True)
+        watch = threading.Thread(target=_end_with, args=(parent,), daemon=True)
         watch.start()
     return create_app(settings)
 

@@ -10,11 +10,12 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, func, select
+from sqlalchemy import ColumnElement, Table, delete, func, select
 
 from irene.serve.answers.storage import ANSWERS
 from irene.serve.jobs.document import FINAL, OPEN
@@ -25,6 +26,7 @@ from irene.serve.uploads.storage import OWNERS, UPLOADS
 __all__ = ["Keeping", "Part", "parts", "prune", "prune_answers"]
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 SOME = 500
 """Rows that are deleted at a time, so that others can write in between."""
 TO = 0.9
@@ -171,35 +173,33 @@ def _prune_table(
     needed: frozenset[str] = frozenset(),
 ) -> int:
     """Rows that were not used for long, and the longest unused of too many."""
-    used = table.c.used
+    query = select(key, size, table.c.used).order_by(table.c.used)
     with store.engine.connect() as connection:
         total = int(connection.execute(select(func.sum(size))).scalar() or 0)
-        limit = most_bytes if total <= most_bytes else int(most_bytes * TO)
-        oldest = 0.0 if age_s is None else time.time() - age_s
-        if total <= limit and age_s is None:
-            return 0
-        rows = _unused(connection, key, size, used, total - limit, oldest)
-        rows = [each for each in rows if each not in needed]
-    for some in _some(rows):
+        rows = (tuple(row) for row in connection.execute(query))
+        unused: list[str] = _unused(rows, total, most_bytes, age_s)
+    gone = [each for each in unused if each not in needed]
+    for some in _some(gone):
         with store.engine.begin() as connection:
             connection.execute(delete(table).where(key.in_(some)))
-    return len(rows)
+    return len(gone)
 
 
 def _unused(
-    connection: Connection,
-    key: ColumnElement[str],
-    size: ColumnElement[int],
-    used: ColumnElement[float],
-    excess_bytes: int,
-    oldest: float,
-) -> list[str]:
+    rows: Iterable[tuple[T, int, float]],
+    total_bytes: int,
+    most_bytes: int,
+    age_s: float | None,
+) -> list[T]:
+    """What is too old or too much, of rows by the time of their last use."""
+    excess = total_bytes - int(most_bytes * TO) if total_bytes > most_bytes else 0
+    oldest = 0.0 if age_s is None else time.time() - age_s
     found = []
-    for row in connection.execute(select(key, size, used).order_by(used)):
-        if excess_bytes <= 0 and row[2] >= oldest:
+    for key, size, used in rows:
+        if excess <= 0 and used >= oldest:
             break
-        found.append(str(row[0]))
-        excess_bytes -= int(row[1])
+        found.append(key)
+        excess -= size
     return found
 
 
@@ -214,19 +214,13 @@ def _energies(folder: Path) -> list[Path]:
 
 def _prune_energies(folder: Path, keeping: Keeping) -> int:
     files = [(path, path.stat()) for path in _energies(folder)]
-    files.sort(key=lambda each: each[1].st_mtime)
-    total = sum(stat.st_size for _, stat in files)
-    limit = keeping.energies_bytes
-    excess = total - int(limit * TO) if total > limit else 0
-    oldest = 0.0 if keeping.age_s is None else time.time() - keeping.age_s
-    gone = 0
-    for path, stat in files:
-        if excess <= 0 and stat.st_mtime >= oldest:
-            break
+    rows = [(path, stat.st_size, stat.st_mtime) for path, stat in files]
+    rows.sort(key=lambda row: row[2])
+    total = sum(size for _, size, _ in rows)
+    gone = _unused(rows, total, keeping.energies_bytes, keeping.age_s)
+    for path in gone:
         path.unlink(missing_ok=True)
-        excess -= stat.st_size
-        gone += 1
-    return gone
+    return len(gone)
 
 
 def _prune_scratch(store: Store, folder: Path) -> None:
