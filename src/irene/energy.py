@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-__all__ = ["Difference", "Energy", "SharedError", "Source", "difference"]
+__all__ = ["ROUNDING", "Difference", "Energy", "SharedError", "Source", "difference"]
 
 Source = Literal["measured", "predicted", "estimated"]
 ROUNDING = 1e-9
-"""Share of an interval, squared, below which nothing is left of it."""
+"""Share of an energy, or of a squared interval, below which nothing is left of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,8 @@ class Difference:
     def is_real(self) -> bool:
         """Whether both intervals leave no difference out."""
         low, high = self.ratio_low or 0.0, self.ratio_high or 0.0
-        return abs(self.joules) > self.half_j and not low <= 1 <= high
+        inside = low * (1 - ROUNDING) <= 1 <= high * (1 + ROUNDING)
+        return abs(self.joules) > self.half_j and not inside
 
 
 def difference(base: Energy, other: Energy) -> Difference:

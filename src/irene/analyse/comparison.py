@@ -21,7 +21,7 @@ from typing import Any
 
 from irene.analyse.bottlenecks import BestRates, best_rates
 from irene.analyse.parts import Part, Sum, group_by, parts_of
-from irene.energy import Difference, Energy, difference
+from irene.energy import ROUNDING, Difference, Energy, difference
 from irene.errors import UsageError
 from irene.presented import presenter
 from irene.tables import data_frame
@@ -38,8 +38,6 @@ __all__ = [
 
 SCHEMA = "irene.comparison/1"
 PER = ("run", "sequence", "token")
-NOTHING = 1e-9
-"""Share of the larger tree below which parts do not differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +138,7 @@ class Comparison:
     @property
     def is_real(self) -> bool:
         """Whether the interval of the difference leaves zero out."""
-        return self.found.is_real and abs(self.difference_j) > self._nothing_j
+        return self.found.is_real
 
     @property
     def ratio(self) -> float | None:
@@ -154,7 +152,7 @@ class Comparison:
 
     @property
     def _nothing_j(self) -> float:
-        return NOTHING * max(abs(self.base.energy_j), abs(self.other.energy_j))
+        return ROUNDING * max(abs(self.base.energy_j), abs(self.other.energy_j))
 
     def differences(self, by: str | None = None) -> list[Contribution]:
         """Contributions that are not zero; none for a tree and itself.

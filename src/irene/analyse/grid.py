@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from irene.analyse.config_fields import parse_value
 from irene.analyse.subject import NORMS, Progress, Subject, tree_of
-from irene.energy import Energy
+from irene.energy import Energy, difference
 from irene.errors import UsageError
 from irene.parameters import parameters_of
 from irene.spec import RunSpec
@@ -239,7 +239,8 @@ def outcome_of(
     from irene.tree.headline import is_warning
 
     assert tree.spec is not None
-    found = compare(base_tree, tree, "sequence")
+    before, after = (_per_sequence(each) for each in (base_tree, tree))
+    found = difference(before, after)
     return Outcome(
         settings,
         tree.energy_of(0),
@@ -247,12 +248,19 @@ def outcome_of(
         tree.spec.tokens,
         float(tree.total().flops),
         tree.root.params,
-        found.base.energy_j,
-        -found.difference_j,
+        before.joules,
+        -found.joules,
         found.half_j,
         found.is_real,
         tuple(note for note in tree.notes if is_warning(note)),
     )
+
+
+def _per_sequence(tree: ModelTree) -> Energy:
+    energy = tree.energy_of(0)
+    assert energy is not None
+    assert tree.spec is not None
+    return energy.scaled(1 / tree.spec.batch_size)
 
 
 def _flat(row: Outcome, found: WhatIf) -> dict[str, Any]:
