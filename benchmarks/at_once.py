@@ -1,6 +1,6 @@
 """How quickly questions are answered, against importing torch and against traces.
 
-    python -m benchmarks.at_once [--equal N] [--seed S] [--seconds T]
+    python -m benchmarks.at_once [--equal N [--models …] [--seed S] [--seconds T]]
 
 Times are CPU seconds (user and system), so that other programs do not count. New
 processes are compared with `import torch` in a new process, answers of a running
@@ -25,7 +25,7 @@ from irene.errors import IreneError
 from irene.predict.api import predict
 from irene.spec import RunSpec
 from irene.trace import catalogue
-from irene.trace.templates.keeping import shipped_variants
+from irene.trace.templates.keeping import shipped_fields
 from irene.trace.templates.trees import tree_from_template
 from irene.tree import ModelTree
 
@@ -97,22 +97,25 @@ def running() -> None:
         )
 
 
-def equality(count: int, seed: int, seconds: float) -> int:
+def equality(models: list[str], count: int, seed: int, seconds: float) -> int:
     """Compare trees with their traces; how many differ.
 
-    A model is built once for several sizes. The first of them is traced with all its
-    layers, the others with fewer, of which the whole is then put together.
+    Models come in turn. A model is built once for several sizes. The first of them is
+    traced with all its layers, the others with fewer, of which the whole is then put
+    together.
 
     Args:
+        models: Names of the catalogue.
         count: Most comparisons.
         seed: Of the random choices.
         seconds: Most time.
     """
     chosen, told = random.Random(seed), Counter[str]()
     end = time.monotonic() + seconds
-    while told["whole"] + told["fewer"] < count and time.monotonic() < end:
-        name = chosen.choice(list(catalogue.entries()))
-        variants = [each.split("/") for each in shipped_variants(name)]
+    for name in _in_turn(models, chosen):
+        if told["whole"] + told["fewer"] >= count or time.monotonic() > end:
+            break
+        variants = [each.split("/") for each in shipped_fields(name)]
         if not variants:
             told["no template"] += SIZES
             continue
@@ -127,9 +130,15 @@ def equality(count: int, seed: int, seconds: float) -> int:
             for _ in range(SIZES)
         ]
         told.update(_compared(RunSpec.asked(name, run), sizes))
-        print(f"{dict(told)}", flush=True)
+        print(f"{name} {'/'.join(run.values())} {dict(told)}", flush=True)
     print(f"| random runs | {dict(told)} | |")
     return told["different"]
+
+
+def _in_turn(models: list[str], chosen: random.Random) -> Iterator[str]:
+    """All models, in another order every time."""
+    while True:
+        yield from chosen.sample(models, len(models))
 
 
 def _compared(spec: RunSpec, sizes: list[dict[str, int]]) -> Iterator[str]:
@@ -137,6 +146,7 @@ def _compared(spec: RunSpec, sizes: list[dict[str, int]]) -> Iterator[str]:
     from irene.trace.limits import DEFAULT_LIMITS
     from irene.trace.models import build, resolve
     from irene.trace.templates.fewer_layers import FewerLayers
+    from irene.trace.templates.making import REBUILT
     from irene.trace.tracer import trace_built
 
     found: dict[RunSpec, ModelTree] = {}
@@ -155,8 +165,7 @@ def _compared(spec: RunSpec, sizes: list[dict[str, int]]) -> Iterator[str]:
         return
     resolved = resolve(spec.model, DEFAULT_LIMITS)
     digest = resolved.digest
-    model = build(resolved, spec)
-    fewer = None
+    model, fewer = build(resolved, spec), None
     for asked, tree in found.items():
         named = replace(asked, model=resolved.name, config_digest=digest)
         traced = trace_built(model, resolved, named)
@@ -165,19 +174,24 @@ def _compared(spec: RunSpec, sizes: list[dict[str, int]]) -> Iterator[str]:
         if not same:
             print("differs:", asked, flush=True)
             yield "different"
-        fewer = fewer or FewerLayers(model, keep_last=spec.phase == "train")
+        if hasattr(model, REBUILT):
+            model = build(resolved, spec)
+        elif fewer is None:
+            fewer = FewerLayers(model, keep_last=spec.phase == "train")
 
 
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--equal", type=int, default=0, metavar="N")
+    parser.add_argument("--models", nargs="*", default=list(catalogue.entries()))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=1e9)
     options = parser.parse_args()
     print("| what | took | against |\n|---|---|---|")
     if options.equal:
-        return int(equality(options.equal, options.seed, options.seconds) > 0)
+        chosen = (options.models, options.equal, options.seed, options.seconds)
+        return int(equality(*chosen) > 0)
     processes()
     running()
     return 0

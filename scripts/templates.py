@@ -2,10 +2,12 @@
 
     python -m scripts.templates make FOLDER [--variants forward/eager/fp32 …]
     python -m scripts.templates pack FOLDER
+    python -m scripts.templates unpack FOLDER
 
-`make` goes on where it ended: FOLDER has one file per model and variant. Every template
-is proved at further sizes; one trace of the whole model proves that layers which are
-built alike run alike. `pack` writes the file of the package.
+`unpack` writes what ships as `make` had written it. `make` goes on where it ended:
+FOLDER has one file per model and variant. Every template is proved at further sizes;
+one trace of the whole model proves that layers which are built alike run alike. `pack`
+writes the file of the package.
 """
 
 from __future__ import annotations
@@ -119,6 +121,22 @@ def write(folder: Path) -> None:
     print(f"{len(entries):,} templates, {len(packed):,} bytes")
 
 
+def unpack(folder: Path) -> None:
+    """Write what ships as files, one per model and variant."""
+    from irene.trace.templates import keeping
+
+    for name, entry in catalogue.entries().items():
+        config = config_key(Source(name, "", entry=entry))
+        for variant, fields in keeping.shipped_fields(name).items():
+            template = keeping.shipped(name, config, variant)
+            if template is None:
+                continue
+            path = folder / variant / f"{name}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            is_plain = any(word in fields for word in OTHERS)
+            path.write_text(json.dumps(fields if is_plain else template.to_dict()))
+
+
 def _entries(folder: Path) -> Iterator[Entry]:
     """What was made, like after like."""
     for name, known in sorted(
@@ -137,7 +155,7 @@ def _entries(folder: Path) -> Iterator[Entry]:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("make", "pack"))
+    parser.add_argument("what", choices=("make", "pack", "unpack"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--variants", nargs="*", default=list(VARIANTS))
     parser.add_argument("--models", nargs="*", default=list(catalogue.entries()))
@@ -145,7 +163,7 @@ def main() -> None:
     if options.what == "make":
         make(options.folder, options.variants, options.models)
     else:
-        write(options.folder)
+        {"pack": write, "unpack": unpack}[options.what](options.folder)
 
 
 if __name__ == "__main__":

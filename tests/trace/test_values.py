@@ -114,3 +114,33 @@ def test_grouped_product_has_a_shape_in_every_dtype(dtype):
     out = run_with_values(aten._grouped_mm.default, (rows, experts, ends), {})
     assert out.shape == (10, 6)
     assert out.dtype == dtype
+
+
+def test_what_is_expanded_is_known_once_whatever_its_size():
+    padding = give_value(torch.tensor([[1, 1, 0], [1, 0, 0]]))
+    with carrying_values():
+        mask = padding[:, None, None].expand(2, 1, 4_000_000, 3).to(torch.float32)
+        inverted = (1.0 - mask).masked_fill((1.0 - mask).bool(), -9.0) * 2
+        assert inverted.shape == (2, 1, 4_000_000, 3)
+        assert inverted[:, 0, 7].tolist() == [[0, 0, -18], [0, -18, -18]]
+
+
+def test_what_has_the_same_value_everywhere_is_known_once():
+    rows = give_value(torch.arange(5_000)[:, None])
+    columns = give_value(torch.arange(5_000)[None])
+    with carrying_values():
+        mask = (rows >= 0) & (columns > 7)
+        assert mask[3].sum().item() == 4_992
+
+
+def test_who_writes_into_a_part_of_it_makes_the_rest_unknown():
+    with carrying_values():
+        mask = give_value(torch.ones(1)).expand(4_000_000) * 2
+        row = mask[:1]
+        row.fill_(3)
+        assert row.item() == 3
+        with pytest.raises(DataDependentError):
+            mask[5].item()
+        mask[:9].add_(1)
+        with pytest.raises(DataDependentError):
+            row.item()

@@ -9,7 +9,8 @@ known. `.item()`, `nonzero`, `unique` and `if mask.all():` then work as in a rea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from math import prod
 from typing import Any
 
 import torch
@@ -40,19 +41,40 @@ class DataDependentError(RuntimeError):
     """The model asks for the content of a tensor that has none."""
 
 
+class _Memory:
+    """Memory that views share.
+
+    Attributes:
+        is_known: Whether its content is known still.
+        parts: Parts of it that were written to, and whose content is known apart.
+    """
+
+    __slots__ = ("is_known", "parts")
+
+    def __init__(self) -> None:
+        self.is_known = True
+        self.parts: list[_Memory] = []
+
+    def forget(self) -> None:
+        """Something unknown was written to it."""
+        self.is_known = False
+        for part in self.parts:
+            part.forget()
+
+
 class _Content:
     """What a meta tensor holds.
 
     Attributes:
         tensor: The real tensor.
-        memory: Shared by all views of one memory: whether its content is known still.
+        memory: Shared by all views of one memory.
     """
 
     __slots__ = ("memory", "tensor")
 
-    def __init__(self, tensor: torch.Tensor, memory: list[bool] | None = None) -> None:
+    def __init__(self, tensor: torch.Tensor, memory: _Memory | None = None) -> None:
         self.tensor = tensor
-        self.memory = [True] if memory is None else memory
+        self.memory = _Memory() if memory is None else memory
 
 
 def value_of(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -60,7 +82,7 @@ def value_of(tensor: torch.Tensor) -> torch.Tensor | None:
     if tensor.device.type != "meta":
         return tensor
     content: _Content | None = getattr(tensor, _ATTRIBUTE, None)
-    return content.tensor if content is not None and content.memory[0] else None
+    return content.tensor if content is not None and content.memory.is_known else None
 
 
 def _content_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -165,14 +187,61 @@ def _run_without_content(
     rule = SHAPE_RULES.get(func._schema.name)
     if rule is not None:
         return rule(func, _content_of, *args, **kwargs)
-    return run_remembered(func, args, kwargs)
+    out = run_remembered(func, args, kwargs)
+    content: _Content | None = getattr(tensors[0], _ATTRIBUTE, None)
+    if _is_view(func) and content is not None and not content.memory.is_known:
+        for view in tensors_in((out,)):  # who writes to it writes to that memory
+            setattr(view, _ATTRIBUTE, content)
+    return out
 
 
 def _run_on_content(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     real_args, real_kwargs = tree_map_only(torch.Tensor, value_of, (args, dict(kwargs)))
     if "device" in real_kwargs:
         real_kwargs["device"] = torch.device("cpu")
-    return func(*real_args, **real_kwargs)
+    tensors = tensors_in((*real_args, *real_kwargs.values()))
+    shape, single = _shape_of_result(func, tensors)
+    if shape == single:
+        return func(*real_args, **real_kwargs)
+
+    def narrow(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor[tuple(slice(n) for n in single[len(single) - tensor.dim() :])]
+
+    narrowed = tree_map_only(torch.Tensor, narrow, (real_args, real_kwargs))
+    return func(*narrowed[0], **narrowed[1]).expand(shape)
+
+
+def _shape_of_result(
+    func: Any, tensors: list[torch.Tensor]
+) -> tuple[list[int], list[int]]:
+    """Shape of an elementwise op's result, and of what in it is not a repetition.
+
+    Large masks are mostly small ones, expanded.
+    """
+    copies = func is torch.ops.aten._to_copy.default
+    each_alone = copies or torch.Tag.pointwise in func.tags
+    if not each_alone or func._schema.is_mutable or not tensors:
+        return [], []
+    shape = [*torch.broadcast_shapes(*(each.shape for each in tensors))]
+    singles = [_without_repetition(each) for each in tensors]
+    single = torch.broadcast_shapes(*(each.shape for each in singles))
+    if prod(single) > LARGEST:
+        equal = (_without_equal(each).shape for each in singles)
+        single = torch.broadcast_shapes(*equal)
+    return shape, [*single]
+
+
+def _without_repetition(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor[tuple(slice(None if step else 1) for step in tensor.stride())]
+
+
+def _without_equal(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor without dimensions along which all its elements are equal."""
+    for dim in range(tensor.dim()):
+        first = tensor.narrow(dim, 0, min(1, tensor.shape[dim]))
+        if bool((tensor == first).all()):
+            tensor = first
+    return tensor
 
 
 def _remember(
@@ -184,19 +253,48 @@ def _remember(
 ) -> None:
     """Carry content from the inputs of an op to its outputs."""
     outputs = tensors_in((out,))
-    small = all(_is_small(tensor) for tensor in (*outputs, *tensors))
-    if not small or not _has_content(func, outputs):
-        if func._schema.is_mutable and tensors:
+    known = [_content_of(tensor) for tensor in tensors]
+    _, single = _shape_of_result(func, known)
+    small = _is_view(func) or all(map(_is_small, outputs))
+    if single:
+        small = prod(single) <= LARGEST
+    writes = func._schema.is_mutable and bool(tensors)
+    real = None
+    if small and _has_content(func, outputs) and (not writes or _is_whole(tensors[0])):
+        # There are ops without a CPU kernel, as `histc` of integers.
+        with suppress(NotImplementedError, RuntimeError):
+            real = tensors_in((_run_on_content(func, args, kwargs),))
+    if real is None:
+        if writes:
             _forget(tensors[0])
-        return
-    try:
-        real = tensors_in((_run_on_content(func, args, kwargs),))
-    except (NotImplementedError, RuntimeError):  # no CPU kernel: `histc` of integers
         return
     memories = {_memory(t): getattr(t, _ATTRIBUTE).memory for t in tensors}
     for tensor, content in zip(outputs, real, strict=True):
         memory = memories.get(content.untyped_storage().data_ptr())
         setattr(tensor, _ATTRIBUTE, _Content(content, memory))
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    """Whether content can be written to: each element for itself.
+
+    What stands once for many gets a content of its own, and nothing else of its memory
+    is known any more.
+    """
+    content: _Content = getattr(tensor, _ATTRIBUTE)
+    whole: int = tensor.untyped_storage().nbytes()
+    if content.tensor.untyped_storage().nbytes() >= whole:
+        return True
+    if tensor.numel() > LARGEST:
+        return False
+    own = _Content(content.tensor.clone())
+    content.memory.forget()
+    content.memory.parts.append(own.memory)
+    setattr(tensor, _ATTRIBUTE, own)
+    return True
+
+
+def _is_view(func: Any) -> bool:
+    return any(each.alias_info for each in func._schema.returns)
 
 
 def _memory(tensor: torch.Tensor) -> int:
@@ -216,7 +314,7 @@ def _forget(tensor: torch.Tensor) -> None:
     """Something unknown was written into a tensor: it and its views are unknown."""
     content: _Content | None = getattr(tensor, _ATTRIBUTE, None)
     if content is not None:
-        content.memory[0] = False
+        content.memory.forget()
 
 
 @contextmanager

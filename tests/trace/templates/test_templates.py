@@ -11,6 +11,7 @@ from transformers import (
     CLIPConfig,
     FNetConfig,
     LlamaConfig,
+    LongformerConfig,
     MixtralConfig,
     T5Config,
 )
@@ -44,6 +45,12 @@ EXPERTS = MixtralConfig(
     architectures=["MixtralForCausalLM"],
 )  # fmt: skip
 FOURIER = FNetConfig(**{**WIDTHS, "hidden_size": 24}, max_position_embeddings=40)
+PAIRS = CLIPConfig(
+    text_config={**WIDTHS, "max_position_embeddings": 40},
+    vision_config={**WIDTHS, "image_size": 32, "patch_size": 16},
+    projection_dim=16,
+)
+PADDED = LongformerConfig(**WIDTHS, attention_window=512)
 T5 = T5Config(d_model=32, d_ff=64, num_layers=4, num_heads=4, d_kv=8, vocab_size=100)
 
 
@@ -70,6 +77,8 @@ def made(config: Config, **run: str) -> Template:
         (EXPERTS, {"phase": "decode"}, [(1, 9), (2, 3), (3, 8), (9, 50)]),
         (FOURIER, {}, [(1, 12), (3, 31), (9, 39)]),
         (T5, {"phase": "forward"}, [(1, 12), (3, 50)]),
+        (PADDED, {}, [(1, 12), (8, 128), (2, 511)]),
+        (PAIRS, {}, [(1, 12), (2, 31), (9, 40), (50, 2)]),
     ],
     ids=[
         "bert",
@@ -80,6 +89,8 @@ def made(config: Config, **run: str) -> Template:
         "experts-decode",
         "fourier",
         "t5",
+        "padded-to-a-window",
+        "every-text-with-every-image",
     ],
 )
 def test_a_template_is_the_trace_at_every_size(config, run, sizes):
@@ -102,17 +113,6 @@ def test_a_batch_of_one_token_is_left_to_a_trace():
 def test_lengths_that_change_the_structure_have_a_piece_of_their_own():
     ends = {piece.where["s"] for piece in made(BERT).pieces}
     assert ends == {(2, 39), (40, 40)}  # at 40 all positions are taken, none cut off
-
-
-def test_costs_with_the_square_of_the_batch_have_no_template():
-    widths = {**WIDTHS, "max_position_embeddings": 40}
-    config = CLIPConfig(
-        text_config=widths,
-        vision_config={**WIDTHS, "image_size": 32, "patch_size": 16},
-        projection_dim=16,
-    )
-    with pytest.raises(NoTemplateError):  # every text with every image
-        made(config)
 
 
 def test_what_cannot_run_has_no_template():
@@ -164,7 +164,7 @@ def test_what_cannot_run_is_refused_as_by_a_trace(name, run):
 def test_nearly_all_models_ship_with_what_is_usual():
     for variant in ("forward/eager/fp32", "forward/sdpa/bf16"):
         models = [name for name in entries() if variant in keeping._model(name)]
-        assert len(models) >= 0.93 * len(entries())
+        assert len(models) >= 0.99 * len(entries())
 
 
 @pytest.mark.parametrize("damage", ["version", "cut", "block", "gone"])

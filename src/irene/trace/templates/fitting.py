@@ -21,6 +21,7 @@ __all__ = ["Box", "Fit", "NoTemplateError", "Seen", "look", "points_in"]
 
 GROUPED = ("aten._grouped_mm", "transformers.grouped_mm_fallback")
 TRANSFORMS = ("aten._fft_r2c", "aten._fft_c2r", "aten._fft_c2c")
+SQUARE = 0
 FIRST = (5, 11, 23)
 """Lengths above the shortest of a range at which polynomials are fitted."""
 
@@ -95,10 +96,13 @@ class Fit:
         return bool((found[self.places] == seen.numbers).all())
 
     def hits(self) -> tuple[tuple[Polynomial, Any], ...]:
-        """What grouped products and Fourier transforms add to the basis."""
+        """What grouped products, Fourier transforms and pairs add to the basis."""
         tree = self.seen[0].tree
         names = [tree.strings[op] for op in tree.columns.op.tolist()]
         found: dict[tuple[Polynomial, Any], None] = {}
+        batches = [point["b"] for point in self.points]
+        if len(set(batches)) > 1 and self._pairs(batches):
+            found[self._polynomial(batches), SQUARE] = None
         for row, name in enumerate(names):
             if name in GROUPED or name in TRANSFORMS:
                 signatures = [
@@ -108,6 +112,20 @@ class Fit:
                 of = _transform if name in TRANSFORMS else _grouped
                 found |= dict.fromkeys(of(signatures, self._polynomial))
         return tuple(sorted(found, key=repr))
+
+    def _pairs(self, batches: Sequence[int]) -> bool:
+        """Whether a result has every input of a batch with every other."""
+        for row in range(len(self.seen[0].tree)):
+            signatures = (
+                each.tree.signatures[int(each.tree.columns.signature[row])]
+                for each in self.seen
+            )
+            if all(
+                any(shape.count(batch) > 1 for shape in signature.outputs)
+                for signature, batch in zip(signatures, batches, strict=True)
+            ):
+                return True
+        return False
 
     def _polynomial(self, values: Sequence[int]) -> Polynomial:
         """The one with these values at the points."""

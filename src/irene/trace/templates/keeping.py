@@ -34,7 +34,7 @@ __all__ = [
     "folder",
     "public_versions",
     "shipped",
-    "shipped_variants",
+    "shipped_fields",
     "versions",
 ]
 
@@ -114,9 +114,9 @@ def shipped(model: str, config: str, variant: str) -> Template | None:
         return None
 
 
-def shipped_variants(model: str) -> list[str]:
-    """Phases, attentions and dtypes of a model that ship."""
-    return [name for name in _model(model) if "/" in name]
+def shipped_fields(model: str) -> dict[str, Any]:
+    """What the file has of a model, by phase, attention and dtype."""
+    return {name: each for name, each in _model(model).items() if "/" in name}
 
 
 @lru_cache(maxsize=LOADED)

@@ -15,6 +15,7 @@ from irene.trace.models import Resolved, build
 from irene.trace.positions import Reach, reach_of
 from irene.trace.templates.fewer_layers import FewerLayers
 from irene.trace.templates.fitting import (
+    SQUARE,
     Box,
     Fit,
     NoTemplateError,
@@ -41,6 +42,7 @@ LONGEST = 1 << 17
 SMALLEST = 2
 """Batch and lengths of 1 have structures of their own."""
 MOST_PIECES = 4
+"""For batches; as many again for a batch of 1."""
 REBUILT = "set_attention_type"
 """A model with such a method changes for good when a short input comes."""
 CHANGES_AT = ("window", "chunk", "block", "position", "length")
@@ -193,7 +195,7 @@ class _Prober:
 
     def _cover(self, box: Box, found: list[Fit]) -> None:
         """Add pieces until a box is full, or no more is known of it."""
-        if len(found) >= MOST_PIECES:
+        if sum(fit.where["b"][0] == box["b"][0] for fit in found) >= MOST_PIECES:
             return
         fit = self._fit(box)
         for axis in self.axes[1:]:
@@ -276,12 +278,15 @@ class _Prober:
         fit = Fit(dict(box), basis, points, [self.see(p) for p in points])
         hits = fit.hits()
         if hits:
-            # So few tokens that not every expert gets one.
+            # So few tokens that not every expert gets one; so many that all pair up.
             least = {axis: low for axis, (low, _) in box.items()}
             is_decode = self.spec.phase == "decode" and box["b"] != (1, 1)
             axis, step = ("b", 7) if is_decode else (self.axes[-1], 0)
             points += [
-                {**least, axis: least[axis] + step + i} for i in range(len(hits))
+                {**points[-1], "b": least["b"] + 5}
+                if among == SQUARE
+                else {**least, axis: least[axis] + step + i}
+                for i, (_, among) in enumerate(hits)
             ]
             seen = [self.see(p) for p in points]
             fit = Fit(dict(box), Basis(self.axes, hits), points, seen)

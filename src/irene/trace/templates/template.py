@@ -87,7 +87,7 @@ class Basis:
         axes: Letters of the sizes that count, of `AXES`.
         hits: For experts: the polynomial of rows, and among how many experts the rows
             are spread. For Fourier transforms: that of elements, and those of the dims,
-            of which the largest is the length.
+            of which the largest is the length. With 0: the square of a polynomial.
     """
 
     axes: str
@@ -115,12 +115,14 @@ class Basis:
         def value(of: Polynomial) -> int:
             return sum(c * v for c, v in zip(of, values, strict=True))
 
-        return values + [
-            groups_hit(value(of), among)
-            if isinstance(among, int)
-            else transform_flops(value(of), max(map(value, among)))
-            for of, among in self.hits
-        ]
+        def added(of: Polynomial, among: int | tuple[Polynomial, ...]) -> int:
+            if among == 0:
+                return value(of) ** 2
+            if isinstance(among, int):
+                return groups_hit(value(of), among)
+            return transform_flops(value(of), max(map(value, among)))
+
+        return values + [added(*each) for each in self.hits]
 
 
 class Piece:
