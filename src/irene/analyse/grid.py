@@ -235,7 +235,6 @@ def outcome_of(
         tree: Its tree.
         base_tree: The tree that savings are counted against.
     """
-    from irene.analyse.comparison import compare
     from irene.tree.headline import is_warning
 
     assert tree.spec is not None
