@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
 
+from tests.serve.browser.test_accessibility import low_targets
 from tests.serve.browser.test_ledger import ledger as ledger
 from tests.serve.browser.test_open import brought
 from tests.serve.browser.test_open import config as config
@@ -62,7 +63,7 @@ def test_no_violation_in_what_was_brought(
     assert axe(page) == []
 
 
-@pytest.mark.parametrize("name", ["compare", "cost", "what-if"])
+@pytest.mark.parametrize("name", PAGES)
 def test_no_violation_on_a_phone(
     name: str, new_page: Callable[..., Any], axe: Callable[[Any], list[str]]
 ) -> None:
@@ -70,4 +71,5 @@ def test_no_violation_on_a_phone(
     page.goto(PAGES[name])
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.locator(".busy")).to_have_count(0)
+    assert low_targets(page) == []
     assert axe(page) == []

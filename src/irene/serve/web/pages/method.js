@@ -105,17 +105,17 @@ function Hardware({ entry, setQuery }) {
     </section>
     ${heldOut(entry) && html`<section class="panel" aria-labelledby="method-errors">
       <h2 id="method-errors">How far off it is, held out</h2>
-      <${Errors} rows=${heldOut(entry)} />
+      <${Errors} label="Errors held out" rows=${heldOut(entry)} />
       <p class="soft">Mean error in percent, on measurements that were kept from the predictor.</p>
     </section>`}
     ${provenance.serving?.errors && html`<section class="panel" aria-labelledby="method-serving">
       <h2 id="method-serving">How far off servings are, the model's family left out</h2>
-      <${Errors} rows=${Object.entries(provenance.serving.errors).map(([name, each]) => [SERVINGS[name] ?? name, each])} levels=${[["median", "median"], ["p90", "nine in ten below"]]} />
+      <${Errors} label="Errors of servings" rows=${Object.entries(provenance.serving.errors).map(([name, each]) => [SERVINGS[name] ?? name, each])} levels=${[["median", "median"], ["p90", "nine in ten below"]]} />
       <p class="soft">Error in percent, on ${provenance.serving.source}.</p>
     </section>`}
     ${widths.inside && html`<section class="panel" aria-labelledby="method-widths">
       <h2 id="method-widths">Width of the interval${provenance.coverage ? ` that holds ${percent(provenance.coverage)} of measurements` : ""}</h2>
-      <${Errors} rows=${[["within what was measured", percents(widths.inside)], ["beyond it", percents(widths.outside)]]} sign="±" />
+      <${Errors} label="Widths of intervals" rows=${[["within what was measured", percents(widths.inside)], ["beyond it", percents(widths.outside)]]} sign="±" />
       <p class="soft">Runs beyond what was measured say so in a note above their tree.</p>
     </section>`}`;
 }
@@ -157,9 +157,9 @@ function percents(shares) {
   return Object.fromEntries(Object.entries(shares ?? {}).map(([name, value]) => [name, (Math.exp(value) - 1) * 100]));
 }
 
-/** @param {{rows: any, sign?: string, levels?: string[][]}} props */
-function Errors({ rows, sign = "", levels = LEVELS }) {
-  return html`<div class="table-wrap"><table>
+/** @param {{label: string, rows: any, sign?: string, levels?: string[][]}} props */
+function Errors({ label, rows, sign = "", levels = LEVELS }) {
+  return html`<div class="table-wrap" tabindex="0" role="region" aria-label=${label}><table>
     <thead><tr><th scope="col">case</th>${levels.map(([, words]) => html`<th scope="col" class="right">${words}</th>`)}</tr></thead>
     <tbody>${rows.map((/** @type {[string, Record<string, number>]} */ [name, values]) => html`<tr><th scope="row">${name}</th>
       ${levels.map(([level]) => html`<td class="right">${values[/** @type {string} */ (level)] === undefined ? "–" : `${sign}${digits(values[/** @type {string} */ (level)], 2)} %`}</td>`)}</tr>`)}</tbody>
