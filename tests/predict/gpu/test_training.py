@@ -39,19 +39,19 @@ def test_a_made_up_gpu_is_found_again(
     assert errors["gemm/bf16"]["median_percent"] < 3
     assert device.provenance["energy_percent"]["gemm"]["median_percent"] < 5
     # Of 5120 × 5120, which is in no table: 4 µs + 1.25 · bytes / 4 TB/s.
-    cost = device.costs([Gemm(8, 5120, 5120)])[0]
+    cost = device.costs([Gemm(8, 5120, 5120)])
     bytes_ = 2 * 5120 * 5120 + 2 * 8 * 10240
     assert cost.time_s == pytest.approx(4e-6 + 1.25 * bytes_ / 4e12, rel=0.08)
-    assert not cost.is_rough
-    decode = device.costs([GenerationAttention(32, 2048.0, 32, 8, 128)])[0]
+    assert not cost.is_rough.any()
+    decode = device.costs([GenerationAttention(32, 2048.0, 32, 8, 128)])
     moved = 32 * 128 * (4 * 32 + 4 * 2048 * 8)
     assert decode.time_s == pytest.approx(8e-6 + 1.3 * moved / 4e12, rel=0.08)
     # It has no table of experts, and says so.
-    assert "no table" in device.costs([Moe(64, 2048, 768, 8, 128)])[0].reason
+    assert "no table" in device.costs([Moe(64, 2048, 768, 8, 128)]).reasons[0]
     # A datasheet of half the bandwidth takes about twice as long with its residual.
     half = Datasheet.from_dict({**sheet.to_dict(), "hbm_bytes_s": 2e12})
-    slower = stand_in(half, device).costs([Gemm(8, 8192, 8192)])[0]
-    assert slower.time_s / device.costs([Gemm(8, 8192, 8192)])[0].time_s > 1.7
+    slower = stand_in(half, device).costs([Gemm(8, 8192, 8192)])
+    assert slower.time_s / device.costs([Gemm(8, 8192, 8192)]).time_s > 1.7
     # The same tables give the same bytes.
     (table,) = [t for t in read_tables(tmp_path / "made-up") if t.ops.kind == "gemm"]
     model, _ = train_table(table, sheet)

@@ -38,7 +38,6 @@ from irene.whole_file import whole_file
 
 __all__ = [
     "GpuDevice",
-    "OpCost",
     "OpCosts",
     "device_bytes",
     "known_sheets",
@@ -48,30 +47,8 @@ __all__ = [
     "write_device",
 ]
 
-NUMBERS = (
-    "time_s", "time_low", "time_high", "power_w", "energy_j", "energy_low",
-    "energy_high", "static_j", "flops", "bytes", "doubt",
-)  # fmt: skip
-"""Fields of `OpCosts` that are numbers."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpCost:
-    """Time, power and energy of one op; fields as in `OpCosts`."""
-
-    time_s: float
-    time_low: float
-    time_high: float
-    power_w: float
-    energy_j: float
-    energy_low: float
-    energy_high: float
-    static_j: float
-    flops: float
-    bytes: float
-    doubt: float
-    is_rough: bool
-    reason: str
+NUMBERS = 11
+"""Fields of `OpCosts` that are numbers, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +67,7 @@ class OpCosts:
         flops: Counted from the shapes.
         bytes: Counted from the shapes.
         doubt: What being rough adds to half the intervals, in log units.
-        is_rough: Whether no measurement of such an op is behind it.
-        reasons: Why it is rough, "" where it is not.
+        reasons: Why no measurement of such an op is behind it, "" where one is.
     """
 
     time_s: Floats
@@ -105,16 +81,15 @@ class OpCosts:
     flops: Floats
     bytes: Floats
     doubt: Floats
-    is_rough: npt.NDArray[np.bool_]
     reasons: tuple[str, ...]
+
+    @property
+    def is_rough(self) -> npt.NDArray[np.bool_]:
+        """Whether no measurement of such an op is behind it."""
+        return np.array([reason != "" for reason in self.reasons], dtype=np.bool_)
 
     def __len__(self) -> int:
         return len(self.time_s)
-
-    def __getitem__(self, place: int) -> OpCost:
-        numbers = {name: float(getattr(self, name)[place]) for name in NUMBERS}
-        is_rough, reason = bool(self.is_rough[place]), self.reasons[place]
-        return OpCost(**numbers, is_rough=is_rough, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +119,16 @@ class GpuDevice:
                 as serving engines run, in graphs, where small kernels do not wait for
                 the host.
         """
-        rows = np.zeros((len(NUMBERS), len(ops)))
+        rows = np.zeros((NUMBERS, len(ops)))
         reasons = np.full(len(ops), "", dtype=object)
         for group in columns_of(ops):
             times = self.kernels.times(group, self.sheet, eager)
             rows[:, group.places] = self._numbers(group, times)
             reasons[group.places] = times.reasons
-        is_rough = np.array(reasons != "", dtype=np.bool_)
-        numbers = dict(zip(NUMBERS, rows, strict=True))
-        return OpCosts(**numbers, is_rough=is_rough, reasons=tuple(reasons.tolist()))
+        return OpCosts(*rows, tuple(reasons.tolist()))
 
     def _numbers(self, group: OpColumns, times: Times) -> Floats:
-        """`NUMBERS` by op."""
+        """The numbers of `OpCosts`, by op."""
         sheet, time_s = self.sheet, times.time_s
         work = work_of(group)
         curve = self.kernels.curve(group.kind)

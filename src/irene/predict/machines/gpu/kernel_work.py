@@ -19,10 +19,9 @@ import numpy as np
 from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
-from irene.trace.serving.gguf import GGUF_BYTES
+from irene.trace.serving.writer import WEIGHT_BYTES
 
 __all__ = [
-    "BYTES",
     "COLLECTIVES",
     "FEATURES",
     "Work",
@@ -41,16 +40,6 @@ COLLECTIVES = ("all_reduce", "gather_scatter")
 """Kinds of ops in which GPUs exchange results."""
 ROWS = 16
 """Rows of the least block that tensor cores multiply."""
-BYTES: Mapping[str, float] = {
-    "bf16": 2.0,
-    "fp8": 1.0,
-    "fp8_block": 1.0 + 4 / 128**2,
-    "fp4": 0.5 + 1 / 16,
-    "mxfp4": 0.5 + 1 / 32,
-    "int4": 0.5 + 2 / 128,
-    **GGUF_BYTES,
-}
-"""Bytes of a stored number with its share of the scales."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +57,7 @@ class Work:
 
 def work_of(ops: OpColumns) -> Work:
     """FLOPs and bytes of ops of one kind."""
-    return _WORK[ops.kind](ops.columns, BYTES.get(ops.dtype, ACTIVATION_BYTES))
+    return _WORK[ops.kind](ops.columns, WEIGHT_BYTES.get(ops.dtype, ACTIVATION_BYTES))
 
 
 def seconds_of(ops: OpColumns, work: Work, sheet: Datasheet) -> tuple[Floats, Floats]:

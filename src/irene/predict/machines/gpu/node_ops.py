@@ -7,7 +7,7 @@ model every math node is a kernel of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple, cast
 
@@ -34,7 +34,6 @@ __all__ = [
     "GAP",
     "ROUTING",
     "NodeOps",
-    "OpList",
     "decoder_layers",
     "feature",
     "serving_ops",
@@ -51,15 +50,8 @@ ROUTING = "power_law_1.2"
 TYPES: Mapping[str, WeightType] = {"fp16": "bf16", "fp32": "bf16"}
 
 
-@dataclass(slots=True)
-class OpList:
-    """Ops, equal ones once."""
-
-    ops: dict[Op, int] = field(default_factory=dict)
-
-    def add(self, op: Op) -> int:
-        """The place of an op, which is appended if it is new."""
-        return self.ops.setdefault(op, len(self.ops))
+Found = dict[Op, int]
+"""Distinct ops, by their places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +110,7 @@ def serving_ops(tree: ModelTree) -> NodeOps:
         feature(tree, "expert_ranks", 1.0)[rows].tolist(),
         strict=True,
     )
-    found = OpList()
+    found: Found = {}
     known: dict[tuple[float, ...], tuple[int, int]] = {}
     places = []
     for fields in nodes:
@@ -126,7 +118,7 @@ def serving_ops(tree: ModelTree) -> NodeOps:
             known[fields] = _add(tree, _Node(*fields), found)
         places.append(known[fields])
     place, base = np.array(places, dtype=np.intp).reshape(-1, 2).T
-    return NodeOps(rows, place, base, runs, ranks, tuple(found.ops), {})
+    return NodeOps(rows, place, base, runs, ranks, tuple(found), {})
 
 
 def feature(tree: ModelTree, name: str, usual: float) -> Floats:
@@ -137,17 +129,20 @@ def feature(tree: ModelTree, name: str, usual: float) -> Floats:
     return np.where(np.isnan(values), usual, values)
 
 
-def _add(tree: ModelTree, node: _Node, found: OpList) -> tuple[int, int]:
+def _add(tree: ModelTree, node: _Node, found: Found) -> tuple[int, int]:
     """Places of a node's op and of what runs beside it."""
     name, signature = tree.strings[node.op], tree.signatures[node.signature]
     op = SERVING_READERS.get(name, _memory)(signature, node)
     if not node.beside:
-        place, base = found.add(op), -1
-    else:
-        tokens = signature.inputs[0][0]
-        place = found.add(_resized(op, tokens, tokens + node.beside))
-        base = found.add(_resized(op, tokens, node.beside))
-    return place, base
+        return _place(found, op), -1
+    tokens = signature.inputs[0][0]
+    both = _resized(op, tokens, tokens + node.beside)
+    return _place(found, both), _place(found, _resized(op, tokens, node.beside))
+
+
+def _place(found: Found, op: Op) -> int:
+    """The place of an op, which is appended if it is new."""
+    return found.setdefault(op, len(found))
 
 
 def _resized(op: Op, tokens: int, wanted: float) -> Op:
@@ -274,20 +269,21 @@ def traced_ops(tree: ModelTree) -> NodeOps:
         columns.flops[rows].tolist(),
         strict=True,
     )
-    found, reasons = OpList(), dict[int, str]()
+    found: Found = {}
+    reasons: dict[int, str] = {}
     known: dict[tuple[int, ...], int] = {}
     places = []
     for key in keys:
         if key not in known:
             name, shapes = tree.strings[key[0]], tree.signatures[key[1]]
-            known[key] = found.add(_op(name, shapes, *key[2:]))
+            known[key] = _place(found, _op(name, shapes, *key[2:]))
             if name in BATCHED:
                 reasons[known[key]] = PRODUCTS
         places.append(known[key])
     once = np.ones(len(rows))
     nothing = np.full(len(rows), -1, dtype=np.intp)
     place = np.array(places, dtype=np.intp)
-    return NodeOps(rows, place, nothing, once, once, tuple(found.ops), reasons)
+    return NodeOps(rows, place, nothing, once, once, tuple(found), reasons)
 
 
 def _op(name: str, shapes: Signature, read: int, written: int, flops: int) -> Op:
