@@ -119,7 +119,7 @@ def test_commands(command: str, here: Path, capsys: pytest.CaptureFixture[str]) 
         with answering({"/metrics": MadeEngine(1).metrics}) as url:
             words[1] = url
             assert main(["0" if word == "11435" else word for word in words]) == 0
-        assert "no request" not in capsys.readouterr().err
+        assert "tells no tokens" not in capsys.readouterr().err
         return
     assert main(words) == 0
     assert capsys.readouterr().out or "--out" in words

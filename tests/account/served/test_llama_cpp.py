@@ -12,7 +12,8 @@ import pytest
 
 from irene.account.served.engines import Server
 from irene.account.served.intervals import Interval
-from irene.account.served.proxy import Proxy, proxied
+from irene.account.served.proxy import counts_in, proxied
+from irene.account.served.requests import Requests
 from irene.errors import UsageError
 
 gguf = pytest.importorskip("gguf", reason="gguf is not installed")
@@ -135,9 +136,9 @@ def test_a_door_before_nothing_says_so():
             pass
 
 
-def test_an_answer_without_counts_is_passed_on_and_told():
-    proxy = Proxy()
+def test_an_answer_without_counts_is_told():
     answer = b'data: {"choices": []}\n\ndata: [DONE]\n\n'
-    proxy.answered("/v1/completions", answer, {"start": 1.0, "end": 2.0})
-    assert proxy.read() == []
-    assert "/v1/completions is of no known tokens" in proxy.problems()[0]
+    requests = Requests()
+    requests.tell(counts_in(answer), 2.0, "an answer")
+    assert requests.read() == []
+    assert "an answer tells no tokens: it cannot be read" in requests.problems()[0]

@@ -152,8 +152,8 @@ def test_answers_of_servers_are_read(told, found):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("{", "no JSON"),
-        ("[1]", "none of eval_count"),
+        ("{", "no JSON object"),
+        ("[1]", "no JSON object"),
         ('{"id": "a"}', "none of eval_count"),
         ('{"eval_count": null}', "cannot be read"),
         ('{"timings": {"prompt_n": 1}}', "cannot be read"),
@@ -169,7 +169,7 @@ def test_lines_that_are_no_requests_are_told_and_left_out(tmp_path, line, says):
     lines = RequestLines(str(path))
     assert [request.name for request in lines.read()] == ["chatcmpl-7"]
     (problem,) = lines.problems()
-    assert f"line 2 of {path} is no request" in problem
+    assert f"line 2 of {path} tells no tokens" in problem
     assert says in problem
     assert lines.problems() == []
 

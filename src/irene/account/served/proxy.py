@@ -8,7 +8,6 @@ on the way; an answer that says nothing (a stream of the API of OpenAI without
 from __future__ import annotations
 
 import json
-import queue
 import threading
 import time
 from collections.abc import Iterator
@@ -19,10 +18,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from irene.account.served.requests import Request, request_of
+from irene.account.served.requests import Requests
 from irene.errors import UsageError
 
-__all__ = ["Proxy", "counts_in", "proxied"]
+__all__ = ["counts_in", "proxied"]
 
 OF_ONE_HOP = {
     "accept-encoding", "connection", "content-length", "host", "keep-alive",
@@ -31,35 +30,6 @@ OF_ONE_HOP = {
 """Headers that are not passed on; answers are asked for as plain text."""
 TOLD = ("id", "model", "usage", "timings", "created_at")
 MOST_AT_ONCE = 1 << 16
-
-
-class Proxy:
-    """Requests that went through the door."""
-
-    def __init__(self) -> None:
-        self._ended: queue.SimpleQueue[Request] = queue.SimpleQueue()
-        self._problems: queue.SimpleQueue[str] = queue.SimpleQueue()
-
-    def read(self) -> list[Request]:
-        """Those that ended since it was asked last."""
-        return [self._ended.get() for _ in range(self._ended.qsize())]
-
-    def problems(self) -> list[str]:
-        """What could not be read since it was asked last, in words."""
-        return [self._problems.get() for _ in range(self._problems.qsize())]
-
-    def answered(self, path: str, answer: bytes, times: dict[str, float]) -> None:
-        """An answer has been passed on.
-
-        Args:
-            path: What was asked.
-            answer: The answer.
-            times: Its `start`, `first_token` and `end`, s since 1970.
-        """
-        try:
-            self._ended.put(request_of(counts_in(answer) | times, times["end"]))
-        except UsageError as error:
-            self._problems.put(f"an answer of {path} is of no known tokens: {error}")
 
 
 def counts_in(answer: bytes) -> dict[str, Any]:
@@ -77,7 +47,7 @@ def counts_in(answer: bytes) -> dict[str, Any]:
 
 
 @contextmanager
-def proxied(url: str, port: int) -> Iterator[tuple[Proxy, int]]:
+def proxied(url: str, port: int) -> Iterator[tuple[Requests, int]]:
     """Open a door before a server.
 
     Args:
@@ -90,10 +60,10 @@ def proxied(url: str, port: int) -> Iterator[tuple[Proxy, int]]:
     Raises:
         UsageError: The port is taken.
     """
-    proxy = Proxy()
+    passed = Requests()
 
     class Handler(_Handler):
-        asked, told = url, proxy
+        asked, requests = url, passed
 
     try:
         server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
@@ -102,7 +72,7 @@ def proxied(url: str, port: int) -> Iterator[tuple[Proxy, int]]:
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield proxy, server.server_address[1]
+        yield passed, server.server_address[1]
     finally:
         server.shutdown()
         server.server_close()
@@ -113,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     asked: str
-    told: Proxy
+    requests: Requests
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
@@ -142,7 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return
         times["end"] = time.time()
         if self.command == "POST" and answer.status == HTTPStatus.OK:
-            self.told.answered(self.path, told, times)
+            where = f"an answer of {self.path}"
+            self.requests.tell(counts_in(told) | times, times["end"], where)
 
     do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = do_OPTIONS = _forward  # noqa: N815
 

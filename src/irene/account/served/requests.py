@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 from irene.account.served.engines import ServerCounts
 from irene.account.served.intervals import Split, TokenCosts, shared
@@ -26,6 +26,7 @@ from irene.errors import UsageError
 
 __all__ = ["Request", "RequestLines", "Requests", "Shared", "Sharing", "request_of"]
 
+T = TypeVar("T")
 SHORTEST_S = 1e-6
 """Tokens are spread over this time at least, s."""
 FORMS = "eval_count (Ollama), timings (llama.cpp), usage (OpenAI) or output_tokens"
@@ -87,7 +88,7 @@ def _share(begin_s: float, end_s: float, left_s: float, right_s: float) -> float
 # What is told of one ----------------------------------------------------------
 
 
-def request_of(told: Mapping[str, Any], now_s: float) -> Request:
+def request_of(told: Any, now_s: float) -> Request:
     """What a document says of a request.
 
     Args:
@@ -97,6 +98,8 @@ def request_of(told: Mapping[str, Any], now_s: float) -> Request:
     Raises:
         UsageError: It tells no tokens, or impossible ones.
     """
+    if not isinstance(told, Mapping):
+        raise UsageError("it is no JSON object")
     try:
         prompt, cached, output, read_s, told_s = _counts(told)
         end_s = _time_s(told.get("end", told.get("created_at")), now_s)
@@ -150,17 +153,40 @@ def _time_s(value: Any, otherwise_s: Any) -> Any:
     return float(value)
 
 
-class Requests(Protocol):
-    """Who tells requests that have ended."""
+class Requests:
+    """Requests that have ended, as somebody tells them."""
+
+    def __init__(self) -> None:
+        self._ended: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        self._problems: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def tell(self, told: Any, now_s: float, where: str) -> None:
+        """One has ended.
+
+        Args:
+            told: The document that says so.
+            now_s: When, if it does not say, s since 1970.
+            where: What this document is, in words.
+        """
+        try:
+            self._ended.put(request_of(told, now_s))
+        except UsageError as error:
+            self._problems.put(f"{where} tells no tokens: {error}")
 
     def read(self) -> list[Request]:
         """Those that ended since it was asked last."""
+        return _drained(self._ended)
 
     def problems(self) -> list[str]:
         """What could not be read since it was asked last, in words."""
+        return _drained(self._problems)
 
 
-class RequestLines:
+def _drained(of: queue.SimpleQueue[T]) -> list[T]:
+    return [of.get() for _ in range(of.qsize())]
+
+
+class RequestLines(Requests):
     """Requests from a file that may grow, or from standard input.
 
     Args:
@@ -171,57 +197,46 @@ class RequestLines:
     """
 
     def __init__(self, where: str) -> None:
-        self._where, self._offset, self._line, self._rest = where, 0, 0, b""
-        self._problems: list[str] = []
-        self._coming: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        super().__init__()
+        self._where, self._offset, self._count, self._rest = where, 0, 0, b""
         if where == "-":
+            self._where = "standard input"
             threading.Thread(target=self._listen, daemon=True).start()
         elif not Path(where).is_file():
             raise UsageError(f"no file {where}: requests are read from it")
 
     def _listen(self) -> None:
         for line in sys.stdin.buffer:
-            self._coming.put(line)
+            self._line(line)
 
     def read(self) -> list[Request]:
         """Those that ended since it was asked last."""
-        if self._where == "-":
-            new = b"".join(self._coming.get() for _ in range(self._coming.qsize()))
-        else:
-            new = self._grown()
-        *lines, self._rest = (self._rest + new).split(b"\n")
-        return [found for line in lines if (found := self._request(line)) is not None]
+        if self._where != "standard input":
+            self._read_on()
+        return super().read()
 
-    def _grown(self) -> bytes:
+    def _read_on(self) -> None:
         try:
             with Path(self._where).open("rb") as file:
                 file.seek(self._offset)
                 new = file.read()
         except OSError as error:
-            self._problems.append(f"cannot read {self._where}: {error.strerror}")
-            return b""
+            self._problems.put(f"cannot read {self._where}: {error.strerror}")
+            return
         self._offset += len(new)
-        return new
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        for line in lines:
+            self._line(line)
 
-    def _request(self, line: bytes) -> Request | None:
-        self._line += 1
+    def _line(self, line: bytes) -> None:
+        self._count += 1
         if not line.strip():
-            return None
+            return
         try:
             told = json.loads(line)
-            if not isinstance(told, dict):
-                raise UsageError(f"none of {FORMS}")
-            return request_of(told, time.time())
-        except (ValueError, UsageError) as error:
-            where = "standard input" if self._where == "-" else self._where
-            told = "no JSON" if isinstance(error, ValueError) else error
-            self._problems.append(f"line {self._line} of {where} is no request: {told}")
-            return None
-
-    def problems(self) -> list[str]:
-        """What could not be read since it was asked last, in words."""
-        found, self._problems = self._problems, []
-        return found
+        except ValueError:
+            told = None
+        self.tell(told, time.time(), f"line {self._count} of {self._where}")
 
 
 # Whose energy it was ----------------------------------------------------------
