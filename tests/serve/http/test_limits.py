@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from irene.serve.http.routes import health
 from irene.serve.http.settings import Limits, Settings
 from irene.serve.http.tokens import add_token, remove_token
 from irene.serve.jobs.runner import JobRunner
+from irene.serve.uploads import endpoints
 
 from ..in_process import app_with, send
 
@@ -210,6 +212,30 @@ def test_labels_and_memory_do_not_grow_by_what_strangers_send(tmp_path: Path) ->
         memory.remember("/x", b"a" * 5_000, b"", "k")
         assert memory._keys.size == 1
         assert memory.request("/x", b"", b"anything") is ready
+
+
+def test_what_takes_long_is_packed_and_unpacked_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside: list[str] = []
+
+    def noting(work: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*given: Any) -> Any:
+            with contextlib.suppress(RuntimeError):  # no loop runs in this thread
+                asyncio.get_running_loop()
+                inside.append(work.__name__)
+            return work(*given)
+
+        return noted
+
+    for name in ("make_ready", "unpacked"):
+        monkeypatch.setattr(endpoints, name, noting(getattr(endpoints, name)))
+    with app_with(tmp_path) as app:
+        brought = send(app, "POST", "/api/v1/uploads", content=b'{"model_type":"bert"}')
+        assert brought.status_code == 201
+        again = send(app, "GET", brought.headers["location"])
+        assert again.json() == {"model_type": "bert"}
+    assert not inside
 
 
 @pytest.mark.parametrize(
