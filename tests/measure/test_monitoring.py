@@ -116,6 +116,20 @@ def test_a_socket_that_cannot_be_read_is_named_as_missing(tmp_path):
     machine.close()
 
 
+def test_a_zone_that_never_moves_leaves_a_curve_of_the_others() -> None:
+    channels = (
+        Channel("rapl:package-0", "energy_j", "cpu-package", resolution_s=0.001),
+        Channel("rapl:dram", "energy_j", "dram", resolution_s=0.001),
+    )
+    time_ns = np.arange(101, dtype=np.int64) * 100_000_000
+    values = np.column_stack((np.arange(101) * 9.0, np.zeros(101)))
+    recording = Recording(channels, time_ns, values, 0.1, ((0, 0),))
+    found = Monitored((), 0, 0, int(time_ns[-1]), math.nan, recording)
+    assert found.energy is not None
+    assert found.energy.produced_by == "rapl without rapl:dram"
+    assert found.total_power_w == pytest.approx(np.full(100, 90.0), rel=1e-3)
+
+
 @pytest.mark.parametrize("room", [0, 2000])
 def test_a_full_disk_costs_the_samples_and_never_the_energy(meter, tmp_path, room):
     """The sampler may write so many bytes to a file; its sums need none."""

@@ -70,13 +70,19 @@ def test_it_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
         "print(s._process.pid, flush=True); time.sleep(60)"
     )
     parent = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert parent.stdout is not None
+    assert parent.stderr is not None
     child = int(parent.stdout.readline())
     parent.kill()
     parent.wait()
     parent.stdout.close()
+    with parent.stderr as errors:
+        assert errors.read() == ""  # the child's too: nobody is there to be told
     for _ in range(200):
         if not _runs(child):
             break

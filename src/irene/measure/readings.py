@@ -192,7 +192,8 @@ def _unknown(window: Window) -> str:
         )
     return (
         f"{name} was known for {max(window.known_s, 0.0):.3g} of "
-        f"{window.duration_s:.3g} s: no energy"
+        f"{window.duration_s:.3g} s, in which it gave {window.integral:.4g} J: "
+        "no energy of the whole"
     )
 
 

@@ -174,11 +174,11 @@ class Monitored:
 
     @cached_property
     def power_w(self) -> dict[str, Floats]:
-        """Power of every channel that counts in each step, W."""
+        """Power of every channel that counts in each step, W; none of silent ones."""
         return {
-            channel.name: np.maximum(self.steps(column), 0.0)
-            for column, channel in enumerate(self.recording.channels)
-            if channel.in_total
+            window.channel.name: np.maximum(self.steps(column), 0.0)
+            for column, window in enumerate(self.windows)
+            if window.channel.in_total and window.known_s > 0
         }
 
     @property

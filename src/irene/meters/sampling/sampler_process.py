@@ -249,8 +249,8 @@ def _open(options: argparse.Namespace) -> Sampler:
 
 
 def _answer(document: dict[str, object]) -> None:
-    sys.stdout.write(json.dumps(document) + "\n")
     try:
+        sys.stdout.write(json.dumps(document) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:  # the parent is gone; standard input ends too
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
