@@ -13,7 +13,8 @@ import pytest
 
 from irene.errors import MeterError, MissingExtraError
 from irene.meters.channel import SensorLostError
-from irene.meters.gpu.zeus_devices import ZeusMeter, open_zeus, probe
+from irene.meters.gpu.zeus_devices import open_zeus, probe
+from irene.meters.sensors import SensorMeter
 
 
 class ZeusBaseGPUError(Exception):
@@ -137,7 +138,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     return put
 
 
-def values(meter: ZeusMeter) -> dict[str, float]:
+def values(meter: SensorMeter) -> dict[str, float]:
     names = [channel.name for channel in meter.channels]
     return dict(zip(names, meter.read(), strict=True))
 

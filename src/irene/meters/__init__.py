@@ -2,7 +2,8 @@
 
 - `channel`: `Meter` and `Channel`, the shape of every sensor.
 - `finding`: which meters there are, and the best ones here; each joule once.
-- `energy_counter`: counters that wrap, fall silent or start again.
+- `energy_counter`: counters that wrap, fall silent or start again; `sensors`: meters of
+  sensors that are asked one by one.
 - `machine`: what this machine is: its processor, and all of it in words.
 - `hwmon`: what drivers show of Grace, Intel and AMD GPUs.
 - `metric_names`: what the names of metrics say of unit and device.

@@ -9,17 +9,18 @@ cover are shown, and not counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from irene.errors import MeterError
-from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
+from irene.meters.channel import Channel, Finding, probed
 from irene.meters.cpu.kernel_files import KeptFile, Roots, number_in, text_in
 from irene.meters.energy_counter import GrowingCounter
+from irene.meters.sensors import Sensor, SensorMeter
 
-__all__ = ["HwmonMeter", "open_hwmon", "probe"]
+__all__ = ["open_hwmon", "probe"]
 
 SENSOR = re.compile(r"(energy|power)(\d+)_(input|average)")
 GPUS = {"amdgpu": "cuda", "i915": "xpu", "xe": "xpu"}
@@ -35,73 +36,13 @@ NOTHING = "On machines with NVIDIA Grace or an Intel or AMD GPU the kernel shows
 
 
 @dataclass(frozen=True, slots=True)
-class _Sensor:
+class _Found:
     path: Path
     channel: Channel
     place: tuple[str, ...]  # sensors of one place are rivals
 
 
-class HwmonMeter:
-    """All hwmon sensors of power and energy; made by `open_hwmon`.
-
-    Attributes:
-        channels: What it gives, then what is missing in the total.
-        remedy: What would help with those that cannot be read, or "".
-    """
-
-    name = "hwmon"
-
-    def __init__(self, sensors: Sequence[_Sensor]) -> None:
-        self.remedy = ""
-        self._files: list[tuple[KeptFile, GrowingCounter | None]] = []
-        opened: list[Channel] = []
-        missing: list[Channel] = []
-        for sensor in sensors:
-            channel = sensor.channel
-            try:
-                file = KeptFile(sensor.path)
-                int(file.read())
-            except (OSError, ValueError) as error:
-                reason = getattr(error, "strerror", None) or str(error)
-                if isinstance(error, PermissionError):
-                    self.remedy = REMEDY.format(path=sensor.path)
-                if channel.counted:
-                    missing.append(replace(channel, counted=False, missing=reason))
-                continue
-            counts = channel.quantity == "energy_j"
-            self._files.append((file, GrowingCounter(1e-6) if counts else None))
-            opened.append(channel)
-        self.channels = (*opened, *missing)
-        self._nothing = [NO_VALUE] * len(missing)
-
-    def read(self) -> list[float]:
-        """Joules or watts of each channel; `NO_VALUE` where one gives none.
-
-        Raises:
-            SensorLostError: None can be read any more.
-        """
-        values: list[float] = []
-        lost = 0
-        for file, counter in self._files:
-            try:
-                micro = int(file.read())
-            except (OSError, ValueError):
-                values.append(NO_VALUE)
-                lost += 1
-            else:
-                values.append(counter.joules(micro) if counter else micro * 1e-6)
-        if lost == len(self._files):
-            raise SensorLostError("no sensor of hwmon can be read any more")
-        return values + self._nothing
-
-    def close(self) -> None:
-        """Close the files; closing twice is fine."""
-        files, self._files = self._files, []
-        for file, _ in files:
-            file.close()
-
-
-def open_hwmon(roots: Roots) -> HwmonMeter:
+def open_hwmon(roots: Roots) -> SensorMeter:
     """Open all sensors of power and energy.
 
     Args:
@@ -114,12 +55,37 @@ def open_hwmon(roots: Roots) -> HwmonMeter:
     sensors = _each_joule_once(list(_sensors(folder)))
     if not sensors:
         raise MeterError(f"no sensor of power in {folder}", NOTHING)
-    meter = HwmonMeter(sensors)
-    if all(channel.missing for channel in meter.channels):
-        meter.close()
+    opened: list[Sensor] = []
+    missing: list[Channel] = []
+    files: list[KeptFile] = []
+    remedy = ""
+    for sensor in sensors:
+        channel = sensor.channel
+        try:
+            file = KeptFile(sensor.path)
+            int(file.read())
+        except (OSError, ValueError) as error:
+            if isinstance(error, PermissionError):
+                remedy = REMEDY.format(path=sensor.path)
+            if channel.counted:
+                reason = getattr(error, "strerror", None) or str(error)
+                missing.append(replace(channel, counted=False, missing=reason))
+        else:
+            files.append(file)
+            opened.append(Sensor((channel,), _asking(file, channel)))
+    if not opened:
         paths = ", ".join(str(sensor.path) for sensor in sensors)
-        raise MeterError(f"no sensor can be read: {paths}", meter.remedy)
-    return meter
+        raise MeterError(f"no sensor can be read: {paths}", remedy)
+    return SensorMeter(
+        "hwmon", opened, missing, remedy, lambda: [file.close() for file in files]
+    )
+
+
+def _asking(file: KeptFile, channel: Channel) -> Callable[[], list[float]]:
+    if channel.quantity == "power_w":
+        return lambda: [int(file.read()) * 1e-6]
+    counter = GrowingCounter(1e-6)
+    return lambda: [counter.joules(int(file.read()))]
 
 
 def probe(roots: Roots) -> Finding:
@@ -127,7 +93,7 @@ def probe(roots: Roots) -> Finding:
     return probed("hwmon", partial(open_hwmon, roots), _summary)
 
 
-def _summary(meter: HwmonMeter) -> str:
+def _summary(meter: SensorMeter) -> str:
     there = ", ".join(c.name for c in meter.channels if not c.missing)
     gone = [
         f"{c.name} cannot be read: {c.missing}" for c in meter.channels if c.missing
@@ -135,7 +101,7 @@ def _summary(meter: HwmonMeter) -> str:
     return "; ".join((there, *gone))
 
 
-def _sensors(folder: Path) -> Iterator[_Sensor]:
+def _sensors(folder: Path) -> Iterator[_Found]:
     numbers: dict[str, int] = {}
     for chip in sorted(folder.glob("hwmon*"), key=_bus_place):
         driver = text_in(chip / "name")
@@ -166,7 +132,7 @@ def _label(folder: Path, quantity: str, index: str) -> str:
     return "".join("_" if c in ',"#\n\r' else c for c in text)
 
 
-def _sensor(path: Path, driver: str, chip: str, label: str, device: str) -> _Sensor:
+def _sensor(path: Path, driver: str, chip: str, label: str, device: str) -> _Found:
     energy = path.name.startswith("energy")
     interval_ms = number_in(
         path.parent / f"{path.name.partition('_')[0]}_average_interval"
@@ -184,19 +150,19 @@ def _sensor(path: Path, driver: str, chip: str, label: str, device: str) -> _Sen
     grace = GRACE.fullmatch(label)
     if device:
         card = replace(channel, covers="gpu-board", counted=True)
-        return _Sensor(path, card, (device,))
+        return _Found(path, card, (device,))
     if grace and grace[1] == "Grace":
         socket = replace(channel, covers="cpu-package", counted=True, device="cpu")
-        return _Sensor(path, socket, ("cpu", grace[2]))
+        return _Found(path, socket, ("cpu", grace[2]))
     if driver == "amd_energy" and label.startswith("Esocket"):
         socket = replace(channel, covers="cpu-package", counted=True, device="cpu")
-        return _Sensor(path, socket, ("cpu", label))
-    return _Sensor(path, replace(channel, name=f"{channel.name}@{chip}"), ())
+        return _Found(path, socket, ("cpu", label))
+    return _Found(path, replace(channel, name=f"{channel.name}@{chip}"), ())
 
 
-def _each_joule_once(sensors: Sequence[_Sensor]) -> list[_Sensor]:
+def _each_joule_once(sensors: Sequence[_Found]) -> list[_Found]:
     """Of each place the best counts: energy before power, the card before its parts."""
-    best: dict[tuple[str, ...], _Sensor] = {}
+    best: dict[tuple[str, ...], _Found] = {}
     for sensor in sorted(sensors, key=_rank):
         if sensor.channel.counted:
             best.setdefault(sensor.place, sensor)
@@ -206,6 +172,6 @@ def _each_joule_once(sensors: Sequence[_Sensor]) -> list[_Sensor]:
     ]  # hundreds, in the sockets
 
 
-def _rank(sensor: _Sensor) -> tuple[bool, bool, str]:
+def _rank(sensor: _Found) -> tuple[bool, bool, str]:
     name = sensor.path.name
     return not name.startswith("energy"), name.endswith("average"), name

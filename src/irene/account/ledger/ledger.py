@@ -25,6 +25,7 @@ from irene.account.ledger.scopes import ScopeTree, merged
 from irene.account.ledger.timeline import Timeline, timeline
 from irene.energy import Energy, Source
 from irene.presented import presenter
+from irene.tables import csv_of_rows, data_frame
 
 if TYPE_CHECKING:
     from irene.tree import ModelTree
@@ -251,7 +252,8 @@ class Ledger:
 
     def to_dict(self, costs: ModelTree | None = None) -> dict[str, Any]:
         """The tree's document with the ledger in it, as JSON-ready values."""
-        return tables.to_dict(self, costs)
+        document = tables.ledger_dict(self, costs)
+        return {**self.tree(costs).to_dict(), "ledger": document}
 
     def to_json(self, costs: ModelTree | None = None) -> str:
         """The document `irene.tree/1` with the `irene.ledger/1` in it."""
@@ -263,7 +265,8 @@ class Ledger:
 
     def to_csv(self, by: str = "op", top: int | None = None) -> str:
         """A view as CSV, with what belongs to no op."""
-        return tables.to_csv(self, by, top)
+        columns = self.columns(by, top)
+        return csv_of_rows(tuple(columns), zip(*columns.values(), strict=True))
 
     def columns(self, by: str = "op", top: int | None = None) -> dict[str, list[Any]]:
         """A view by column, as in its CSV; None where there is no value."""
@@ -271,9 +274,7 @@ class Ledger:
 
     def to_pandas(self, by: str = "op") -> Any:
         """A view as a pandas DataFrame, with the columns of its CSV."""
-        from irene.account.ledger.tables import to_pandas
-
-        return to_pandas(self, by)
+        return data_frame(self.columns(by))
 
     def _repr_html_(self) -> str:
         return presenter().ledger_notebook(self)

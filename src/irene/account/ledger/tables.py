@@ -12,7 +12,7 @@ from irene.account.arrays import Bools
 from irene.account.ledger.rows import energy_fields
 from irene.account.ledger.timeline import compact
 from irene.errors import UsageError
-from irene.tables import csv_of_rows, data_frame, pyarrow
+from irene.tables import pyarrow
 from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 __all__ = [
     "VIEWS",
     "ledger_dict",
-    "to_csv",
-    "to_dict",
-    "to_pandas",
     "to_parquet",
     "view_columns",
     "view_rows",
@@ -55,16 +52,6 @@ def view_rows(ledger: Ledger, by: str, top: int | None = None) -> list[Row]:
     if by not in views:
         raise UsageError(f"no view {by!r}; there are {', '.join(VIEWS)}")
     return views[by]()[:top]
-
-
-def to_dict(ledger: Ledger, costs: ModelTree | None = None) -> dict[str, Any]:
-    """The document `irene.tree/1` with `irene.ledger/1` in it.
-
-    Args:
-        ledger: The ledger.
-        costs: A trace of one step of the same model, for FLOPs and bytes.
-    """
-    return {**ledger.tree(costs).to_dict(), "ledger": ledger_dict(ledger, costs)}
 
 
 def ledger_dict(ledger: Ledger, costs: ModelTree | None = None) -> dict[str, Any]:
@@ -127,22 +114,6 @@ def _cells(record: Mapping[str, Any]) -> dict[str, Any]:
         "step_mean_j": steps.get("mean_j"),
         "step_std_j": steps.get("std_j"),
     }
-
-
-def to_csv(ledger: Ledger, by: str, top: int | None = None) -> str:
-    """The columns of a view as CSV; arguments are those of `view_columns`."""
-    columns = view_columns(ledger, by, top)
-    return csv_of_rows(tuple(columns), zip(*columns.values(), strict=True))
-
-
-def to_pandas(ledger: Ledger, by: str) -> Any:
-    """The columns of a view as a pandas DataFrame.
-
-    Raises:
-        MissingExtraError: pandas is not installed.
-        UsageError: There is no such view.
-    """
-    return data_frame(view_columns(ledger, by))
 
 
 def to_parquet(ledger: Ledger, path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -107,11 +107,15 @@ def run(options: argparse.Namespace) -> int:
         output_to_errors=options.json,
         beside=partial(_exporting, options) if shown else nullcontext,
     )
-    with _kept(found.exit_code) as code:
+    try:
         _report(found, options)
-        for write in _files(found, options):
-            write()
-    return code()
+        _write_files(found, options)
+    except IreneError as error:
+        # The program's failure matters more than ours in writing about it.
+        if found.exit_code == 0:
+            raise
+        print(f"irene monitor: {error}", file=sys.stderr)
+    return found.exit_code
 
 
 @contextmanager
@@ -130,17 +134,6 @@ def _exporting(options: argparse.Namespace, sampler: SamplerProcess) -> Iterator
         yield
 
 
-@contextmanager
-def _kept(exit_code: int) -> Iterator[Callable[[], int]]:
-    """The program's failure matters more than ours in writing about it."""
-    try:
-        yield lambda: exit_code
-    except IreneError as error:
-        if exit_code == 0:
-            raise
-        print(f"irene monitor: {error}", file=sys.stderr)
-
-
 def _report(found: Monitored, options: argparse.Namespace) -> None:
     if options.json:
         put_json(_document(found, options))
@@ -154,15 +147,13 @@ def _report(found: Monitored, options: argparse.Namespace) -> None:
             print(f"  {kind:<9}  {path}", file=stream)
 
 
-def _files(
-    found: Monitored, options: argparse.Namespace
-) -> Iterator[Callable[[], object]]:
+def _write_files(found: Monitored, options: argparse.Namespace) -> None:
     if options.csv:
-        yield lambda: _write_samples(found, options.csv)
+        _write_samples(found, options.csv)
     if options.plot:
         from irene.show.picture.answer_pictures import monitor_picture
 
-        yield lambda: monitor_picture(found).save(options.plot)
+        monitor_picture(found).save(options.plot)
 
 
 def _write_samples(found: Monitored, path: Path) -> None:

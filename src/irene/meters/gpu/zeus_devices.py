@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 from irene.errors import IreneError, MeterError, library
-from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
+from irene.meters.channel import NO_VALUE, Channel, Finding, probed
 from irene.meters.energy_counter import GrowingCounter
+from irene.meters.sensors import Sensor, SensorMeter
 
-__all__ = ["ZeusMeter", "open_zeus", "probe"]
+__all__ = ["open_zeus", "probe"]
 
 INSTALL = "pip install 'irene-energy[zeus]'"
 NOTHING = (
@@ -49,51 +50,7 @@ TOTAL = "total_energy_mj"
 PERHAPS_INSIDE = "gpu_sram_mj"  # nobody says whether Apple's gpu_mj contains it
 
 
-@dataclass(frozen=True, slots=True)
-class _Sensor:
-    channels: tuple[Channel, ...]
-    ask: Callable[[], Sequence[float]]
-    owner: Any = None  # shuts the vendor's library down when it is collected
-
-
-class ZeusMeter:
-    """Devices that zeus can read; made by `open_zeus`.
-
-    Attributes:
-        channels: What it gives, device after device.
-    """
-
-    name = "zeus"
-
-    def __init__(self, sensors: Sequence[_Sensor]) -> None:
-        self._sensors = tuple(sensors)
-        self.channels = tuple(c for sensor in sensors for c in sensor.channels)
-
-    def read(self) -> list[float]:
-        """One value for each channel; `NO_VALUE` for a device that gives none.
-
-        Raises:
-            SensorLostError: No device gives anything, or the meter is closed.
-        """
-        values: list[float] = []
-        problems: list[str] = []
-        for sensor in self._sensors:
-            try:
-                values += sensor.ask()
-            except Exception as error:  # noqa: BLE001  every vendor has errors of its own
-                values += [NO_VALUE] * len(sensor.channels)
-                name = sensor.channels[0].name
-                problems.append(f"{name}: {type(error).__name__}: {error}")
-        if len(problems) == len(self._sensors):
-            raise SensorLostError("; ".join(problems) or "the zeus meter is closed")
-        return values
-
-    def close(self) -> None:
-        """Let go of the devices; zeus ends what it started when the program ends."""
-        self._sensors = ()
-
-
-def open_zeus() -> ZeusMeter:
+def open_zeus() -> SensorMeter:
     """Open all devices that zeus can read, other than NVIDIA GPUs and CPUs.
 
     Raises:
@@ -101,7 +58,7 @@ def open_zeus() -> ZeusMeter:
         MissingExtraError: zeus is not installed.
     """
     try:
-        meter = ZeusMeter([*_amd_sensors(), *_soc_sensors()])
+        meter = SensorMeter("zeus", [*_amd_sensors(), *_soc_sensors()])
         if meter.channels:
             meter.read()
     except IreneError:
@@ -126,7 +83,7 @@ def _zeus(module: str) -> Any:
     return library(f"zeus.device.{module}", missing)
 
 
-def _amd_sensors() -> Iterator[_Sensor]:
+def _amd_sensors() -> Iterator[Sensor]:
     zeus_gpu = _zeus("gpu")
     # Not get_gpus(): it stops at the first vendor, and there may be cards of both.
     if not zeus_gpu.amdsmi_is_available():
@@ -136,10 +93,15 @@ def _amd_sensors() -> Iterator[_Sensor]:
         # zeus follows HIP_VISIBLE_DEVICES, so that its order is the one torch sees.
         sensor = _gpu_sensor(gpu, f"zeus:amd:{gpu.gpu_index}", f"cuda:{number}")
         if sensor is not None:
-            yield replace(sensor, owner=gpus)
+            # What is kept shuts the vendor's library down when it is collected.
+            yield replace(sensor, ask=partial(_asked, sensor, gpus))
 
 
-def _gpu_sensor(gpu: Any, name: str, device: str) -> _Sensor | None:
+def _asked(sensor: Sensor, kept: Any) -> Sequence[float]:
+    return sensor.ask()
+
+
+def _gpu_sensor(gpu: Any, name: str, device: str) -> Sensor | None:
     shared: dict[str, Any] = {
         "covers": "gpu-board",
         "device": device,
@@ -149,7 +111,7 @@ def _gpu_sensor(gpu: Any, name: str, device: str) -> _Sensor | None:
     note = f"{model}; {GUESSED}" + (TWO_CHIPLETS if TWIN in model else "")
     if gpu.supports_get_total_energy_consumption():
         counter = GrowingCounter(1e-3)
-        return _Sensor(
+        return Sensor(
             (Channel(f"{name}:energy", "energy_j", note=note, **shared),),
             lambda: (counter.joules(gpu.get_total_energy_consumption()),),
         )
@@ -159,7 +121,7 @@ def _gpu_sensor(gpu: Any, name: str, device: str) -> _Sensor | None:
             ask()
             note = f"{kind} power; {note}"
             channel = Channel(f"{name}:power", "power_w", note=note, **shared)
-            return _Sensor((channel,), partial(_watts, ask))
+            return Sensor((channel,), partial(_watts, ask))
     return None
 
 
@@ -167,7 +129,7 @@ def _watts(milliwatts: Callable[[], float]) -> tuple[float]:
     return (milliwatts() * 1e-3,)
 
 
-def _soc_sensors() -> Iterator[_Sensor]:
+def _soc_sensors() -> Iterator[Sensor]:
     zeus_soc = _zeus("soc")
     with contextlib.suppress(zeus_soc.ZeusSoCInitError):
         soc = zeus_soc.get_soc()
@@ -177,7 +139,7 @@ def _soc_sensors() -> Iterator[_Sensor]:
             yield _soc_sensor(soc, names)
 
 
-def _soc_sensor(soc: Any, names: Sequence[str]) -> _Sensor:
+def _soc_sensor(soc: Any, names: Sequence[str]) -> Sensor:
     kind = type(soc).__name__.lower()
     counters = {name: GrowingCounter(1e-3) for name in names}
 
@@ -188,7 +150,7 @@ def _soc_sensor(soc: Any, names: Sequence[str]) -> _Sensor:
             for name, counter in counters.items()
         ]
 
-    return _Sensor(
+    return Sensor(
         tuple(_soc_channel(kind, name, TOTAL in names) for name in names), ask
     )
 

@@ -2,8 +2,8 @@
 
 - `power_log`: `PowerLog`, a finished log as samples; `log_formats`: the formats, one
   small reader each; `metric_series`: series of Prometheus and Grafana.
-- `log_lines`, `log_column`: which columns hold time and power, and their numbers.
-- `log_clock`, `log_zone`: from a log's clock and zone to ours.
+- `log_lines`: which columns hold time and power, and their numbers.
+- `log_clock`: from a log's clock and zone to ours.
 """
 
 __all__: list[str] = []

@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from irene.meters.logs.log_column import Column
-from irene.meters.logs.log_lines import Layout, clock_of, lacks_zone
+from irene.meters.logs.log_lines import Column, Layout, clock_of, lacks_zone
 from irene.meters.logs.metric_series import (
     grafana_csv,
     grafana_json,

@@ -26,8 +26,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Any
 
-__all__ = ["Layout", "clock_of", "find_layouts", "lacks_zone", "zone_seconds"]
+__all__ = ["Column", "Layout", "clock_of", "find_layouts", "lacks_zone", "zone_seconds"]
 
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "epoch", "t", "unix")
 POWER_NAMES = (
@@ -76,6 +77,31 @@ DATE = re.compile(
     r"|(\d\d?)[-/](\d\d?)[-/](\d{4}))[T ]+(\d\d):(\d\d)$"
 )
 ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """One series of a log.
+
+    Attributes:
+        name: What the log calls it; "" if it holds one only.
+        times: When, ns since 1970; as on the clock of the place where `is_local`.
+        values: Power, W, or where `is_counter` energy so far, J.
+        is_counter: Whether it counts energy.
+        is_local: Whether the log does not say of which zone its times are.
+        device: As torch names it; "" for the machine, or where the log does not tell.
+        covers: What it covers: `gpu-board`, `cpu-package`, …; "" where unknown.
+        notes: What a reader should know.
+    """
+
+    name: str
+    times: Any
+    values: Any
+    is_counter: bool = False
+    is_local: bool = False
+    device: str = ""
+    covers: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from irene.meters.logs.log_column import Column
-from irene.meters.logs.log_lines import Layout, clock_of, lacks_zone
+from irene.meters.logs.log_lines import Column, Layout, clock_of, lacks_zone
 from irene.meters.metric_names import metric_of
 
 __all__ = ["grafana_csv", "grafana_json", "is_json", "parsed", "prometheus_json"]

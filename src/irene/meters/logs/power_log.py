@@ -2,7 +2,7 @@
 
 Meant for logs that a wall meter, another program or another machine wrote while a
 program ran here. `log_lines` reads tables, `log_formats` what known programs write;
-`log_zone` and `log_clock` bring its clock to ours.
+`log_clock` brings its clock to ours.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from typing import Any
 import numpy as np
 
 from irene.errors import FormatError, UsageError
-from irene.meters.logs.log_clock import ClockCorrection
-from irene.meters.logs.log_column import Column
+from irene.meters.logs.log_clock import ClockCorrection, from_local_ns
 from irene.meters.logs.log_formats import read_columns
 from irene.meters.logs.log_lines import (
     ZONE,
+    Column,
     Layout,
     clock_of,
     find_layouts,
     lacks_zone,
     zone_seconds,
 )
-from irene.meters.logs.log_zone import from_local_ns
 from irene.meters.metric_names import GPU, gpu_device
 
 __all__ = ["PowerLog", "read_power_log", "read_power_logs"]
