@@ -16,6 +16,7 @@ __all__ = [
     "TreeView",
     "add_limits_option",
     "add_parameters",
+    "add_rows",
     "add_table",
     "as_option",
     "chosen",
@@ -181,6 +182,23 @@ def as_option(message: str, known: Iterable[Parameter]) -> str:
     name, space, rest = message.partition(" ")
     names = {each.name for each in known}
     return f"{_flag(name)}{space}{rest}" if name in names else message
+
+
+def add_rows(
+    parser: argparse.ArgumentParser,
+    heading: str,
+    rows: Iterable[tuple[str, Mapping[str, Any], str]],
+) -> None:
+    """Options that no dataclass has fields for, from a table.
+
+    Args:
+        parser: Gets the options.
+        heading: What they are listed under; "" for none.
+        rows: Names, what the parser has to know of each, and what the user is told.
+    """
+    group = parser.add_argument_group(heading) if heading else parser
+    for names, how, words in rows:
+        group.add_argument(*names.split(), help=words, **how)
 
 
 def add_limits_option(parser: argparse.ArgumentParser) -> None:

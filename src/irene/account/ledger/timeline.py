@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,13 +43,8 @@ class Stretch:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready values, times to the microsecond."""
-        return {
-            "scope": self.scope,
-            "phase": self.phase,
-            "device": self.device,
-            "start_s": round(self.start_s, 6),
-            "end_s": round(self.end_s, 6),
-        }
+        times = {"start_s": round(self.start_s, 6), "end_s": round(self.end_s, 6)}
+        return {**asdict(self), **times}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
@@ -21,47 +21,19 @@ from torch.optim import Optimizer
 from torch.optim import optimizer as optimizer_hooks
 from torch.utils.data import dataloader
 
-from irene.account.events import Events
+if TYPE_CHECKING:
+    from irene.account.live.levels import ModuleLevel, OpLevel
 
-__all__ = ["Collector", "Hooks", "Mark", "ModuleNames", "is_loss", "tensors_in"]
+__all__ = ["Hooks", "Mark", "ModuleNames", "is_loss", "tensors_in"]
 
 Mark = Literal["forward", "optimizer", "data"]
-
-
-class Collector(Protocol):
-    """Is told what happens, and keeps it while it records.
-
-    Every call comes from the thread in which it happens.
-    """
-
-    def begin_recording(self) -> None:
-        """Forget what was before, and record from now on."""
-
-    def end_recording(self) -> None:
-        """Record no more."""
-
-    def events(self) -> Events:
-        """What ran while it recorded last."""
-        ...
-
-    def enter(self, path: str, module: nn.Module, inputs: Any) -> None:
-        """A module's forward begins."""
-
-    def leave(self, path: str, module: nn.Module, outputs: Any) -> None:
-        """A module's forward has ended."""
-
-    def begin(self, name: str, phase: str) -> None:
-        """An optimizer's step or the loading of a batch begins."""
-
-    def end(self, name: str, phase: str) -> None:
-        """It has ended."""
 
 
 class Hooks:
     """Everything that is hooked between `install` and `remove`.
 
     Args:
-        collector: Is told what happens.
+        collector: Is told what happens, from the thread in which it does.
         names: Paths of modules.
         on_mark: Called with `forward` before the whole model is called, `optimizer`
             after a step of one, and `data` before a batch is loaded.
@@ -69,7 +41,7 @@ class Hooks:
 
     def __init__(
         self,
-        collector: Collector,
+        collector: ModuleLevel | OpLevel,
         names: ModuleNames,
         on_mark: Callable[[Mark], None],
     ) -> None:

@@ -22,7 +22,8 @@ from irene.errors import IreneError, UsageError
 if TYPE_CHECKING:
     from torch import nn
 
-    from irene.account.live.hooks import Collector, Hooks, Mark, ModuleNames
+    from irene.account.live.hooks import Hooks, Mark, ModuleNames
+    from irene.account.live.levels import ModuleLevel, OpLevel
     from irene.meters.channel import Meter
 
     Model = nn.Module | Mapping[str, nn.Module] | None
@@ -142,7 +143,7 @@ class LiveLedger:
         self._window_ns = (0, 0)
         self.rank = Rank()
         self._hooks: Hooks | None = None
-        self._collector: Collector | None = None
+        self._collector: ModuleLevel | OpLevel | None = None
 
     def step(self) -> None:
         """Say that a step is over."""
@@ -354,7 +355,9 @@ class LiveLedger:
         )
 
 
-def _collector(wanted: Wanted, trace: Path | None, names: ModuleNames) -> Collector:
+def _collector(
+    wanted: Wanted, trace: Path | None, names: ModuleNames
+) -> ModuleLevel | OpLevel:
     if wanted.level == "module":
         import torch
 

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from irene.cli.options import whole_number
+from irene.cli.options import add_rows, whole_number
 from irene.cli.output import check_ledger_output, put_ledger
 from irene.errors import UsageError
 
@@ -41,153 +41,92 @@ examples:
 """
 
 
+Rows = tuple[tuple[str, dict[str, Any], str], ...]
+PROGRAM: Rows = (
+    ("program", {"nargs": argparse.REMAINDER, "metavar": "SCRIPT ARGS…"},
+     "a Python script that uses PyTorch, and its arguments"),
+    ("-m", {"dest": "module", "nargs": argparse.REMAINDER, "metavar": "MODULE ARGS…"},
+     "a module to run instead, as in `python -m`"),
+    ("--level", {"choices": ("op", "module"), "default": "op"},
+     "every op (default), or modules alone, which disturbs less"),
+    ("--skip", {"type": whole_number, "default": 0, "metavar": "N"},
+     "steps at the start that are not recorded"),
+    ("--warmup", {"type": whole_number, "default": 0, "metavar": "N"},
+     "steps after these that are recorded and thrown away"),
+    ("--steps", {"type": whole_number, "metavar": "N"},
+     "steps to record (default: all)"),
+    ("--meters", {"default": "auto", "metavar": "NAMES"},
+     "meters, separated by commas, as irene doctor lists them (default auto)"),
+    ("--period", {"type": float, "metavar": "S"},
+     "seconds between two power samples (default 0.01, or as often as the meters "
+     "have something new if that is less)"),
+    ("--idle-s", {"type": float, "default": 0.0, "metavar": "S"},
+     "watch the machine so long before the program, to know its idle power"),
+    ("--folder", {"metavar": "DIR"},
+     "keep trace, events and power samples here; needed by several processes"),
+    ("--merge", {"metavar": "DIR"},
+     "run nothing: the ledger of all processes that recorded into a folder"),
+)  # fmt: skip
+"""A program to run, or a folder that programs have left."""
+RECORDED_FILES: Rows = (
+    ("--trace", {"metavar": "FILE"},
+     "op events: a Kineto trace of the PyTorch profiler, an XPlane of TensorFlow or "
+     "JAX, or a TensorFlow 1 timeline; plain or gzipped"),
+    ("--hlo", {"metavar": "FILE", "action": "append", "default": []},
+     "text of a compiled module, for a trace of JAX that has none itself"),
+    ("--power", {"metavar": "FILE"},
+     "power of the same seconds: a recording of irene, a CSV of times and watts or "
+     "joules, MLPerf's spl.txt, or a log of nvidia-smi, dcgmi dmon, perf stat, "
+     "Prometheus (DCGM, Kepler), Grafana, Scaphandre, Zeus, CodeCarbon or Home "
+     "Assistant"),
+    ("--tz", {"default": "", "metavar": "ZONE"},
+     "zone of a power log whose times name none, as Europe/Berlin or +01:00 "
+     "(default: UTC, if no other zone would do)"),
+    ("--offset-s", {"type": float, "metavar": "X"},
+     "seconds to add to the times of the power file (default 0)"),
+    ("--device", {"metavar": "NAME"},
+     "device that a power log covers: cpu, cuda:0, … (default: the whole machine); a "
+     "recording says so itself"),
+    ("--error-percent", {"type": float, "metavar": "P"},
+     "how exact the meter behind a power log is: half its 90 %% interval; a "
+     "recording says so itself"),
+    ("--cpus", {"type": int, "metavar": "N"},
+     "CPUs of the machine: charge only the process's share of CPU energy, from the "
+     "loads in the recording"),
+)  # fmt: skip
+LEDGER: Rows = (
+    ("--split", {"choices": ("equal", "flops", "threads", "sm"), "default": "equal"},
+     "how ops that run at once share: alike (default), by FLOPs, by threads, or by "
+     "the multiprocessors they keep busy"),
+    ("--idle-w", {"type": float, "metavar": "W"},
+     "power while nothing runs: up to it, energy without an op is idle"),
+    ("--tree", {"metavar": "FILE"},
+     "saved tree of `irene trace` of one step, for joules per FLOP and byte"),
+    ("--by", {"choices": VIEWS, "default": "module"},
+     "what to group by (default module)"),
+    ("--shapes", {"action": "store_true"},
+     "tell ops apart by the shapes of their inputs; a recorded trace must have them "
+     "(record_shapes)"),
+    ("--top", {"type": int, "metavar": "N"}, "show the N largest rows only"),
+)  # fmt: skip
+OUTPUT: Rows = (
+    ("--json", {"action": "store_true"},
+     "one JSON document: irene.tree/1 with the ledger irene.ledger/1 in it"),
+    ("--csv", {"metavar": "FILE"}, "write the view as CSV"),
+    ("--parquet", {"metavar": "FILE"}, "write every event with its energy"),
+    ("--html", {"metavar": "FILE"}, "write a page with all views"),
+    ("--perfetto", {"metavar": "FILE"},
+     "write a trace with energies and power lanes for ui.perfetto.dev; .json or "
+     ".json.gz"),
+)  # fmt: skip
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    _add_program_options(parser)
-    _add_recorded_options(parser)
-    _add_ledger_options(parser)
-
-
-def _add_program_options(parser: argparse.ArgumentParser) -> None:
-    """A program to run, or a folder that programs have left."""
-    group = parser.add_argument_group("a program")
-    group.add_argument(
-        "program", nargs=argparse.REMAINDER, metavar="SCRIPT ARGS…",
-        help="a Python script that uses PyTorch, and its arguments",
-    )  # fmt: skip
-    group.add_argument(
-        "-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE ARGS…",
-        help="a module to run instead, as in `python -m`",
-    )  # fmt: skip
-    group.add_argument(
-        "--level", choices=("op", "module"), default="op",
-        help="every op (default), or modules alone, which disturbs less",
-    )  # fmt: skip
-    group.add_argument(
-        "--skip", type=whole_number, default=0, metavar="N",
-        help="steps at the start that are not recorded",
-    )  # fmt: skip
-    group.add_argument(
-        "--warmup", type=whole_number, default=0, metavar="N",
-        help="steps after these that are recorded and thrown away",
-    )  # fmt: skip
-    group.add_argument(
-        "--steps", type=whole_number, metavar="N",
-        help="steps to record (default: all)",
-    )  # fmt: skip
-    group.add_argument(
-        "--meters", default="auto", metavar="NAMES",
-        help="meters, separated by commas, as irene doctor lists them (default auto)",
-    )  # fmt: skip
-    group.add_argument(
-        "--period", type=float, metavar="S",
-        help="seconds between two power samples (default 0.01, or as often as the "
-        "meters have something new if that is less)",
-    )  # fmt: skip
-    group.add_argument(
-        "--idle-s", type=float, default=0.0, metavar="S",
-        help="watch the machine so long before the program, to know its idle power",
-    )  # fmt: skip
-    group.add_argument(
-        "--folder", metavar="DIR",
-        help="keep trace, events and power samples here; needed by several processes",
-    )  # fmt: skip
-    group.add_argument(
-        "--merge", metavar="DIR",
-        help="run nothing: the ledger of all processes that recorded into a folder",
-    )  # fmt: skip
-
-
-def _add_recorded_options(parser: argparse.ArgumentParser) -> None:
-    """Recorded files, and how they fit together."""
-    group = parser.add_argument_group("recorded files")
-    group.add_argument(
-        "--trace", metavar="FILE",
-        help="op events: a Kineto trace of the PyTorch profiler, an XPlane of "
-        "TensorFlow or JAX, or a TensorFlow 1 timeline; plain or gzipped",
-    )  # fmt: skip
-    group.add_argument(
-        "--hlo", metavar="FILE", action="append", default=[],
-        help="text of a compiled module, for a trace of JAX that has none itself",
-    )  # fmt: skip
-    group.add_argument(
-        "--power", metavar="FILE",
-        help="power of the same seconds: a recording of irene, a CSV of times and "
-        "watts or joules, MLPerf's spl.txt, or a log of nvidia-smi, dcgmi dmon, perf "
-        "stat, Prometheus (DCGM, Kepler), Grafana, Scaphandre, Zeus, CodeCarbon or "
-        "Home Assistant",
-    )  # fmt: skip
-    group.add_argument(
-        "--tz", default="", metavar="ZONE",
-        help="zone of a power log whose times name none, as Europe/Berlin or +01:00 "
-        "(default: UTC, if no other zone would do)",
-    )  # fmt: skip
-    group.add_argument(
-        "--offset-s", type=float, metavar="X",
-        help="seconds to add to the times of the power file (default 0)",
-    )  # fmt: skip
-    group.add_argument(
-        "--device", metavar="NAME",
-        help="device that a power log covers: cpu, cuda:0, … (default: the whole "
-        "machine); a recording says so itself",
-    )  # fmt: skip
-    group.add_argument(
-        "--error-percent", type=float, metavar="P",
-        help="how exact the meter behind a power log is: half its 90 %% interval; a "
-        "recording says so itself",
-    )  # fmt: skip
-    group.add_argument(
-        "--cpus", type=int, metavar="N",
-        help="CPUs of the machine: charge only the process's share of CPU energy, from "
-        "the loads in the recording",
-    )  # fmt: skip
-
-
-def _add_ledger_options(parser: argparse.ArgumentParser) -> None:
-    """How energy is split, and what is shown and written."""
-    group = parser.add_argument_group("the ledger")
-    group.add_argument(
-        "--split", choices=("equal", "flops", "threads", "sm"), default="equal",
-        help="how ops that run at once share: alike (default), by FLOPs, by threads, "
-        "or by the multiprocessors they keep busy",
-    )  # fmt: skip
-    group.add_argument(
-        "--idle-w", type=float, metavar="W",
-        help="power while nothing runs: up to it, energy without an op is idle",
-    )  # fmt: skip
-    group.add_argument(
-        "--tree", metavar="FILE",
-        help="saved tree of `irene trace` of one step, for joules per FLOP and byte",
-    )  # fmt: skip
-    group.add_argument(
-        "--by",
-        choices=VIEWS,
-        default="module",
-        help="what to group by (default module)",
-    )
-    group.add_argument(
-        "--shapes", action="store_true",
-        help="tell ops apart by the shapes of their inputs; a recorded trace must have "
-        "them (record_shapes)",
-    )  # fmt: skip
-    group.add_argument(
-        "--top", type=int, metavar="N", help="show the N largest rows only"
-    )
-    output = parser.add_argument_group("output")
-    output.add_argument(
-        "--json", action="store_true",
-        help="one JSON document: irene.tree/1 with the ledger irene.ledger/1 in it",
-    )  # fmt: skip
-    output.add_argument("--csv", metavar="FILE", help="write the view as CSV")
-    output.add_argument(
-        "--parquet", metavar="FILE", help="write every event with its energy"
-    )
-    output.add_argument("--html", metavar="FILE", help="write a page with all views")
-    output.add_argument(
-        "--perfetto", metavar="FILE",
-        help="write a trace with energies and power lanes for ui.perfetto.dev; "
-        ".json or .json.gz",
-    )  # fmt: skip
+    add_rows(parser, "a program", PROGRAM)
+    add_rows(parser, "recorded files", RECORDED_FILES)
+    add_rows(parser, "the ledger", LEDGER)
+    add_rows(parser, "output", OUTPUT)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irene.cli.options import add_rows
 from irene.cli.output import put_json
 from irene.errors import IreneError
 from irene.show.text import plain
@@ -42,47 +43,39 @@ UNITS = {"percent": "%", "mhz": "Hz", "bytes": "B", "celsius": "°C"}
 UNIT_SIZES = {"mhz": 1e6}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    add = parser.add_argument
-    add(
-        "command", nargs=argparse.REMAINDER, metavar="COMMAND",
-        help="the program and its arguments",
-    )  # fmt: skip
-    add(
-        "--seconds", type=_positive, metavar="N",
-        help="watch this machine for N seconds instead of running a program",
-    )  # fmt: skip
-    add(
-        "--period", type=_positive, default=0.1, metavar="S",
-        help="seconds between two samples (default 0.1)",
-    )  # fmt: skip
-    add(
-        "--meters", default="auto", metavar="NAMES",
-        help="meters, separated by commas, as irene doctor lists them (default auto)",
-    )  # fmt: skip
-    add(
-        "--json", action="store_true",
-        help="one JSON document; the program's output goes to standard error",
-    )  # fmt: skip
-    add("--csv", type=Path, metavar="FILE", help="write the samples as a plain table")
-    add("--out", type=Path, metavar="FILE",
-        help="keep the recording; samples are streamed to it")  # fmt: skip
-    add("--plot", type=Path, metavar="FILE",
-        help="draw power over time: .svg, .png or .html")  # fmt: skip
-
-    add("--prometheus", type=int, metavar="PORT",
-        help="answer /metrics on this port meanwhile; 0 for a free one")  # fmt: skip
-    add("--otlp", metavar="URL",
-        help="send to an OpenTelemetry collector meanwhile, as http://host:4318/v1/metrics",
-        )  # fmt: skip
-
-
 def _positive(word: str) -> float:
     value = float(word)
     if not (value > 0 and math.isfinite(value)):
         raise argparse.ArgumentTypeError(f"{word} is not above zero")
     return value
+
+
+OPTIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("command", {"nargs": argparse.REMAINDER, "metavar": "COMMAND"},
+     "the program and its arguments"),
+    ("--seconds", {"type": _positive, "metavar": "N"},
+     "watch this machine for N seconds instead of running a program"),
+    ("--period", {"type": _positive, "default": 0.1, "metavar": "S"},
+     "seconds between two samples (default 0.1)"),
+    ("--meters", {"default": "auto", "metavar": "NAMES"},
+     "meters, separated by commas, as irene doctor lists them (default auto)"),
+    ("--json", {"action": "store_true"},
+     "one JSON document; the program's output goes to standard error"),
+    ("--csv", {"type": Path, "metavar": "FILE"}, "write the samples as a plain table"),
+    ("--out", {"type": Path, "metavar": "FILE"},
+     "keep the recording; samples are streamed to it"),
+    ("--plot", {"type": Path, "metavar": "FILE"},
+     "draw power over time: .svg, .png or .html"),
+    ("--prometheus", {"type": int, "metavar": "PORT"},
+     "answer /metrics on this port meanwhile; 0 for a free one"),
+    ("--otlp", {"metavar": "URL"},
+     "send to an OpenTelemetry collector meanwhile, as http://host:4318/v1/metrics"),
+)  # fmt: skip
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    add_rows(parser, "", OPTIONS)
 
 
 def run(options: argparse.Namespace) -> int:

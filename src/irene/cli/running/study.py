@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from irene.cli.options import number, whole_number
+from irene.cli.options import add_rows, number, whole_number
 from irene.cli.output import put_json
 from irene.errors import UsageError
 from irene.spec import Attention, DType
@@ -45,80 +45,55 @@ examples:
 """
 
 
+Rows = tuple[tuple[str, dict[str, Any], str], ...]
+WHAT: Rows = (
+    ("study", {"metavar": "STUDY", "choices": STUDIES}, ", ".join(STUDIES)),
+    ("models", {"metavar": "MODEL", "nargs": "+"},
+     "catalogue name, Hugging Face id, or path of a config.json; two for evolution"),
+    ("--set", {"dest": "fields", "action": "append", "default": [],
+               "metavar": "FIELD=VALUE,…"},
+     "a field of the config, may be given several times; a list for grid, one value "
+     "for the others"),
+    ("--mode", {"action": "append", "choices": MODES},
+     "what a step is (default finetuning); for modes, which are compared"),
+)  # fmt: skip
+RUNS: Rows = (
+    ("-b --batch", {"type": whole_number, "default": 8, "metavar": "N"},
+     "sequences (images, clips) per step (default 8)"),
+    ("-s --seq", {"type": whole_number, "default": 128, "metavar": "N"},
+     "tokens per sequence (default 128)"),
+    ("--steps", {"type": whole_number, "default": 5, "metavar": "N"},
+     "steps (batches) that are recorded in a run (default 5)"),
+    ("--runs", {"type": whole_number, "default": 3, "metavar": "N"},
+     "how often everything is run (default 3)"),
+    ("--level", {"choices": ("op", "module"), "default": "op"},
+     "record every op (default), or modules alone, which costs less"),
+    ("--meters", {"metavar": "LIST", "default": "auto"},
+     "names of meters as in `irene doctor` (default: the best here)"),
+    ("--period", {"metavar": "S", "default": "0.01"},
+     "period of the power samples, s (default 0.01); a list for precision"),
+    ("--dtype", {"choices": get_args(DType), "default": "fp32"}, ""),
+    ("--attention", {"choices": get_args(Attention), "default": "eager"}, ""),
+    ("--device", {"default": "auto"},
+     "cpu, cuda, cuda:1, mps, …; auto (default): the fastest there is"),
+    ("--threads", {"type": whole_number, "metavar": "N"},
+     "threads of torch on the CPU"),
+)  # fmt: skip
+OUTPUT: Rows = (
+    ("--out", {"metavar": "FOLDER"},
+     "where pictures, tables, summary.md and finished runs go (default: "
+     "study-STUDY-MODEL)"),
+    ("--png", {"action": "store_true"}, "pictures as PNG, too"),
+    ("--fresh", {"action": "store_true"}, "forget runs that are finished already"),
+    ("--json", {"action": "store_true"}, "one JSON document: irene.study/1"),
+)  # fmt: skip
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument(
-        "study", metavar="STUDY", choices=STUDIES, help=", ".join(STUDIES)
-    )
-    parser.add_argument(
-        "models", metavar="MODEL", nargs="+",
-        help="catalogue name, Hugging Face id, or path of a config.json; two for "
-        "evolution",
-    )  # fmt: skip
-    parser.add_argument(
-        "--set", dest="fields", action="append", default=[], metavar="FIELD=VALUE,…",
-        help="a field of the config, may be given several times; a list for grid, one "
-        "value for the others",
-    )  # fmt: skip
-    parser.add_argument(
-        "--mode", action="append", choices=MODES,
-        help="what a step is (default finetuning); for modes, which are compared",
-    )  # fmt: skip
-    _add_run_options(parser)
-    output = parser.add_argument_group("output")
-    output.add_argument(
-        "--out", metavar="FOLDER",
-        help="where pictures, tables, summary.md and finished runs go (default: "
-        "study-STUDY-MODEL)",
-    )  # fmt: skip
-    output.add_argument("--png", action="store_true", help="pictures as PNG, too")
-    output.add_argument(
-        "--fresh", action="store_true", help="forget runs that are finished already"
-    )
-    output.add_argument(
-        "--json", action="store_true", help="one JSON document: irene.study/1"
-    )
-
-
-def _add_run_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("the runs")
-    group.add_argument(
-        "-b", "--batch", type=whole_number, default=8, metavar="N",
-        help="sequences (images, clips) per step (default 8)",
-    )  # fmt: skip
-    group.add_argument(
-        "-s", "--seq", type=whole_number, default=128, metavar="N",
-        help="tokens per sequence (default 128)",
-    )  # fmt: skip
-    group.add_argument(
-        "--steps", type=whole_number, default=5, metavar="N",
-        help="steps (batches) that are recorded in a run (default 5)",
-    )  # fmt: skip
-    group.add_argument(
-        "--runs", type=whole_number, default=3, metavar="N",
-        help="how often everything is run (default 3)",
-    )  # fmt: skip
-    group.add_argument(
-        "--level", choices=("op", "module"), default="op",
-        help="record every op (default), or modules alone, which costs less",
-    )  # fmt: skip
-    group.add_argument(
-        "--meters", metavar="LIST", default="auto",
-        help="names of meters as in `irene doctor` (default: the best here)",
-    )  # fmt: skip
-    group.add_argument(
-        "--period", metavar="S", default="0.01",
-        help="period of the power samples, s (default 0.01); a list for precision",
-    )  # fmt: skip
-    group.add_argument("--dtype", choices=get_args(DType), default="fp32")
-    group.add_argument("--attention", choices=get_args(Attention), default="eager")
-    group.add_argument(
-        "--device", default="auto",
-        help="cpu, cuda, cuda:1, mps, …; auto (default): the fastest there is",
-    )  # fmt: skip
-    group.add_argument(
-        "--threads", type=whole_number, metavar="N", help="threads of torch on the CPU"
-    )
+    add_rows(parser, "", WHAT)
+    add_rows(parser, "the runs", RUNS)
+    add_rows(parser, "output", OUTPUT)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,11 +11,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from irene.errors import MeterError, UsageError, library
 from irene.meters.channel import Channel
-from irene.meters.sampling.totals import Snapshot, Window
+from irene.meters.sampling.sampler import Sampler
+from irene.meters.sampling.sampler_process import SamplerProcess
 
 __all__ = ["Exported", "Figure", "Figures", "Sampling", "to_otlp", "to_prometheus"]
 
@@ -28,18 +29,8 @@ SHORTEST_S = 0.5
 """Mean power is of this time at least, s."""
 
 
-class Sampling(Protocol):
-    """What is asked: a sampler that runs."""
-
-    @property
-    def channels(self) -> Sequence[Channel]:
-        """Channels of all meters."""
-
-    def sample_now(self) -> Snapshot:
-        """Take a sample, and tell the totals."""
-
-    def between(self, begin: Snapshot, end: Snapshot) -> Sequence[Window]:
-        """What every channel gave between two snapshots."""
+Sampling = Sampler | SamplerProcess
+"""What is asked: a sampler that runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["Column", "Layout", "clock_of", "find_layouts", "lacks_zone", "zone_seconds"]
+__all__ = ["Column", "Layout", "clock_of", "find_layouts", "lacks_zone"]
 
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "epoch", "t", "unix")
 POWER_NAMES = (
@@ -260,11 +260,11 @@ def _date_ns(text: str) -> float:
     seconds = float(second)
     if not 0 <= seconds < 61:
         raise ValueError(f"no date: {text!r}")
-    start_s = _minute_s(minute) - (zone_seconds(zone.group()) if zone else 0)
+    start_s = _minute_s(minute) - (_zone_seconds(zone.group()) if zone else 0)
     return start_s * 1e9 + seconds * 1e9
 
 
-def zone_seconds(zone: str) -> int:
+def _zone_seconds(zone: str) -> int:
     """How far a zone, `Z` or `+01:00`, is ahead of UTC, s."""
     digits = zone[1:].replace(":", "")
     seconds = int(digits[:2]) * 3600 + int(digits[2:]) * 60 if digits else 0

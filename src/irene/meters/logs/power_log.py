@@ -19,13 +19,11 @@ from irene.errors import FormatError, UsageError
 from irene.meters.logs.log_clock import ClockCorrection, from_local_ns
 from irene.meters.logs.log_formats import read_columns
 from irene.meters.logs.log_lines import (
-    ZONE,
     Column,
     Layout,
     clock_of,
     find_layouts,
     lacks_zone,
-    zone_seconds,
 )
 from irene.meters.metric_names import GPU, gpu_device
 
@@ -36,7 +34,6 @@ MOST_DEVICES = 64
 MOST_W = 20_000.0
 """Half of the readings above it are no machine's, nor a device's: a rack takes less."""
 SHOWN_LINES = 5
-LONGEST_TIME = 40
 OLDEST_DATE_S = 1e8  # 1973: a log that begins earlier counts from its own start
 
 
@@ -231,74 +228,10 @@ def _first_line(path: Path, text: list[str]) -> tuple[int, str]:
 
 
 def _read(path: Path, text: list[str], first: int, layout: Layout) -> _Lines:
-    start = first + layout.header
-    lines = _whole(text[start - 1 :], layout)
-    return lines or _line_by_line(path, text[start - 1 :], start, layout)
-
-
-def _whole(lines: list[str], layout: Layout) -> _Lines | None:
-    """All columns at once: a million lines in about a second; None if one is odd."""
-    line = next((line for line in lines if line.strip() and line[0] != "#"), "")
-    words = _words(line, layout)
-    if not line or len(words) <= layout.time or layout.decimal_comma:
-        return None
-    sample = words[layout.time].strip()
-    is_date = ":" in sample
-    names = [f"power{number}" for number in range(len(layout.power))]
-    kinds = [("time", f"S{LONGEST_TIME}" if is_date else "f8")]
-    kinds += [(name, "f8") for name in names]
-    try:
-        table = np.loadtxt(
-            lines,
-            dtype=kinds,
-            delimiter=layout.separator,
-            usecols=(layout.time, *layout.power),
-            quotechar='"',
-            ndmin=1,
-        )
-        times = (
-            _dates(table["time"], sample)
-            if is_date
-            else table["time"] * clock_of(sample, layout)("1")
-        )
-    except (ValueError, IndexError):
-        return None
-    power = np.prod([table[name] for name in names], axis=0) * layout.power_scale
-    good = np.isfinite(times) & (np.abs(times) < 9e18) & (power >= 0) & (power < np.inf)
-    return _Lines(times, power, [], first_time=sample) if good.all() else None
-
-
-def _dates(texts: Any, sample: str) -> Any:
-    """Dates that are all written alike.
-
-    Raises:
-        ValueError: They are not.
-    """
-    width = len(sample)
-    letters = np.char.strip(texts).astype(f"S{width + 1}").view("S1")
-    letters = letters.reshape(len(texts), width + 1)[:, :width]
-    zone = ZONE.search(sample)
-    end = zone.start() if zone else width
-    month_first = sample[2:3] in ("-", "/")
-    marks = [2, 5, 10] if month_first else [4, 7, 10]
-    same = [*marks, *range(end, width)]
-    alike = letters[:, same] == letters[0, same]
-    if width <= marks[-1] or not bool(
-        alike.all() and (letters[:, end - 1] != b"").all()
-    ):
-        raise ValueError("dates of different kinds")
-    order = [6, 7, 8, 9, 2, 0, 1, 5, 3, 4] if month_first else list(range(10))
-    plain = letters[:, order + list(range(10, end))].copy()
-    plain[:, [4, 7]], plain[:, 10] = b"-", b"T"
-    dates = plain.view(f"S{end}").ravel().astype("datetime64[ns]")
-    since = dates.astype(np.int64).astype(float)
-    return since - (zone_seconds(zone.group()) if zone else 0) * 1e9
-
-
-def _line_by_line(path: Path, text: list[str], start: int, layout: Layout) -> _Lines:
     lines = _Lines([], [], [])
     clock: Callable[[str], float] | None = None
-    for number, line in enumerate(text, start):
+    start = first + layout.header
+    for number, line in enumerate(text[start - 1 :], start):
         if not line.strip() or line[0] == "#":
             continue
         try:

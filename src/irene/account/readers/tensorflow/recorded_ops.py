@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,15 +51,8 @@ class Op:
     follows: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A step that the program marked.
-
-    Attributes:
-        label: Its name and number.
-        start_ns: Begin.
-        end_ns: End.
-    """
+class Step(NamedTuple):
+    """A step that the program marked: its name and number, begin and end."""
 
     label: str
     start_ns: int
@@ -151,29 +145,15 @@ MOST_NESTED = 64
 """How far back an op that still runs is looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Handed:
-    """A moment at which a thread hands work out.
-
-    Attributes:
-        lane: The thread.
-        time_ns: When.
-    """
+class Handed(NamedTuple):
+    """A moment at which a thread hands work out."""
 
     lane: str
     time_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
-    """Work that a thread of a pool did.
-
-    Attributes:
-        lane: The thread.
-        start_ns: Begin.
-        end_ns: End.
-        number: Links it to where it was handed out.
-    """
+class Region(NamedTuple):
+    """Work that a thread of a pool did; its number links it to where it is from."""
 
     lane: str
     start_ns: int
