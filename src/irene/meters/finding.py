@@ -120,6 +120,12 @@ ADDRESSED = {
     "replay": "replay:FILE",
 }
 """Meters that need an address, and how it is written."""
+OPENERS = {
+    "serial": ("serial_line", "open_serial"),
+    "http": ("http_json", "open_http"),
+    "https": ("http_json", "open_http"),
+    "prometheus": ("prometheus", "open_prometheus"),
+}
 PLUGINS = "irene.meters"
 
 
@@ -252,22 +258,14 @@ def _checked(spec: str) -> str:
 
 def _open(spec: str, roots: Roots, pid: int | None) -> Meter:
     kind, _, address = spec.partition(":")
-    if kind == "serial":
-        from irene.meters.wall.serial_line import open_serial
-
-        return open_serial(spec)
-    if kind in ("http", "https"):
-        from irene.meters.wall.http_json import open_http
-
-        return open_http(spec)
-    if kind == "prometheus":
-        from irene.meters.wall.prometheus import open_prometheus
-
-        return open_prometheus(spec)
     if kind == "replay":
         from irene.meters.sampling.recording import ReplayMeter, read_recording
 
         return ReplayMeter(read_recording(Path(address)))
+    if kind in OPENERS:
+        module, name = OPENERS[kind]
+        meter: Meter = getattr(import_module(f"irene.meters.wall.{module}"), name)(spec)
+        return meter
     if spec in METERS:
         return METERS[spec].open(roots, pid)
     return _open_plugin(kind, address)

@@ -8,7 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from irene.account.live.compiled import Step, inductor_steps, shared_path
+from irene.account.live.compiled import (
+    Graph,
+    Node,
+    Step,
+    inductor_steps,
+    shared_path,
+)
 from tests.account.live.test_live import watched
 
 pytestmark = pytest.mark.filterwarnings(
@@ -45,15 +51,16 @@ BACKWARD = """
         extern_kernels.mm(buf0, primals_3, out=buf4)
         return (buf4, )
 """
-NODES = [
+NODES = [Node(name, path) for name, path in (
     ("linear", "layer.fc"), ("gelu", "layer.act"), ("linear_1", "layer.out"),
     ("add", "layer"), ("norm", "layer.norm"), ("head", "head"),
-]  # fmt: skip
+)]  # fmt: skip
 WEIGHTS = {"layer.fc": {("32", "16"), ("32",)}, "layer.out": {("16", "32"), ("16",)}}
+GRAPH = Graph(NODES, WEIGHTS)
 
 
 def test_calls_of_inductor_have_the_modules_of_their_nodes() -> None:
-    assert inductor_steps(FORWARD, NODES, WEIGHTS) == [
+    assert inductor_steps(FORWARD, GRAPH) == [
         Step("aten::addmm", "layer.fc"),
         Step("cpp_fused_gelu_0", "layer.act", is_fused=True),
         Step("aten::addmm", "layer.out"),
@@ -63,7 +70,7 @@ def test_calls_of_inductor_have_the_modules_of_their_nodes() -> None:
 
 
 def test_gradients_of_weights_are_known_by_their_shapes() -> None:
-    assert inductor_steps(BACKWARD, NODES, WEIGHTS) == [
+    assert inductor_steps(BACKWARD, GRAPH) == [
         Step("aten::mm", "layer.out"),
         Step("aten::mm", "layer.out"),
         Step("cpp_fused_gelu_backward_0", "layer", is_fused=True),

@@ -23,14 +23,21 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from irene.account.align.nesting import nest
 from irene.account.readers.kineto.linking import MARK
 
-__all__ = ["CompiledModules", "Step", "inductor_steps", "shared_path"]
+__all__ = [
+    "CompiledModules",
+    "Graph",
+    "Node",
+    "Step",
+    "inductor_steps",
+    "shared_path",
+]
 
 REGION, CALL = "Torch-Compiled Region: ", "## Call CompiledFxGraph "
 FORWARD, BACKWARD = "CompiledFunction", "CompiledFunctionBackward"
@@ -68,23 +75,19 @@ class Step:
     is_fused: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A node of a graph: its name, its op as a trace calls it, and its module."""
+class Node(NamedTuple):
+    """A node of a graph: its name, its module, and its op as a trace calls it."""
 
     name: str
-    op: str
     path: str
+    op: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Graph:
-    nodes: tuple[_Node, ...]
+class Graph(NamedTuple):
+    """Nodes in order, and the shapes of the weights of each module."""
+
+    nodes: Sequence[Node]
     weights: Mapping[str, set[Shape]]
-
-    @property
-    def steps(self) -> list[Step]:
-        return [Step(node.op, node.path) for node in self.nodes]
 
 
 def shared_path(paths: Iterable[str]) -> str:
@@ -96,11 +99,7 @@ def shared_path(paths: Iterable[str]) -> str:
     return ".".join(parts[0] for parts in same)
 
 
-def inductor_steps(
-    source: str,
-    nodes: Sequence[tuple[str, str]],
-    weights: Mapping[str, set[Shape]],
-) -> list[Step]:
+def inductor_steps(source: str, graph: Graph) -> list[Step]:
     """Calls of the code that Inductor wrote for a graph, with their modules.
 
     A call whose nodes the graph does not have is one that a gradient needs: it runs for
@@ -109,10 +108,10 @@ def inductor_steps(
 
     Args:
         source: The code.
-        nodes: Name and module of every node of the graph, in order.
-        weights: Shapes of the weights of each module.
+        graph: The graph.
     """
-    place = {name: number for number, (name, _) in enumerate(nodes)}
+    nodes, weights = graph
+    place = {node.name: number for number, node in enumerate(nodes)}
     found = list(_calls(source))
     known = [[place[n] for n in names if n in place] for _, names, _, _ in found]
     told = {i: max(each) for i, each in enumerate(known) if each}
@@ -130,10 +129,12 @@ def inductor_steps(
         if not at and is_fused:
             at = list(range(min(beside) + 1, max(beside)))
         elif not at:
-            fits = [n for n, (_, p) in enumerate(nodes) if shape in weights.get(p, ())]
+            fits = [
+                n for n, each in enumerate(nodes) if shape in weights.get(each.path, ())
+            ]
             near = [n for n in beside if 0 <= n < len(nodes)]
             at = sorted(fits, key=lambda n: min(abs(n - m) for m in beside))[:1] or near
-        steps.append(Step(op, shared_path(nodes[n][1] for n in at), is_fused))
+        steps.append(Step(op, shared_path(nodes[n].path for n in at), is_fused))
     return steps
 
 
@@ -161,7 +162,7 @@ def _calls(
             names = []
 
 
-def _graphs() -> tuple[dict[str, _Graph], list[_Graph], dict[str, str]]:
+def _graphs() -> tuple[dict[str, Graph], list[Graph], dict[str, str]]:
     """Graphs of Dynamo by number of the region, other graphs, code of Inductor."""
     from torch.fx import GraphModule
 
@@ -184,7 +185,7 @@ def _graphs() -> tuple[dict[str, _Graph], list[_Graph], dict[str, str]]:
     return dynamo, others, sources
 
 
-def _graph(module: Any) -> _Graph:
+def _graph(module: Any) -> Graph:
     nodes, weights = [], dict[str, set[Shape]]()
     for node in module.graph.nodes:
         meta = node.meta
@@ -194,19 +195,16 @@ def _graph(module: Any) -> _Graph:
             shape = getattr(meta.get("example_value"), "shape", ())
             weights.setdefault(path, set()).add(tuple(map(str, shape)))
         elif node.op.startswith("call"):
-            nodes.append(_Node(node.name, _op_of(node.target), path))
-    return _Graph(tuple(nodes), weights)
+            # `aten.addmm.default`, or a function by its name.
+            target = str(getattr(node.target, "__name__", node.target))
+            nodes.append(Node(node.name, path, f"aten::{target.partition('.')[0]}"))
+    return Graph(nodes, weights)
 
 
 def _path(name: str) -> str:
     """`L['self'].layers.0.fc` as `layers.0.fc`."""
     path = ROOT.sub("", name).replace("._modules", "")
     return re.sub(r"\[['\"]?(\w+)['\"]?\]", r".\1", path).strip(".")
-
-
-def _op_of(target: Any) -> str:
-    name = str(getattr(target, "__name__", target))
-    return f"aten::{name.partition('.')[0]}"
 
 
 @dataclass(slots=True)
@@ -268,7 +266,7 @@ class _Regions:
             graph = dynamo.get(number)
             if name.startswith(CALL):
                 code = sources.get(name.removeprefix(CALL).split()[0], "")
-                steps = self._inductor(graph, code)
+                steps = inductor_steps(code, graph) if graph else []
             else:
                 steps = self._plain(children, graph, others)
             if steps:
@@ -318,20 +316,14 @@ class _Regions:
             row = self._parent[row]
         return "", ""
 
-    def _inductor(self, graph: _Graph | None, source: str) -> list[Step]:
-        if graph is None or not source:
-            return []
-        nodes = [(node.name, node.path) for node in graph.nodes]
-        return inductor_steps(source, nodes, graph.weights)
-
     def _plain(
-        self, children: list[int], graph: _Graph | None, others: list[_Graph]
+        self, children: list[int], graph: Graph | None, others: list[Graph]
     ) -> list[Step]:
         """Steps of the graph whose ops are most like those of a region."""
         names = [self._name(child) for child in children]
         best, found = ALIKE, list[Step]()
         for each in ([graph] if graph else []) + others:
-            steps = each.steps
+            steps = [Step(node.op, node.path) for node in each.nodes]
             matcher = SequenceMatcher(None, [s.op for s in steps], names, False)
             if names and matcher.ratio() > best:
                 best, found = matcher.ratio(), steps
