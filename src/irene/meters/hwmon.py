@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -57,7 +58,7 @@ def open_hwmon(roots: Roots) -> SensorMeter:
         raise MeterError(f"no sensor of power in {folder}", NOTHING)
     opened: list[Sensor] = []
     missing: list[Channel] = []
-    files: list[KeptFile] = []
+    files = ExitStack()
     remedy = ""
     for sensor in sensors:
         channel = sensor.channel
@@ -71,14 +72,12 @@ def open_hwmon(roots: Roots) -> SensorMeter:
                 reason = getattr(error, "strerror", None) or str(error)
                 missing.append(replace(channel, counted=False, missing=reason))
         else:
-            files.append(file)
+            files.callback(file.close)
             opened.append(Sensor((channel,), _asking(file, channel)))
     if not opened:
         paths = ", ".join(str(sensor.path) for sensor in sensors)
         raise MeterError(f"no sensor can be read: {paths}", remedy)
-    return SensorMeter(
-        "hwmon", opened, missing, remedy, lambda: [file.close() for file in files]
-    )
+    return SensorMeter("hwmon", opened, missing, remedy, files.close)
 
 
 def _asking(file: KeptFile, channel: Channel) -> Callable[[], list[float]]:

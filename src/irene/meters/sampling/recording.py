@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -260,8 +259,8 @@ def _parse(rows: list[bytes], columns: int) -> tuple[Ints, Floats]:
         return np.zeros(0, np.int64), np.zeros((0, columns))
     # Nanoseconds since boot pass 2**53 only after 104 days: read them as integers.
     kinds = [("time_ns", np.int64), ("values", np.float64, (columns,))]
-    text = io.StringIO(b"".join(rows).decode("ascii", "replace"))
-    table = np.atleast_1d(np.loadtxt(text, dtype=kinds, delimiter=",", comments=None))
+    text = (row.decode("ascii", "replace") for row in rows)
+    table = np.loadtxt(text, dtype=kinds, delimiter=",", comments=None, ndmin=1)
     return table["time_ns"].copy(), table["values"].reshape(len(rows), columns).copy()
 
 
