@@ -260,11 +260,11 @@ def test_a_source_is_read_from_text() -> None:
     ("text", "problem"),
     [
         ("serial:", "no device"),
-        ("serial:/dev/x?baud=fast", "baud is not a number"),
+        ("serial:/dev/x?baud=fast", "baud must be a whole number"),
         ("serial:/dev/x?speed=1", "no option 'speed'"),
         ("serial:/dev/x?format=joules", "no serial format"),
         ("serial:/dev/x?format=volts", "gives no power"),
-        ("serial:/dev/x?checksum=md5", "no checksum 'md5'"),
+        ("serial:/dev/x?checksum=md5", "checksum must be one of auto"),
         ("serial:/dev/x?field=0", "impossible"),
     ],
 )

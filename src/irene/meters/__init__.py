@@ -13,7 +13,7 @@
   others.
 - `wall`: `serial_line`: wall meters, with `serial_formats` and `line_reader`;
   `http_json`: plugs and boards; `prometheus`: exporters; `ipmi`, `battery`;
-  `address_options`: what addresses say; `polling`: what asks the slow ones.
+  `polling`: what asks the slow ones.
 - `logs`: `power_log`: logs of external meters, with `log_lines` and `log_clock`.
 - `estimate`: `cpu_estimate`: the CPU's power where nothing measures it, labelled so;
   `cpu_basis`: what it takes the machine for.

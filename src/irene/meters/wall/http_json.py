@@ -23,8 +23,8 @@ from urllib.request import Request, urlopen
 from irene.errors import MeterError, UsageError
 from irene.meters.channel import Channel, Finding, probed
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.wall.address_options import read_options
 from irene.meters.wall.polling import PolledMeter
+from irene.parameters import read
 
 __all__ = ["HttpSource", "fetched", "open_http", "probe"]
 
@@ -100,7 +100,7 @@ class HttpSource:
         if not urlsplit(url).hostname:
             raise UsageError(f"no host in {url!r}: write http://HOST/PATH#WHERE")
         given = parse_qsl(words) if "=" in words else [("path", unquote(words))]
-        return cls(url, **read_options(cls, given, f"#{words}"))
+        return read(cls, {"url": url, **dict(given)})
 
 
 def open_http(source: HttpSource | str) -> PolledMeter:

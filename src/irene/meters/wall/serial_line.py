@@ -15,9 +15,9 @@ from urllib.parse import parse_qsl
 
 from irene.errors import MeterError, UsageError, library
 from irene.meters.channel import Channel, Finding, SensorLostError, probed
-from irene.meters.wall.address_options import read_options
 from irene.meters.wall.line_reader import LineCounts, LineReader
 from irene.meters.wall.serial_formats import Checksum, checked_text, line_parser
+from irene.parameters import read
 
 __all__ = ["SerialMeter", "SerialSource", "open_serial", "probe"]
 
@@ -75,7 +75,7 @@ class SerialSource:
         """
         port, _, query = text.removeprefix(PREFIX).partition("?")
         given = parse_qsl(query, keep_blank_values=True)
-        return cls(port, **read_options(cls, given, text))
+        return read(cls, {"port": port, **dict(given)})
 
     def watts(self) -> Callable[[bytes], float]:
         """The function that finds the power in a line."""
