@@ -29,15 +29,9 @@ __all__ = [
 
 
 PHASES = (
-    "forward",
-    "backward",
-    "optimizer",
-    "loss",
-    "data",
-    "communication",
-    "compile",
+    "forward", "backward", "optimizer", "loss", "data", "communication", "compile",
     "other",
-)
+)  # fmt: skip
 CPU = "cpu"
 PYTHON = "(python)"
 """Op of a mark: what a stretch of a program does while no op runs."""

@@ -7,7 +7,7 @@ open. Times are µs since the begin of the window, so that no digit is lost.
 from __future__ import annotations
 
 import gzip
-import io
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["to_perfetto"]
 
 POWER_PROCESS = "power"
-BATCH = 10_000
 
 
 def to_perfetto(ledger: Ledger, path: Path) -> None:
@@ -53,22 +52,11 @@ def _write(ledger: Ledger, file: BinaryIO) -> None:
     head = {"displayTimeUnit": "ms", "baseTimeNanoseconds": ledger.window_ns[0]}
     file.write(json.dumps({**head, "otherData": facts})[:-1].encode())
     file.write(b', "traceEvents": [\n')
-    first = True
-    text = io.StringIO()
-    for number, event in enumerate(_events(ledger)):
-        text.write(("" if first else ",\n") + json.dumps(event, allow_nan=False))
-        first = False
-        if number % BATCH == BATCH - 1:
-            file.write(text.getvalue().encode("utf-8", "replace"))
-            text = io.StringIO()
-    file.write(text.getvalue().encode("utf-8", "replace"))
+    events = itertools.chain(_names(ledger), _power(ledger), _ops(ledger))
+    for number, event in enumerate(events):
+        text = ",\n" * (number > 0) + json.dumps(event, allow_nan=False)
+        file.write(text.encode("utf-8", "replace"))
     file.write(b"\n]}\n")
-
-
-def _events(ledger: Ledger) -> Iterator[dict[str, Any]]:
-    yield from _names(ledger)
-    yield from _power(ledger)
-    yield from _ops(ledger)
 
 
 def _names(ledger: Ledger) -> Iterator[dict[str, Any]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irene.cli.output import put_json
+from irene.errors import IreneError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -147,7 +149,10 @@ def _live(found: Sequence[Finding], roots: Roots, seconds: float) -> dict[str, f
 
     from irene.meters.finding import METERS
 
-    meters = [meter for f in found for meter in _opened(METERS[f.meter].open, roots)]
+    meters: list[Meter] = []
+    for each in found:
+        with suppress(IreneError):  # it was there a moment ago
+            meters.append(METERS[each.meter].open(roots))
     try:
         began_s, first = time.monotonic(), [_values(meter) for meter in meters]
         time.sleep(seconds)
@@ -162,15 +167,6 @@ def _live(found: Sequence[Finding], roots: Roots, seconds: float) -> dict[str, f
         for meter, old, new in zip(meters, first, last, strict=True)
         for channel, before, after in zip(meter.channels, old, new, strict=True)
     }
-
-
-def _opened(open_meter: Any, roots: Roots) -> list[Meter]:
-    from irene.errors import IreneError
-
-    try:
-        return [open_meter(roots)]
-    except IreneError:  # it was there a moment ago
-        return []
 
 
 def _values(meter: Meter) -> Sequence[float]:

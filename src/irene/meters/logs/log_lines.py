@@ -32,39 +32,20 @@ __all__ = ["Column", "Layout", "clock_of", "find_layouts", "lacks_zone"]
 
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "epoch", "t", "unix")
 POWER_NAMES = (
-    "watts",
-    "watt",
-    "w",
-    "power",
-    "p",
-    "activepower",
-    "realpower",
-    "powerdrawinstant",
-    "powerdraw",
-    "powerdrawaverage",
-)
+    "watts", "watt", "w", "power", "p", "activepower", "realpower", "powerdrawinstant",
+    "powerdraw", "powerdrawaverage",
+)  # fmt: skip
 ENERGY_NAMES = (
-    "joules",
-    "joule",
-    "energy",
-    "totalenergy",
-    "energyconsumed",
-    "kwh",
-    "wh",
-)
+    "joules", "joule", "energy", "totalenergy", "energyconsumed", "kwh", "wh",
+)  # fmt: skip
 DEVICE_NAMES = ("index", "gpuindex", "gpuid", "uuid", "gpuuuid", "pcibusid")
 VOLT_NAMES = ("volts", "volt", "v", "voltage")
 AMP_NAMES = ("amps", "amp", "a", "current", "i", "amperes")
 POWER_SCALES = {"": 1.0, "w": 1.0, "watts": 1.0, "mw": 1e-3, "kw": 1e3, "uw": 1e-6}
 ENERGY_SCALES = {
-    "j": 1.0,
-    "joules": 1.0,
-    "mj": 1e-3,
-    "uj": 1e-6,
-    "kj": 1e3,
-    "wh": 3600.0,
+    "j": 1.0, "joules": 1.0, "mj": 1e-3, "uj": 1e-6, "kj": 1e3, "wh": 3600.0,
     "kwh": 3.6e6,
-}
+}  # fmt: skip
 TIME_SCALES = {"s": 1e9, "sec": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 UNITS = {*POWER_SCALES, *ENERGY_SCALES, *TIME_SCALES}
 Names = Sequence[tuple[str, str]]

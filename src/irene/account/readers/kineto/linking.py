@@ -27,6 +27,7 @@ from irene.account.readers.kineto.trace_columns import (
 __all__ = [
     "COMMUNICATION",
     "MARK",
+    "PHASE",
     "STEP",
     "KernelLinks",
     "Places",
@@ -184,16 +185,7 @@ COLLECTIVES = ("nccl:", "gloo:", "mpi:", "ucc:", "rccl:")
 COMMUNICATION = (*COLLECTIVES, "c10d::", "record_param_comms", "nccl", "rccl")
 """Begins of names: annotations, ops of the process group, and kernels of libraries."""
 COMPILE = re.compile(r"\(dynamo_timed\)$")
-(
-    FORWARD_P,
-    BACKWARD_P,
-    OPTIMIZER_P,
-    LOSS_P,
-    DATA_P,
-    COMMUNICATION_P,
-    COMPILE_P,
-    OTHER_P,
-) = range(len(PHASES))
+PHASE = {name: number for number, name in enumerate(PHASES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,13 +367,17 @@ def _phases(
     starts: _Starts, parent: Ints, in_backward: Bools, inside: Bools, has_modules: bool
 ) -> Ints:
     """Phase of every host event; later lines win."""
-    default = np.where(inside, FORWARD_P, OTHER_P) if has_modules else FORWARD_P
-    phase = np.zeros(len(parent), dtype=np.int64) + default
-    phase[nearest(starts.like(LOSS), parent) >= 0] = LOSS_P
-    phase[in_backward] = BACKWARD_P
-    loading = starts.with_prefix(DATA) | starts.like(LOADING)
-    phase[nearest(loading, parent) >= 0] = DATA_P
-    phase[nearest(starts.with_prefix(OPTIMIZER), parent) >= 0] = OPTIMIZER_P
-    phase[nearest(starts.with_prefix(*COMMUNICATION), parent) >= 0] = COMMUNICATION_P
-    phase[nearest(starts.like(COMPILE), parent) >= 0] = COMPILE_P
+    phase = np.full(len(parent), PHASE["forward"], dtype=np.int64)
+    if has_modules:
+        phase[~inside] = PHASE["other"]
+    begins = {
+        "loss": starts.like(LOSS),
+        "backward": in_backward,
+        "data": starts.with_prefix(DATA) | starts.like(LOADING),
+        "optimizer": starts.with_prefix(OPTIMIZER),
+        "communication": starts.with_prefix(*COMMUNICATION),
+        "compile": starts.like(COMPILE),
+    }
+    for name, rows in begins.items():
+        phase[nearest(rows, parent) >= 0] = PHASE[name]
     return phase

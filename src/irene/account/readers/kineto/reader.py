@@ -15,8 +15,8 @@ from irene.account.events import CPU, PHASES, PYTHON, Coded, Events, RecordedTra
 from irene.account.readers.kineto.linking import (
     BACKWARD,
     COMMUNICATION,
-    COMMUNICATION_P,
     MARK,
+    PHASE,
     STEP,
     KernelLinks,
     Places,
@@ -96,9 +96,9 @@ class LinkedTrace:
         where[host] = np.arange(len(host))
         launcher = np.where(links.host >= 0, where[links.host], -1)
         scope = _behind(self.places.scope, launcher, 0)
-        phase = _behind(self.places.phase, launcher, PHASES.index("other"))
+        phase = _behind(self.places.phase, launcher, PHASE["other"])
         talks = [name.startswith(COMMUNICATION) for name in columns.names]
-        phase[np.array(talks, np.bool_)[columns.name[rows]]] = COMMUNICATION_P
+        phase[np.array(talks, np.bool_)[columns.name[rows]]] = PHASE["communication"]
         labels, step = self._steps()
         own_step = np.where(
             launcher >= 0, step[np.maximum(links.host, 0)], step[links.rows]
