@@ -7,10 +7,10 @@ node_exporter and most others keep to it. NVIDIA's DCGM exporter has names of it
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["CPU", "GPU", "Metric", "gpu_device", "metric_of"]
+__all__ = ["CPU", "GPU", "Metric", "counted_once", "gpu_device", "metric_of"]
 
 CPU = "cpu-package"
 GPU = "gpu-board"
@@ -88,6 +88,16 @@ def _place(name: str, labels: Mapping[str, str]) -> tuple[str, str]:
     if "package" in zone or "_cpu_" in name or "socket" in name:
         return "cpu", CPU
     return "", ""
+
+
+def counted_once(metrics: Sequence[Metric]) -> set[Metric]:
+    """Each joule once: hosts hold all; energy counts before power of the same place."""
+    hosts = [m for m in metrics if not m.device and not m.covers]
+    if hosts:
+        best = min(hosts, key=lambda m: not m.is_counter).name.partition(" ")[0]
+        return {m for m in hosts if m.name.partition(" ")[0] == best}
+    energies = {m.place for m in metrics if m.is_counter}
+    return {m for m in metrics if m.is_counter or m.place not in energies}
 
 
 def gpu_device(word: str) -> str:

@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 
 from irene.meters.logs.log_lines import Column, Layout, clock_of, lacks_zone
-from irene.meters.metric_names import metric_of
+from irene.meters.metric_names import Metric, counted_once, metric_of
 
 __all__ = ["grafana_csv", "grafana_json", "is_json", "parsed", "prometheus_json"]
 
 UNNAMED = "series without a name: taken as W"
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 MS = 1e6
+Series = tuple[Metric, Column]
 
 
 def prometheus_json(document: Any) -> list[Column]:
     """Answer of `/api/v1/query_range`: series with pairs of seconds and text."""
-    found: list[Column] = []
+    found: list[Series] = []
     for series in document["data"]["result"]:
         pairs = series.get("values") or []
         times = np.array([float(pair[0]) for pair in pairs]) * 1e9
@@ -34,7 +35,7 @@ def prometheus_json(document: Any) -> list[Column]:
 
 def grafana_json(document: Any) -> list[Column]:
     """Frames, as a panel's inspector and `/api/ds/query` give them; times in ms."""
-    found: list[Column] = []
+    found: list[Series] = []
     for frame in _frames(document):
         fields, columns = frame["schema"]["fields"], frame["data"]["values"]
         kinds = [field.get("type") for field in fields]
@@ -56,7 +57,7 @@ def _frames(document: Any) -> Iterator[Any]:
 def grafana_csv(lines: Sequence[str]) -> list[Column]:
     """Table that a panel's inspector saves: time, and a column for each series."""
     header, *rows = [row for row in csv.reader(lines) if row]
-    found: list[Column] = []
+    found: list[Series] = []
     clock = clock_of(rows[0][0], Layout(",", 0, (1,)))
     times = np.array([clock(row[0]) for row in rows])
     for place, name in enumerate(header[1:], 1):
@@ -64,7 +65,7 @@ def grafana_csv(lines: Sequence[str]) -> list[Column]:
         values = np.array([_number(row[place]) for row in rows])
         found += _column(labels, times, values)
     local = lacks_zone(rows[0][0])
-    return _distinct([replace(column, is_local=local) for column in found])
+    return [replace(column, is_local=local) for column in _distinct(found)]
 
 
 def _number(text: str) -> float:
@@ -73,12 +74,12 @@ def _number(text: str) -> float:
     return float(word) if word else np.nan
 
 
-def _column(labels: Mapping[str, str], times: Any, values: Any) -> Iterable[Column]:
+def _column(labels: Mapping[str, str], times: Any, values: Any) -> Iterable[Series]:
     """A series as a column, if it is power or energy of a machine or a device."""
     metric = metric_of(labels)
     if metric is not None:
         known = np.isfinite(values)
-        yield Column(
+        column = Column(
             metric.name,
             times[known],
             values[known] * metric.size,
@@ -87,18 +88,12 @@ def _column(labels: Mapping[str, str], times: Any, values: Any) -> Iterable[Colu
             covers=metric.covers,
             notes=() if labels.get("__name__") else (UNNAMED,),
         )
+        yield metric, column
 
 
-def _distinct(found: Sequence[Column]) -> list[Column]:
-    """Each joule once: of power and energy of one place the energy; hosts hold all."""
-    hosts = [c for c in found if not c.device and c.covers == ""]
-    kept = hosts or list(found)
-    counted = {_rest(c) for c in kept if c.is_counter}
-    return [c for c in kept if c.is_counter or _rest(c) not in counted]
-
-
-def _rest(column: Column) -> tuple[str, str, str]:
-    return column.device, column.covers, column.name.partition(" ")[2]
+def _distinct(found: Sequence[Series]) -> list[Column]:
+    kept = counted_once([metric for metric, _ in found])
+    return [column for metric, column in found if metric in kept]
 
 
 def is_json(text: str) -> bool:

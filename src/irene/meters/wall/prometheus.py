@@ -7,14 +7,14 @@ processes are left out, and each joule counts once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from urllib.parse import parse_qsl
 
 from irene.errors import MeterError, UsageError, library
 from irene.meters.channel import NO_VALUE, Channel, Finding, probed
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.metric_names import Metric, metric_of
+from irene.meters.metric_names import Metric, counted_once, metric_of
 from irene.meters.wall.http_json import fetched
 from irene.meters.wall.polling import PolledMeter
 
@@ -66,7 +66,7 @@ def open_prometheus(text: str) -> PolledMeter:
             for metric in first
         ]
 
-    counted = _counted(list(first))
+    counted = counted_once(list(first))
     channels = [_channel(m, counted=m in counted, every_s=every_s) for m in first]
     return PolledMeter("prometheus", channels, fetch, every_s)
 
@@ -101,16 +101,6 @@ def _metrics(url: str, wanted: str) -> dict[Metric, float]:
         if metric is not None and wanted in ("", name):
             found[metric] = found.get(metric, 0.0) + value
     return found
-
-
-def _counted(metrics: Sequence[Metric]) -> set[Metric]:
-    """Each joule once: hosts hold all; energy counts before power of the same place."""
-    hosts = [m for m in metrics if not m.device and not m.covers]
-    if hosts:
-        best = min(hosts, key=lambda m: not m.is_counter).name.partition(" ")[0]
-        return {m for m in hosts if m.name.partition(" ")[0] == best}
-    energies = {m.place for m in metrics if m.is_counter}
-    return {m for m in metrics if m.is_counter or m.place not in energies}
 
 
 def _channel(metric: Metric, *, counted: bool, every_s: float) -> Channel:

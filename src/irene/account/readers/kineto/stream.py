@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from irene.errors import FormatError, UsageError
 
@@ -165,11 +165,6 @@ class TraceFile:
         )
 
 
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-    def close(self) -> None: ...
-
-
 class _EndError(Exception):
     """The file ends before the document does."""
 
@@ -204,7 +199,7 @@ class _Unpacked:
         self._file.close()
 
 
-def _open(path: Path) -> _Readable:
+def _open(path: Path) -> IO[bytes] | _Unpacked:
     try:
         file = path.open("rb")
         packed = file.read(2) == GZIP_MAGIC
