@@ -279,13 +279,14 @@ class _Regions:
     def _innermost(self, order: Iterable[int]) -> list[int]:
         """Calls of compiled code that hold no other such call."""
         rows = [row for row in order if self._name(row).startswith(HOLDERS)]
-        outer = set[int]()
-        for row in rows:
-            above = self._parent[row]
-            while above >= 0 and above not in outer:
-                outer.add(above)
-                above = self._parent[above]
+        outer = {above for row in rows for above in self._around(self._parent[row])}
         return [row for row in rows if row not in outer]
+
+    def _around(self, row: int) -> Iterator[int]:
+        """An event and all those around it, from the inside out."""
+        while row >= 0:
+            yield row
+            row = self._parent[row]
 
     def _name(self, row: int) -> str:
         return str(self._ops[row]["name"])
@@ -294,26 +295,22 @@ class _Regions:
         """Remember the number and the module around a region, also for gradients."""
         name = self._name(row)
         if name.startswith(REGION):
-            above, outer = self._parent[row], ""
-            while above >= 0 and not outer:
-                if self._name(above).startswith(MARK):
-                    outer = self._name(above)
-                above = self._parent[above]
+            marks = (n for n in map(self._name, self._around(row)) if n[:4] == MARK)
             number = name.removeprefix(REGION).strip()
-            self._region[row] = number, outer.removeprefix(MARK).strip(".")
+            self._region[row] = number, next(marks, MARK)[4:].strip(".")
         elif name == FORWARD:
-            sequence = self._ops[row].get("args", {}).get("Sequence number", -1)
-            self._sequences[sequence] = self._home(row)
+            self._sequences[self._sequence(row)] = self._home(row)
+
+    def _sequence(self, row: int) -> int:
+        return int(self._ops[row].get("args", {}).get("Sequence number", -1))
 
     def _home(self, row: int) -> tuple[str, str]:
         """Number of the region that something is in, or is the gradient of."""
-        while row >= 0:
-            if row in self._region:
-                return self._region[row]
-            if self._name(row) == BACKWARD:
-                sequence = self._ops[row].get("args", {}).get("Sequence number", -1)
-                return self._sequences.get(sequence, ("", ""))
-            row = self._parent[row]
+        for each in self._around(row):
+            if each in self._region:
+                return self._region[each]
+            if self._name(each) == BACKWARD:
+                return self._sequences.get(self._sequence(each), ("", ""))
         return "", ""
 
     def _plain(

@@ -20,7 +20,6 @@ __all__ = [
     "Study",
     "Table",
     "backward_finding",
-    "meter_notes",
     "operation_table",
     "percent",
     "ratio_finding",
@@ -118,19 +117,14 @@ class Study:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know."""
-        return meter_notes(self.profiles)
-
-
-def meter_notes(profiles: Sequence[Profile]) -> tuple[str, ...]:
-    """Where the watts come from, and what that means."""
-    meters = ", ".join(dict.fromkeys(each.produced_by for each in profiles))
-    if all(each.source == "measured" for each in profiles):
-        return (f"Energy measured by {meters}.",)
-    return (
-        f"Energy ESTIMATED by {meters}: power follows the load of the machine, so "
-        "energies are mostly time × one power. Ratios say more than joules.",
-    )
+        """Where the watts come from, and what that means."""
+        meters = ", ".join(dict.fromkeys(each.produced_by for each in self.profiles))
+        if all(each.source == "measured" for each in self.profiles):
+            return (f"Energy measured by {meters}.",)
+        return (
+            f"Energy ESTIMATED by {meters}: power follows the load of the machine, so "
+            "energies are mostly time × one power. Ratios say more than joules.",
+        )
 
 
 def operation_table(profiles: Sequence[Profile]) -> Table:

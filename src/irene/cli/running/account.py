@@ -67,7 +67,6 @@ PROGRAM: Rows = (
     ("--merge", {"metavar": "DIR"},
      "run nothing: the ledger of all processes that recorded into a folder"),
 )  # fmt: skip
-"""A program to run, or a folder that programs have left."""
 RECORDED_FILES: Rows = (
     ("--trace", {"metavar": "FILE"},
      "op events: a Kineto trace of the PyTorch profiler, an XPlane of TensorFlow or "

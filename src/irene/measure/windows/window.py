@@ -162,13 +162,11 @@ class EnergyWindow:
         return self
 
     def _adopt(self, child: EnergyWindow) -> None:
+        note = f"only the first {MOST_CHILDREN} children are kept"
         if len(self.children) < MOST_CHILDREN:
             self.children.append(child)
-        elif len(self.children) == MOST_CHILDREN and not self._is_full():
-            self._warnings.append(f"only the first {MOST_CHILDREN} children are kept")
-
-    def _is_full(self) -> bool:
-        return any(note.startswith("only the first") for note in self._warnings)
+        elif note not in self._warnings:
+            self._warnings.append(note)
 
     def __exit__(self, *_: object) -> None:
         """End; what was raised inside goes on."""

@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from irene.errors import MeterError
 from irene.meters.channel import Finding, probed
 from irene.meters.cpu.kernel_files import Roots, text_in
 from irene.meters.cpu.zones import Zone, open_zones
@@ -139,10 +138,20 @@ def open_perf(
     Raises:
         MeterError: There are none, or we may not; the message says what helps.
     """
-    try:
-        return _open(roots.sysfs, clock, open_event)
-    except MeterError as error:
-        raise MeterError(f"perf: {error.detail}\n{error.remedy}".rstrip()) from error
+    candidates = [
+        (e.zone, e.zone.path.name, partial(_open_counter, e, clock, open_event))
+        for e in find_events(roots.sysfs)
+    ]
+    # A capability must be given to the program itself: no link, no environment.
+    python = Path(sys.executable or "python3").resolve()
+    return open_zones(
+        PerfMeter,
+        candidates,
+        clock,
+        missing=(f"no energy events in {_pmu_folder(roots.sysfs)}", NO_PMU),
+        refused="the kernel refuses the energy events: ",
+        denied_remedy=REMEDY.format(python=python),
+    )
 
 
 def probe(roots: Roots, open_event: OpenEvent = open_event) -> Finding:
@@ -152,25 +161,8 @@ def probe(roots: Roots, open_event: OpenEvent = open_event) -> Finding:
         roots: Where the kernel shows it.
         open_event: Gives a file descriptor for PMU type, event and CPU.
     """
-    opening = partial(_open, roots.sysfs, time.monotonic_ns, open_event)
+    opening = partial(open_perf, roots, open_event=open_event)
     return probed("perf", opening, lambda meter: meter.summary("events"))
-
-
-def _open(sysfs: Path, clock: Clock, open_event: OpenEvent) -> PerfMeter:
-    candidates = [
-        (e.zone, e.zone.path.name, partial(_open_counter, e, clock, open_event))
-        for e in find_events(sysfs)
-    ]
-    # A capability must be given to the program itself: no link, no environment.
-    python = Path(sys.executable or "python3").resolve()
-    return open_zones(
-        PerfMeter,
-        candidates,
-        clock,
-        missing=(f"no energy events in {_pmu_folder(sysfs)}", NO_PMU),
-        refused="the kernel refuses the energy events: ",
-        denied_remedy=REMEDY.format(python=python),
-    )
 
 
 def _open_counter(

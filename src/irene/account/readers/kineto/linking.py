@@ -49,13 +49,10 @@ class KernelLinks:
         rows: Rows of kernels, copies and fills.
         host: Row of the op (or of an annotation, if no op is around the launch) that
             launched each; -1 for none.
-        by_external_id: How many were linked by `External id`, and not through the
-            runtime call of the same `correlation`.
     """
 
     rows: Ints
     host: Ints
-    by_external_id: int
 
 
 def nearest(flag: Bools, parent: Ints) -> Ints:
@@ -89,7 +86,6 @@ def link_kernels(
     external, correlation = columns.external[rows], columns.correlation[rows]
     is_own = (external >= 0) & (external != correlation)
     found[is_own] = _rows_with(columns.external, host, external[is_own])
-    by_id = int((found >= 0).sum())
     left = np.flatnonzero(found < 0)
     calls = np.flatnonzero(columns.kind == RUNTIME)
     call = _rows_with(columns.correlation, calls, correlation[left])
@@ -100,7 +96,7 @@ def link_kernels(
         (found < 0) & ~np.isin(correlation, columns.correlation[calls])
     )
     found[lost] = _rows_with(columns.external, host, external[lost])
-    return KernelLinks(rows, found, by_id)
+    return KernelLinks(rows, found)
 
 
 def _rows_with(column: Ints, rows: Ints, wanted: Ints) -> Ints:
