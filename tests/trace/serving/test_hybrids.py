@@ -71,3 +71,9 @@ def test_hybrids_are_read_by_their_fields(kind: str, kinds: tuple[str, ...]) -> 
         "GatedDeltaNet", "Mamba2", "Attention",
     }  # fmt: skip
     assert not [note for note in tree.notes if "unknown to serving" in note]
+
+
+def test_every_so_many_layers_may_be_attention() -> None:
+    config, expected = built("qwen3_next")
+    told = {**config, "layer_types": None, "full_attention_interval": 4}
+    assert serving_tree(told, phase="decode", context_len=9).root.params == expected

@@ -58,8 +58,7 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
     """Read what a serving engine would read from a config.
 
     Args:
-        config: Fields of a config.json; of a model that also sees or hears, the text
-            part is read.
+        config: Fields of a config.json; the text part of one that also sees or hears.
 
     Raises:
         ConfigError: It is not the config of a decoder whose layers are attention and
@@ -120,9 +119,11 @@ def _kinds(config: Mapping[str, Any], layers: int) -> str:
     kinds = str(config.get(PATTERN) or "")
     if not kinds and listed:
         kinds = "".join(KINDS.get(str(word), "*") for word in listed)
-    elif not kinds and "attn_layer_indices" in config:
-        places = config["attn_layer_indices"] or ()
-        kinds = "".join("*" if i in places else "M" for i in range(layers))
+    elif not kinds and {"attn_layer_indices", "full_attention_interval"} & {*config}:
+        places = config.get("attn_layer_indices") or ()
+        every = int(config.get("full_attention_interval") or layers + 1)
+        has = (i in places or (i + 1) % every == 0 for i in range(layers))
+        kinds = "".join("*" if each else "M" for each in has)
     kinds = kinds or "P" * layers
     if len(kinds) != layers or set(kinds) - set("M*-EP"):
         raise ConfigError(
@@ -170,8 +171,8 @@ def _family(config: Mapping[str, Any]) -> tuple[Family, tuple[str, ...]]:
         raise ConfigError("the config has no model_type")
     is_other = any(word in name for name in config for word in NOT_ATTENTION)
     types = [str(each) for each in config.get("layer_types") or ()]
-    is_other |= any(not each.endswith("attention") for each in types)
-    is_other |= any("linear" in each for each in types)
+    plain = [t for t in types if t.endswith("attention") and "linear" not in t]
+    is_other |= len(plain) < len(types)
     is_other &= not any(config.get(names["heads"]) for names in SPACES)
     is_other |= bool(config.get("is_encoder_decoder"))
     if "rms_norm_eps" not in config or "hidden_size" not in config or is_other:
@@ -186,8 +187,7 @@ def _family(config: Mapping[str, Any]) -> tuple[Family, tuple[str, ...]]:
 
 
 def _class_name(config: Mapping[str, Any]) -> str:
-    named = config.get("architectures") or ["DecoderForCausalLM"]
-    return str(named[0])
+    return str((config.get("architectures") or ["DecoderForCausalLM"])[0])
 
 
 class _Fields:

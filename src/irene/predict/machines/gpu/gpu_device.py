@@ -125,7 +125,7 @@ class GpuDevice:
             times = self.kernels.times(group, self.sheet, eager)
             rows[:, group.places] = self._numbers(group, times)
             reasons[group.places] = times.reasons
-        return OpCosts(*rows, tuple(reasons.tolist()))
+        return OpCosts(*rows, reasons=tuple(reasons.tolist()))
 
     def _numbers(self, group: OpColumns, times: Times) -> Floats:
         """The numbers of `OpCosts`, by op."""
