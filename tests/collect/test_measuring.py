@@ -35,7 +35,7 @@ def test_nodes_that_runs_have_in_common_are_measured_once(run):
     four = run(RunSpec("bert-l4-h128", seq_len=8))
     assert two.tree.spec == Measuring().resolve(RunSpec("bert-l2-h128", seq_len=8))
     assert "shared_nodes" not in two.tree.provenance
-    name = f"bert-l2-h128 1×8 ({two.tree.spec.digest})"
+    name = f"bert-l2-h128 8×8 ({two.tree.spec.digest})"
     assert four.tree.provenance["shared_nodes"].endswith(f"of {name}")
     layer = "encoder.layer.0"
     assert four.tree.find(layer).energy == two.tree.find(layer).energy
