@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-__all__ = ["ROUNDING", "Difference", "Energy", "SharedError", "Source", "difference"]
-
 Source = Literal["measured", "predicted", "estimated"]
 ROUNDING = 1e-9
 """Share of an energy, or of a squared interval, below which nothing is left of it."""

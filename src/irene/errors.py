@@ -20,21 +20,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = [
-    "ConfigError",
-    "FormatError",
-    "IreneError",
-    "LimitError",
-    "MeterError",
-    "MissingExtraError",
-    "NoAttentionError",
-    "SpecError",
-    "TraceError",
-    "UnknownModelError",
-    "UsageError",
-    "library",
-]
-
 
 class IreneError(Exception):
     """Base of all errors raised on purpose."""

@@ -8,8 +8,6 @@ from typing import Any
 
 from irene.errors import FormatError
 
-__all__ = ["Hardware"]
-
 RELEASED: Mapping[str, int] = {
     "GTX 1080 Ti": 2017, "A100": 2020, "H100": 2022, "RTX 4090": 2022, "H200": 2023,
     "L40S": 2023, "GB200": 2024, "B200": 2024, "B300": 2025, "RTX PRO 6000": 2025,

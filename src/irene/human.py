@@ -8,15 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from irene.energy import Energy
 
-__all__ = [
-    "human",
-    "human_duration",
-    "human_energy",
-    "human_range",
-    "human_spread",
-    "human_time",
-]
-
 MINUTE_S = 60.0
 HOUR_S = 3600.0
 

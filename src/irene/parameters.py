@@ -26,19 +26,6 @@ from typing import (
 
 from irene.errors import SpecError, UsageError
 
-__all__ = [
-    "OPEN",
-    "Asked",
-    "Parameter",
-    "check_name",
-    "number",
-    "parameters_of",
-    "read",
-    "whole_number",
-    "words_of",
-    "written",
-]
-
 T = TypeVar("T")
 OPEN: Any = None
 """Default of a field that may be left open: what stands for it is chosen later."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from irene.tree.model_tree import ModelTree
 
-__all__ = ["Drawing", "Presenter", "presenter", "register"]
-
 
 class Drawing(Protocol):
     """A picture that carries the numbers behind it; see `irene.show.picture`."""

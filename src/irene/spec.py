@@ -13,22 +13,6 @@ from irene.errors import FormatError, SpecError, UsageError
 from irene.hardware import Hardware
 from irene.parameters import OPEN, Asked, check_name, parameters_of
 
-__all__ = [
-    "SERVING",
-    "SERVING_FIELDS",
-    "SERVING_PHASES",
-    "Attention",
-    "CacheDType",
-    "DType",
-    "Engine",
-    "Phase",
-    "Quantization",
-    "RunOptions",
-    "RunSpec",
-    "Runs",
-    "shows_run_options",
-]
-
 DType = Literal["fp32", "fp16", "bf16"]
 Attention = Literal["eager", "sdpa"]
 Phase = Literal["forward", "prefill", "decode", "train", "generate"]

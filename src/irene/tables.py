@@ -9,15 +9,6 @@ from typing import Any, NamedTuple
 
 from irene.errors import library
 
-__all__ = [
-    "Arrow",
-    "csv_of_columns",
-    "csv_of_records",
-    "csv_of_rows",
-    "data_frame",
-    "pyarrow",
-]
-
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a formula begins with, in one program or another."""
 

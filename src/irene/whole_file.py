@@ -12,8 +12,6 @@ from typing import BinaryIO
 
 from irene.errors import UsageError
 
-__all__ = ["cache_folder", "whole_file"]
-
 
 @contextmanager
 def whole_file(

@@ -1,4 +1,7 @@
-"""Every public module says what it offers in `__all__`, and offers just that."""
+"""Every package says what it offers in `__all__`, and offers just that.
+
+In a module a leading underscore says what is its own: it needs no second list.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,14 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
-def public_modules(source: Path) -> list[str]:
-    """Dotted names of all modules without a leading underscore in their path."""
-    found = []
-    for file in sorted((source / "irene").rglob("*.py")):
-        parts = file.relative_to(source).with_suffix("").parts
-        if parts[-1] == "__init__":
-            parts = parts[:-1]
-        if not any(part.startswith("_") for part in parts):
-            found.append(".".join(parts))
-    return found
+def packages(source: Path) -> list[str]:
+    """Dotted names of all packages."""
+    files = sorted((source / "irene").rglob("__init__.py"))
+    return [".".join(file.relative_to(source).parts[:-1]) for file in files]
 
 
-def file_of(module: str) -> Path:
-    path = SOURCE.joinpath(*module.split("."))
-    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+def file_of(package: str) -> Path:
+    return SOURCE.joinpath(*package.split("."), "__init__.py")
 
 
 def in_ruff_order(names: list[str]) -> list[str]:
@@ -86,14 +82,14 @@ def reexported(tree: ast.Module, package: str) -> set[str]:
     return names
 
 
-def problems(module: str, tree: ast.Module, is_package: bool) -> list[str]:
-    """What is wrong with a module's `__all__`, judged by its source alone."""
-    if is_package and is_docstring_alone(tree):
+def problems(package: str, tree: ast.Module) -> list[str]:
+    """What is wrong with a package's `__all__`, judged by its source alone."""
+    if is_docstring_alone(tree):
         return []
     listed = listed_names(tree)
     if listed is None:
         return ["has no literal __all__"]
-    must = declared(tree) | (reexported(tree, module) if is_package else set())
+    must = declared(tree) | reexported(tree, package)
     may = must | assigned(tree)
     if any(
         isinstance(n, ast.FunctionDef) and n.name == "__getattr__" for n in tree.body
@@ -110,7 +106,7 @@ def problems(module: str, tree: ast.Module, is_package: bool) -> list[str]:
 
 
 def is_docstring_alone(tree: ast.Module) -> bool:
-    """Whether a module only says what it is: the `__init__` that maps a folder."""
+    """Whether a package only says what it is: the map of a folder."""
     return len(tree.body) == 1 and ast.get_docstring(tree) is not None
 
 
@@ -127,20 +123,24 @@ def listed_names(tree: ast.Module) -> list[str] | None:
     return None
 
 
-def test_there_are_modules_to_check() -> None:
-    assert {"irene", "irene.cli", "irene.spec"} <= set(public_modules(SOURCE))
+def test_there_are_packages_to_check() -> None:
+    assert {"irene", "irene.cli", "irene.serve.http"} <= set(packages(SOURCE))
 
 
-@pytest.mark.parametrize("module", public_modules(SOURCE))
-def test_all_is_complete_and_sorted(module: str) -> None:
-    file = file_of(module)
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    assert problems(module, tree, file.name == "__init__.py") == []
+def test_modules_have_no_second_list() -> None:
+    inner = (p for p in (SOURCE / "irene").rglob("*.py") if p.name != "__init__.py")
+    assert [p.name for p in inner if listed_names(ast.parse(p.read_text()))] == []
 
 
-@pytest.mark.parametrize("module", public_modules(SOURCE))
-def test_every_name_in_all_exists(module: str) -> None:
-    loaded = importlib.import_module(module)
+@pytest.mark.parametrize("package", packages(SOURCE))
+def test_all_is_complete_and_sorted(package: str) -> None:
+    tree = ast.parse(file_of(package).read_text(encoding="utf-8"))
+    assert problems(package, tree) == []
+
+
+@pytest.mark.parametrize("package", packages(SOURCE))
+def test_every_name_in_all_exists(package: str) -> None:
+    loaded = importlib.import_module(package)
     listed = getattr(loaded, "__all__", ())  # its absence is the other test's matter
     assert [name for name in listed if not hasattr(loaded, name)] == []
 
@@ -163,7 +163,7 @@ def test_every_name_in_all_exists(module: str) -> None:
     ],
 )
 def test_a_wrong_all_is_found(source: str, problem: str) -> None:
-    assert problems("irene.room", ast.parse(source), is_package=True) == [problem]
+    assert problems("irene.room", ast.parse(source)) == [problem]
 
 
 @pytest.mark.parametrize(
@@ -179,4 +179,4 @@ def test_a_wrong_all_is_found(source: str, problem: str) -> None:
     ],
 )
 def test_a_right_all_passes(source: str) -> None:
-    assert problems("irene.room", ast.parse(source), is_package=True) == []
+    assert problems("irene.room", ast.parse(source)) == []

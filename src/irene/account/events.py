@@ -16,18 +16,6 @@ from irene.account.align.nesting import nest
 from irene.account.arrays import Bools, Floats, Ints
 from irene.errors import FormatError
 
-__all__ = [
-    "CPU",
-    "PHASES",
-    "PYTHON",
-    "WEIGHTS",
-    "Coded",
-    "Events",
-    "EventsBuilder",
-    "RecordedTrace",
-]
-
-
 PHASES = (
     "forward", "backward", "optimizer", "loss", "data", "communication", "compile",
     "other",

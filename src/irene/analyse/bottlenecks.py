@@ -29,17 +29,6 @@ from irene.tree.headline import energy_source, model_name, run_words
 if TYPE_CHECKING:
     from irene.hardware import Hardware
 
-__all__ = [
-    "BOUNDS",
-    "VIEWS",
-    "BestRates",
-    "Bottleneck",
-    "Bottlenecks",
-    "best_rates",
-    "find_bottlenecks",
-    "machine_rates",
-]
-
 SCHEMA = "irene.bottlenecks/1"
 OUTSIDE = "outside the layers"
 

@@ -21,8 +21,6 @@ from irene.parameters import Asked, read, written
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 
-__all__ = ["Budget", "Check", "Checked", "check", "judged", "read_budgets"]
-
 SCHEMA = "irene.check/1"
 FILES = ("irene.toml", "pyproject.toml")
 LIMITS = ("max_j_per_token", "max_j_per_sequence", "max_change_percent")

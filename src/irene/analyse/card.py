@@ -18,8 +18,6 @@ from irene.parameters import written
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words
 
-__all__ = ["Card", "card_of"]
-
 SCHEMA = "irene.card/1"
 PER_EMISSIONS = 1e6
 """Sequences that the emissions of a card are of."""

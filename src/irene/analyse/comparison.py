@@ -28,14 +28,6 @@ from irene.tables import data_frame
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words
 
-__all__ = [
-    "PER",
-    "Comparison",
-    "Contribution",
-    "Side",
-    "compare",
-]
-
 SCHEMA = "irene.comparison/1"
 PER = ("run", "sequence", "token")
 

@@ -11,8 +11,6 @@ from irene.analyse.subject import LeftOut, Progress, Subject, tree_of
 from irene.errors import UsageError
 from irene.tree import ModelTree
 
-__all__ = ["Comparisons", "compare_all"]
-
 SCHEMA = "irene.comparisons/1"
 
 

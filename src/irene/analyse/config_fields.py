@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from irene.trace.limits import Limits
 
-__all__ = ["ModelConfig", "changed_config", "fields_of", "parse_value", "read_config"]
-
 NOT_OF_THE_MODEL = frozenset(
     {
         "_name_or_path", "architectures", "dtype", "id2label", "label2id", "model_type",

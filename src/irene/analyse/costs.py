@@ -22,15 +22,6 @@ from irene.spec import RunSpec
 if TYPE_CHECKING:
     from irene.tree import ModelTree
 
-__all__ = [
-    "CostTerms",
-    "Costing",
-    "Line",
-    "Region",
-    "cost_of",
-    "regions",
-]
-
 SCHEMA = "irene.cost/1"
 JOULES_PER_KWH = 3.6e6
 DAYS_PER_YEAR = 365.25

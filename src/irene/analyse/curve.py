@@ -15,8 +15,6 @@ from irene.energy import Difference, Energy, difference
 from irene.errors import UsageError
 from irene.spec import RunOptions, RunSpec, shows_run_options
 
-__all__ = ["Crossing", "Curve", "CurvePoint", "Curves", "Line", "Size", "curve", "draw"]
-
 Size = Literal[
     "batch_size", "seq_len", "decoder_len", "context_len", "prompt_len", "output_len"
 ]

@@ -18,8 +18,6 @@ from irene.errors import UsageError
 from irene.trace.templates.keeping import code_digest, versions
 from irene.whole_file import whole_file
 
-__all__ = ["EnergyCache", "default_cache", "program_identity"]
-
 DECIDING = ("trace", "predict", "tree")
 """Rooms whose code decides a prediction."""
 ANALYSIS = (*DECIDING, "analyse")

@@ -21,17 +21,6 @@ from irene.spec import RunSpec
 if TYPE_CHECKING:
     from irene.tree import ModelTree
 
-__all__ = [
-    "LISTED",
-    "Outcome",
-    "WhatIf",
-    "outcome_of",
-    "read_choices",
-    "read_values",
-    "what_if",
-    "write_choices",
-]
-
 SCHEMA = "irene.what_if/1"
 MOST_ROWS = 2_000
 AS_IT_IS = "as it is"

@@ -8,8 +8,6 @@ from typing import Any
 
 from irene.trace.catalogue import Entry
 
-__all__ = ["hardware_document", "machine_fields", "models_document"]
-
 
 def models_document(found: Sequence[Entry]) -> dict[str, Any]:
     """The document `irene.models/1` as JSON-ready values.

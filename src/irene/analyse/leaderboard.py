@@ -21,16 +21,6 @@ from irene.trace.templates.trees import is_at_once
 if TYPE_CHECKING:
     from irene.trace.catalogue import Entry
 
-__all__ = [
-    "Leaderboard",
-    "Ranked",
-    "choose_entries",
-    "entry_keys",
-    "predict_entry",
-    "rank_known",
-    "rank_models",
-]
-
 SCHEMA = "irene.leaderboard/1"
 WORTH_PROCESSES = 4
 """Models per process below which starting processes takes longer than it saves."""

@@ -24,18 +24,6 @@ from irene.predict.machines.finding import find_machine
 from irene.spec import RunSpec
 from irene.trace.sources import quiet
 
-__all__ = [
-    "AccuracyRow",
-    "Candidate",
-    "TradeOff",
-    "accuracies_text",
-    "pareto_front",
-    "parse_accuracies",
-    "published_accuracies",
-    "read_accuracies",
-    "trade_off",
-]
-
 SCHEMA = "irene.trade_off/1"
 
 

@@ -22,17 +22,6 @@ import numpy.typing as npt
 from irene.errors import UsageError
 from irene.tree import KINDS, ModelTree, Signature
 
-__all__ = [
-    "NO_ENERGY",
-    "ROLES",
-    "Part",
-    "Place",
-    "Sum",
-    "group_by",
-    "parts_of",
-    "places_of",
-]
-
 Floats = npt.NDArray[np.float64]
 
 ML, MODULE = KINDS.index("ml"), KINDS.index("module")

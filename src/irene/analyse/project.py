@@ -24,8 +24,6 @@ from irene.work.bounds import Bounds
 from irene.work.child import Child
 from irene.work.task import Outcome, Task
 
-__all__ = ["files_of", "predicted_in", "predicted_there"]
-
 SOURCES = (".", "src")
 """Folders of a project that its modules are imported from."""
 FILE_BYTES = 10**9

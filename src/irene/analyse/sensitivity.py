@@ -16,8 +16,6 @@ from irene.analyse.subject import Progress, Subject, tree_of
 from irene.errors import UsageError
 from irene.spec import RunSpec
 
-__all__ = ["Elasticity", "Sensitivity", "sensitivity"]
-
 SCHEMA = "irene.sensitivity/1"
 STEP = 0.25
 SIZES = ("batch_size", "seq_len")

@@ -15,8 +15,6 @@ from irene.predict.machines.finding import find_machine
 from irene.spec import RunSpec
 from irene.tree.generation import Generation, Span, generation_of
 
-__all__ = ["Expected", "Expecting", "Seen", "seen_by", "verdict"]
-
 ENGINES = {"vLLM": "vllm", "llama.cpp": "llama.cpp", "Ollama": "llama.cpp"}
 """Engines that a run names; the interval of an unknown one holds all."""
 MORE_STREAMS = 4

@@ -20,8 +20,6 @@ from irene.tree import ModelTree
 from irene.tree.generation import generation_of
 from irene.tree.headline import is_warning
 
-__all__ = ["USUAL", "Latency", "ServingOption", "ServingPlan", "plan_serving"]
-
 SCHEMA = "irene.serving_plan/1"
 MOST_OPTIONS = 2_000
 USUAL: Mapping[str, tuple[Any, ...]] = {

@@ -29,18 +29,6 @@ if TYPE_CHECKING:
     from irene.analyse.config_fields import ModelConfig
     from irene.tree import ModelTree
 
-__all__ = [
-    "NORMS",
-    "LeftOut",
-    "Progress",
-    "Subject",
-    "is_saved_tree",
-    "known_trees",
-    "read_subject",
-    "subject_of_tree",
-    "tree_of",
-]
-
 NORMS = ("layer_norm", "rms_norm", "none")
 """What can stand in the place of a model's norms."""
 SIZES = {

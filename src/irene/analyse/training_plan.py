@@ -25,8 +25,6 @@ from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words
 
-__all__ = ["Amount", "TrainingPlan", "plan_training"]
-
 SCHEMA = "irene.training_plan/1"
 ADAMW_BYTES = 28
 """Read and written per parameter by AdamW in mixed precision: the gradient in 2 bytes,

@@ -6,8 +6,6 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping
 
-__all__ = ["configure", "run"]
-
 USAGE = "bash|zsh|fish"
 EXAMPLES = """\
 examples:

@@ -16,8 +16,6 @@ from irene.human import human_duration
 if TYPE_CHECKING:
     from irene.serve.store import Store
 
-__all__ = ["configure", "run"]
-
 EXAMPLES = """\
 A server may run meanwhile, except while a backup is restored.
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 
-__all__ = ["configure", "run"]
-
 USAGE = "[options]"
 EXAMPLES = """\
 examples:

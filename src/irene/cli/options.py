@@ -11,21 +11,6 @@ from irene import parameters
 from irene.errors import UsageError
 from irene.parameters import Asked, Parameter, parameters_of, read
 
-__all__ = [
-    "MODEL",
-    "TreeView",
-    "add_limits_option",
-    "add_parameters",
-    "add_rows",
-    "add_table",
-    "as_option",
-    "chosen",
-    "duration_s",
-    "number",
-    "values_of",
-    "whole_number",
-]
-
 T = TypeVar("T")
 MODEL = "catalogue name, Hugging Face id, path of a config.json or of a model file"
 VIEW, OUTPUT = "the view", "the output"

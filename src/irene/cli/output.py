@@ -23,22 +23,6 @@ if TYPE_CHECKING:
     from irene.cli.options import TreeView
     from irene.tree import ModelTree
 
-__all__ = [
-    "check_ledger_output",
-    "check_output",
-    "check_writable",
-    "machine_words",
-    "print_left_out",
-    "print_notes",
-    "put",
-    "put_json",
-    "put_ledger",
-    "put_tree",
-    "say_written",
-    "screen",
-    "write_text",
-]
-
 MOST_NAMED = 5
 """How many of those that were left out for the same reason are named."""
 UNBOUNDED = 10_000

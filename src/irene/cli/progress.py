@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["progress_bar", "working"]
-
 
 @contextmanager
 def working(what: str) -> Iterator[None]:

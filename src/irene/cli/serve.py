@@ -15,8 +15,6 @@ from irene.errors import MissingExtraError
 if TYPE_CHECKING:
     from irene.serve.http.settings import Settings
 
-__all__ = ["check_extra", "configure", "run", "usual_folder"]
-
 USAGE = "[options]"
 EXAMPLES = """\
 Without options only this machine can reach the server. Elsewhere jobs and uploads need

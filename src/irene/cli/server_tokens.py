@@ -13,8 +13,6 @@ from irene.cli.output import put
 from irene.cli.serve import check_extra, usual_folder
 from irene.errors import UsageError
 
-__all__ = ["configure", "run"]
-
 USAGE = "{add,list,remove} …"
 EXAMPLES = """\
 A token is shown once, when it is made; its digest is kept in the server's folder. A

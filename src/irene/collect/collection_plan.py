@@ -15,21 +15,6 @@ from irene.hardware import Hardware
 from irene.spec import RunSpec
 from irene.work.task import describe_place
 
-__all__ = [
-    "PLAN_SCHEMA",
-    "REPORT_SCHEMA",
-    "CollectionPlan",
-    "Failure",
-    "Listener",
-    "Point",
-    "Report",
-    "State",
-    "Step",
-    "StoredRuns",
-    "loose_key",
-    "plan_collection",
-]
-
 PLAN_SCHEMA = "irene.collection-plan/1"
 REPORT_SCHEMA = "irene.collection/1"
 State = Literal["open", "measured", "failed"]

@@ -36,8 +36,6 @@ from irene.work.engines.engine import Engine
 from irene.work.lock import Lock, kept_name, take
 from irene.work.task import SOFTWARE, Outcome, Task, describe_place
 
-__all__ = ["Claims", "Collector", "Pace"]
-
 POLL_S = 0.25
 LEAST_TIMEOUT_S = 600.0
 TIMEOUT_GUESSES = 10.0

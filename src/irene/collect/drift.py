@@ -14,8 +14,6 @@ from irene.predict.machines.chosen import fingerprint
 from irene.predict.machines.finding import find_machine
 from irene.predict.machines.learned.learned_machine import LearnedMachine
 
-__all__ = ["Checked", "check_machine"]
-
 STEADY = 0.08
 """Blocks that are all this much slower or faster are a drift, whatever their spread."""
 SPREADS = 1.0

@@ -24,8 +24,6 @@ from irene.work.engines import EngineSettings, make_engine
 from irene.work.engines.engine import Engine
 from irene.work.task import Outcome, Task, report
 
-__all__ = ["LearnedNode", "learn_here", "learn_nodes", "read_nodes"]
-
 WORK = "irene.collect.fleet:learn_here"
 LIMIT_S = 3 * 3600.0
 """A node that has not been learned by then is given up, s."""

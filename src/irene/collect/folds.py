@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from irene.predict.learning.join import Joiner, Progress
     from irene.work.engines import EngineKind
 
-__all__ = ["EngineFolds", "make_folds", "predict_fold", "trace_trees"]
-
 POLL_S = 0.5
 TREES_PER_TASK = 16
 """At least so many trees are traced by one task, which takes seconds to begin."""

@@ -43,8 +43,6 @@ from irene.spec import RunSpec
 from irene.trace.sources import quiet
 from irene.work.lock import alone_on
 
-__all__ = ["PLANS", "Learned", "Place", "learn", "place", "surroundings"]
-
 PLANS = {"quick": 115.0, "usual": 480.0, "thorough": 1800.0}
 """How long is measured, s; reading, fitting and the exam come on top."""
 SLOW = 1.12

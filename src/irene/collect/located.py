@@ -14,8 +14,6 @@ import yaml
 
 from irene.errors import UsageError
 
-__all__ = ["Located", "fits", "in_words", "read_located"]
-
 LARGEST_BYTES = 1_000_000
 PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 

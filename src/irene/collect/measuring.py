@@ -27,8 +27,6 @@ from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.work.lock import alone_on
 
-__all__ = ["SCHEMA", "Measured", "Measuring", "SharedNodes", "label_of", "measure_run"]
-
 SCHEMA = "irene.measured-run/1"
 MOST_NAMED = 3
 NAMED = ("model", "batch_size", "seq_len")

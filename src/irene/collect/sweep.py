@@ -21,18 +21,6 @@ from irene.work.engines import EngineKind, EngineSettings
 from irene.work.engines.ray_engine import RaySettings
 from irene.work.engines.slurm_engine import SlurmSettings
 
-__all__ = [
-    "AXES",
-    "MOST_POINTS",
-    "SCHEMA",
-    "USUAL",
-    "Measurement",
-    "Sweep",
-    "engine_settings",
-    "read_sweep",
-    "shipped_sweeps",
-]
-
 SCHEMA = "irene.sweep/1"
 MOST_POINTS = 100_000
 KINDS = {"quick": QUICK, "full": DEFAULT, "paper": PAPER}

@@ -20,8 +20,6 @@ from irene.predict.machines.predictor import Predictor
 from irene.spec import RunSpec
 from irene.whole_file import whole_file
 
-__all__ = ["Examined", "RunOutcome", "choose_runs", "compare_with_store", "exam_sweep"]
-
 SCHEMA = "irene.validation/1"
 BATCH_SIZES = (1, 2, 4, 8, 16, 32)
 LENGTHS = (16, 32, 64, 128, 256, 512)

@@ -16,8 +16,6 @@ from irene.dataset.formats.csv2021 import FILES
 from irene.errors import FormatError, IreneError, UsageError
 from irene.whole_file import whole_file
 
-__all__ = ["PUBLIC", "PublicData", "PublicFile", "fetch"]
-
 TIMEOUT_S = 30.0
 CHUNK_BYTES = 1 << 16
 

@@ -25,16 +25,6 @@ from irene.dataset.table import (
 from irene.errors import UsageError
 from irene.tree import KINDS, ModelTree
 
-__all__ = [
-    "COSTS",
-    "MEGA",
-    "MIB",
-    "add_to_file",
-    "disturbed_nodes",
-    "in_table_units",
-    "table_of",
-]
-
 COSTS = ("params", "flops", "bytes_read", "bytes_written")
 MEGA = 1e6
 """Unit of `flops` in a table."""

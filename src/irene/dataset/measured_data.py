@@ -17,17 +17,6 @@ from irene.dataset.table import NodeTable
 from irene.errors import FormatError, UsageError
 from irene.whole_file import cache_folder
 
-__all__ = [
-    "Format",
-    "configs_beside",
-    "data_folders",
-    "data_path",
-    "format_of",
-    "home_of",
-    "read_data",
-    "write_data",
-]
-
 Format = Literal["csv", "jsonl", "parquet"]
 PARQUET_MAGIC = b"PAR1"
 VARIABLE = "IRENE_DATA_DIR"

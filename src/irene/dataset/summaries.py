@@ -21,18 +21,6 @@ from irene.errors import FormatError, library
 from irene.spec import RunSpec
 from irene.tree import KINDS
 
-__all__ = [
-    "FailureSummary",
-    "LevelCount",
-    "LevelSummary",
-    "MachineSummary",
-    "ModelSummary",
-    "StoreSummary",
-    "Summary",
-    "summarise",
-    "summarise_store",
-]
-
 MEMORY_LIMIT = "512MB"
 COUNTS = """
 SELECT hardware, kind, count(*), count(*) - count(energy_j),

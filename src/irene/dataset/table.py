@@ -14,15 +14,6 @@ from irene.errors import FormatError
 from irene.spec import RunSpec
 from irene.tree import KINDS
 
-__all__ = [
-    "FEATURES",
-    "NODE_FEATURES",
-    "MeasuredNode",
-    "NodeTable",
-    "TreeKey",
-    "joined_columns",
-]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 

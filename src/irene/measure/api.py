@@ -35,8 +35,6 @@ from irene.trace.tracer import name_of
 from irene.tree import ModelTree
 from irene.work.lock import alone_on
 
-__all__ = ["PROTOCOLS", "measure", "plan_measurement"]
-
 PROTOCOLS = {"default": DEFAULT, "quick": QUICK, "paper": PAPER}
 """Protocols by name."""
 JournalMaker = Callable[[Mapping[str, Any]], Journal]

@@ -10,8 +10,6 @@ from typing import Any
 
 from irene.errors import UsageError
 
-__all__ = ["DEFAULT", "PAPER", "QUICK", "MeasureProtocol", "pin_threads"]
-
 MOST_ROUNDS = 1000
 
 

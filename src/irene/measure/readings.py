@@ -13,8 +13,6 @@ from irene.energy import Energy, Source
 from irene.meters.channel import Channel, missing_notes
 from irene.meters.sampling.totals import FROZEN_S, Window
 
-__all__ = ["Readings", "window_energy"]
-
 GPU_FEATURES = {
     "gpu": "gpu",
     "gpu_mem": "gpu_mem",

@@ -13,17 +13,6 @@ from typing import Literal, Protocol, TypeVar, get_args
 from irene.energy import Source
 from irene.errors import IreneError, MeterError, MissingExtraError
 
-__all__ = [
-    "NO_VALUE",
-    "Channel",
-    "Finding",
-    "Meter",
-    "Quantity",
-    "SensorLostError",
-    "missing_notes",
-    "probed",
-]
-
 Quantity = Literal["energy_j", "power_w", "percent", "mhz", "bytes", "celsius"]
 NO_VALUE = float("nan")
 

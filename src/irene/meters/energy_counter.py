@@ -16,8 +16,6 @@ from typing import ClassVar
 
 from irene.meters.channel import NO_VALUE, Channel, SensorLostError
 
-__all__ = ["Clock", "CounterMeter", "EnergyCounter", "GrowingCounter"]
-
 Clock = Callable[[], int]
 SLACK_NS = 100_000_000
 """How far a counter may lag behind the clock, ns. RAPL writes about once in a

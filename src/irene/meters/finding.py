@@ -42,20 +42,6 @@ from irene.errors import IreneError, MeterError, UsageError
 from irene.meters.channel import Channel, Finding, Meter
 from irene.meters.cpu.kernel_files import Roots, text_in
 
-__all__ = [
-    "ADDRESSED",
-    "AUTO",
-    "METERS",
-    "Kind",
-    "choose",
-    "count_once",
-    "findings",
-    "names_in",
-    "open_meters",
-    "plugins",
-    "resolved",
-]
-
 AUTO = "auto"
 AMD_GPU = "0x1002"
 """PCI vendor of AMD's GPUs."""

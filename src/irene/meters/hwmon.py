@@ -21,8 +21,6 @@ from irene.meters.cpu.kernel_files import KeptFile, Roots, number_in, text_in
 from irene.meters.energy_counter import GrowingCounter
 from irene.meters.sensors import Sensor, SensorMeter
 
-__all__ = ["open_hwmon", "probe"]
-
 SENSOR = re.compile(r"(energy|power)(\d+)_(input|average)")
 GPUS = {"amdgpu": "cuda", "i915": "xpu", "xe": "xpu"}
 """Drivers of whole cards, and what torch calls their devices."""

@@ -11,8 +11,6 @@ from typing import Any
 
 from irene.meters.cpu.kernel_files import Roots, number_in, text_in
 
-__all__ = ["Processor", "describe_machine", "read_processor"]
-
 ARM_PARTS = {
     ("0x41", "0xd0c"): "Neoverse N1",
     ("0x41", "0xd40"): "Neoverse V1",

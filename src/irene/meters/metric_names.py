@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["CPU", "GPU", "Metric", "counted_once", "gpu_device", "metric_of"]
-
 CPU = "cpu-package"
 GPU = "gpu-board"
 DCGM = {

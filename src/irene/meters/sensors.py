@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from irene.meters.channel import NO_VALUE, Channel, SensorLostError
 
-__all__ = ["Sensor", "SensorMeter"]
-
 
 @dataclass(frozen=True, slots=True)
 class Sensor:

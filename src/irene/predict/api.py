@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from irene.trace.limits import Limits
 
-__all__ = ["predict", "predict_run"]
-
 LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel")
 
 

@@ -20,24 +20,6 @@ from irene.energy import SharedError
 from irene.predict.learned_file import Floats, Saved
 from irene.tree import KINDS, ModelTree
 
-__all__ = [
-    "ASSUMED",
-    "BEYOND",
-    "COVERAGE",
-    "LEVELS",
-    "Beyond",
-    "HeldOut",
-    "Widths",
-    "covering_error",
-    "group_width",
-    "log_errors",
-    "mean_percent",
-    "own_and_drift",
-    "widths_of",
-    "with_beyond",
-    "worth_saying",
-]
-
 LEVELS = ("ml", "module", "model")
 """Kinds of nodes whose errors are told apart."""
 COVERAGE = 0.9

@@ -22,19 +22,6 @@ import numpy.typing as npt
 
 from irene.errors import FormatError, UsageError
 
-__all__ = [
-    "Floats",
-    "Saved",
-    "check_schema",
-    "checked_content",
-    "digest_of",
-    "fields_of",
-    "file_bytes",
-    "load_file",
-    "numbers",
-    "read_fields",
-]
-
 Floats = npt.NDArray[np.float64]
 
 

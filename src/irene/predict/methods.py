@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from irene.dataset.table import NodeTable
     from irene.predict.learning.join import Joiner
 
-__all__ = [
-    "METHODS",
-    "Factory",
-    "Joining",
-    "Method",
-    "Savable",
-    "fitted",
-    "make_method",
-]
-
 Learned = TypeVar("Learned")
 
 

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from irene.analyse.serving_plan import ServingPlan
     from irene.analyse.training_plan import TrainingPlan
 
-__all__ = ["Asker"]
-
 T = TypeVar("T")
 Asked = str | Path | ModelTree
 """A model by name or path, or a tree that is there."""

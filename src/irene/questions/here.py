@@ -8,22 +8,6 @@ from irene.analyse.subject import Progress
 from irene.questions.asker import Asker
 from irene.questions.question import Question
 
-__all__ = [
-    "Here",
-    "bottlenecks",
-    "card",
-    "compare",
-    "cost",
-    "leaderboard",
-    "plan_training",
-    "report",
-    "sensitivity",
-    "serve_plan",
-    "suggest",
-    "trade_off",
-    "what_if",
-]
-
 T = TypeVar("T")
 
 

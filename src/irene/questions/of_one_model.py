@@ -35,17 +35,6 @@ if TYPE_CHECKING:
     from irene.show.report import ReportPage
     from irene.tree import ModelTree
 
-__all__ = [
-    "AskBottlenecks",
-    "AskCard",
-    "AskCost",
-    "AskEnergy",
-    "AskReport",
-    "AskSuggestions",
-    "AskTree",
-    "AskWhatIf",
-]
-
 Level = Literal["module", "ml", "math"]
 Part = Literal["bottlenecks", "sizes", "trade-off", "suggestions"]
 

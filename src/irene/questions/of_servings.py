@@ -17,8 +17,6 @@ from irene.spec import RunSpec
 if TYPE_CHECKING:
     from irene.analyse.serving_plan import ServingPlan
 
-__all__ = ["AskServePlan"]
-
 VARIED = (
     "batch_size", "tensor_parallel", "expert_parallel", "data_parallel", "quantization",
 )  # fmt: skip

@@ -27,12 +27,6 @@ if TYPE_CHECKING:
     from irene.trace.catalogue import Entry
     from irene.tree import ModelTree
 
-__all__ = [
-    "AskComparison",
-    "AskLeaderboard",
-    "AskTradeOff",
-]
-
 Per = Literal["run", "sequence", "token"]
 LARGEST = 1e18
 MOST_PARAMS = 1e15

@@ -14,8 +14,6 @@ from irene.spec import RunSpec
 if TYPE_CHECKING:
     from irene.analyse.training_plan import TrainingPlan
 
-__all__ = ["AskTrainingPlan"]
-
 THE_TRAINING = "the training"
 NOT_TRAINED = (
     "phase", "context_len", "prompt_len", "output_len", "quantization", "cache_dtype",

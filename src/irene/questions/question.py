@@ -20,17 +20,6 @@ from irene.trace.sources import locate
 if TYPE_CHECKING:
     from irene.tree import ModelTree
 
-__all__ = [
-    "ANY_MODEL",
-    "ONE_MODEL",
-    "OfModel",
-    "On",
-    "Over",
-    "Question",
-    "UnderJ",
-    "check_curve",
-]
-
 T_co = TypeVar("T_co", covariant=True)
 On = Annotated[
     str, Asked(also=("hardware",), metavar="NAME", examples=("pc1",), group="the run")

@@ -18,8 +18,6 @@ from irene.questions import QUESTIONS
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
-__all__ = ["called", "make_server", "run_stdio", "tools"]
-
 ASKED = {
     "predict": "energy", "compare": "compare", "suggest": "suggest", "cost": "cost",
     "plan_training": "plan-training",

@@ -11,8 +11,6 @@ from irene.show.text import plain
 if TYPE_CHECKING:
     from irene.analyse.card import Card
 
-__all__ = ["card_label", "card_regulation", "card_yaml"]
-
 WIDTH, LINE, TOP = 560, 20, 64
 LONGEST = 82
 

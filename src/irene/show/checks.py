@@ -12,16 +12,6 @@ from irene.show.text import plain, signed_energy
 if TYPE_CHECKING:
     from irene.analyse.budgets import Check, Checked
 
-__all__ = [
-    "MARKER",
-    "amounts",
-    "change_words",
-    "check_junit",
-    "check_markdown",
-    "node_words",
-    "told_of",
-]
-
 MARKER = "<!-- irene check -->"
 """First line of the Markdown, by which a comment is found again."""
 MOST_NODES = 5

@@ -8,8 +8,6 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Column, Table
 from rich.text import Text
 
-__all__ = ["Fitted"]
-
 GAP = 2
 """Characters between two columns."""
 NAME = 40

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from irene.account import Ledger, ModuleRow, Row
     from irene.tree import ModelTree
 
-__all__ = ["ledger_screen"]
-
 UNRESOLVED = "~"
 FIRST = ("energy", "interval", "<share", "power")
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from irene.account.ledger.rows import RestRow, Row
     from irene.analyse.comparison import Comparison, Contribution, Side
 
-__all__ = ["Section", "comparison_notebook", "ledger_notebook", "tree_notebook"]
-
 MOST_LINES = 250
 MOST_NOTES = 8
 LONGEST_NAME, LONGEST_CELL, LONGEST_NOTE = 60, 80, 300

@@ -5,17 +5,6 @@ from irene.show.page import ledger_page as ledgers
 from irene.show.page import tree_page as trees
 from irene.show.picture import tree_pictures
 
-__all__ = [
-    "comparison_notebook",
-    "ledger_notebook",
-    "ledger_page",
-    "tree_latex",
-    "tree_notebook",
-    "tree_page",
-    "tree_picture",
-    "tree_text",
-]
-
 tree_text = text.tree_text
 tree_latex = text.tree_latex
 tree_page = trees.tree_page

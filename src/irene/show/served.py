@@ -15,8 +15,6 @@ from irene.analyse.served import Seen
 from irene.measure.windows.exported import Figure
 from irene.show.text import plain
 
-__all__ = ["served_document", "served_figures", "served_lines"]
-
 SCHEMA = "irene.watch/1"
 KINDS = {"prompt": "input", "cached": "cached_input", "output": "output"}
 """Tokens, and what GenAI's conventions call them."""

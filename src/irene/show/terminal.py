@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["columns", "note_lines", "percent", "share_cell", "value"]
-
 
 def columns(
     *names: str,

@@ -13,20 +13,6 @@ if TYPE_CHECKING:
     from irene.tree.model_tree import ModelTree
     from irene.tree.node import Node
 
-__all__ = [
-    "bar",
-    "citation",
-    "counted_name",
-    "member_names",
-    "origin",
-    "plain",
-    "ranged_path",
-    "signed_energy",
-    "total_words",
-    "tree_latex",
-    "tree_text",
-]
-
 BAR_LENGTH = 10
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 ROUNDING_J = 5e-12

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["tree_screen"]
-
 KIND_STYLES = {"model": "bold", "module": "", "ml": "cyan", "math": "dim"}
 MATRIX_OPS = frozenset(
     {

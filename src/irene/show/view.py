@@ -14,18 +14,6 @@ from irene.tree.columns import Floats, Ints
 from irene.tree.model_tree import OWN, ModelTree
 from irene.tree.node import Node
 
-__all__ = [
-    "MEASURES",
-    "Line",
-    "Part",
-    "View",
-    "amount_of",
-    "largest_parts",
-    "main_key",
-    "view",
-    "weights",
-]
-
 MEASURES = {"energy": "energy", "flops": "FLOPs", "bytes": "bytes"}
 """What costs that add up are called."""
 

@@ -10,8 +10,6 @@ from typing import Any
 from irene.trace.values import run_with_values
 from irene.tree import TreeBuilder
 
-__all__ = ["Captor", "composite_call"]
-
 
 class Captor:
     """Is told what each node calls, so that the node can be run again alone.

@@ -17,8 +17,6 @@ from irene.trace.costs.table import COSTS
 from irene.trace.naming import ModuleNames
 from irene.tree import Signature, TreeBuilder
 
-__all__ = ["Gradients", "Leaf"]
-
 SUFFIX = "backward"
 
 

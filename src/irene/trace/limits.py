@@ -16,15 +16,6 @@ from typing import Any
 from irene.errors import LimitError, SpecError
 from irene.spec import RunSpec
 
-__all__ = [
-    "DEFAULT_LIMITS",
-    "NO_LIMITS",
-    "Limits",
-    "checked_run",
-    "limits_from_environment",
-    "limits_lifted",
-]
-
 DEEPEST = 20
 OVERRIDE = "set IRENE_NO_LIMITS=1 or give --no-limits if you mean it"
 

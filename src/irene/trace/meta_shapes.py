@@ -16,8 +16,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["SHAPE_RULES", "run_remembered"]
-
 MOST = 20_000
 """Results to remember before starting afresh."""
 

@@ -18,8 +18,6 @@ from typing import Any
 
 from irene.errors import ConfigError
 
-__all__ = ["SUFFIXES", "is_model_file", "onnx_path", "read_model_file"]
-
 GGUF, SAFETENSORS, INDEX = ".gguf", ".safetensors", ".safetensors.index.json"
 ONNX = ".onnx"
 SUFFIXES = (GGUF, SAFETENSORS, INDEX, ONNX)

@@ -23,8 +23,6 @@ from irene.trace.limits import Limits
 from irene.trace.sources import locate, quiet, short
 from irene.trace.values import carrying_values
 
-__all__ = ["TORCH_DTYPES", "Resolved", "build", "config_of", "resolve"]
-
 CODE = "auto_map"
 """The field of a config that names code to be run, which irene never does."""
 TORCH_DTYPES = {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from torch import nn
 
-__all__ = ["ModuleNames"]
-
 
 class ModuleNames:
     """Looks up what a module is called where.

@@ -20,8 +20,6 @@ from irene.errors import ConfigError, TraceError, library
 from irene.spec import RunSpec
 from irene.trace.onnx_ops import OPS, dtype_of
 
-__all__ = ["OnnxGraph", "Scope", "inputs_of_graph", "read_onnx"]
-
 SMALL = 4096
 """Whole numbers up to which the content of a tensor counts: shapes and axes."""
 INDEX = re.compile(r"[^A-Za-z0-9_]+")

@@ -14,8 +14,6 @@ from torch.nn import functional
 
 from irene.trace.wrapped import linear_as_stored
 
-__all__ = ["OPS", "dtype_of"]
-
 Given = Mapping[str, Any]
 Op = Callable[[list[Any], Given], Any]
 

@@ -17,8 +17,6 @@ from irene.trace.costs.call import tensors_in
 from irene.trace.recorder import Recorder
 from irene.trace.values import carrying_values, give_value
 
-__all__ = ["PHASES", "Run", "meta_weights"]
-
 
 @dataclass(frozen=True, slots=True)
 class Run:

@@ -23,8 +23,6 @@ from irene.trace.phases import meta_weights
 from irene.trace.sources import short
 from irene.tree import ModelTree
 
-__all__ = ["Rehearsed", "counted", "models_in", "rehearsed"]
-
 PROMPT = "a tree"
 
 

@@ -10,8 +10,6 @@ from irene.spec import RunSpec
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["Reach", "fit_positions", "reach_of"]
-
 FIELDS = ("max_position_embeddings", "n_positions", "max_target_positions", "n_ctx")
 RELATIVE = frozenset({"t5", "mt5", "umt5", "longt5", "switch_transformers", "xlnet"})
 """Model types whose positions are relative: their config's number is no limit."""

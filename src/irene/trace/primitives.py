@@ -14,15 +14,6 @@ from torch.nn.functional import scaled_dot_product_attention
 from irene.trace.costs.table import COSTS
 from irene.trace.values import know_value
 
-__all__ = [
-    "COMPOSITES",
-    "MATRIX_FUNCTIONS",
-    "composite_frame",
-    "function_name",
-    "is_primitive_module",
-    "run_on_meta",
-]
-
 COMPOSITES = {
     "apply_rotary_pos_emb": "rotary_embedding",
     "apply_rotary_pos_emb_interleave": "rotary_embedding",

@@ -31,8 +31,6 @@ from irene.trace.values import keeping_literals, run_with_values
 from irene.trace.watchers import WatchFunctions, WatchMath
 from irene.tree import Signature, TreeBuilder
 
-__all__ = ["Recorder", "signature_of"]
-
 ACCESSORS = ("get", "set", "delete")
 """Attribute access (`tensor.shape`), which a function mode sees as calls."""
 

@@ -19,8 +19,6 @@ from irene.trace import catalogue
 from irene.trace.limits import Limits
 from irene.trace.model_files import is_model_file, read_model_file
 
-__all__ = ["Source", "files_count", "locate", "only_known", "quiet", "short"]
-
 HOW_TO_GIVE_A_CONFIG = (
     "give the path of a config.json, or see `irene models` for the names we know"
 )

@@ -37,16 +37,6 @@ from irene.trace.values import DataDependentError, give_value
 from irene.trace.wrapped import inputs_of_module, module_of, quantized_as_run
 from irene.tree import ModelTree
 
-__all__ = [
-    "name_of",
-    "run_recorded",
-    "spec_of_module",
-    "trace",
-    "trace_built",
-    "trace_module",
-    "trace_spec",
-]
-
 SMALL_ENOUGH_TO_RUN = 500_000_000
 """Parameters up to which a model that looks at its data is run for real instead."""
 WRONG_DTYPE = ("same dtype", "expected scalar type", "Unsupported dtype")

@@ -20,16 +20,6 @@ from irene.trace.costs.call import TensorSpec, tensors_in
 from irene.trace.meta_shapes import SHAPE_RULES, run_remembered
 from irene.trace.watchers import WatchFunctions, WatchMath
 
-__all__ = [
-    "DataDependentError",
-    "carrying_values",
-    "give_value",
-    "keeping_literals",
-    "know_value",
-    "run_with_values",
-    "value_of",
-]
-
 LARGEST = 1 << 20
 """Elements up to which content is carried along; an expanded dimension counts once."""
 

@@ -8,8 +8,6 @@ from typing import Any
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["WatchFunctions", "WatchMath"]
-
 Run = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 """Runs a function with its arguments and keyword arguments."""
 

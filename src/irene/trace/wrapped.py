@@ -21,8 +21,6 @@ from irene.errors import SpecError
 from irene.spec import RunSpec
 from irene.trace.inputs import Inputs, make_inputs
 
-__all__ = ["inputs_of_module", "linear_as_stored", "module_of", "quantized_as_run"]
-
 QUANTIZED = ("Linear4bit", "Linear8bitLt", "LinearFP4", "LinearNF4")
 """Classes of bitsandbytes."""
 NOTE = "as they are stored, turned to the type of activations, then multiplied"

@@ -12,8 +12,6 @@ from irene.errors import LimitError
 from irene.tree.columns import KINDS, Columns, Signature
 from irene.tree.model_tree import ModelTree
 
-__all__ = ["TreeBuilder"]
-
 T = TypeVar("T", bound=Hashable)
 EMPTY = Signature((), (), "")
 

@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from irene.energy import SharedError, Source
 
-__all__ = ["KINDS", "SOURCES", "Columns", "Cost", "EnergyColumns", "Signature"]
-
 KINDS = ("model", "module", "ml", "math")
 SOURCES: tuple[Source, ...] = get_args(Source)
 

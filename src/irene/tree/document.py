@@ -20,8 +20,6 @@ from irene.tree.features import from_rows, of_row
 from irene.tree.generation import generation_of
 from irene.tree.model_tree import ModelTree
 
-__all__ = ["SCHEMA", "from_json", "load", "to_dict"]
-
 SCHEMA = "irene.tree/1"
 COSTS = ("params", "flops", "bytes_read", "bytes_written")
 

@@ -9,8 +9,6 @@ import numpy as np
 from irene.errors import UsageError
 from irene.tree.columns import Floats
 
-__all__ = ["checked", "from_rows", "of_row"]
-
 
 def checked(features: Mapping[str, Floats], rows: int) -> dict[str, Floats]:
     """The columns as arrays of numbers.

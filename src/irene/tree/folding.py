@@ -14,8 +14,6 @@ from irene.tree.features import of_row
 if TYPE_CHECKING:
     from irene.tree.model_tree import ModelTree
 
-__all__ = ["cut", "fold", "unfold"]
-
 NUMBERED = re.compile(r"(?:(?<=^)|(?<=[./]))\d+(?=\.|$)")
 
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from irene.tree.model_tree import ModelTree
     from irene.tree.node import Node
 
-__all__ = ["Generation", "Span", "generation_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Span:

@@ -9,18 +9,6 @@ if TYPE_CHECKING:
     from irene.spec import RunSpec
     from irene.tree.model_tree import ModelTree
 
-__all__ = [
-    "energy_per_unit",
-    "energy_source",
-    "is_warning",
-    "model_name",
-    "run_sizes",
-    "run_time",
-    "run_words",
-    "unfit",
-    "unit_words",
-]
-
 WARNINGS = ("extrapolation:", "warning:")
 NO_ROOM = "do not fit into"
 """What a warning says of a model that is larger than the memory."""

@@ -29,8 +29,6 @@ from irene.tree.features import checked
 from irene.tree.node import Node
 from irene.whole_file import whole_file
 
-__all__ = ["OWN", "ModelTree"]
-
 OWN = "(own)"
 """Key of `by_operator` for energy that belongs to no primitive."""
 KEPT = (

@@ -12,8 +12,6 @@ from irene.tree.features import of_row
 if TYPE_CHECKING:
     from irene.tree.model_tree import ModelTree
 
-__all__ = ["Node"]
-
 
 class Node:
     """One node of a `ModelTree`. It holds no data of its own, only tree and row.

@@ -11,8 +11,6 @@ from irene.tables import csv_of_columns, data_frame
 from irene.tree.columns import KINDS, SOURCES, Floats, Shape
 from irene.tree.model_tree import ModelTree
 
-__all__ = ["tree_csv", "tree_frame"]
-
 ENERGY_COLUMNS = ("energy_j", "low_j", "high_j", "source", "own_j", "share")
 
 

@@ -10,8 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Bounds", "limit_memory"]
-
 
 @dataclass(frozen=True, slots=True)
 class Bounds:

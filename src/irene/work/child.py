@@ -36,8 +36,6 @@ from irene.work.task import (
     listen,
 )
 
-__all__ = ["Child", "main", "run_task"]
-
 PROGRAM = "irene.work.child"
 GRACE_S = 3.0
 POLL_S = 0.1

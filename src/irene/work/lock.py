@@ -22,8 +22,6 @@ from irene.errors import UsageError
 from irene.whole_file import whole_file
 from irene.work.task import report
 
-__all__ = ["Lock", "alone_on", "kept_name", "take"]
-
 Lock = BaseFileLock
 """Given back by `release`, and when the process ends, however it ends."""
 LONGEST_NAME = 32

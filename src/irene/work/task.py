@@ -13,19 +13,6 @@ from typing import Any, Literal, get_args
 from irene.errors import FormatError, UsageError
 from irene.work.bounds import Bounds
 
-__all__ = [
-    "SOFTWARE",
-    "Fault",
-    "Outcome",
-    "Progress",
-    "Task",
-    "Work",
-    "describe_place",
-    "find_work",
-    "listen",
-    "report",
-]
-
 Work = Callable[[Mapping[str, Any]], bytes]
 Fault = Literal[
     "", "refused", "memory", "timeout", "killed", "crashed", "lost", "cancelled"

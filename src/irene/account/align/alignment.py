@@ -19,8 +19,6 @@ from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
 from irene.account.arrays import Bools, Floats, Ints
 
-__all__ = ["Aligned", "align", "clipped"]
-
 BLOCK = 4096
 PAIRS_AT_ONCE = 2_000_000
 """Pairs of interval and op that are held at once when ops weigh differently."""

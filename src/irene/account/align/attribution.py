@@ -20,16 +20,6 @@ from irene.account.ledger.ledger import Ledger
 from irene.account.ledger.rows import ChannelAccount
 from irene.errors import UsageError
 
-__all__ = [
-    "TOLERANCE",
-    "ConservationError",
-    "Split",
-    "attribute",
-    "check_overlap",
-    "split_weights",
-]
-
-
 Split = Literal["equal", "flops", "threads", "sm"]
 TOLERANCE = 1e-9
 """Largest share of the measured energy that rounding may lose."""

@@ -19,8 +19,6 @@ import numpy as np
 from irene.account.align.sharpening import Sharpened
 from irene.account.arrays import Bools, Floats, Ints
 
-__all__ = ["NO_DOUBTS", "Bins", "Charge", "Doubts", "found_doubts"]
-
 OPEN = 0.4
 """How far a group of which a bin does not tell may miss, as a share of the worst. Of
 400 simulated programs (`benchmarks/account_truth.py`, seeds from 20,000) 96 % of such

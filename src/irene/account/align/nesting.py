@@ -12,9 +12,6 @@ import numpy as np
 
 from irene.account.arrays import Bools, Ints
 
-__all__ = ["Nesting", "Segments", "nest", "own_segments"]
-
-
 ROUNDING_NS = 2_000
 """Overlaps of neighbours up to this come from times in whole microseconds."""
 

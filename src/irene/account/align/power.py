@@ -18,9 +18,6 @@ from irene.energy import Source
 from irene.errors import FormatError, UsageError
 from irene.meters.sampling.totals import GAP_PERIODS, SHORTEST_GAP_S
 
-__all__ = ["Between", "PowerSeries", "checked_times"]
-
-
 Between = Literal["linear", "step"]
 
 

@@ -24,8 +24,6 @@ from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
 from irene.account.arrays import Bools, Floats, Ints
 
-__all__ = ["Sharpened", "sharpen"]
-
 NOTHING, OUTSIDE = np.uint64(0), np.uint64(1)
 """States in which no op runs, and of which the events tell nothing."""
 

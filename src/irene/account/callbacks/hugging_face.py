@@ -16,8 +16,6 @@ from transformers import TrainerCallback
 from irene.account.callbacks.training import ENERGY_PER_STEP, Training
 from irene.account.ledger.ledger import Ledger
 
-__all__ = ["EnergyCallback"]
-
 
 class EnergyCallback(TrainerCallback):
     """Accounts for a run of `Trainer.train`.

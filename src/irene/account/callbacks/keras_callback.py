@@ -30,8 +30,6 @@ from irene.errors import FormatError, MissingExtraError, UsageError
 if TYPE_CHECKING:
     from irene.meters.channel import Meter
 
-__all__ = ["EnergyCallback"]
-
 HOST_LEVEL, DEVICE_LEVEL, PYTHON_LEVEL = 2, 1, 0
 """What the profiler records: ops, kernels, and nothing of Python."""
 

@@ -16,8 +16,6 @@ from irene.account.callbacks.training import ENERGY_PER_STEP, Training
 from irene.account.ledger.ledger import Ledger
 from irene.errors import MissingExtraError
 
-__all__ = ["EnergyCallback"]
-
 HOMES = ("lightning.pytorch", "pytorch_lightning")
 """Lightning under its two names; a callback of one is none of the other."""
 

@@ -27,8 +27,6 @@ from irene.measure.windows.monitored import Monitored
 from irene.measure.windows.window import EnergyWindow
 from irene.tables import csv_of_rows
 
-__all__ = ["figures_of", "track"]
-
 LEDGER = "irene-ledger.json"
 PREFIX = "energy"
 MOST_MODULES = 100

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from irene.account.ledger.ledger import Ledger
 
-__all__ = ["ENERGY_PER_STEP", "Training"]
-
 LOG = logging.getLogger(__name__)
 ENERGY_PER_STEP = "energy_j_per_step"
 """Name of the figure in a trainer's logs: J of the whole machine per step."""

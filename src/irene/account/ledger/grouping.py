@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from irene.account.events import Events
     from irene.account.ledger.ledger import Ledger
 
-__all__ = ["Groups", "covered_s", "distinct_ops", "grouped", "summed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Groups:

@@ -30,8 +30,6 @@ from irene.tables import csv_of_rows, data_frame
 if TYPE_CHECKING:
     from irene.tree import ModelTree
 
-__all__ = ["Ledger"]
-
 LAYER = re.compile(r"((\w+_)?(layer|block|stage)_?)?\d+")
 
 

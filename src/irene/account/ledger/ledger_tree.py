@@ -16,8 +16,6 @@ from irene.tree.columns import SOURCES, EnergyColumns
 if TYPE_CHECKING:
     from irene.account.ledger.ledger import Ledger
 
-__all__ = ["ledger_tree"]
-
 PROGRAM = "Program"
 MODULE = "Module"
 

@@ -20,8 +20,6 @@ from irene.whole_file import whole_file
 if TYPE_CHECKING:
     from irene.account.ledger.ledger import Ledger
 
-__all__ = ["to_perfetto"]
-
 POWER_PROCESS = "power"
 
 

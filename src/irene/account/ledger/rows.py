@@ -8,16 +8,6 @@ from typing import Any
 
 from irene.energy import Energy, Source
 
-__all__ = [
-    "NO_POWER",
-    "ChannelAccount",
-    "ModuleRow",
-    "RestRow",
-    "Row",
-    "Spread",
-    "energy_fields",
-]
-
 NO_POWER = "no power known"
 
 

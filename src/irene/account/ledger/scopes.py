@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from irene.account.ledger.ledger import Ledger
     from irene.tree import ModelTree
 
-__all__ = ["WHOLE", "ModuleCost", "ScopeTree", "merged", "module_costs"]
-
 WHOLE = "(whole program)"
 NUMBER = re.compile(r"\d+")
 

@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from irene.account.ledger.rows import Row
     from irene.tree import ModelTree
 
-__all__ = [
-    "VIEWS",
-    "ledger_dict",
-    "to_parquet",
-    "view_columns",
-    "view_rows",
-]
-
 SCHEMA = "irene.ledger/1"
 VIEWS = ("module", "layer", "op", "operation", "phase", "device")
 COLUMNS = (

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from irene.account.align.power import PowerSeries
     from irene.account.ledger.ledger import Ledger
 
-__all__ = ["Curve", "Stretch", "Timeline", "compact", "timeline"]
-
-
 COMPACT_DEPTH = 2
 COMPACT_POINTS = 600
 MOST_STRETCHES = 500

@@ -30,15 +30,6 @@ import numpy as np
 from irene.account.align.nesting import nest
 from irene.account.readers.kineto.linking import MARK
 
-__all__ = [
-    "CompiledModules",
-    "Graph",
-    "Node",
-    "Step",
-    "inductor_steps",
-    "shared_path",
-]
-
 REGION, CALL = "Torch-Compiled Region: ", "## Call CompiledFxGraph "
 FORWARD, BACKWARD = "CompiledFunction", "CompiledFunctionBackward"
 HOLDERS = (REGION, CALL, FORWARD)

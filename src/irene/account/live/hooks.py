@@ -24,8 +24,6 @@ from torch.utils.data import dataloader
 if TYPE_CHECKING:
     from irene.account.live.levels import ModuleLevel, OpLevel
 
-__all__ = ["Hooks", "Mark", "ModuleNames", "is_loss", "tensors_in"]
-
 Mark = Literal["forward", "optimizer", "data"]
 
 

@@ -31,8 +31,6 @@ from irene.account.live.hooks import ModuleNames, is_loss, tensors_in
 from irene.account.readers.kineto import read_kineto
 from irene.errors import FormatError, UsageError
 
-__all__ = ["ModuleLevel", "OpLevel"]
-
 MADE_IN = "irene.made_in"
 """Begin of a key of a graph node's metadata; blocks in blocks have each their own."""
 OTHER_PROFILER = (

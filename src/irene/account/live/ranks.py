@@ -28,18 +28,6 @@ from irene.errors import FormatError, UsageError
 from irene.meters.sampling.recording import read_recording
 from irene.whole_file import whole_file
 
-__all__ = [
-    "EVENTS_FILES",
-    "SAMPLES",
-    "KeptEvents",
-    "Rank",
-    "merge_events",
-    "merge_folder",
-    "read_events",
-    "this_rank",
-    "write_events",
-]
-
 SAMPLES = "samples.csv"
 EVENTS_FILES = "events*.npz"
 

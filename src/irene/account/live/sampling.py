@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from irene.meters.channel import Meter
     from irene.meters.sampling.totals import Snapshot
 
-__all__ = ["Sampling"]
-
 USUAL_PERIOD_S = 0.01
 
 

@@ -24,8 +24,6 @@ from types import FrameType, ModuleType, TracebackType
 from irene.account.live.session import LiveLedger, Wanted
 from irene.errors import IreneError, UsageError
 
-__all__ = ["Program", "ProgramRun", "after_import", "run_program"]
-
 FAILED, STOPPED, TERMINATED = 1, 130, 143
 
 

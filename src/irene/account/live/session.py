@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     Model = nn.Module | Mapping[str, nn.Module] | None
 
-__all__ = ["Level", "LiveLedger", "Wanted", "record"]
-
 Level = Literal["op", "module"]
 TRACE, EVENTS = "trace.json", "events.npz"
 

@@ -12,8 +12,6 @@ import numpy as np
 from irene.account.events import Events
 from irene.errors import UsageError
 
-__all__ = ["Schedule", "StepKind", "Steps"]
-
 StepKind = Literal["forward", "optimizer", "told"]
 KINDS: tuple[StepKind, ...] = ("forward", "optimizer", "told")
 """How a step is known, the weakest first: a stronger one makes the weaker ones void."""

@@ -25,8 +25,6 @@ from irene.errors import FormatError, UsageError
 from irene.meters.logs.power_log import PowerLog, read_power_logs
 from irene.meters.sampling.recording import read_recording
 
-__all__ = ["RecordedPower", "read_power", "read_trace", "sniff"]
-
 RECORDING_MAGIC = b'#{"schema"'
 UNKNOWN_ERROR = (
     "warning: the log does not say how exact its meter is, and intervals are without "

@@ -17,9 +17,6 @@ from irene.account.ledger.ledger import Ledger
 from irene.errors import FormatError, UsageError
 from irene.meters.sampling.recording import Recording
 
-__all__ = ["SampledPower", "at_least_two", "power_of_recording", "with_idle"]
-
-
 PROCESS_CPU, MACHINE_CPU = "proc:process_cpu", "proc:cpu"
 SHARE_S = 0.5
 """Time over which the share of a process is taken, s. The kernel counts CPU time in

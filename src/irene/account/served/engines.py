@@ -12,8 +12,6 @@ from irene.errors import MeterError, UsageError
 from irene.meters.wall.http_json import fetched
 from irene.meters.wall.prometheus import Sample, samples_of
 
-__all__ = ["ENGINES", "Engine", "Server", "ServerCounts", "counts_of"]
-
 METRICS = ("/metrics", "/prometheus/metrics")
 """Where metrics are; TensorRT-LLM has them at the second, and JSON at the first."""
 RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")

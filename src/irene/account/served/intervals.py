@@ -17,17 +17,6 @@ import numpy as np
 
 from irene.account.served.engines import ServerCounts
 
-__all__ = [
-    "EQUAL",
-    "Interval",
-    "Split",
-    "TokenCosts",
-    "added_up",
-    "observed_costs",
-    "shared",
-    "split",
-]
-
 FEWEST = 12
 """Intervals that costs are learned from at least."""
 WORST_CONDITION = 50.0

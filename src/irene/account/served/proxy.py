@@ -21,8 +21,6 @@ from urllib.parse import urlsplit
 from irene.account.served.requests import Requests
 from irene.errors import UsageError
 
-__all__ = ["counts_in", "proxied"]
-
 OF_ONE_HOP = {
     "accept-encoding", "connection", "content-length", "host", "keep-alive",
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",

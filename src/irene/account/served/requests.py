@@ -24,8 +24,6 @@ from irene.account.served.engines import ServerCounts
 from irene.account.served.intervals import Split, TokenCosts, shared
 from irene.errors import UsageError
 
-__all__ = ["Request", "RequestLines", "Requests", "Shared", "Sharing", "request_of"]
-
 T = TypeVar("T")
 SHORTEST_S = 1e-6
 """Tokens are spread over this time at least, s."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from irene.measure.windows.exported import Sampling
     from irene.meters.sampling.totals import Snapshot
 
-__all__ = ["Watch"]
-
 RECENT_S = 60.0
 """Time that is told as now, s: most servers count a request when it ends."""
 KEPT = 600

@@ -40,15 +40,6 @@ from irene.account.studies.program import MODES, Conditions, Job, Mode, Subject
 from irene.account.studies.run import OperationKey, Run, Store
 from irene.errors import UsageError
 
-__all__ = [
-    "between_groups",
-    "elasticities",
-    "evolution",
-    "grid",
-    "modes",
-    "precision",
-]
-
 Energies = Mapping[Any, float]
 MOST_PAIRS = 200
 SEED = 0

@@ -14,20 +14,6 @@ from irene.account.studies.profile import Profile, operation_label, role_of
 from irene.account.studies.program import Conditions
 from irene.account.studies.run import OperationKey
 
-__all__ = [
-    "Agreement",
-    "Finding",
-    "Study",
-    "Table",
-    "backward_finding",
-    "operation_table",
-    "percent",
-    "ratio_finding",
-    "shape_findings",
-    "shape_table",
-    "top_findings",
-]
-
 NOISE = 0.5
 """Spread, as a share of the value, from which on a finding is called noise."""
 Agreement = dict[float, list[float]]

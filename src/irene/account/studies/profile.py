@@ -13,18 +13,6 @@ import numpy as np
 
 from irene.account.studies.run import OWN, Operation, OperationKey, Run
 
-__all__ = [
-    "Profile",
-    "difference_matrix",
-    "layer_path",
-    "median_difference",
-    "operation_label",
-    "pearson",
-    "pearson_matrix",
-    "profile",
-    "role_of",
-]
-
 NORM = re.compile(r"norm|(^|[._])ln(_|$)", re.IGNORECASE)
 ATTENTION = re.compile(r"attention|attn|mixer|mamba|fourier", re.IGNORECASE)
 FEED_FORWARD = re.compile(

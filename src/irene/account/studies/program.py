@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from irene.account.live.session import Level
     from irene.meters.channel import Meter
 
-__all__ = ["MODES", "Conditions", "Job", "Mode", "Program", "Subject", "make_program"]
-
 SCHEMA = "irene.study-run/1"
 
 Mode = Literal["pretraining", "finetuning", "prediction"]

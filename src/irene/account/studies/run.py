@@ -29,16 +29,6 @@ from irene.whole_file import whole_file
 if TYPE_CHECKING:
     from irene.account.ledger.ledger import Ledger
 
-__all__ = [
-    "OWN",
-    "Operation",
-    "OperationKey",
-    "Progress",
-    "Run",
-    "Store",
-    "perform",
-]
-
 OWN = "(own)"
 """Name of what belongs to a module itself and to nothing inside it."""
 Progress = Callable[[int, int, str], None]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from irene.analyse.suggest.suggestion import Situation, Suggestion
 
-__all__ = ["cheaper_activation"]
-
 SAME_FUNCTION = {
     "gelu_new": "gelu_pytorch_tanh",
     "gelu_fast": "gelu_pytorch_tanh",

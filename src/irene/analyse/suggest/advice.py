@@ -21,8 +21,6 @@ from irene.energy import Energy
 from irene.spec import RunSpec
 from irene.tree.headline import is_warning, run_words
 
-__all__ = ["RULES", "Advice", "suggestions"]
-
 SCHEMA = "irene.suggestions/1"
 
 RULES: dict[str, Rule] = {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from irene.analyse.suggest.suggestion import Situation, Suggestion
 
-__all__ = ["fused_attention"]
-
 
 def fused_attention(situation: Situation) -> list[Suggestion]:
     """`sdpa` instead of `eager`."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from irene.analyse.suggest.suggestion import Situation, Suggestion
 
-__all__ = ["larger_batch"]
-
 LARGEST = 512
 """Most streams at a time of measured servings."""
 MOST_TOKENS = 16_384

@@ -5,8 +5,6 @@ from __future__ import annotations
 from irene.analyse.pareto import AccuracyRow, published_accuracies
 from irene.analyse.suggest.suggestion import Situation, Suggestion
 
-__all__ = ["RELATIVES", "distilled_relatives"]
-
 RELATIVES = {
     "bert-base-uncased": (
         ("distilbert-base-uncased", "Sanh et al. 2019"),

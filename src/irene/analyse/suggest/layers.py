@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from irene.analyse.suggest.suggestion import Situation, Suggestion
 
-__all__ = ["fewer_layers"]
-
 FEWEST = 6
 KEPT = 2 / 3
 COUNTS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from irene.analyse.suggest.suggestion import Situation, Suggestion
 
-__all__ = ["shorter_padding"]
-
 LIMITS = ("max_position_embeddings", "n_positions")
 LONG = 0.9
 """Part of a model's positions from which a length looks like a limit, not like text."""

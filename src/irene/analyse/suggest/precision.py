@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from irene.analyse.suggest.suggestion import Situation, Suggestion
 
-__all__ = ["half_precision"]
-
 
 def half_precision(situation: Situation) -> list[Suggestion]:
     """16-bit weights and activations instead of 32-bit ones."""

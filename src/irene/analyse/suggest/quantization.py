@@ -6,8 +6,6 @@ from irene.analyse.suggest.suggestion import Situation, Suggestion
 from irene.predict.machines.finding import find_machine
 from irene.spec import SERVING_PHASES
 
-__all__ = ["fewer_bits"]
-
 
 def fewer_bits(situation: Situation) -> list[Suggestion]:
     """Weights, and the KV cache, in fp8, where a model is served on a GPU."""

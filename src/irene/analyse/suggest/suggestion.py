@@ -16,8 +16,6 @@ from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.headline import unfit
 
-__all__ = ["EFFORTS", "WORTH_SAYING", "Rule", "Situation", "Suggestion"]
-
 EFFORTS = ("setting", "retraining", "another model")
 """What following a suggestion asks for, the easiest first."""
 WORTH_SAYING = 0.01

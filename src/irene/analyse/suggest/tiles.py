@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from irene.analyse.suggest.suggestion import Situation, Suggestion
 
-__all__ = ["whole_tiles"]
-
 TILES = (128, 64, 32)
 NEAR = 0.1
 """Part of the tokens that may be cut off."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from irene.analyse.suggest.suggestion import Situation, Suggestion
 
-__all__ = ["no_vocabulary_head"]
-
 LARGE = 0.03
 """Part of the energy from which a head is worth a look."""
 

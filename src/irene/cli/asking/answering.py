@@ -29,15 +29,6 @@ if TYPE_CHECKING:
     from irene.questions import Question
     from irene.show.picture import Picture
 
-__all__ = [
-    "Asking",
-    "AskingTree",
-    "add_question",
-    "answered",
-    "check_answer",
-    "question_of",
-]
-
 T = TypeVar("T")
 SUBJECT = f"{MODEL} or of a saved tree"
 

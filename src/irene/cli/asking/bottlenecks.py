@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from irene.analyse.bottlenecks import Bottleneck, Bottlenecks
     from irene.show.picture import Picture
 
-__all__ = ["COMMAND"]
-
 USAGE = "MODEL|TREE.json [options]"
 EXAMPLES = """\
 MODEL may also be a saved tree, predicted or measured.

@@ -12,8 +12,6 @@ from irene.cli.asking.answering import (
     question_of,
 )
 
-__all__ = ["configure", "run"]
-
 USAGE = "MODEL|TREE.json [options]"
 EXAMPLES = """\
 MODEL may also be a saved tree: what was measured says so.

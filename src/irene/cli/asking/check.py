@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from irene.analyse.budgets import Check
 
-__all__ = ["configure", "run"]
-
 USAGE = "[MODEL …] [options]"
 EXAMPLES = """\
 Budgets are in pyproject.toml, or without `tool.irene` in irene.toml:

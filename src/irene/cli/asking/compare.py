@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from irene.analyse.curve import Curves
     from irene.show.picture import Picture
 
-__all__ = ["COMMAND"]
-
 USAGE = "A B [C …] [options]"
 EXAMPLES = """\
 A, B, …: a saved tree, or a model with its own size and machine after an @:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from irene.analyse.costs import Costing, Line
 
-__all__ = ["COMMAND"]
-
 USAGE = "MODEL|TREE.json [options]"
 EXAMPLES = """\
 MODEL may also be a saved tree, predicted or measured. A query is one sequence.

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from irene.analyse.curve import Curves
 
-__all__ = ["print_curves"]
-
 SHOWN = 9
 """Points of a curve on the screen; the document has all."""
 

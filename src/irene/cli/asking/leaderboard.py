@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from irene.analyse.leaderboard import Leaderboard
     from irene.show.picture import Picture
 
-__all__ = ["COMMAND"]
-
 USAGE = "[WORD …] [options]"
 SCORE = "SST-2 %"
 EXAMPLES = """\

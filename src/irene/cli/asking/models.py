@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from irene.trace.catalogue import Entry
 
-__all__ = ["configure", "run"]
-
 USAGE = "[WORD …] [options]"
 EXAMPLES = """\
 examples:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from irene.analyse.training_plan import TrainingPlan
 
-__all__ = ["COMMAND"]
-
 USAGE = "MODEL --tokens N [options]"
 EXAMPLES = """\
 examples:

@@ -7,8 +7,6 @@ import sys
 
 from irene.cli.asking.answering import add_question, answered, question_of
 
-__all__ = ["configure", "run"]
-
 USAGE = "MODEL|TREE.json --html FILE [options]"
 EXAMPLES = """\
 The page is one file that loads nothing: it can be sent by mail, opened without network

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from irene.analyse.serving_plan import ServingPlan
     from irene.show.picture import Picture
 
-__all__ = ["COMMAND"]
-
 USAGE = "MODEL --on LIST --max-latency TIME [options]"
 EXAMPLES = """\
 All combinations are predicted; those whose weights and cache do not fit into memory are

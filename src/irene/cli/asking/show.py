@@ -8,8 +8,6 @@ from typing import Annotated, ClassVar
 from irene.cli.options import TreeView
 from irene.parameters import Asked
 
-__all__ = ["Options", "run"]
-
 USAGE = "FILE [options]"
 EXAMPLES = """\
 examples:

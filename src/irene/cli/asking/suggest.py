@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from irene.analyse.suggest import Advice, Suggestion
 
-__all__ = ["COMMAND"]
-
 USAGE = "MODEL|TREE.json [options]"
 EXAMPLES = """\
 MODEL may also be a saved tree of a model that the catalogue has.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from irene.cli.asking.answering import AskingTree
 
-__all__ = ["COMMAND"]
-
 USAGE = "MODEL [options]"
 EXAMPLES = """\
 examples:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from irene.analyse.pareto import TradeOff
     from irene.show.picture import Picture
 
-__all__ = ["COMMAND"]
-
 USAGE = "[options]"
 EXAMPLES = """\
 FILE.csv has the columns model and accuracy, and may have energy_j (per sequence), split

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from irene.analyse.sensitivity import Sensitivity
     from irene.show.picture import Picture
 
-__all__ = ["COMMAND"]
-
 USAGE = "MODEL [options]"
 EXAMPLES = """\
 Lists are written 1,8,32 or 64:512:64 (from:to:step). FIELD is any field of the model's

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from irene.collect.collection_plan import CollectionPlan, Report, Step
     from irene.collect.sweep import Sweep
 
-__all__ = ["Options", "collect_sweep", "run"]
-
 USAGE = "SWEEP.yaml --store DIR [options]"
 EXAMPLES = """\
 A run is in the store whole or not at all. After Ctrl-C, a crash or a power cut, the

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from irene.dataset import Provenance
     from irene.dataset.store import Store
 
-__all__ = ["configure", "run"]
-
 EXAMPLES = """\
 examples:
   irene data fetch irene-2021

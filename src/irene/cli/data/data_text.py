@@ -16,8 +16,6 @@ if TYPE_CHECKING:
         Summary,
     )
 
-__all__ = ["store_lines", "table_lines"]
-
 MIB = 2**20
 MANY_SEGMENTS = 500
 FEW = 8

@@ -16,8 +16,6 @@ from irene.cli.progress import progress_bar
 from irene.errors import UsageError
 from irene.parameters import Asked
 
-__all__ = ["Options", "run"]
-
 USAGE = "--from NAME [DATA] --out FILE [options]"
 EXAMPLES = """\
 examples:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from irene.predict import CrossValidation, Errors
     from irene.predict.learning.own_data import DataRead
 
-__all__ = ["Options", "run"]
-
 USAGE = "DATA [options]"
 EXAMPLES = f"""\
 {METHODS}

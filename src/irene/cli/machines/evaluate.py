@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from irene.predict.exams.evaluation import Evaluation
     from irene.predict.learning.own_data import DataRead
 
-__all__ = ["Options", "run"]
-
 USAGE = "DATA --predictor NAME [options]"
 EXAMPLES = """\
 examples:

@@ -11,8 +11,6 @@ from irene.cli.output import put_json, screen
 from irene.errors import UsageError
 from irene.parameters import Asked
 
-__all__ = ["Options", "run"]
-
 USAGE = "[add|remove|use] [NAME …] [options]"
 EXAMPLES = """\
 A datasheet is a TOML file; the prediction of a GPU that was never measured is wider

@@ -17,8 +17,6 @@ from irene.show.text import plain
 if TYPE_CHECKING:
     from irene.collect.learning import Learned
 
-__all__ = ["Options", "learned_lines", "run"]
-
 USAGE = "[options]"
 EXAMPLES = """\
 Small models of many architectures and single products are run under the best meter

@@ -27,18 +27,6 @@ if TYPE_CHECKING:
 
     TraceTable = Callable[[NodeTable, Joiner, Progress | None], None]
 
-__all__ = [
-    "METHODS",
-    "MethodOptions",
-    "OfData",
-    "OfMachine",
-    "chosen_engine",
-    "chosen_options",
-    "data_provenance",
-    "machine",
-    "read_measured",
-]
-
 
 def _of_store(metavar: str) -> Asked:
     return Asked(metavar=metavar, group="of a store")

@@ -16,19 +16,6 @@ if TYPE_CHECKING:
 
     from irene.predict.learning.own_data import DataRead
 
-__all__ = [
-    "error_lines",
-    "fleet",
-    "interval_line",
-    "kernel_lines",
-    "learning_lines",
-    "level_table",
-    "machine_lines",
-    "origin_lines",
-    "unmatched_lines",
-    "width_lines",
-]
-
 MOST_PATHS = 3
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from irene.predict.learning.training_runs import SavedMethod
     from irene.predict.machines.predictor import Predictor
 
-__all__ = ["Options", "put_predictor", "run"]
-
 USAGE = "DATA --out FILE [options]"
 EXAMPLES = f"""\
 {METHODS}

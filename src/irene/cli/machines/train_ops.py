@@ -13,8 +13,6 @@ from irene.cli.output import put_json
 from irene.errors import UsageError
 from irene.parameters import Asked
 
-__all__ = ["Options", "run"]
-
 USAGE = "DATA --out FOLDER [options]"
 EXAMPLES = """\
 DATA has a folder per GPU with gemm.parquet, context_attention.parquet,

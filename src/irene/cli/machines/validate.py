@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from irene.predict.machines.predictor import Predictor
     from irene.spec import RunSpec
 
-__all__ = ["Options", "run"]
-
 USAGE = "--on NAME [options]"
 EXAMPLES = """\
 Draws runs of models that the predictor has not learned from, measures them on this

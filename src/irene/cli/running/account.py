@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from irene.account.live.script import Program, ProgramRun
     from irene.account.live.session import Wanted
 
-__all__ = ["configure", "run"]
-
 RECORDED = ("trace", "power", "offset_s", "device", "cpus")
 VIEWS = ("module", "layer", "op", "operation", "phase", "device")
 USAGE = (

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from irene.meters.channel import Channel, Finding, Meter
     from irene.meters.cpu.kernel_files import Roots
 
-__all__ = ["configure", "run"]
-
 USAGE = "[options]"
 EXAMPLES = """\
 examples:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from irene.measure.alone.node_by_node import Plan, Progress
     from irene.tree import ModelTree
 
-__all__ = ["Options", "run"]
-
 USAGE = "MODEL [options]"
 EXAMPLES = """\
 Every distinct node is run alone, in several rounds; nothing else should run meanwhile.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from irene.meters.sampling.sampler_process import SamplerProcess
     from irene.meters.sampling.totals import Window
 
-__all__ = ["configure", "run", "sparkline"]
-
 USAGE = "[options] -- COMMAND ARGS…"
 EXAMPLES = """\
 examples:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from irene.account.studies import Conditions, Store, Study, Subject
     from irene.analyse.config_fields import ModelConfig
 
-__all__ = ["configure", "parse_fields", "run", "subjects"]
-
 STUDIES = ("grid", "evolution", "modes", "precision")
 SHORT = {"num_hidden_layers": "L", "hidden_size": "H", "num_attention_heads": "A"}
 """How the paper calls the sizes of a model."""

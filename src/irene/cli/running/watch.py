@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from irene.analyse.served import Expecting, Seen
     from irene.measure.windows.exported import Figure
 
-__all__ = ["Watching", "configure", "run"]
-
 USAGE = "URL [options]"
 EXAMPLES = """\
 Reads the metrics of vLLM, SGLang, TGI, TensorRT-LLM and llama.cpp. Single requests, and

@@ -31,8 +31,6 @@ from irene.errors import FormatError, UsageError
 from irene.tree import KINDS
 from irene.whole_file import whole_file
 
-__all__ = ["FILES", "read_folder", "write_folder"]
-
 FILES = {
     "model": "model_level_features.csv",
     "module": "module_level_features.csv",

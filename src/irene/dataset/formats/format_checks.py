@@ -13,15 +13,6 @@ from irene.dataset.table import FEATURES, NodeTable
 from irene.errors import FormatError, UsageError
 from irene.tree import KINDS
 
-__all__ = [
-    "amount",
-    "check_table",
-    "energy",
-    "first_problem",
-    "read_lines",
-    "run_size",
-]
-
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 LARGEST_SIZE = 2**31

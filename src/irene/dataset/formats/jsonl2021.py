@@ -29,8 +29,6 @@ from irene.errors import FormatError, UsageError
 from irene.tree import KINDS
 from irene.whole_file import whole_file
 
-__all__ = ["copy_with_predictions", "read_jsonl", "write_jsonl"]
-
 LONGEST_LINE_BYTES = 1 << 28
 """A tree of 200 nodes takes about 120 kB."""
 

@@ -25,16 +25,6 @@ from irene.spec import RunSpec
 from irene.tables import pyarrow
 from irene.whole_file import whole_file
 
-__all__ = [
-    "METADATA_KEY",
-    "SCHEMA",
-    "Provenance",
-    "in_short",
-    "read_parquet",
-    "read_provenance",
-    "write_parquet",
-]
-
 SCHEMA = "irene.nodes/1"
 METADATA_KEY = b"irene"
 """Where the metadata of a Parquet file of ours tells what it is."""

@@ -17,8 +17,6 @@ from irene.hardware import Hardware
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 
-__all__ = ["Entry", "Machine", "Origin", "State", "run_fields"]
-
 State = Literal["measured", "failed"]
 ID_DIGITS = 32
 

@@ -25,8 +25,6 @@ from irene.dataset.store.store_files import cannot_write
 from irene.errors import FormatError, UsageError
 from irene.whole_file import whole_file
 
-__all__ = ["Manifest", "Segment"]
-
 CHECK = b',"check":"'
 CHECK_DIGITS = 16
 END = b'"}\n'

@@ -27,16 +27,6 @@ from irene.dataset.store.tree_rows import arrow_schema, filled
 from irene.errors import FormatError, UsageError
 from irene.tables import pyarrow
 
-__all__ = [
-    "content_of",
-    "entry_headers",
-    "place_segment",
-    "read_entries",
-    "segments_of",
-    "starts_of",
-    "verified_tables",
-]
-
 SCHEMA = "irene.segment/1"
 GROUP_ROWS = 122_880
 """Rows that are packed, read and counted together; the usual size for DuckDB."""

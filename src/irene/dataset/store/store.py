@@ -47,8 +47,6 @@ from irene.hardware import Hardware
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 
-__all__ = ["Store", "Where"]
-
 log = logging.getLogger(__name__)
 
 Where = Callable[[Entry], bool]

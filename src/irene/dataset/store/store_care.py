@@ -26,16 +26,6 @@ from irene.dataset.store.store_files import StoreFiles, held, sync_folder
 from irene.errors import FormatError, MissingExtraError
 from irene.whole_file import whole_file
 
-__all__ = [
-    "SMALL_BYTES",
-    "Finding",
-    "Packed",
-    "check_store",
-    "finish_writing",
-    "is_unfinished",
-    "pack_segments",
-]
-
 log = logging.getLogger(__name__)
 
 SMALL_BYTES = 1 << 20

@@ -30,8 +30,6 @@ from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.spec import RunSpec
 
-__all__ = ["export_store", "import_data"]
-
 MEASURED_HERE = re.compile(r".+, (\w+), (\w+) attention, covers (.+)")
 """The source of what `irene measure --data` and `irene data export` have written."""
 UNKNOWN = "unknown"

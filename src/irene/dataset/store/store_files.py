@@ -25,16 +25,6 @@ from irene import __version__
 from irene.errors import FormatError, IreneError, UsageError
 from irene.whole_file import whole_file
 
-__all__ = [
-    "SCHEMA",
-    "StoreFiles",
-    "cannot_write",
-    "held",
-    "is_store",
-    "make_store",
-    "sync_folder",
-]
-
 SCHEMA = "irene.store/1"
 
 

@@ -18,8 +18,6 @@ from irene.dataset.store.store_care import SMALL_BYTES
 from irene.dataset.store.store_files import held
 from irene.errors import FormatError, UsageError
 
-__all__ = ["Merged", "merge_stores"]
-
 MOSTLY = 0.5
 """A segment of which this part comes is copied as it is; the rest of it is not used."""
 

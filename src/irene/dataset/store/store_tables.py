@@ -26,8 +26,6 @@ from irene.dataset.table import (
 )
 from irene.errors import UsageError
 
-__all__ = ["TABLE_COLUMNS", "choose_for_table", "median_table"]
-
 TABLE_COLUMNS = (
     *("entry", "parent", "path", "kind", "op", "energy_j", "more", *COSTS),
     *(f"feature_{name}" for name in NODE_FEATURES),

@@ -23,18 +23,6 @@ from irene.tables import pyarrow
 from irene.tree import KINDS, EnergyColumns, ModelTree
 from irene.tree.columns import SOURCES, Columns, Signature
 
-__all__ = [
-    "KNOWN_COLUMNS",
-    "KnownNode",
-    "arrow_schema",
-    "entry_table",
-    "filled",
-    "known_nodes",
-    "known_values",
-    "tree_of_rows",
-    "tree_rows",
-]
-
 FEATURE_NAMES = (
     *NODE_FEATURES,
     "times_spread",

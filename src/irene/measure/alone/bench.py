@@ -21,8 +21,6 @@ from irene.measure.readings import Readings
 from irene.meters.sampling.sampler import Sampler
 from irene.meters.sampling.sampler_process import SamplerProcess
 
-__all__ = ["Bench", "Idle", "undisturbed"]
-
 PIECE_S = {"cpu": 0.0005}
 LONG_PIECE_S = 0.02
 """Length of the pieces of a round that are timed one by one, s. A device that has to be

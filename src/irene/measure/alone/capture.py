@@ -21,8 +21,6 @@ from irene.measure.alone.node_alone import NodeCall, Replay
 from irene.trace.captor import Captor
 from irene.tree import ModelTree, TreeBuilder
 
-__all__ = ["Capture", "DistinctNode", "digest", "distinct_nodes"]
-
 MathCall = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
 POSITIONS = re.compile(r"(^|_)(idx|index|layer_id|layer_num(ber)?|block_id)$")
 """Names of what says where a layer stands, not what it does."""

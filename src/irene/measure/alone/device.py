@@ -21,17 +21,6 @@ from irene.errors import LimitError, UsageError
 from irene.human import human
 from irene.meters.cpu.kernel_files import Roots
 
-__all__ = [
-    "available_bytes",
-    "check_exclusive",
-    "check_memory",
-    "choose_device",
-    "exclusively",
-    "synchroniser",
-    "using_threads",
-    "weight_bytes",
-]
-
 AUTO = "auto"
 PRIORITY = 1
 TASKS = Path("/proc/self/task")

@@ -17,8 +17,6 @@ from irene.measure.alone.capture import digest
 from irene.measure.alone.rounds import NodeResult
 from irene.whole_file import cache_folder
 
-__all__ = ["SCHEMA", "Journal", "default_folder", "journal_path"]
-
 SCHEMA = "irene.measure/1"
 
 

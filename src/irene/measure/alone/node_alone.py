@@ -13,8 +13,6 @@ from torch import nn
 
 from irene.trace.costs.call import tensors_in
 
-__all__ = ["CannotRunError", "KeptState", "NodeCall", "Replay"]
-
 DEEPEST = 4
 WITHOUT_STATE = (
     torch.Tensor,

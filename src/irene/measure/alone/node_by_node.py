@@ -25,16 +25,6 @@ from irene.measure.alone.node_alone import CannotRunError
 from irene.measure.alone.rounds import FLAGS, NodeResult, Round, flags_of
 from irene.measure.protocol import MeasureProtocol
 
-__all__ = [
-    "Listener",
-    "Plan",
-    "PlannedNode",
-    "Progress",
-    "make_plan",
-    "measure_node",
-    "measure_nodes",
-]
-
 log = logging.getLogger(__name__)
 
 PLAN_SCHEMA = "irene.measure-plan/1"

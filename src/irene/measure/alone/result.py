@@ -15,8 +15,6 @@ from irene.measure.alone.rounds import FLAGS, Figures, NodeResult
 from irene.tree import EnergyColumns, ModelTree
 from irene.tree.features import from_rows
 
-__all__ = ["measured_tree"]
-
 MOST_NAMED = 5
 UNSTEADY = 0.1
 

@@ -21,17 +21,6 @@ from itertools import pairwise
 from statistics import mean, median, stdev
 from typing import Any
 
-__all__ = [
-    "FLAGS",
-    "HOT",
-    "Figures",
-    "NodeResult",
-    "Round",
-    "choose_rounds",
-    "flags_of",
-    "trend",
-]
-
 COVERAGE = 0.90
 HOT = 1.1
 """Power above standby times this is not standby."""

@@ -22,8 +22,6 @@ from irene.trace.positions import fit_positions
 from irene.trace.tracer import run_recorded, spec_of_module
 from irene.tree import ModelTree
 
-__all__ = ["Model", "Target", "make_sane", "named_target", "own_target"]
-
 Model = str | Path | PretrainedConfig | nn.Module
 SEED = 0
 USUAL_STD = 0.02

@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["EXAM", "SHARES", "Block", "Item", "Product", "block_of", "design"]
-
 SHARES = {"products": 0.4, "blocks": 0.6}
 """Part of the time that each kind of item gets."""
 PER_ITEM = 24

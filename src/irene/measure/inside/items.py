@@ -31,8 +31,6 @@ from irene.trace.costs.call import dtype_name
 from irene.trace.models import TORCH_DTYPES
 from irene.tree import KINDS, ModelTree
 
-__all__ = ["PROTOCOL", "Runner", "part_rows"]
-
 PROTOCOL = MeasureProtocol(
     rounds=3, round_s=0.06, extra_rounds=2, warm_up_s=0.02, idle_s=1.0, cool_s=0.0
 )

@@ -21,8 +21,6 @@ from irene.trace.recorder import Recorder
 from irene.trace.watchers import WatchMath
 from irene.tree import ModelTree, TreeBuilder
 
-__all__ = ["OpClock", "clock_of", "timed_ops", "watching_cost_s"]
-
 Floats = npt.NDArray[np.float64]
 COST_RUNS = 400
 

@@ -23,8 +23,6 @@ from irene.trace.positions import fit_positions
 from irene.trace.recorder import Recorder
 from irene.trace.watchers import WatchFunctions
 
-__all__ = ["Prepared", "prepare", "prepare_module"]
-
 POOL = 1 << 20
 USUAL_STD = 0.02
 RANDOM = frozenset({"normal_", "uniform_", "erfinv_", "random_", "bernoulli_"})

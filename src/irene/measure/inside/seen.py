@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-__all__ = ["Measured", "OpTime", "Part", "Whole"]
-
 
 class OpTime(NamedTuple):
     """An op that was timed inside a model, or a product.

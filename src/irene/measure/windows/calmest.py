@@ -15,8 +15,6 @@ from collections import deque
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["calmest"]
-
 Floats = npt.NDArray[np.float64]
 Point = tuple[float, float]
 FAR = 10.0

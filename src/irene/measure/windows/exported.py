@@ -18,8 +18,6 @@ from irene.meters.channel import Channel
 from irene.meters.sampling.sampler import Sampler
 from irene.meters.sampling.sampler_process import SamplerProcess
 
-__all__ = ["Exported", "Figure", "Figures", "Sampling", "to_otlp", "to_prometheus"]
-
 UNITS = {
     "J": "joules", "W": "watts", "{token}": "tokens", "{request}": "requests",
     "J/{token}": "joules_per_token", "J/{request}": "joules_per_request",

@@ -17,8 +17,6 @@ from irene.measure.windows.calmest import calmest
 from irene.meters.sampling.recording import Recording
 from irene.meters.sampling.totals import Window
 
-__all__ = ["Monitored"]
-
 Floats = npt.NDArray[np.float64]
 MOST_STEPS = 100_000
 MANY_MISSED = 0.1

@@ -30,8 +30,6 @@ from irene.meters.sampling.recording import Recording, read_recording
 from irene.meters.sampling.sampler_process import SamplerProcess
 from irene.meters.sampling.totals import Snapshot
 
-__all__ = ["PERIOD_S", "CommandError", "HeldProgram", "SpawnedProgram", "monitor"]
-
 PERIOD_S = 0.1
 Beside = Callable[[SamplerProcess], AbstractContextManager[object]]
 NOT_FOUND, NOT_RUNNABLE, INTERRUPTED = 127, 126, 130

@@ -33,8 +33,6 @@ from irene.meters.channel import Meter
 from irene.meters.sampling.sampler import Sampler
 from irene.meters.sampling.totals import Snapshot, Window
 
-__all__ = ["EnergyWindow", "session", "window", "windows"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_CHILDREN = 10_000
 """Children kept one by one; totals go on."""

@@ -20,8 +20,6 @@ from irene.meters.sampling.totals import Snapshot
 if TYPE_CHECKING:
     from irene.measure.windows.window import EnergyWindow
 
-__all__ = ["PERIOD_S", "WindowSession", "WindowTotal", "current_session"]
-
 PERIOD_S = 0.05
 LINGER_S = 2.0
 """Sampling goes on this long after the last window, s: opening meters takes a moment,

@@ -32,8 +32,6 @@ from irene.errors import MeterError
 from irene.meters.channel import NO_VALUE, SensorLostError
 from irene.meters.cpu.kernel_files import KeptFile
 
-__all__ = ["LOAD_STEP_S", "CpuLoad", "ProcessLoad"]
-
 TICKS_PER_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 LOAD_STEP_S = 5 / TICKS_PER_S

@@ -15,15 +15,6 @@ from pathlib import Path
 from irene.meters.channel import NO_VALUE, SensorLostError
 from irene.meters.cpu.kernel_files import KeptFile, Roots, number_in, text_in
 
-__all__ = [
-    "CLOCK_STEP_S",
-    "ClockShare",
-    "Clocks",
-    "Temperatures",
-    "open_clock_share",
-    "open_clocks",
-]
-
 CPU_ZONES = ("x86_pkg_temp", "cpu", "soc", "coretemp", "k10temp", "zenpower")
 """Beginnings of the names of sensors that belong to a CPU."""
 CLOCK_STEP_S = 0.1

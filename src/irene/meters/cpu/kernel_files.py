@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["KeptFile", "Roots", "number_in", "text_in"]
-
 
 def _root(variable: str, usual: str) -> Path:
     return Path(os.environ.get(variable) or usual)

@@ -25,16 +25,6 @@ from irene.meters.cpu.kernel_files import Roots, text_in
 from irene.meters.cpu.zones import Zone, open_zones
 from irene.meters.energy_counter import Clock, CounterMeter, EnergyCounter
 
-__all__ = [
-    "Event",
-    "OpenEvent",
-    "PerfMeter",
-    "find_events",
-    "open_event",
-    "open_perf",
-    "probe",
-]
-
 OpenEvent = Callable[[int, int, int], int]
 SYSCALLS = {"x86_64": 298, "AMD64": 298, "aarch64": 241}
 ATTRIBUTES_BYTES = 64  # PERF_ATTR_SIZE_VER0, which every kernel takes

@@ -25,8 +25,6 @@ from irene.meters.cpu.cpu_load import LOAD_STEP_S, CpuLoad, ProcessLoad
 from irene.meters.cpu.cpu_sensors import Temperatures, open_clocks
 from irene.meters.cpu.kernel_files import KeptFile, Roots
 
-__all__ = ["ProcMeter", "open_proc", "probe"]
-
 SLOW_S = 0.1
 SHARE_OF_MACHINE = "iowait and steal are not busy"
 

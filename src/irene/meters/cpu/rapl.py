@@ -21,8 +21,6 @@ from irene.meters.cpu.kernel_files import Roots, text_in
 from irene.meters.cpu.zones import Zone, open_zones
 from irene.meters.energy_counter import Clock, CounterMeter, EnergyCounter
 
-__all__ = ["RaplMeter", "find_zones", "open_rapl", "probe"]
-
 REGISTER_STEPS = 2**32
 SMALLEST_RANGE_J = 65_536.0
 """Range of a register with the smallest unit in use, 2^-16 J."""

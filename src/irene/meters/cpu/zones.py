@@ -29,8 +29,6 @@ from irene.errors import MeterError
 from irene.meters.channel import Channel
 from irene.meters.energy_counter import Clock, CounterMeter, EnergyCounter
 
-__all__ = ["DOMAINS", "Domain", "Zone", "channels_of", "open_zones"]
-
 M = TypeVar("M", bound=CounterMeter)
 Begin = Callable[[], tuple[int, EnergyCounter]]
 DENIED = (errno.EACCES, errno.EPERM)

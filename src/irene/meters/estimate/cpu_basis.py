@@ -17,18 +17,6 @@ from pathlib import Path
 from irene.errors import UsageError
 from irene.meters.machine import Processor
 
-__all__ = [
-    "TDP_VARIABLE",
-    "Basis",
-    "KnownProcessor",
-    "LoadModel",
-    "UsualPower",
-    "basis_of",
-    "find_known",
-    "known_processors",
-    "usual_power",
-]
-
 TDP_VARIABLE = "IRENE_CPU_TDP_W"
 """Environment variable: TDP of all CPUs that this machine sees, W."""
 ARM = "ARM"

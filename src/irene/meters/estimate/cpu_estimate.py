@@ -32,14 +32,6 @@ from irene.meters.estimate.cpu_basis import (
 )
 from irene.meters.machine import read_processor
 
-__all__ = [
-    "EstimateMeter",
-    "assumptions",
-    "load_models",
-    "open_estimate",
-    "probe",
-]
-
 FILE = Path(__file__).with_name("estimate_model.json")
 NOTE = "estimated from the load of all CPUs; memory is not covered"
 NOTE_CLOCK = "estimated from load and clock of all CPUs; memory is not covered"

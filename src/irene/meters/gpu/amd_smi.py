@@ -14,8 +14,6 @@ from irene.meters.channel import Channel, Finding, probed
 from irene.meters.energy_counter import GrowingCounter
 from irene.meters.sensors import Sensor, SensorMeter
 
-__all__ = ["open_amdsmi", "probe"]
-
 INSTALL = "pip install /opt/rocm/share/amd_smi"
 ACCUMULATORS = ("energy_accumulator", "power")
 """Names of the count in releases of ROCm 6 and before."""

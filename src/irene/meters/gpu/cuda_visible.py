@@ -13,8 +13,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Gpu", "VisibleGpu", "visible_gpus"]
-
 ORDER_GUESSED = (
     "which cuda number it has is a guess, as the GPUs differ: "
     "set CUDA_DEVICE_ORDER=PCI_BUS_ID"

@@ -18,8 +18,6 @@ from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, pr
 from irene.meters.gpu.cuda_visible import Gpu, VisibleGpu, visible_gpus
 from irene.meters.gpu.nvml_queries import Answers, answers_of
 
-__all__ = ["NvmlMeter", "open_nvml", "probe"]
-
 INSTALL = "pip install 'irene-energy[nvidia]'"
 REMEDIES = {
     "NVMLError_LibraryNotFound": (

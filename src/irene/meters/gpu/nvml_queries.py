@@ -15,8 +15,6 @@ from irene.meters.channel import NO_VALUE, Channel
 from irene.meters.energy_counter import GrowingCounter
 from irene.meters.gpu.cuda_visible import VisibleGpu
 
-__all__ = ["Answers", "Query", "answers_of"]
-
 SENSOR_S = 0.1
 """How often energy and power are new, s. Yang, Adamek and Armour (Part-time power
 measurements, arXiv 2312.02741) saw 20 ms to 100 ms, by the GPU's generation."""

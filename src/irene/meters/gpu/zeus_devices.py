@@ -18,8 +18,6 @@ from irene.meters.channel import NO_VALUE, Channel, Finding, probed
 from irene.meters.energy_counter import GrowingCounter
 from irene.meters.sensors import Sensor, SensorMeter
 
-__all__ = ["open_zeus", "probe"]
-
 INSTALL = "pip install 'irene-energy[zeus]'"
 NOTHING = (
     "zeus finds no AMD GPU, Apple silicon or Jetson",

@@ -18,14 +18,6 @@ import numpy as np
 
 from irene.errors import UsageError
 
-__all__ = [
-    "ClockCorrection",
-    "clock_from_marks",
-    "fit_clock",
-    "from_local_ns",
-    "rising_edges",
-]
-
 LARGEST_DRIFT_PPM = 1000.0
 """A clock that is off by more is not a clock: a bad quartz is off by 100 ppm."""
 QUARTER_NS = 900 * 1_000_000_000

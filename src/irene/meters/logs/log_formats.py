@@ -35,8 +35,6 @@ from irene.meters.logs.metric_series import (
 )
 from irene.meters.metric_names import CPU, GPU, gpu_device
 
-__all__ = ["FORMATS", "LogFormat", "read_columns"]
-
 KWH = 3.6e6
 HEAD = 4096
 PERF_COUNT = re.compile(

@@ -28,8 +28,6 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["Column", "Layout", "clock_of", "find_layouts", "lacks_zone"]
-
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "epoch", "t", "unix")
 POWER_NAMES = (
     "watts", "watt", "w", "power", "p", "activepower", "realpower", "powerdrawinstant",

@@ -14,8 +14,6 @@ import numpy as np
 from irene.meters.logs.log_lines import Column, Layout, clock_of, lacks_zone
 from irene.meters.metric_names import Metric, counted_once, metric_of
 
-__all__ = ["grafana_csv", "grafana_json", "is_json", "parsed", "prometheus_json"]
-
 UNNAMED = "series without a name: taken as W"
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 MS = 1e6

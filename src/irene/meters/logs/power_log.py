@@ -27,8 +27,6 @@ from irene.meters.logs.log_lines import (
 )
 from irene.meters.metric_names import GPU, gpu_device
 
-__all__ = ["PowerLog", "read_power_log", "read_power_logs"]
-
 GAP_MEDIANS = 3
 MOST_DEVICES = 64
 MOST_W = 20_000.0

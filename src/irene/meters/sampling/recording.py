@@ -25,8 +25,6 @@ from irene.meters.sampling.sample_file import (
 )
 from irene.meters.sampling.totals import ChannelTotal, Window
 
-__all__ = ["Recording", "ReplayMeter", "read_recording"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 

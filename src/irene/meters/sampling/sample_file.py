@@ -26,16 +26,6 @@ from typing import Any
 from irene.errors import UsageError
 from irene.meters.channel import Channel
 
-__all__ = [
-    "COARSE_S",
-    "FLUSH_S",
-    "SCHEMA",
-    "THINNED",
-    "SampleFile",
-    "clock_pair",
-    "recent_paths",
-]
-
 SCHEMA = "irene.samples/1"
 FLUSH_S = 1.0
 """Samples are handed to the system this often, s."""

@@ -17,8 +17,6 @@ from irene.meters.channel import NO_VALUE, Channel, Meter
 from irene.meters.sampling.sample_file import FLUSH_S, SampleFile, clock_pair
 from irene.meters.sampling.totals import RunningTotals, Snapshot, Window
 
-__all__ = ["SHORTEST_PERIOD_S", "Sampler", "SamplingLoop", "Streaming", "check_period"]
-
 SHORTEST_PERIOD_S = 0.001
 RETRY_NS = 1_000_000_000
 """A meter that failed is asked again after this time."""

@@ -29,8 +29,6 @@ from irene.meters.sampling.totals import RunningTotals, Snapshot, Window
 if TYPE_CHECKING:
     import subprocess
 
-__all__ = ["SamplerProcess", "main", "open_sampler"]
-
 PATIENCE_S = 10.0
 
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from irene.meters.channel import Channel
 
-__all__ = ["FROZEN_S", "ChannelTotal", "RunningTotals", "Snapshot", "Window"]
-
 FROZEN_S = 2.0
 """A counted energy counter that stands still this long has stopped, s: an idle package
 takes watts. For a meter that is slower than that, `FROZEN_STEPS` of its steps."""

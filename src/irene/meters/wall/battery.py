@@ -15,8 +15,6 @@ from irene.errors import MeterError
 from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
 from irene.meters.cpu.kernel_files import Roots, text_in
 
-__all__ = ["BatteryMeter", "open_battery", "probe"]
-
 UNKNOWN_ERROR = 0.1
 NOTE = (
     "all that the machine draws, screen included; the gauge states no error, 10 % is "

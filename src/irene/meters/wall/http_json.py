@@ -26,8 +26,6 @@ from irene.meters.energy_counter import GrowingCounter
 from irene.meters.wall.polling import PolledMeter
 from irene.parameters import read
 
-__all__ = ["HttpSource", "fetched", "open_http", "probe"]
-
 TOKEN = "IRENE_METER_TOKEN"
 LONGEST_ANSWER = 1 << 20
 PATIENCE_S = 5.0

@@ -14,8 +14,6 @@ from irene.errors import MeterError
 from irene.meters.channel import Channel, Finding, probed
 from irene.meters.wall.polling import PolledMeter
 
-__all__ = ["open_ipmi", "probe"]
-
 COMMAND = ("ipmitool", "dcmi", "power", "reading")
 READING = re.compile(r"Instantaneous power reading:\s*(\d+)\s*Watts")
 EVERY_S = 1.0

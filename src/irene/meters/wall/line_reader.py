@@ -26,8 +26,6 @@ from irene.meters.wall.serial_formats import (
     OtherNodeError,
 )
 
-__all__ = ["LONGEST_LINE", "LineCounts", "LineIntegral", "LineReader", "LineSplitter"]
-
 LONGEST_LINE = 4096
 RETRY_S = 0.2
 CLOSING_S = 5.0

@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from irene.errors import MeterError
 from irene.meters.channel import NO_VALUE, Channel, SensorLostError
 
-__all__ = ["PolledMeter"]
-
 SILENT_PERIODS = 3
 SHORTEST_SILENCE_NS = 2_000_000_000
 CLOSING_S = 5.0

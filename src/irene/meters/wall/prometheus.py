@@ -18,8 +18,6 @@ from irene.meters.metric_names import Metric, counted_once, metric_of
 from irene.meters.wall.http_json import fetched
 from irene.meters.wall.polling import PolledMeter
 
-__all__ = ["Sample", "open_prometheus", "probe", "samples_of"]
-
 Sample = tuple[str, Mapping[str, str], float]
 """Name, labels and value of one line of metrics."""
 INSTALL = "pip install 'irene-energy[prometheus]'"

@@ -27,15 +27,6 @@ from typing import Literal
 
 from irene.errors import UsageError
 
-__all__ = [
-    "BadChecksumError",
-    "BadLineError",
-    "Checksum",
-    "OtherNodeError",
-    "checked_text",
-    "line_parser",
-]
-
 Checksum = Literal["auto", "xor", "crc16"]
 COLUMNS = ("watts", "volts", "amps", "timestamp", "-")
 SEPARATOR = re.compile(r"[,;\s]+")

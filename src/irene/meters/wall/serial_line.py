@@ -19,8 +19,6 @@ from irene.meters.wall.line_reader import LineCounts, LineReader
 from irene.meters.wall.serial_formats import Checksum, checked_text, line_parser
 from irene.parameters import read
 
-__all__ = ["SerialMeter", "SerialSource", "open_serial", "probe"]
-
 INSTALL = "pip install 'irene-energy[serial]'"
 PREFIX = "serial:"
 READ_TIMEOUT_S = 0.1

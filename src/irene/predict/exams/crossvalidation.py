@@ -25,21 +25,6 @@ from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.methods import Method
 from irene.tree import KINDS
 
-__all__ = [
-    "SCHEMA",
-    "CrossValidation",
-    "Errors",
-    "PredictRounds",
-    "Predicted",
-    "Round",
-    "Row",
-    "crossvalidate",
-    "mean_known",
-    "percent_errors",
-    "predict_round",
-    "rounds_here",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Round:

@@ -22,16 +22,6 @@ from irene.predict.machines.specs.specs_method import rows_alone_j
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.tree import KINDS
 
-__all__ = [
-    "SCHEMA",
-    "Evaluation",
-    "ModelRow",
-    "evaluate",
-    "evaluate_method",
-    "measured_rows_j",
-    "unmatched_paths",
-]
-
 SCHEMA = "irene.evaluation/1"
 
 Bools = npt.NDArray[np.bool_]

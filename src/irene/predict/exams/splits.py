@@ -17,22 +17,6 @@ from irene.dataset.table import NodeTable
 from irene.errors import UsageError
 from irene.predict.learned_file import Floats
 
-__all__ = [
-    "SPLITS",
-    "Fold",
-    "Split",
-    "by_batch_size",
-    "by_family",
-    "by_model",
-    "by_seq_len",
-    "by_size",
-    "families",
-    "larger_than",
-    "likeness",
-    "make_split",
-    "smaller_than",
-]
-
 
 def families(table: NodeTable) -> list[tuple[str, ...]]:
     """Models grouped by the primitives in which their energy goes.

@@ -24,15 +24,6 @@ from irene.predict.machines.specs.work import MIB, STREAMS, Kernel, TreeWork, wo
 from irene.spec import Attention, DType, RunSpec
 from irene.tree import KINDS, ModelTree
 
-__all__ = [
-    "JoinedTree",
-    "Joiner",
-    "OwnRun",
-    "Progress",
-    "trace_as_in_2021",
-    "trace_own",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class OwnRun:

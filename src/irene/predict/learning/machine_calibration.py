@@ -43,8 +43,6 @@ from irene.predict.machines.predictor import Predictor
 from irene.predict.machines.specs.specs_method import SHARED_JOINER, measurements
 from irene.predict.machines.specs.specs_model import SpecsModel, fit_specs
 
-__all__ = ["ALONE", "SOURCE", "UNCALIBRATED", "Rounds", "Target", "calibrate", "rounds"]
-
 Ints = npt.NDArray[np.int64]
 
 ALONE = "alone"

@@ -22,8 +22,6 @@ from irene.predict.learning.join import Joiner, OwnRun
 from irene.spec import Attention, DType
 from irene.tree import ModelTree
 
-__all__ = ["Choice", "DataRead", "read_for_training"]
-
 OWN_FILE = re.compile(r"irene measure, (\w+), (\w+) attention, covers (.*)")
 
 

@@ -23,8 +23,6 @@ from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.machines.specs.work import STREAM, STREAMS
 from irene.tree import KINDS
 
-__all__ = ["GROUPINGS", "HOST", "PARTS", "Parts", "fit_factors", "parts_of", "scaled"]
-
 Ints = npt.NDArray[np.int64]
 
 HOST = "host"

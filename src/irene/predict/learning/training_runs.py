@@ -54,17 +54,6 @@ from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.methods import Joining, Method, Savable, make_method
 from irene.whole_file import whole_file
 
-__all__ = [
-    "SavedMethod",
-    "held_out",
-    "is_saved_method",
-    "load_method",
-    "needs_traces",
-    "train",
-    "train_method",
-    "with_joiner",
-]
-
 SCHEMA = f"{METHOD_SCHEMA}1"
 LARGEST_BYTES = 1_000_000
 

@@ -19,15 +19,6 @@ from irene.predict.machines.finding import (
 )
 from irene.whole_file import whole_file
 
-__all__ = [
-    "Chosen",
-    "chosen_note",
-    "default_machine",
-    "fingerprint",
-    "named",
-    "use_machine",
-]
-
 SHIPPED = "pc1"
 VARIABLE = "IRENE_HARDWARE"
 USED = ".used"

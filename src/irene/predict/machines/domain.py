@@ -14,8 +14,6 @@ from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.specs.work import Kernel, TreeWork
 from irene.tree import KINDS, ModelTree
 
-__all__ = ["Domain", "domain_of"]
-
 Rows = npt.NDArray[np.bool_]
 Range = tuple[int, int]
 

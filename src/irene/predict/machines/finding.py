@@ -25,27 +25,6 @@ from irene.whole_file import whole_file
 if TYPE_CHECKING:
     from irene.predict.machines.gpu.gpu_machine import GpuMachine
 
-__all__ = [
-    "DEFAULT",
-    "LEARNED",
-    "PREDICTOR",
-    "SHEET",
-    "THIS_MACHINE",
-    "Machine",
-    "add_machine",
-    "find_gpu",
-    "find_machine",
-    "find_trained",
-    "hardware_folder",
-    "is_gpu",
-    "keep_machine",
-    "known_machines",
-    "known_predictors",
-    "machine_files",
-    "remove_machine",
-    "shipped_files",
-]
-
 DEFAULT = "default"
 """Name that means the machine of `default_machine`."""
 THIS_MACHINE = "this-machine"

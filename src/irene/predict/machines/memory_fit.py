@@ -12,8 +12,6 @@ from irene.tree import KINDS, ModelTree, Node
 if TYPE_CHECKING:
     from irene.predict.machines.gpu.datasheet import Datasheet
 
-__all__ = ["USABLE", "MemoryFit", "memory_fit", "traced_fit"]
-
 USABLE = 0.92
 """Share of a GPU's memory that engines give to weights and cache."""
 WEIGHTED = ("linear", "lm_head", "fused_moe")

@@ -29,13 +29,6 @@ from irene.spec import Attention, DType
 from irene.tree import KINDS, ModelTree
 from irene.whole_file import whole_file
 
-__all__ = [
-    "METHOD_SCHEMA",
-    "SCHEMA",
-    "Predictor",
-    "read_model",
-]
-
 SCHEMA = "irene.predictor/1"
 METHOD_SCHEMA = "irene.method/"
 """How the schemas of `irene.predict.learning.training_runs` begin."""

@@ -33,18 +33,6 @@ from irene.predict.machines.specs.work import (
 )
 from irene.tree import KINDS, ModelTree, Signature
 
-__all__ = [
-    "CALLS",
-    "MeasuredNode",
-    "OpModel",
-    "SerialModel",
-    "SerialOp",
-    "SerialWork",
-    "fit_ops",
-    "fit_serial",
-    "serial_work",
-]
-
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 

@@ -28,8 +28,6 @@ from irene.predict.methods import fitted
 from irene.predict.paper.folded_trees import FoldedTrees
 from irene.predict.paper.regressors import FeatureSet, LinearRegressor, feature_set
 
-__all__ = ["CountersMethod", "PartialMethod", "Unstructured", "Utilisation", "partial"]
-
 
 class Unstructured:
     """One regressor for nodes of all types, from a node's own features alone.

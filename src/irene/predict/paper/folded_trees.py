@@ -10,8 +10,6 @@ import numpy.typing as npt
 from irene.dataset.table import NodeTable
 from irene.predict.learned_file import Floats
 
-__all__ = ["FoldedTree", "FoldedTrees"]
-
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 

@@ -14,17 +14,6 @@ from irene.dataset.table import NodeTable
 from irene.errors import UsageError
 from irene.predict.learned_file import Floats, Saved, numbers
 
-__all__ = [
-    "FEATURE_SETS",
-    "Column",
-    "FeatureSet",
-    "LeafRegressors",
-    "LinearRegressor",
-    "Standardiser",
-    "feature_set",
-    "polynomial",
-]
-
 Column = Callable[[NodeTable], Floats]
 """One feature of every row of a table; NaN where a row has none."""
 

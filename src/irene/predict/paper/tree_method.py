@@ -32,17 +32,6 @@ from irene.predict.paper.regressors import (
     polynomial,
 )
 
-__all__ = [
-    "Adam",
-    "Composition",
-    "Example",
-    "Learned",
-    "TreeMethod",
-    "Weighting",
-    "subtree_energies",
-    "train",
-]
-
 Weighting = Literal["near-one", "one", "free"]
 """α: within 1/τ of one (equation 3), always one (equation 2), or any number."""
 

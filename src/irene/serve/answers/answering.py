@@ -16,8 +16,6 @@ from irene.serve.answers.storage import Answers
 from irene.serve.computing.pool import Pool, Reply
 from irene.serve.http.problems import CLIENT_LEFT, Problem
 
-__all__ = ["Answering", "Compute", "Passing"]
-
 logger = logging.getLogger(__name__)
 Compute = Callable[[Callable[[], None]], Awaitable[Reply]]
 """Makes an answer; calls what it is given when it begins."""

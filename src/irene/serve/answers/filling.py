@@ -27,8 +27,6 @@ from irene.serve.recent import Recent
 from irene.spec import RunSpec
 from irene.trace.catalogue import Entry
 
-__all__ = ["Filling", "Known", "Wanted"]
-
 logger = logging.getLogger(__name__)
 Fields = Mapping[str, Any]
 """What `predict_entry` says of a model."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 
 from irene.serve.recent import Recent
 
-__all__ = ["FOREVER", "Memory", "Ready", "make_ready", "prefers_csv"]
-
 SMALLEST_GZIP = 500
 CHECK_AGAIN = b"private, no-cache"
 FOREVER = "private, max-age=31536000, immutable"

@@ -16,8 +16,6 @@ from irene.questions import Question
 from irene.serve.http.problems import Problem
 from irene.trace import catalogue
 
-__all__ = ["MEDIA_TYPES", "Inquiry", "check_hardware", "check_model", "warm_up"]
-
 MEDIA_TYPES = {
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",

@@ -25,8 +25,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from irene.serve.store.engine import METADATA, Store, is_key, unpack
 
-__all__ = ["ANSWERS", "Answers", "StoredAnswer"]
-
 logger = logging.getLogger(__name__)
 ANSWERS = Table(
     "answers",

@@ -21,8 +21,6 @@ from irene.serve.http.problems import Problem
 from irene.serve.jobs.document import FINAL, State
 from irene.tree import ModelTree
 
-__all__ = ["Job", "JobEvent", "JobStatus", "ServerEvent", "parse_events"]
-
 QUIET_S = 60.0
 """A server says something every 15 s; one that says nothing for so long is gone."""
 AGAIN_S = 1.0

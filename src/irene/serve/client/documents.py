@@ -33,17 +33,6 @@ from irene.show.report import ReportPage
 from irene.trace.catalogue import Entry
 from irene.tree import ModelTree
 
-__all__ = [
-    "Answer",
-    "Machine",
-    "Upload",
-    "read_answer",
-    "read_fields",
-    "read_machines",
-    "read_models",
-    "read_tree",
-]
-
 T = TypeVar("T")
 
 

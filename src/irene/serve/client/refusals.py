@@ -9,8 +9,6 @@ from http import HTTPStatus
 from irene.errors import IreneError, LimitError, UnknownModelError, UsageError
 from irene.serve.http.problems import MEDIA_TYPE, Problem
 
-__all__ = ["UnreachableError", "detail_of", "error_of", "foreign", "unreachable"]
-
 UNKNOWN_MODEL = "unknown model"
 """How the message about a model that nobody knows begins, here and on a server."""
 TOKEN_HINT = "irene.connect(…, token=…) sends it"

@@ -38,8 +38,6 @@ from irene.spec import RunOptions, RunSpec
 from irene.trace.catalogue import Entry
 from irene.tree import ModelTree
 
-__all__ = ["Server", "connect"]
-
 T = TypeVar("T")
 TIMEOUT_S = 120.0
 AGAIN_S = 2.0

@@ -31,8 +31,6 @@ from irene.serve.client.refusals import detail_of, error_of, foreign, unreachabl
 from irene.serve.http.settings import API, is_loopback
 from irene.serve.recent import Recent
 
-__all__ = ["Query", "Reply", "Transport", "retry_after_s"]
-
 BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 MOST_RETRIES = 5
 SHORTEST_WAIT_S = 0.1

@@ -20,8 +20,6 @@ from irene.work.bounds import Bounds
 from irene.work.child import Child
 from irene.work.task import Outcome, Task
 
-__all__ = ["Pool", "Reply", "environment", "error_of"]
-
 logger = logging.getLogger(__name__)
 WORKER = "irene.serve.computing.worker"
 START_S = 600.0

@@ -26,8 +26,6 @@ from irene.questions import (
 from irene.questions.question import OfModel
 from irene.serve.recent import Recent
 
-__all__ = ["CHECKED", "RANKED", "ask", "only_these"]
-
 Arguments = Mapping[str, Any]
 RANKED = "ranked"
 """What a leaderboard needs of some models; no question of a user."""

@@ -15,8 +15,6 @@ from typing import Generic, TypeVar
 
 from irene.serve.http.problems import Problem
 
-__all__ = ["Door", "Turns", "Waiting"]
-
 T = TypeVar("T")
 SOON_S = 2.0
 

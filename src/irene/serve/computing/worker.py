@@ -19,8 +19,6 @@ from irene.work.task import report
 if TYPE_CHECKING:
     from irene.measure.alone.node_by_node import Progress
 
-__all__ = ["answer", "learn_job", "measure_job", "predict_job", "warm_up"]
-
 JOURNAL = "journal.jsonl"
 PREDICT_STEPS = 2
 NICE = 5

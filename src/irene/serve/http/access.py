@@ -19,17 +19,6 @@ from irene.serve.http.settings import API, Settings
 from irene.serve.http.tokens import OF_THE_START, Token, Tokens
 from irene.serve.recent import Recent
 
-__all__ = [
-    "CLIENT",
-    "Access",
-    "Rates",
-    "check_token",
-    "client_of",
-    "may_all",
-    "network_of",
-    "owner_of",
-]
-
 Headers = Mapping[bytes, bytes]
 READING = ("GET", "HEAD", "OPTIONS")
 MOST_CLIENTS = 10_000

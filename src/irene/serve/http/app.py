@@ -44,8 +44,6 @@ from irene.serve.store import Store, open_store
 from irene.serve.uploads import endpoints as uploads
 from irene.serve.uploads.storage import Uploads
 
-__all__ = ["create_app"]
-
 logger = logging.getLogger(__name__)
 GROUPS = (reference, questions, uploads, jobs)
 DESCRIPTION = (

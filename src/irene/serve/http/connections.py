@@ -12,8 +12,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from irene.serve.http.access import network_of
 from irene.serve.http.settings import Settings
 
-__all__ = ["LINE", "Lines", "PatientProtocol"]
-
 LINE = "line"
 """Where the state of a request has its connection."""
 

@@ -35,8 +35,6 @@ from irene.serve.http.problems import (
 from irene.serve.http.settings import API, USUAL_RATE, Settings
 from irene.serve.http.tracing import Tracing
 
-__all__ = ["Front", "problem_response"]
-
 logger = logging.getLogger(__name__)
 
 Message = MutableMapping[str, Any]

@@ -13,8 +13,6 @@ from functools import lru_cache
 from itertools import count
 from typing import Any
 
-__all__ = ["REQUEST", "AccessLog", "new_request", "set_up_log"]
-
 REQUEST: ContextVar[str] = ContextVar("request", default="")
 """Id of the request that is being answered."""
 TEXT = "%(asctime)s %(name)s %(levelname)s %(message)s"

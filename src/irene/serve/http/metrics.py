@@ -28,8 +28,6 @@ from irene.serve.computing.pool import Pool
 from irene.serve.store import Store
 from irene.serve.store.job_records import JobRecords
 
-__all__ = ["Metrics"]
-
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 SECONDS = (0.001, 0.005, 0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 60.0)
 ORIGINS = ("memory", "store", "computed")

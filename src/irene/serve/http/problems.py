@@ -15,15 +15,6 @@ from irene.errors import (
     UsageError,
 )
 
-__all__ = [
-    "CLIENT_LEFT",
-    "MEDIA_TYPE",
-    "Problem",
-    "problem_document",
-    "problem_of",
-    "wrong_parameters",
-]
-
 CLIENT_LEFT = 499
 """Nobody reads this answer any more; for the log."""
 MEDIA_TYPE = "application/problem+json"

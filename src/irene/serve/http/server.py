@@ -27,8 +27,6 @@ from irene.serve.http.metrics import FOLDER
 from irene.serve.http.settings import Settings
 from irene.work.lock import Lock, take
 
-__all__ = ["listen", "run"]
-
 logger = logging.getLogger(__name__)
 KEEP_ALIVE_S = 15
 STOP_S = 5

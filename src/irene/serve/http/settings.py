@@ -9,8 +9,6 @@ from urllib.parse import urlsplit
 
 from irene.errors import UsageError
 
-__all__ = ["API", "Limits", "Mail", "Settings", "is_loopback"]
-
 API = "/api/v1"
 LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 OWN = ("127.0.0.1", "::1")

@@ -20,16 +20,6 @@ from pathlib import Path
 from irene.errors import UsageError
 from irene.whole_file import whole_file
 
-__all__ = [
-    "OF_THE_START",
-    "SCOPES",
-    "Token",
-    "Tokens",
-    "add_token",
-    "read_tokens",
-    "remove_token",
-]
-
 logger = logging.getLogger(__name__)
 SCOPES = ("read", "compute", "measure")
 """Answers and files; uploads and predictions; measurements on the server's machine."""

@@ -11,8 +11,6 @@ from typing import Any
 from irene import __version__
 from irene.errors import MissingExtraError
 
-__all__ = ["Tracing", "span"]
-
 STOP_S = 1.0
 """How long a stop waits for a collector that does not answer, s."""
 _current: ContextVar[Tracing | None] = ContextVar("tracing", default=None)

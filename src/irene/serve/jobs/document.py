@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from irene.serve.store.job_records import JobRecord
 
-__all__ = ["FINAL", "OPEN", "SCHEMA", "State", "job_document"]
-
 SCHEMA = "irene.job/1"
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 OPEN: tuple[State, ...] = ("queued", "running")

@@ -28,8 +28,6 @@ from irene.work.bounds import Bounds
 from irene.work.child import Child
 from irene.work.task import Outcome, Progress, Task
 
-__all__ = ["Execution", "StoppingError"]
-
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 WORK = {

@@ -31,15 +31,6 @@ from irene.serve.http.settings import LOCAL_NAMES, Mail, Settings
 from irene.serve.jobs.document import job_document
 from irene.serve.store.job_records import JobRecord
 
-__all__ = [
-    "Target",
-    "check_notify",
-    "check_webhook",
-    "find_target",
-    "notify",
-    "signature",
-]
-
 logger = logging.getLogger(__name__)
 TIMEOUT_S = 10.0
 """For one message from its beginning to its end, whatever the other side does, s."""

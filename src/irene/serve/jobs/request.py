@@ -17,15 +17,6 @@ from irene.serve.jobs.notify import check_notify
 from irene.serve.uploads.storage import Uploads
 from irene.trace.limits import DEFAULT_LIMITS
 
-__all__ = [
-    "KINDS",
-    "UPLOAD",
-    "JobBody",
-    "LearnBody",
-    "read_learning",
-    "read_request",
-]
-
 T = TypeVar("T", bound=BaseModel)
 KINDS = ("predict", "measure")
 UPLOAD = "upload:"

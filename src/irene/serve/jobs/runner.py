@@ -28,8 +28,6 @@ from irene.serve.store.retention import Keeping, prune
 from irene.serve.uploads.storage import Uploads
 from irene.work.lock import Lock, kept_name, take
 
-__all__ = ["JobRunner", "start_jobs"]
-
 logger = logging.getLogger(__name__)
 LOOK_S = 0.5
 """How often the store is asked for jobs that other processes have accepted, s."""

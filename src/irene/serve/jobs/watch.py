@@ -20,8 +20,6 @@ from irene.serve.http.problems import Problem
 from irene.serve.jobs.document import State, job_document
 from irene.serve.store.job_records import JobRecord, JobRecords
 
-__all__ = ["HEARTBEAT_S", "JobWatch", "event_stream"]
-
 logger = logging.getLogger(__name__)
 LOOK_S = 0.25
 HEARTBEAT_S = 15.0

@@ -20,8 +20,6 @@ from irene.errors import UsageError
 from irene.serve.store.engine import METADATA, Store, open_store
 from irene.whole_file import whole_file
 
-__all__ = ["back_up", "restore"]
-
 FILES = ("server-id", "tokens.json")
 """What of the folder goes along: whose the jobs are, and the digests of tokens."""
 ROWS = 200

@@ -20,8 +20,6 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from irene.errors import MissingExtraError, UsageError
 from irene.serve.store.migrations import bring_up_to_date, touch
 
-__all__ = ["METADATA", "Store", "is_full", "is_key", "open_store", "unpack"]
-
 METADATA = MetaData()
 """All tables of the store."""
 KEY = re.compile("[0-9a-f]{32}")

@@ -34,8 +34,6 @@ from irene.serve.http.problems import Problem
 from irene.serve.jobs.document import FINAL, OPEN, State
 from irene.serve.store.engine import METADATA, is_key
 
-__all__ = ["JOBS", "NOTICES", "JobRecord", "JobRecords"]
-
 MOST_IDS = 500
 JOBS = Table(
     "jobs",

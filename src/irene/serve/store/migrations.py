@@ -33,8 +33,6 @@ from irene.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CURRENT", "bring_up_to_date", "touch", "version_of"]
-
 logger = logging.getLogger(__name__)
 _OWN = MetaData()
 _VERSION = Table(

@@ -23,8 +23,6 @@ from irene.serve.store.engine import Store
 from irene.serve.store.job_records import JOBS, NOTICES
 from irene.serve.uploads.storage import OWNERS, UPLOADS
 
-__all__ = ["Keeping", "Part", "parts", "prune", "prune_answers"]
-
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 SOME = 500

@@ -14,8 +14,6 @@ from typing import Any
 
 from irene.errors import FormatError, LimitError
 
-__all__ = ["DEEPEST", "MOST_VALUES", "parse", "unpacked"]
-
 DEEPEST = 200
 MOST_VALUES = 2_000_000
 MOST_DIGITS = 40

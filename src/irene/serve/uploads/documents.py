@@ -19,8 +19,6 @@ from irene.serve.uploads.bounded_json import parse, unpacked
 from irene.trace.limits import DEFAULT_LIMITS, OVERRIDE
 from irene.tree import ModelTree
 
-__all__ = ["Document", "known_model_types", "read_document", "readable_name"]
-
 LONGEST_NAME = 200
 LONGEST_STRING = 10_000
 MOST_NODES = 200_000

@@ -26,8 +26,6 @@ from irene.serve.uploads.bounded_json import unpacked
 from irene.serve.uploads.documents import Document, read_document, readable_name
 from irene.serve.uploads.storage import Upload, Uploads
 
-__all__ = ["AT_ONCE", "bring", "forget", "router", "upload"]
-
 router = APIRouter(tags=["uploads"])
 SCHEMA = "irene.upload/1"
 AT_ONCE = 2

@@ -30,8 +30,6 @@ from sqlalchemy.exc import IntegrityError
 
 from irene.serve.store.engine import METADATA, is_key, unpack
 
-__all__ = ["OWNERS", "UPLOADS", "Upload", "Uploads", "upload_id"]
-
 logger = logging.getLogger(__name__)
 ID_DIGITS = 32
 COMPRESSION = 5

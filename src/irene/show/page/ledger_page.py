@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from irene.account.ledger.rows import ModuleRow, Row
     from irene.tree import ModelTree
 
-__all__ = ["ledger_page"]
-
 MOST_OPS = 50
 MOST_ROWS = 2000
 ROW_HEADS = ("energy", "share", "power", "time", "calls", "per step", "resolved")

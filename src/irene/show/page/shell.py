@@ -20,8 +20,6 @@ from irene.show.picture.colours import shade
 from irene.show.picture.picture import Picture
 from irene.tree.headline import is_warning
 
-__all__ = ["numbers", "page", "percent", "rendered"]
-
 
 def page(
     template: str,

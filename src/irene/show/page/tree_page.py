@@ -23,8 +23,6 @@ from irene.tree.headline import (
 from irene.tree.model_tree import ModelTree
 from irene.tree.node import Node
 
-__all__ = ["Columns", "ShownTree", "TreeRow", "tree_page"]
-
 Columns = Sequence[tuple[str, str]]
 """Names of columns and classes of their cells."""
 

@@ -27,21 +27,6 @@ if TYPE_CHECKING:
     from irene.measure.windows.monitored import Monitored
     from irene.predict.exams.crossvalidation import CrossValidation
 
-__all__ = [
-    "SIZES",
-    "bottleneck_bars",
-    "comparison_bars",
-    "curve_chart",
-    "error_picture",
-    "leaderboard_bars",
-    "ledger_pictures",
-    "monitor_picture",
-    "serving_chart",
-    "size_chart",
-    "trade_off_chart",
-    "what_if_chart",
-]
-
 MOST_BARS = 40
 MOST_LINES = 8
 SIZES = {

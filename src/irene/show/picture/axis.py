@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from irene.show.picture.lettering import text_width
 from irene.show.picture.units import unit_for
 
-__all__ = ["HUGE", "TICK_SIZE", "Axis", "AxisSpec", "is_drawable", "make_axis"]
-
 TICK_SIZE = 12.0
 HUGE = 1e100
 TINY = 1e-100

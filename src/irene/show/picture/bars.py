@@ -13,8 +13,6 @@ from irene.show.picture.picture import Picture
 from irene.show.picture.shapes import Canvas
 from irene.show.picture.units import amount
 
-__all__ = ["Bar", "bar_chart"]
-
 THICK, BETWEEN = 18.0, 10.0
 NAME_SIZE = 13.0
 LONGEST_NAME = 0.38

@@ -12,8 +12,6 @@ from typing import Literal, get_args
 
 from irene.errors import UsageError
 
-__all__ = ["SERIES", "SHARES", "STEPS", "Theme", "colours", "shade", "style_sheet"]
-
 Theme = Literal["auto", "light", "dark"]
 SERIES = 7
 """Number of colours for series; the next series begins again, with other dashes."""

@@ -12,8 +12,6 @@ from irene.show.picture.lettering import Box, shortened, text_width
 from irene.show.picture.picture import Picture, Value
 from irene.show.picture.shapes import DASHES, MARKERS, Canvas
 
-__all__ = ["EDGE", "Frame", "Key", "Sheet", "checked", "dash", "marker_kind", "role"]
-
 TITLE_SIZE, LEGEND_SIZE, LABEL_SIZE, NOTE_SIZE = 16.0, 13.0, 13.0, 11.5
 EDGE = 18.0
 

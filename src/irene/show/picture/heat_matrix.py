@@ -13,8 +13,6 @@ from irene.show.picture.lettering import shortened, text_width
 from irene.show.picture.picture import Picture
 from irene.show.picture.units import amount
 
-__all__ = ["heat_matrix"]
-
 HIGH, NAME_SIZE, CELL_SIZE = 28.0, 12.5, 12.0
 NARROWEST, WIDEST = 44.0, 130.0
 LONGEST_NAME = 0.34

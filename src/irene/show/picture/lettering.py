@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from irene.show.picture.shapes import Point
 
-__all__ = ["Box", "Places", "shortened", "text_width"]
-
 LINE = 1.2
 """Height of a line of text over its size."""
 _NARROW, _SLIM, _WIDE = "ijl.,:;|!' ", '()[]{}-/ftrI"·', "mwMW@%—→∑"

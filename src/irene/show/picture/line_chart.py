@@ -13,8 +13,6 @@ from irene.show.picture.picture import Picture, Value
 from irene.show.picture.shapes import Point
 from irene.show.picture.units import amount
 
-__all__ = ["Line", "distribution", "line_chart"]
-
 
 @dataclass(frozen=True, slots=True)
 class Line:

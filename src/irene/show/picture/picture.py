@@ -13,8 +13,6 @@ from irene.show.picture.shapes import Shape, clean, pixels
 from irene.tables import csv_of_rows
 from irene.whole_file import whole_file
 
-__all__ = ["FONTS", "SUFFIXES", "Picture", "Value", "check_drawable", "in_a_column"]
-
 Value = str | float | int | None
 FONTS = (
     "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', 'Noto Sans', 'Open Sans', "

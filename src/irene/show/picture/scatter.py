@@ -12,8 +12,6 @@ from irene.show.picture.lettering import Box, Places, text_width
 from irene.show.picture.picture import Picture
 from irene.show.picture.units import amount
 
-__all__ = ["Dot", "scatter"]
-
 NAME_SIZE = 12.5
 RADIUS = 6.0
 COLUMNS = ("name", "group", "x", "y", "x_low", "x_high", "front")

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-__all__ = ["DASHES", "MARKERS", "Canvas", "Point", "Shape", "clean", "pixels"]
-
 Point = tuple[float, float]
 
 DASHES = ("", "8 4", "2 3", "10 3 2 3", "1 4", "14 4", "5 2 1 2")

@@ -25,8 +25,6 @@ from irene.show.picture.picture import Picture
 from irene.tables import csv_of_rows
 from irene.whole_file import whole_file
 
-__all__ = ["StudyReport"]
-
 SCHEMA = "irene.study/1"
 TOP = 10
 JOULES = AxisSpec("energy per step", "J")

@@ -15,8 +15,6 @@ from irene.show.picture.lettering import shortened
 from irene.show.picture.picture import Picture
 from irene.show.picture.units import amount
 
-__all__ = ["Span", "timeline"]
-
 Floats = npt.NDArray[np.float64]
 Numbers = Sequence[float] | Floats
 MOST_STEPS = 1500

@@ -19,17 +19,6 @@ from irene.tree.headline import model_name, run_sizes
 from irene.tree.model_tree import ModelTree
 from irene.tree.node import Node
 
-__all__ = [
-    "DRAWINGS",
-    "PlacedBox",
-    "TreeBox",
-    "boxes_of",
-    "icicle_chart",
-    "placed_boxes",
-    "tree_chart",
-    "tree_picture",
-]
-
 DRAWINGS = ("icicle", "annotated")
 """Kinds of pictures: boxes as wide as their share; boxes and lines with joules."""
 NARROWEST = 0.0015

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-__all__ = ["Unit", "amount", "unit_for"]
-
 PREFIXES = (
     (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"),
     (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"),

@@ -20,8 +20,6 @@ from irene.tree.headline import energy_per_unit
 if TYPE_CHECKING:
     from irene.predict.machines.predictor import Predictor
 
-__all__ = ["PARTS", "PREDICTED_PARTS", "Report", "make_report"]
-
 PARTS = ("bottlenecks", "sizes", "trade-off", "suggestions")
 """Parts of a report that can be left out."""
 PREDICTED_PARTS = PARTS[1:]

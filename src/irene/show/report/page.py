@@ -25,8 +25,6 @@ from irene.tree.headline import energy_per_unit, model_name
 if TYPE_CHECKING:
     from irene.predict.machines.predictor import Predictor
 
-__all__ = ["ReportPage", "report_html"]
-
 TITLES = {
     "icicle": "Picture",
     "bottlenecks": "Bottlenecks",

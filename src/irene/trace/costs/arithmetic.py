@@ -12,8 +12,6 @@ from math import log2, prod
 from irene.trace.costs.call import Call, Formula, OpCost
 from irene.trace.templates.template import transform_flops
 
-__all__ = ["ARITHMETIC", "elementwise"]
-
 
 def _is_float(call: Call) -> bool:
     return any(spec.is_float for spec in (*call.inputs, *call.outputs))

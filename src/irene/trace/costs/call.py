@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-__all__ = ["Call", "Formula", "OpCost", "TensorSpec", "dtype_name", "tensors_in"]
-
 DTYPE_NAMES = {
     torch.float32: "fp32",
     torch.float16: "fp16",

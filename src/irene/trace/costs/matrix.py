@@ -12,8 +12,6 @@ from math import prod
 from irene.trace.costs.call import Call, Formula, OpCost
 from irene.trace.templates.template import groups_hit
 
-__all__ = ["MATRIX"]
-
 
 def _product(call: Call) -> OpCost:
     left, right = call.inputs[-2:]

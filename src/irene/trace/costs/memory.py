@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from irene.trace.costs.call import Call, Formula, OpCost
 
-__all__ = ["MEMORY"]
-
 
 def _copy(call: Call) -> OpCost:
     """Read everything, write everything, perhaps with some values replaced."""

@@ -12,15 +12,6 @@ from irene.trace.costs.call import Call, Formula, OpCost, TensorSpec, tensors_in
 from irene.trace.costs.matrix import MATRIX
 from irene.trace.costs.memory import MEMORY
 
-__all__ = [
-    "COSTS",
-    "cost_formula",
-    "is_changed",
-    "math_cost",
-    "math_name",
-    "register_cost",
-]
-
 COSTS: dict[str, Formula] = {**MEMORY, **ARITHMETIC, **MATRIX}
 """Formula of every op that has one.
 

@@ -14,8 +14,6 @@ from torch import nn
 from irene.trace.inputs.maker import InputMaker, Make
 from irene.trace.inputs.sequences import decoder_tokens
 
-__all__ = ["SPECIAL_AUDIO", "features", "spectrogram", "waveform"]
-
 SAMPLES_PER_FRAME = 320
 FRAMES_PER_TOKEN = 8
 """Frames of 10 ms that speech encoders usually merge into one position."""

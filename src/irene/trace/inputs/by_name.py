@@ -21,8 +21,6 @@ from irene.trace.inputs.multimodal import (
 from irene.trace.inputs.sequences import SPECIAL_SEQUENCES, past_values, text
 from irene.trace.inputs.vision import SPECIAL_VISION, grid, images, patches, videos
 
-__all__ = ["make_inputs"]
-
 SPECIAL: dict[str, Make] = {
     **SPECIAL_SEQUENCES,
     **SPECIAL_AUDIO,

@@ -15,8 +15,6 @@ from irene.spec import RunSpec
 from irene.trace.models import TORCH_DTYPES
 from irene.trace.values import LARGEST, give_value, know_value
 
-__all__ = ["InputMaker", "Make"]
-
 PARTS = {
     "text": ("text", "decoder", "language", "encoder"),
     "vision": ("vision", "visual", "image", "vit", "backbone"),

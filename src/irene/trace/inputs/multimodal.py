@@ -27,8 +27,6 @@ from irene.trace.inputs.vision import (
 )
 from irene.trace.values import carrying_values
 
-__all__ = ["BESIDE_USUAL", "SPECIAL_MULTIMODAL", "Inputs", "with_media"]
-
 IMAGE_TOKENS = ("image_token_id", "image_token_index", "media_placeholder_token_id")
 AUDIO_TOKENS = ("audio_token_id", "audio_token_index")
 TILES = (2, 3, 5)

@@ -8,8 +8,6 @@ import torch
 
 from irene.trace.inputs.maker import InputMaker, Make
 
-__all__ = ["SPECIAL_SEQUENCES", "decoder_tokens", "past_values", "text"]
-
 BOXES_AS_FRACTIONS = frozenset({"bros", "udop"})
 """Model types whose boxes are fractions of the page, not thousandths."""
 

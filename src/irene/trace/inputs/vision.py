@@ -8,17 +8,6 @@ import torch
 
 from irene.trace.inputs.maker import InputMaker, Make
 
-__all__ = [
-    "SPECIAL_VISION",
-    "channels",
-    "grid",
-    "images",
-    "patches",
-    "pixels",
-    "size_of_images",
-    "videos",
-]
-
 CHANNELS = ("num_channels", "in_channels", "in_chans", "input_channels")
 PATCH_LAYERS = ("patch_embed", "embeddings.patch")
 SIDE = 16

@@ -19,8 +19,6 @@ from irene.trace.serving.decoder import (
 from irene.trace.serving.families import FAMILIES, Family
 from irene.trace.serving.published import published_type, stored_notes
 
-__all__ = ["read_decoder"]
-
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 SHARED = (
     "n_shared_experts", "num_shared_experts", "num_shared_expert",

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = [
-    "Attention",
-    "Decoder",
-    "FeedForward",
-    "Latent",
-    "Layer",
-    "Names",
-    "Norms",
-    "StateSpace",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Latent:

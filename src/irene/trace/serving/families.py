@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 
 from irene.trace.serving.decoder import Names, Norms
 
-__all__ = ["FAMILIES", "Family"]
-
 LAYER_NORM = Norms("layer_norm", 2)
 FOUR_NORMS = Norms(
     before_feed="pre_feedforward_layernorm",

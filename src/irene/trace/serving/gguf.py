@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["GGUF_BYTES", "MIXES", "nearest_mix", "stored_as"]
-
 BLOCKS = {
     "q2_K": 2.625, "q3_K": 3.4375, "q4_0": 4.5, "q4_1": 5.0, "q4_K": 4.5, "q5_0": 5.5,
     "q5_1": 6.0, "q5_K": 5.5, "q6_K": 6.5625, "q8_0": 8.5,

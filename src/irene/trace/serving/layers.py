@@ -16,8 +16,6 @@ from irene.trace.serving.decoder import (
 from irene.trace.serving.gguf import stored_as
 from irene.trace.serving.writer import ACTIVATION_BYTES, WEIGHT_BYTES, StepWriter
 
-__all__ = ["LayerWriter", "WeightTypes"]
-
 NORM_FLOPS = 4
 """Square, sum, scale and weigh: FLOPs per number of a norm, as counted here."""
 ACTIVATIONS = {

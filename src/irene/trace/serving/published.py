@@ -7,8 +7,6 @@ from typing import Any
 
 from irene.trace.serving.families import Family
 
-__all__ = ["published_type", "stored_notes"]
-
 PUBLISHED_IN_FP8 = 7168
 """Width of DeepSeek V3, R1 and Kimi K2, whose weights are published in fp8 blocks."""
 PACKED = {"MXFP4": "mxfp4", "NVFP4": "fp4"}

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 
 from irene.spec import RunSpec
 
-__all__ = ["LENGTH_SPREAD", "STEP_TOKENS", "Step", "mean_context", "steps_of"]
-
 STEP_TOKENS = 8192
 """Tokens of prompts that an engine puts into one step at most, as vLLM does by default
 on GPUs of 70 GB and more."""

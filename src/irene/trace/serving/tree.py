@@ -23,8 +23,6 @@ from irene.trace.serving.writer import StepWriter
 from irene.trace.sources import locate
 from irene.tree import ModelTree, TreeBuilder
 
-__all__ = ["SERVING", "decoder_tree", "is_serving_tree", "served", "serving_tree"]
-
 SERVING = "serving engine"
 """Value of `provenance["traced_as"]` of such trees."""
 FUSED = (

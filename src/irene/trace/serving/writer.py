@@ -17,8 +17,6 @@ from irene.trace.serving.gguf import GGUF_BYTES
 from irene.trace.serving.step import Step
 from irene.tree import Signature, TreeBuilder
 
-__all__ = ["ACTIVATION_BYTES", "WEIGHT_BYTES", "StepWriter", "Work", "attended_pairs"]
-
 ACTIVATION_BYTES = 2
 WEIGHT_BYTES: Mapping[str, float] = {
     "fp32": 4.0,

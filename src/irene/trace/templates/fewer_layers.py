@@ -18,8 +18,6 @@ from irene.trace.naming import ModuleNames
 from irene.trace.templates.template import COSTS
 from irene.tree import ModelTree
 
-__all__ = ["FewerLayers"]
-
 FEWEST = 3
 """Layers from which on a list is cut."""
 PLAIN = (bool, int, float, str, tuple, type(None))

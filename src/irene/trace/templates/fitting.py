@@ -17,8 +17,6 @@ from irene.trace.templates.template import DEGREE, Basis, Piece, Polynomial, Siz
 from irene.tree import ModelTree, Signature
 from irene.tree.columns import Ints
 
-__all__ = ["Box", "Fit", "NoTemplateError", "Seen", "look", "points_in"]
-
 GROUPED = ("aten._grouped_mm", "transformers.grouped_mm_fallback")
 TRANSFORMS = ("aten._fft_r2c", "aten._fft_c2r", "aten._fft_c2c")
 SQUARE = 0

@@ -23,21 +23,6 @@ from irene.trace.templates.template import Template
 from irene.tree import Columns
 from irene.whole_file import cache_folder, whole_file
 
-__all__ = [
-    "ANY_DTYPE",
-    "COLUMNS",
-    "FILTERS",
-    "SCHEMA",
-    "SHIPPED",
-    "Kept",
-    "code_digest",
-    "folder",
-    "public_versions",
-    "shipped",
-    "shipped_fields",
-    "versions",
-]
-
 SCHEMA = "irene.templates/2"
 SHIPPED = "shipped.templates"
 MOST_BYTES = 64_000_000

@@ -35,8 +35,6 @@ from irene.trace.templates.template import (
 from irene.trace.tracer import run_recorded
 from irene.tree import ModelTree
 
-__all__ = ["is_renamed", "make_template"]
-
 LONGEST = 1 << 17
 """Length up to which a model without a limit is tried."""
 SMALLEST = 2

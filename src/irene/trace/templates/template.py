@@ -29,18 +29,6 @@ from irene.trace.positions import Reach
 from irene.tree import Columns, ModelTree, Signature
 from irene.tree.columns import Ints
 
-__all__ = [
-    "AXES",
-    "MOST_TOKENS",
-    "Basis",
-    "Piece",
-    "Template",
-    "groups_hit",
-    "in_dtype",
-    "sizes_of",
-    "transform_flops",
-]
-
 AXES = {"b": "batch_size", "s": "seq_len", "d": "decoder_len", "c": "context_len"}
 """Sizes of a run by their letters."""
 MOST_TOKENS = 1 << 19

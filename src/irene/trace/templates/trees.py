@@ -23,14 +23,6 @@ from irene.tree import ModelTree
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-__all__ = [
-    "config_key",
-    "is_at_once",
-    "tree_from_template",
-    "tree_of_run",
-    "variant_of",
-]
-
 log = logging.getLogger(__name__)
 
 

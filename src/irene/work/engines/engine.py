@@ -7,8 +7,6 @@ from typing import Self
 
 from irene.work.task import Outcome, Task
 
-__all__ = ["Engine"]
-
 
 class Engine(ABC):
     """Takes tasks, and gives an outcome for each, in whatever order they end.

@@ -9,8 +9,6 @@ from irene.work.child import Child
 from irene.work.engines.engine import Engine
 from irene.work.task import Outcome, Task
 
-__all__ = ["LocalEngine"]
-
 POLL_S = 0.02
 
 

@@ -13,8 +13,6 @@ from irene.work.child import run_task
 from irene.work.engines.engine import Engine
 from irene.work.task import Outcome, Task
 
-__all__ = ["RayEngine", "RaySettings"]
-
 
 @dataclass(frozen=True, slots=True)
 class RaySettings:

@@ -15,8 +15,6 @@ from irene.work.child import run_task
 from irene.work.engines.engine import Engine
 from irene.work.task import Outcome, Task
 
-__all__ = ["SlurmEngine", "SlurmSettings"]
-
 POLL_S = 0.2
 QUEUE_S = 5.0
 """Time between two looks at the queue, s."""

@@ -24,19 +24,6 @@ from irene.account.readers.kineto.trace_columns import (
     Columns,
 )
 
-__all__ = [
-    "COMMUNICATION",
-    "MARK",
-    "PHASE",
-    "STEP",
-    "KernelLinks",
-    "Places",
-    "forward_of",
-    "link_kernels",
-    "nearest",
-    "place",
-]
-
 ROUNDING_NS = 1_000
 """Old traces are in whole microseconds: a launch may seem to begin as its op ends."""
 

@@ -36,9 +36,6 @@ from irene.account.readers.kineto.trace_columns import (
 )
 from irene.errors import FormatError
 
-__all__ = ["LinkedTrace", "read_kineto"]
-
-
 YEAR_2001_US = 1e15
 """Times before are not since 1970 but need a base."""
 

@@ -18,8 +18,6 @@ from typing import IO, Any
 
 from irene.errors import FormatError, UsageError
 
-__all__ = ["TraceFile"]
-
 CHUNK = 2**20
 LARGEST_VALUE = 16 * 2**20
 """No event is larger than this many characters; if one seems to be, it is broken."""

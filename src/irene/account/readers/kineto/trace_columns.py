@@ -13,19 +13,6 @@ import numpy as np
 
 from irene.account.arrays import Floats, Ints
 
-__all__ = [
-    "ANNOTATION",
-    "COPY",
-    "FILL",
-    "KERNEL",
-    "MODULE",
-    "OP",
-    "RUNTIME",
-    "Columns",
-    "collect",
-]
-
-
 OP = 0
 ANNOTATION = 1
 MODULE = 2

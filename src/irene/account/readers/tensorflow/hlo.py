@@ -18,8 +18,6 @@ from irene.account.readers.tensorflow.wire import Message, trace_bytes
 from irene.account.readers.tensorflow.xplane import Plane
 from irene.errors import FormatError
 
-__all__ = ["HloNames", "Program", "read_hlo_text"]
-
 METADATA = "/host:metadata"
 DEEPEST, FARTHEST = 4, 16
 """How far down calls, and how far along users, are followed for a name."""

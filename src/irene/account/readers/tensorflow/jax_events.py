@@ -26,8 +26,6 @@ from irene.account.readers.tensorflow.xplane_ops import (
     read_ops,
 )
 
-__all__ = ["JaxName", "is_jax", "jax_events", "parse_op_name"]
-
 WRAPPED = re.compile(r"^([\w\-]+)\((.*)\)$")
 FUNCTIONS = {"jit", "pjit", "xla_call", "core_call"}
 """What these wrap is a function, not a module."""

@@ -17,8 +17,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-__all__ = ["NameScopes", "Placed", "is_loss", "is_optimizer"]
-
 CALL = re.compile(r"(Stateful)?PartitionedCall(_\d+)?|__\w+|_\d+")
 """Scopes that calls of functions leave."""
 NUMBER = re.compile(r"_\d+$")

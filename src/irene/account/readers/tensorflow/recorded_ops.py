@@ -19,8 +19,6 @@ import numpy as np
 
 from irene.account.events import CPU, Events, EventsBuilder
 
-__all__ = ["Handed", "Op", "RecordedOps", "Region", "Step", "build"]
-
 
 @dataclass(frozen=True, slots=True)
 class Op:

@@ -24,8 +24,6 @@ from irene.account.readers.tensorflow.xplane_ops import (
     read_ops,
 )
 
-__all__ = ["NO_CLOCK", "op_names", "tensorflow_events"]
-
 OP = re.compile(r"^([^:\s]+):([A-Za-z_]\w*)$")
 EAGER = "EagerLocalExecute: "
 FUNCTION = re.compile(r"^_*(inference|forward|backward)_")

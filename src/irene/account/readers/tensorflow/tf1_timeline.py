@@ -27,8 +27,6 @@ from irene.account.readers.tensorflow.recorded_ops import Op, RecordedOps, Step,
 from irene.account.readers.tensorflow.wire import trace_bytes
 from irene.errors import FormatError
 
-__all__ = ["read_timeline", "timeline_events"]
-
 COMPUTE = re.compile(r"device:(\w+):(\d+)(/stream:(\w+))? Compute$")
 GRADIENTS = re.compile(r"gradients(_\d+)?$")
 GRADIENT = re.compile(r"_grad(_\d+)?$")

@@ -16,8 +16,6 @@ from pathlib import Path
 
 from irene.errors import FormatError, UsageError
 
-__all__ = ["BYTES", "DOUBLE", "Message", "Record", "Span", "opening", "trace_bytes"]
-
 GZIP = b"\x1f\x8b"
 LARGEST = 2**31
 """More bytes than this no trace of ours has: protobuf messages end there."""

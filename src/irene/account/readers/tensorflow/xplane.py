@@ -25,8 +25,6 @@ from irene.account.readers.tensorflow.wire import (
 )
 from irene.errors import FormatError
 
-__all__ = ["Line", "Plane", "XSpace", "read_xspace"]
-
 Value = int | float | str | bytes
 
 ENVIRONMENT = "Task Environment"

@@ -21,8 +21,6 @@ from irene.account.readers.tensorflow.recorded_ops import (
 )
 from irene.account.readers.tensorflow.xplane import Line, Plane, Value, XSpace
 
-__all__ = ["EXECUTORS", "HOST", "Namer", "StatsOf", "read_ops"]
-
 HOST = "/host:CPU"
 GPU = re.compile(r"^/device:GPU:(\d+)$")
 STREAM = re.compile(r"^Stream\b")

@@ -12,8 +12,6 @@ import numpy as np
 
 from irene.predict.learned_file import Floats, Saved, check_schema
 
-__all__ = ["SCHEMA", "Collectives", "Exchange", "exchanges"]
-
 SCHEMA = "irene.collectives/2"
 FILE = "collectives.json"
 

@@ -12,8 +12,6 @@ from typing import Any, get_args
 from irene.errors import FormatError, UsageError
 from irene.predict.machines.gpu.kernel_ops import WeightType
 
-__all__ = ["MEMORIES", "SCALES", "Datasheet", "distance", "read_datasheet"]
-
 SCALES: Mapping[str, tuple[str, float]] = {
     "hbm_tb_s": ("hbm_bytes_s", 1e12),
     "link_gb_s": ("link_bytes_s", 1e9),

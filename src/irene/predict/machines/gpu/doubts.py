@@ -23,8 +23,6 @@ from irene.predict.machines.gpu.node_ops import NodeOps
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 
-__all__ = ["OpDoubts", "beyond_servings", "rough_notes", "serving_error"]
-
 WORTH_SAYING = 0.01
 WEIGHTED = ("linear", "fused_moe")
 """Ops of servings whose weights are stored in a type of their own."""

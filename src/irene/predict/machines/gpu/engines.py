@@ -13,8 +13,6 @@ import numpy as np
 from irene.errors import UsageError
 from irene.predict.learned_file import Floats, Saved, check_schema
 
-__all__ = ["SCHEMA", "TODAY", "UNKNOWN", "Engine", "engines", "engines_of", "in_words"]
-
 SCHEMA = "irene.engine/1"
 TODAY = "vllm"
 """The engine whose servings calibrate machines."""

@@ -36,17 +36,6 @@ from irene.predict.machines.gpu.kernel_ops import Op, OpColumns, columns_of
 from irene.predict.machines.gpu.kernel_work import shares_of, work_of
 from irene.whole_file import whole_file
 
-__all__ = [
-    "GpuDevice",
-    "OpCosts",
-    "device_bytes",
-    "known_sheets",
-    "most_alike",
-    "read_device",
-    "stand_in",
-    "write_device",
-]
-
 NUMBERS = 11
 """Fields of `OpCosts` that are numbers, in their order."""
 

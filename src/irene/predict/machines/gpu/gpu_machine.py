@@ -51,8 +51,6 @@ from irene.spec import Attention, DType
 from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree
 
-__all__ = ["GpuMachine"]
-
 FP32_FACTOR = 2.0
 """fp32 moves twice the bytes of bf16, and multiplies at most half as fast (TF32)."""
 AT_WALL = "at the wall"

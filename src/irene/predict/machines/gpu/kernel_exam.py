@@ -22,18 +22,6 @@ from irene.predict.machines.gpu.kernel_ops import OpColumns
 from irene.predict.machines.gpu.kernel_tables import KernelTable
 from irene.predict.machines.gpu.kernel_work import shares_of, work_of
 
-__all__ = [
-    "EnergyExam",
-    "TimeExam",
-    "error_percent",
-    "examine_energy",
-    "examine_multiples_of_four",
-    "examine_time",
-    "quantiles",
-    "usable_rows",
-    "usable_shares",
-]
-
 FOLDS = 5
 FEW_GROUPS = 24
 """Up to so many groups each is held out alone."""

@@ -25,8 +25,6 @@ from irene.predict.machines.gpu.time_model import (
     TimeModel,
 )
 
-__all__ = ["fit_power", "fit_roofline", "fit_time", "from_lightgbm", "lightgbm_version"]
-
 TREES = 100
 SETTINGS = {
     "objective": "l1",

@@ -36,16 +36,6 @@ from irene.predict.machines.gpu.kernel_work import (
 from irene.predict.machines.gpu.time_model import SmoothRoofline, TimeModel
 from irene.trace.serving.gguf import GGUF_BYTES
 
-__all__ = [
-    "CONTRADICTS",
-    "WAITED",
-    "KernelModels",
-    "PowerCurve",
-    "Times",
-    "rise",
-    "within_one",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class PowerCurve(Saved):

@@ -18,24 +18,6 @@ import numpy.typing as npt
 
 from irene.predict.learned_file import Floats
 
-__all__ = [
-    "COLUMNS",
-    "KINDS",
-    "Collective",
-    "ContextAttention",
-    "GatherScatter",
-    "Gemm",
-    "GenerationAttention",
-    "LatentAttention",
-    "Memory",
-    "Moe",
-    "Op",
-    "OpColumns",
-    "WeightType",
-    "columns_of",
-    "skew_of",
-]
-
 WeightType = Literal["bf16", "fp8", "fp8_block", "fp4", "mxfp4", "int4"]
 """How factors are stored and multiplied; fp16 counts as bf16."""
 

@@ -25,14 +25,6 @@ from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.kernel_ops import COLUMNS, OpColumns, skew_of
 from irene.tables import pyarrow
 
-__all__ = [
-    "TRUSTED_READINGS",
-    "KernelTable",
-    "gpu_folders",
-    "least_readings",
-    "read_tables",
-]
-
 TRUSTED_READINGS = 5
 """Means of fewer readings are not used."""
 MOST_READINGS = 256

@@ -40,8 +40,6 @@ from irene.predict.machines.gpu.kernel_tables import (
 )
 from irene.predict.machines.gpu.time_model import TimeModel
 
-__all__ = ["Trained", "borrowed_curves", "train_devices", "train_table"]
-
 OTHER_CHIP = 1.5
 """How much wider borrowed powers are on a chip of another make or memory, assumed."""
 UNKNOWN_WIDTH = (-0.5, 0.5)

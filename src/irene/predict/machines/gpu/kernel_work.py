@@ -21,20 +21,6 @@ from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
 from irene.trace.serving.writer import WEIGHT_BYTES
 
-__all__ = [
-    "COLLECTIVES",
-    "FEATURES",
-    "Work",
-    "experts_touched",
-    "features_of",
-    "issued_flops",
-    "pairs_seen",
-    "ring_bytes",
-    "seconds_of",
-    "shares_of",
-    "work_of",
-]
-
 ACTIVATION_BYTES = 2.0
 COLLECTIVES = ("all_reduce", "gather_scatter")
 """Kinds of ops in which GPUs exchange results."""

@@ -30,16 +30,6 @@ from irene.predict.machines.gpu.kernel_ops import (
 )
 from irene.tree import KINDS, ModelTree, Signature
 
-__all__ = [
-    "GAP",
-    "ROUTING",
-    "NodeOps",
-    "decoder_layers",
-    "feature",
-    "serving_ops",
-    "traced_ops",
-]
-
 Places = npt.NDArray[np.intp]
 
 ML = KINDS.index("ml")

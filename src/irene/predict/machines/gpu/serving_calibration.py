@@ -19,21 +19,6 @@ from irene.predict.machines.gpu.kernel_ops import Collective, Gemm, Memory, Moe,
 from irene.predict.machines.gpu.kernel_work import Work
 from irene.trace.serving.gguf import GGUF_BYTES
 
-__all__ = [
-    "LONG_ANSWER",
-    "SCHEMA",
-    "UNSEEN",
-    "Calibration",
-    "OpKinds",
-    "bend",
-    "calibration_of",
-    "calibrations",
-    "contradicted",
-    "regime_of",
-    "without_ranks",
-]
-
-
 Flags = npt.NDArray[np.bool_]
 
 SCHEMA = "irene.serving_calibration/4"

@@ -27,14 +27,6 @@ from irene.predict.machines.gpu.kernel_work import (
     work_of,
 )
 
-__all__ = [
-    "MOST_LEAVES",
-    "SHARPNESS",
-    "Boosted",
-    "SmoothRoofline",
-    "TimeModel",
-]
-
 MOST_LEAVES = 32
 """A tree's leaves are bits of one 32-bit number."""
 

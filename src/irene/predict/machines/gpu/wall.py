@@ -12,8 +12,6 @@ import numpy as np
 
 from irene.predict.learned_file import Floats, Saved, check_schema
 
-__all__ = ["SCHEMA", "Wall", "held", "walls"]
-
 SCHEMA = "irene.walls/1"
 FILE = "walls.json"
 CUBE = 1 / 3

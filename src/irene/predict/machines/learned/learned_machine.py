@@ -24,8 +24,6 @@ from irene.predict.machines.learned.timed_op import (
 from irene.spec import Attention, DType
 from irene.tree import KINDS, ModelTree
 
-__all__ = ["LEARNED_SCHEMA", "LearnedMachine"]
-
 LEARNED_SCHEMA = "irene.learned-machine/1"
 MATH = KINDS.index("math")
 WORTH_SAYING = 0.02

@@ -12,8 +12,6 @@ from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.learned.timed_op import TimedOp
 from irene.predict.machines.specs.regression import Residual, relative_nnls
 
-__all__ = ["OpTimes", "fit_op_times"]
-
 SOFT = 0.1
 ROUNDS = 8
 MOST_POINTS = 700

@@ -25,18 +25,6 @@ from irene.predict.machines.learned.timed_op import (
 from irene.predict.machines.specs.regression import FLAGGED, relative_nnls
 from irene.tree import Signature
 
-__all__ = [
-    "CALLS",
-    "CLASSES",
-    "Sample",
-    "TimeModel",
-    "errors_left_out",
-    "errors_of",
-    "fit_times",
-    "is_product",
-    "samples_of",
-]
-
 CALLS = ("math ops", "modules")
 CLASSES = ("products", "other ops", "calls")
 """Kinds of work that differ in power."""

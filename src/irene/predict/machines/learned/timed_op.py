@@ -18,17 +18,6 @@ from irene.predict.machines.specs.work import (
 )
 from irene.tree import KINDS, ModelTree, Signature
 
-__all__ = [
-    "CACHE_MIB",
-    "FRESH_MIB",
-    "TimedOp",
-    "TimedWork",
-    "coldness",
-    "footprint_mib",
-    "timed_op",
-    "timed_work",
-]
-
 MIB = float(1 << 20)
 CACHE_MIB = 16.0
 """A model that touches this much finds half of a weight in the caches, roughly: where

@@ -19,9 +19,6 @@ from irene.predict.machines.specs.regression import (
 )
 from irene.predict.machines.specs.work import STREAMS
 
-__all__ = ["Composition", "ParentData", "fit_composition"]
-
-
 ROUNDS = 25
 SOFT = 0.01
 """Relative error below which errors count as squares, above as they are."""

@@ -33,23 +33,6 @@ from irene.predict.machines.specs.regression import (
 )
 from irene.predict.machines.specs.work import MIB, Kernel
 
-__all__ = [
-    "NO_TILING",
-    "PRODUCTS",
-    "TILES",
-    "Explanation",
-    "KernelData",
-    "KernelModel",
-    "Tiling",
-    "all_tilings",
-    "best_together",
-    "bias_mib",
-    "explain",
-    "fit_kernels",
-    "roofline_work",
-    "with_residual",
-]
-
 Bools = npt.NDArray[np.bool_]
 
 TILES = (

@@ -19,21 +19,6 @@ import numpy as np
 
 from irene.predict.learned_file import Floats, Saved
 
-__all__ = [
-    "BUSY_SHARE",
-    "FLAGGED",
-    "FloorFit",
-    "Residual",
-    "Shaped",
-    "coordinates",
-    "fit_residual",
-    "fit_with_floor",
-    "least_weight",
-    "relative_nnls",
-    "with_floor",
-]
-
-
 FLAGGED = 2.0
 """How much noisier a measurement counts as that something disturbed: an assumption."""
 BUSY_SHARE = 0.5

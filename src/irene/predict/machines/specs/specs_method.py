@@ -35,17 +35,6 @@ from irene.predict.machines.specs.work import MIB, STREAM, Kernel, TreeWork
 from irene.predict.methods import fitted
 from irene.tree import KINDS
 
-__all__ = [
-    "SHARED_JOINER",
-    "FileModel",
-    "SpecsMethod",
-    "fit_file_model",
-    "measured_nodes",
-    "measurements",
-    "rows_alone_j",
-    "specs",
-]
-
 ML = KINDS.index("ml")
 
 

@@ -29,9 +29,6 @@ from irene.predict.machines.specs.regression import with_floor
 from irene.predict.machines.specs.work import MIB, OTHER, Kernel, TreeWork
 from irene.tree import KINDS, ModelTree
 
-__all__ = ["Measurements", "NodeEnergies", "SpecsModel", "fit_specs"]
-
-
 ML = KINDS.index("ml")
 MODEL_WEIGHT = 20.0
 """Weight of a whole model's measurement against that of one module.

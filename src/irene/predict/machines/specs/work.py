@@ -19,18 +19,6 @@ import numpy.typing as npt
 from irene.predict.learned_file import Floats
 from irene.tree import KINDS, ModelTree, Signature
 
-__all__ = [
-    "MIB",
-    "PRODUCT_OF",
-    "STREAMS",
-    "DistinctOps",
-    "Kernel",
-    "TreeWork",
-    "distinct_ops",
-    "product_sizes",
-    "work_of",
-]
-
 Ints = npt.NDArray[np.int64]
 
 MIB = float(1 << 20)

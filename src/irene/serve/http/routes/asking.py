@@ -27,8 +27,6 @@ from irene.serve.store.engine import is_full
 from irene.serve.uploads.storage import Uploads
 from irene.trace.sources import only_known
 
-__all__ = ["disk_full", "form_of", "give", "inquire", "remember", "send", "stored"]
-
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 OF_TREES = ("energy", "compare", "bottlenecks", "cost")

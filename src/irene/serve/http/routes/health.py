@@ -18,8 +18,6 @@ from irene.serve.http.problems import Problem
 from irene.serve.store import Store
 from irene.serve.store.engine import is_full
 
-__all__ = ["healthz", "metrics", "readyz", "router"]
-
 logger = logging.getLogger(__name__)
 LOOK_S = 1.0
 """How long what was found of the store counts, s."""

@@ -27,8 +27,6 @@ from irene.serve.jobs.watch import event_stream
 from irene.serve.store.job_records import JobRecord
 from irene.serve.uploads.bounded_json import parse
 
-__all__ = ["cancel", "events", "job", "learn", "router", "submit"]
-
 router = APIRouter(tags=["jobs"])
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """nginx would hold events back."""

@@ -9,17 +9,6 @@ from fastapi.openapi.utils import get_openapi
 
 from irene.serve.http.problems import MEDIA_TYPE
 
-__all__ = [
-    "PROBLEM",
-    "PROBLEMS",
-    "TEXT",
-    "Key",
-    "answers",
-    "content",
-    "describe",
-    "document",
-]
-
 Key = Annotated[
     str,
     Path(

@@ -15,8 +15,6 @@ from irene.parameters import parameters_of
 from irene.serve.http.problems import Problem
 from irene.spec import SERVING, RunSpec
 
-__all__ = ["PAGES", "WEB", "elsewhere", "page", "router"]
-
 WEB = Path(str(resources.files("irene.serve").joinpath("web")))
 PAGES = (
     "/", "/compare", "/trade-off", "/leaderboard", "/suggest", "/cost", "/what-if",

@@ -11,8 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from irene.parameters import Parameter
 from irene.questions import Question
 
-__all__ = ["LEFT_OUT", "Hardware", "query_of"]
-
 LEFT_OUT: Any = None
 """Default of what may be left out: its type has no null, which no query can say."""
 FORM: Any = (

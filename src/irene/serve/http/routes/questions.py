@@ -29,8 +29,6 @@ from irene.serve.http.routes.asking import form_of, give, inquire, send
 from irene.serve.http.routes.openapi import PROBLEMS, Key, answers
 from irene.serve.http.routes.parameters import query_of
 
-__all__ = ["answer", "own_trade_off", "router"]
-
 router = APIRouter(tags=["questions"])
 Endpoint = Callable[[Request, BaseModel], Awaitable[Response]]
 PARTIAL: Any = (

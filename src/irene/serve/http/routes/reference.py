@@ -23,8 +23,6 @@ from irene.serve.http.routes.parameters import Hardware
 from irene.serve.http.settings import Settings
 from irene.trace import catalogue
 
-__all__ = ["hardware", "models", "provenance", "regions", "router", "server"]
-
 router = APIRouter(tags=["what is known"])
 BELOW = ("torch", "transformers", "numpy")
 Kind = Literal["encoder", "decoder", "encoder-decoder", "vision", "audio", "multimodal"]
