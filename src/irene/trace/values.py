@@ -212,13 +212,16 @@ def _shape_of_result(
     each_alone = copies or torch.Tag.pointwise in func.tags
     if not each_alone or func._schema.is_mutable or not tensors:
         return [], []
-    shape = [*torch.broadcast_shapes(*(each.shape for each in tensors))]
     singles = [_without_repetition(each) for each in tensors]
-    single = torch.broadcast_shapes(*(each.shape for each in singles))
+    single = _broadcast(singles)
     if prod(single) > LARGEST:
-        equal = (_without_equal(each).shape for each in singles)
-        single = torch.broadcast_shapes(*equal)
-    return shape, [*single]
+        single = _broadcast([_without_equal(each) for each in singles])
+    return _broadcast(tensors), single
+
+
+def _broadcast(tensors: list[torch.Tensor]) -> list[int]:
+    shapes = (each.shape for each in tensors)
+    return [*torch.broadcast_shapes(*shapes)]  # type: ignore[no-untyped-call]
 
 
 def _without_repetition(tensor: torch.Tensor) -> torch.Tensor:

@@ -114,7 +114,7 @@ class GpuDevice:
             times = self.kernels.times(group, self.sheet, eager)
             rows[:, group.places] = self._numbers(group, times)
             reasons[group.places] = times.reasons
-        return OpCosts(*rows, reasons=tuple(reasons.tolist()))
+        return OpCosts(*rows, tuple(reasons.tolist()))  # type: ignore[call-arg]
 
     def _numbers(self, group: OpColumns, times: Times) -> Floats:
         """The numbers of `OpCosts`, by op."""
