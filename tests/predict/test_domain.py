@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import irene
+from irene.predict.intervals import BEYOND
 from irene.predict.machines.finding import find_trained
 from irene.tree import ModelTree
 from irene.tree.headline import unfit
@@ -36,6 +37,23 @@ def test_inside_nothing_is_added() -> None:
 @pytest.mark.parametrize("on", ["pc1", "default"])
 def test_the_size_that_nobody_gives_is_inside(on: str) -> None:
     assert notes(irene.predict("bert-base-uncased", on=on)) == []
+
+
+def test_a_phase_that_was_never_measured_is_said_and_called_an_assumption() -> None:
+    tree = irene.predict("bert-l2-h768", on="pc1", phase="train")
+    assert width(tree) == pytest.approx(math.hypot(BASE, BEYOND["phase"]), rel=1e-2)
+    assert notes(tree)[0] == (
+        "extrapolation: all of the energy is of phase train, which was never measured; "
+        "that alone makes it ± 65 %, an assumption"
+    )
+
+
+def test_a_length_that_was_never_measured_counts_by_the_energy_of_attention() -> None:
+    tree = irene.predict("bert-l2-h768", on="pc1", batch_size=4, seq_len=512)
+    (said,) = notes(tree)
+    assert "in attention of a length never measured (512, not 32 to 256)" in said
+    # Less than an octave's width: other kernels do not know the length.
+    assert BASE < width(tree) < math.hypot(BASE, 0.3 * BEYOND["length"])
 
 
 def test_farther_is_wider_smoothly() -> None:
