@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from irene.errors import IreneError
+from irene.errors import IreneError, TraceError
 from irene.predict.api import predict
 from irene.spec import RunSpec
 from irene.trace import catalogue
@@ -143,12 +143,6 @@ def _in_turn(models: list[str], chosen: random.Random) -> Iterator[str]:
 
 def _compared(spec: RunSpec, sizes: list[dict[str, int]]) -> Iterator[str]:
     """What became of each comparison."""
-    from irene.trace.limits import DEFAULT_LIMITS
-    from irene.trace.models import build, resolve
-    from irene.trace.templates.fewer_layers import FewerLayers
-    from irene.trace.templates.making import REBUILT
-    from irene.trace.tracer import trace_built
-
     found: dict[RunSpec, ModelTree] = {}
     for size in sizes:
         asked = spec.changed(**size)
@@ -161,8 +155,18 @@ def _compared(spec: RunSpec, sizes: list[dict[str, int]]) -> Iterator[str]:
             yield "no template"
         else:
             found[asked] = tree
-    if not found:
-        return
+    if found:
+        yield from _against_traces(spec, found)
+
+
+def _against_traces(spec: RunSpec, found: dict[RunSpec, ModelTree]) -> Iterator[str]:
+    """How each tree was traced, and whether that is another."""
+    from irene.trace.limits import DEFAULT_LIMITS
+    from irene.trace.models import build, resolve
+    from irene.trace.templates.fewer_layers import FewerLayers
+    from irene.trace.templates.making import REBUILT
+    from irene.trace.tracer import trace_built
+
     resolved = resolve(spec.model, DEFAULT_LIMITS)
     digest = resolved.digest
     model, fewer, is_cut = build(resolved, spec), None, True
@@ -178,9 +182,13 @@ def _compared(spec: RunSpec, sizes: list[dict[str, int]]) -> Iterator[str]:
             model = build(resolved, spec)
         elif fewer is None and is_cut:
             fewer = FewerLayers(model, keep_last=spec.phase == "train")
-            again = fewer.whole_traced(trace_built(model, resolved, named))
-            if again != traced:  # layers that are built alike do not run alike
-                model, fewer, is_cut = build(resolved, spec), None, False
+            try:
+                again = fewer.whole_traced(trace_built(model, resolved, named))
+                is_cut = again == traced
+            except TraceError:  # layers that are built alike do not run alike
+                is_cut = False
+            if not is_cut:
+                model, fewer = build(resolved, spec), None
 
 
 def main() -> int:
