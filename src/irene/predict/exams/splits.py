@@ -34,19 +34,18 @@ def families(table: NodeTable) -> list[tuple[str, ...]]:
     Raises:
         UsageError: All models are of one family.
     """
-    from scipy.cluster.hierarchy import fcluster, linkage
-
-    unlike = 1.0 - likeness(table)
-    pairs = unlike[np.triu_indices(len(unlike), 1)]
-    joins = linkage(pairs, "single") if len(pairs) else np.zeros((0, 4))
-    heights = np.append(0.0, joins[:, 2])
-    drops = np.diff(heights)
-    if drops.max(initial=0.0) < 1e-9:
+    alike = likeness(table)
+    joins = _joins(alike)
+    heights = [1.0, *(alike[join] for join in joins)]
+    drops = -np.diff(heights)
+    if not len(drops) or drops.max() < 1e-9:
         names = ", ".join(table.models)
         raise UsageError(f"{table.name} has only one family of models: {names}")
-    family = fcluster(joins, heights[drops.argmax()], "distance")
-    models = np.array(table.models)
+    family = np.arange(len(alike))
+    for a, b in joins[: int(drops.argmax())]:
+        family[family == family[b]] = family[a]
     groups = dict.fromkeys(family.tolist())
+    models = np.array(table.models)
     return [tuple(models[family == group].tolist()) for group in groups]
 
 
@@ -69,6 +68,19 @@ def likeness(table: NodeTable) -> Floats:
     shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
     both = np.minimum(shares[:, None, :], shares[None, :, :])
     return np.asarray(both.sum(axis=2), dtype=np.float64)
+
+
+def _joins(alike: Floats) -> list[tuple[int, int]]:
+    """Pairs that join all models, the most alike first (Kruskal's spanning tree)."""
+    pairs = np.argwhere(np.triu(np.ones_like(alike, dtype=np.bool_), 1))
+    order = np.argsort(-alike[pairs[:, 0], pairs[:, 1]], kind="stable")
+    group = np.arange(len(alike))
+    joins = []
+    for a, b in pairs[order]:
+        if group[a] != group[b]:
+            group[group == group[b]] = group[a]
+            joins.append((int(a), int(b)))
+    return joins
 
 
 Ints = npt.NDArray[np.int64]
