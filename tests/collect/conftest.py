@@ -48,7 +48,8 @@ def log(task_log: Path, monkeypatch, tmp_path) -> Path:  # noqa: F811
 
 
 def made_up_sweep(*models: str, lengths: int = 1, **how) -> Sweep:
-    specs = [RunSpec(m, seq_len=n) for n in range(1, lengths + 1) for m in models]
+    sizes = [{"batch_size": 1, "seq_len": n} for n in range(1, lengths + 1)]
+    specs = [RunSpec(model, **size) for size in sizes for model in models]
     return Sweep("made-up", tuple(specs), "lab", Measurement("quick", **how))
 
 

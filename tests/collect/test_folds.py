@@ -247,4 +247,4 @@ def test_commands_say_the_same_with_processes(data, tmp_path, capsys):
 
 def test_no_job_is_refused(data, capsys):
     assert main(["crossvalidate", data, "--method", "irene", "--jobs", "0"]) == 2
-    assert "at least one job, got 0" in capsys.readouterr().err
+    assert "--jobs must be at least 1, got 0" in capsys.readouterr().err

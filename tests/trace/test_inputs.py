@@ -190,7 +190,7 @@ def test_the_vision_part_is_in_the_tree(config):
 
 def test_inputs_on_the_cpu_are_real():
     model = AutoModel.from_config(ViTConfig(image_size=32, **SMALL))
-    inputs = make_inputs(model, RunSpec("small"), "cpu")
+    inputs = make_inputs(model, RunSpec("small", batch_size=1), "cpu")
     assert inputs["pixel_values"].device.type == "cpu"
     assert model(**inputs).last_hidden_state.shape == (1, 5, 32)
 

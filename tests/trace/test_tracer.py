@@ -110,7 +110,7 @@ def test_dtype(dtype):
 
 
 def test_todays_primitives():
-    tree = irene.trace(LLAMA, seq_len=16, attention="sdpa")
+    tree = irene.trace(LLAMA, batch_size=1, seq_len=16, attention="sdpa")
     ops = tree.by_operator()
     for op in ("LlamaRMSNorm", "rotary_embedding", "scaled_dot_product_attention"):
         assert ops[op].bytes > 0, op
@@ -133,7 +133,7 @@ def test_mixture_of_experts_does_the_work_of_the_experts_chosen(dtype):
         num_experts_per_tok=2,
         vocab_size=100,
     )
-    tree = irene.trace(config, seq_len=16, dtype=dtype)
+    tree = irene.trace(config, batch_size=1, seq_len=16, dtype=dtype)
     # 16 tokens × 2 experts, three products of 32×64
     assert tree.by_operator()["grouped_mm"].flops == 2 * 16 * 2 * 3 * 32 * 64
     assert any("experts" in note for note in tree.notes)
@@ -157,11 +157,12 @@ def test_decode_reads_one_token_and_the_whole_cache():
 
 
 def test_prefill_fills_a_cache_and_needs_one_row_of_logits():
-    forward = irene.trace(LLAMA, seq_len=32)
-    prefill = irene.trace(LLAMA, seq_len=32, phase="prefill")
+    sizes = {"batch_size": 1, "seq_len": 32}
+    forward = irene.trace(LLAMA, **sizes)
+    prefill = irene.trace(LLAMA, phase="prefill", **sizes)
     assert forward.find("lm_head").outputs == ((1, 32, 100),)
     assert prefill.find("lm_head").outputs == ((1, 1, 100),)
-    chunk = irene.trace(LLAMA, seq_len=32, phase="prefill", context_len=64)
+    chunk = irene.trace(LLAMA, phase="prefill", context_len=64, **sizes)
     scores = chunk.find("model.layers.0.self_attn.matmul")
     assert scores.outputs == ((1, 4, 32, 96),)
 
@@ -169,7 +170,7 @@ def test_prefill_fills_a_cache_and_needs_one_row_of_logits():
 def test_decode_of_an_encoder_decoder_does_not_run_the_encoder():
     tree = irene.trace("t5-small", seq_len=24, decoder_len=6, phase="decode")
     assert not any(node.path.startswith("encoder.block") for node in tree.nodes())
-    full = irene.trace("t5-small", seq_len=24, decoder_len=6)
+    full = irene.trace("t5-small", batch_size=1, seq_len=24, decoder_len=6)
     query = full.find("decoder.block.0.layer.0.SelfAttention.q")
     assert query.inputs == ((1, 6, 512),)
 

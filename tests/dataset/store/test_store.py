@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from irene.dataset import table_of
-from irene.dataset.formats.nodes_parquet import arrow
 from irene.dataset.store import Origin, Store, is_store
 from irene.errors import FormatError, UsageError
 from irene.spec import RunSpec
+from irene.tables import pyarrow
 from tests.dataset.store.made_up_trees import DESK, SHELF, TORCH, made_up_tree, origin
 
 
@@ -227,7 +227,7 @@ def test_a_segment_of_fewer_columns_is_read(store: Store) -> None:
     """As one is that was written before a column was added."""
     store.add(made_up_tree(), origin())
     (path,) = store.files.segments.iterdir()
-    pq = arrow().pq
+    pq = pyarrow().pq
     table = pq.read_table(path)
     fewer = table.drop_columns(["more", "feature_repeats", "node"])
     pq.write_table(fewer.replace_schema_metadata(table.schema.metadata), path)
@@ -240,7 +240,7 @@ def test_a_segment_of_fewer_columns_is_read(store: Store) -> None:
 def test_a_newer_segment_is_refused(store: Store) -> None:
     store.add(made_up_tree(), origin())
     (path,) = store.files.segments.iterdir()
-    pq = arrow().pq
+    pq = pyarrow().pq
     table = pq.read_table(path)
     metadata = {b"irene": b'{"schema": "irene.segment/2"}'}
     pq.write_table(table.replace_schema_metadata(metadata), path)

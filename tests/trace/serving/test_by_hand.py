@@ -116,7 +116,9 @@ def test_gemma_slides_by_hand() -> None:
     ]
     # In a prompt of 2000 tokens the first 1024 see what came before them, the rest
     # 1024 each: 1024·1025/2 + 976·1024 = 1 524 224 pairs.
-    prompt = serving_tree("gemma-3-12b-text", seq_len=2000, phase="prefill")
+    prompt = serving_tree(
+        "gemma-3-12b-text", batch_size=1, seq_len=2000, phase="prefill"
+    )
     assert one_layer(prompt)["self_attn.attn"][0] == 4 * 16 * 256 * 1_524_224
 
 
@@ -158,9 +160,8 @@ def test_qwen_moe_by_hand() -> None:
 def test_quantised_weights_by_hand() -> None:
     # fp8: a byte per weight. gpt-oss is published with experts in mxfp4: half a byte
     # and one byte of scale for 32 numbers.
-    dense = serving_tree(
-        "llama-3.1-8b", phase="decode", context_len=64, quantization="fp8"
-    )
+    sizes = {"batch_size": 1, "context_len": 64}
+    dense = serving_tree("llama-3.1-8b", phase="decode", quantization="fp8", **sizes)
     assert one_layer(dense)["mlp.down_proj"][1] == 4096 * 14336 + 14336 * BF16
     assert dense.find("lm_head").bytes_read == 128_256 * 4096 * 2 + 4096 * BF16
     oss = serving_tree("gpt-oss-20b", batch_size=4096, phase="decode", context_len=64)

@@ -37,7 +37,7 @@ def test_active_parameters_of_a_mixture_decide_its_flops() -> None:
     entry = catalogue.find("qwen3-235b-a22b")
     assert entry is not None
     assert entry.active_params is not None
-    tree = serving_tree(entry.name, phase="decode", context_len=1)
+    tree = serving_tree(entry.name, batch_size=1, phase="decode", context_len=1)
     per_token = tree.total().flops / 2
     embedding = 151_936 * 4096  # looked up, not multiplied
     assert per_token == pytest.approx(entry.active_params - embedding, rel=0.02)
@@ -66,7 +66,7 @@ def test_generation_is_its_steps() -> None:
     prefill, decode = tree.root.children
     assert (prefill.name, decode.name) == ("prefill", "decode")
     assert prefill.flops + decode.flops == tree.root.flops
-    one = serving_tree("llama-3.1-8b", phase="prefill", seq_len=700)
+    one = serving_tree("llama-3.1-8b", batch_size=1, phase="prefill", seq_len=700)
     # The head runs once for a prompt; the products are those of 32 prompts.
     assert prefill.flops == pytest.approx(32 * one.total().flops, rel=1e-6)
     # Weights are read by the decoding beside which prompts are read.
@@ -85,10 +85,9 @@ def test_a_single_stream_reads_weights_for_its_prompt() -> None:
 
 
 def test_ranks_share_layers_and_talk() -> None:
-    alone = serving_tree("llama-3.1-70b", phase="decode", context_len=512)
-    shared = serving_tree(
-        "llama-3.1-70b", phase="decode", context_len=512, tensor_parallel=4
-    )
+    sizes = {"batch_size": 1, "context_len": 512}
+    alone = serving_tree("llama-3.1-70b", phase="decode", **sizes)
+    shared = serving_tree("llama-3.1-70b", phase="decode", tensor_parallel=4, **sizes)
     reduce = shared.find("model.layers.0.mlp.all_reduce")
     assert reduce.op == "all_reduce"
     assert reduce.inputs == ((1, 8192), (4,))
