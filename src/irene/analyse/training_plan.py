@@ -20,7 +20,7 @@ from irene.analyse.costs import JOULES_PER_KWH, CostTerms, Region
 from irene.errors import UsageError
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
-from irene.predict.machines.memory_fit import USABLE
+from irene.predict.machines.memory_fit import TRAINED_BYTES, USABLE
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words
@@ -29,9 +29,6 @@ SCHEMA = "irene.training_plan/1"
 ADAMW_BYTES = 28
 """Read and written per parameter by AdamW in mixed precision: the gradient in 2 bytes,
 master weights and two moments in 4 each, all three written back, the weight in 2."""
-STATE_BYTES = 16
-"""Kept per parameter: weight and gradient in 2 bytes, master weight and two moments in
-4 each; in fp32 four numbers of 4 bytes."""
 SMALL_STEP = 0.1
 """Share of the optimiser in a step from which on a reader should know of it."""
 BACKWARD = 2 / 3
@@ -170,14 +167,14 @@ def _shards(tree: ModelTree, machine: Any, gpus: int) -> tuple[int, list[str]]:
     device = getattr(machine, "device", None)
     if device is None:
         return 1, []
-    size_bytes, kept_bytes = device.sheet.memory_bytes, STATE_BYTES * tree.root.params
+    size_bytes, kept_bytes = device.sheet.memory_bytes, TRAINED_BYTES * tree.root.params
     room_bytes = size_bytes * USABLE
     if kept_bytes <= room_bytes:
         copies = f"data parallel on {gpus:,} GPUs, each with a whole copy of the model"
         return 1, [copies] if gpus > 1 else []
     what = (
         f"{kept_bytes / 1e9:,.0f} GB of weights, gradients and moments "
-        f"({STATE_BYTES} bytes per parameter)"
+        f"({TRAINED_BYTES} bytes per parameter)"
     )
     one = f"{size_bytes / 1e9:.0f} GB"
     if kept_bytes <= room_bytes * gpus:

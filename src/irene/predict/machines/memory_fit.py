@@ -18,8 +18,9 @@ WEIGHTED = ("linear", "lm_head", "fused_moe")
 MOST_GPUS = 1024
 
 
-TRAINED = 4
-"""Weights, gradients and two moments of Adam, by the weights."""
+TRAINED_BYTES = 16
+"""Kept per parameter in training: weight and gradient in 2 bytes, master weight and two
+moments of Adam in 4 each; in fp32 four numbers of 4 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,11 @@ def traced_fit(tree: ModelTree, size_bytes: float, usable: float = 1.0) -> Memor
     """
     spec, columns = tree.spec, tree.columns
     each = 2 if spec is not None and spec.dtype in ("fp16", "bf16") else 4
-    copies = TRAINED if spec is not None and spec.phase == "train" else 1
+    if spec is not None and spec.phase == "train":
+        each = TRAINED_BYTES
     is_op = columns.kind == KINDS.index("math")
     moved = (columns.bytes_read + columns.bytes_written)[is_op].max(initial=0)
-    weights = float(tree.root.params * each * copies)
+    weights = float(tree.root.params * each)
     room = size_bytes * usable
     return MemoryFit(weights, float(moved), "activations", size_bytes, room)
 
