@@ -101,22 +101,30 @@ class Parameter:
         """What stands for it where nobody gives a value."""
         return self.asked.usual if self.default is None else self.default
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Any, among: Sequence[Parameter] = ()) -> Any:
         """A value of the right kind within its bounds.
+
+        Args:
+            value: What was given.
+            among: The whole table: another parameter may know the value.
 
         Raises:
             SpecError: It is not; the message has the name, the value and the bounds.
         """
         if self.many:
             several = (value,) if isinstance(value, str) else tuple(value)
-            return tuple(self._check_one(each) for each in several)
-        return self._check_one(value)
+            return tuple(self._check_one(each, among) for each in several)
+        return self._check_one(value, among)
 
-    def _check_one(self, value: Any) -> Any:
+    def _check_one(self, value: Any, among: Sequence[Parameter]) -> Any:
         if self.choices:
             if value not in self.choices:
                 known = ", ".join(self.choices)
-                raise SpecError(f"{self.name} must be one of {known}; got {value!r}")
+                others = [each.name for each in among if value in each.choices]
+                meant = f", which is for {' or '.join(others)}" if others else ""
+                raise SpecError(
+                    f"{self.name} must be one of {known}; got {value!r}{meant}"
+                )
             return value
         made: Any = _READERS[self.kind](self.name, value)
         if self.asked.pattern and not re.fullmatch(self.asked.pattern, made):

@@ -159,10 +159,11 @@ class RunSpec:
         phase: Phase | None = self.phase
         if phase is None and (self.prompt_len or self.output_len):
             self._choose(chosen, "phase", "generate")
-        for each in parameters_of(RunSpec):
+        table = parameters_of(RunSpec)
+        for each in table:
             value = getattr(self, each.name)
             if value is not None:
-                each.check(value)
+                each.check(value, table)
             elif each.asked.usual is not None:
                 self._choose(chosen, each.name, each.asked.usual)
         self._fill_in_context(chosen)

@@ -57,6 +57,12 @@ def test_an_unknown_option_has_a_neighbour(run):
     assert "did you mean --prompt?" in err
 
 
+def test_a_value_of_another_option_is_told(run):
+    code, out, err = run("predict", "gpt2", "--dtype", "fp8")
+    assert (code, out) == (2, "")
+    assert "'fp8' is for --quantization or --cache-dtype" in err
+
+
 def test_a_missing_file_is_noticed_before_torch_is_loaded():
     code = (
         "import sys; from irene.cli import main; codes = [main([each, "

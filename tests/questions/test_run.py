@@ -89,7 +89,7 @@ def test_a_change_counts_as_given_and_what_followed_is_found_anew() -> None:
         ({"sequence_length": 8}, "no option 'sequence_length'; did you mean seq_len?"),
         ({"hardware": "pc1"}, "no option 'hardware'; there are batch_size, seq_len"),
         ({"batch_size": "many"}, "batch_size must be a whole number, got 'many'"),
-        ({"dtype": "fp8"}, "dtype must be one of fp32, fp16, bf16; got 'fp8'"),
+        ({"dtype": "fp8"}, "got 'fp8', which is for quantization or cache_dtype"),
         ({"context_len": 5}, "needs a KV cache"),
     ],
 )

@@ -124,7 +124,17 @@ class _Parser(argparse.ArgumentParser):
             near = difflib.get_close_matches(word.partition("=")[0], flags, n=1)
             if near:
                 super().error(f"no option {word}; did you mean {near[0]}?")
-        super().error(message)
+        super().error(message + self._meant(message))
+
+    def _meant(self, message: str) -> str:
+        """The options that know a value which another does not."""
+        value = message.partition("invalid choice: '")[2].partition("'")[0]
+        others = [
+            each.option_strings[-1]
+            for each in self._actions
+            if value and each.option_strings and value in (each.choices or ())
+        ]
+        return f"; '{value}' is for {' or '.join(others)}" if others else ""
 
 
 def build_parser(name: str) -> argparse.ArgumentParser:

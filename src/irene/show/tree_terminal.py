@@ -22,8 +22,8 @@ from irene.tree.headline import (
     energy_per_unit,
     energy_source,
     model_name,
-    run_sizes,
     run_time,
+    tree_sizes,
     unfit,
 )
 from irene.tree.model_tree import OWN, ModelTree
@@ -80,7 +80,7 @@ def _title(tree: ModelTree) -> list[Text]:
     from rich.text import Text
 
     title = Text(plain(model_name(tree)), style="bold")
-    for part in run_sizes(tree.spec) if tree.spec else ():
+    for part in tree_sizes(tree):
         title.append(f" · {part}", style="not bold")
     problem = plain(unfit(tree))
     return [title, *([Text(f"cannot run: {problem}", "bold red")] if problem else ())]

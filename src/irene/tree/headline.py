@@ -26,9 +26,21 @@ def run_sizes(spec: RunSpec) -> list[str]:
     return [*parts, "* chosen"] if any(each.endswith("*") for each in parts) else parts
 
 
+def tree_sizes(tree: ModelTree) -> list[str]:
+    """Those of a tree's run; no length that nobody gave where only images are read."""
+    spec = tree.spec
+    if spec is None:
+        return []
+    sizes = run_sizes(spec)
+    if spec.given("seq_len") or not tree.root.inputs:
+        return sizes
+    reads_tokens = any(len(shape) == 2 for shape in tree.root.inputs)
+    return [each for each in sizes if reads_tokens or not each.startswith("length ")]
+
+
 def run_words(tree: ModelTree) -> str:
     """Sizes and settings of a tree's run in one line; "" where it has none."""
-    return " · ".join(run_sizes(tree.spec)) if tree.spec else ""
+    return " · ".join(tree_sizes(tree))
 
 
 def _run_words(spec: RunSpec) -> Iterator[tuple[str, str]]:

@@ -15,11 +15,7 @@ from irene.show.text import origin, ranged_path, total_words
 from irene.show.view import MEASURES, Line, View, amount_of, main_key, view
 from irene.tree.columns import Shape
 from irene.tree.generation import generation_of
-from irene.tree.headline import (
-    energy_per_unit,
-    model_name,
-    run_sizes,
-)
+from irene.tree.headline import energy_per_unit, model_name, tree_sizes
 from irene.tree.model_tree import ModelTree
 from irene.tree.node import Node
 
@@ -125,7 +121,7 @@ class ShownTree:
     def run(self) -> str:
         """What was run, beyond the heading."""
         name = model_name(self.whole)
-        sizes = run_sizes(self.whole.spec) if self.whole.spec else []
+        sizes = tree_sizes(self.whole)
         return " · ".join([*([] if self.heading == name else [name]), *sizes])
 
     @property

@@ -15,7 +15,7 @@ from irene.show.picture.picture import Picture
 from irene.show.text import counted_name, origin, total_words
 from irene.show.view import MEASURES, amount_of, main_key, weights
 from irene.tree.columns import KINDS
-from irene.tree.headline import model_name, run_sizes
+from irene.tree.headline import model_name, tree_sizes
 from irene.tree.model_tree import ModelTree
 from irene.tree.node import Node
 
@@ -45,8 +45,8 @@ def tree_picture(
     """
     if kind not in DRAWINGS:
         raise UsageError(f"no picture {kind!r}; there are {', '.join(DRAWINGS)}")
-    sizes = f", {', '.join(run_sizes(tree.spec)[:2])}" if tree.spec else ""
-    title = f"{model_name(tree)}{sizes}: {total_words(tree)}"
+    title = ", ".join([model_name(tree), *tree_sizes(tree)[:2]])
+    title = f"{title}: {total_words(tree)}"
     if kind == "icicle":
         return icicle_chart(tree, title, note=origin(tree))
     return tree_chart(boxes_of(tree, depth), title, note=origin(tree))

@@ -7,16 +7,18 @@ import { childrenOf, label } from "./tree.js";
 /** @typedef {import("./tree.js").Tree} Tree */
 
 /**
- * Sizes of a run in a few words: "8 × 128 tokens".
+ * Sizes of a run in a few words: "8 × 128 tokens", "8 inputs" where only images are read.
  * @param {any} spec
+ * @param {number[][]} inputs Shapes of what the model reads.
  */
-export function sizes(spec) {
+export function sizes(spec, inputs = []) {
   if (!spec) return "";
   const batch = integer(spec.batch_size);
   if (spec.phase === "decode") return `${batch} × one token after ${integer(spec.context_len ?? spec.seq_len)}`;
   if (spec.phase === "generate" && spec.output_len) {
     return `${batch} × ${integer(spec.prompt_len ?? spec.seq_len)} tokens in, ${integer(spec.output_len)} out`;
   }
+  if (inputs.length && inputs.every((shape) => shape.length !== 2)) return `${batch} inputs`;
   return `${batch} × ${integer(spec.seq_len)} tokens`;
 }
 
@@ -121,7 +123,7 @@ export function headline(tree) {
   const parts = mainParts(tree);
   return {
     model: spec?.model ?? root.op,
-    sizes: sizes(spec),
+    sizes: sizes(spec, root.inputs),
     where: known && hardware ? hardware.name : "",
     amount: amount(tree, 0),
     interval: known ? interval(root.energy_j, root.low_j, root.high_j) : "",
