@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,14 +116,11 @@ def check_extra() -> None:
     Raises:
         MissingExtraError: It is not.
     """
-    try:
-        import fastapi  # noqa: F401
-        import sqlalchemy  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(
-            f"the server needs {error.name}: pip install 'irene-energy[serve]'"
-        ) from error
+    for name in ("fastapi", "sqlalchemy", "uvicorn"):
+        if find_spec(name) is None:
+            raise MissingExtraError(
+                f"the server needs {name}: pip install 'irene-energy[serve]'"
+            )
 
 
 def run(options: argparse.Namespace) -> int:

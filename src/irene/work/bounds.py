@@ -48,29 +48,30 @@ class Bounds:
 def limit_memory(further_bytes: int) -> None:
     """Let this process take no more than so much on top of what it has.
 
-    Work calls this itself, as it knows when its libraries are loaded.
+    Memory of its own counts, libraries that are only mapped do not: those for GPUs take
+    far more addresses than memory.
 
     Args:
-        further_bytes: Address space that may still be taken; 0: any.
+        further_bytes: What may still be taken; 0: any.
     """
     try:
         import resource
     except ImportError:  # not a Unix
         return
-    present = _address_space_bytes()
+    present = _own_bytes()
     if present is None or not further_bytes:
         return
     most = present + further_bytes
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
-def _address_space_bytes() -> int | None:
+def _own_bytes() -> int | None:
     try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
     except (OSError, ValueError, IndexError):
         return None
     import resource

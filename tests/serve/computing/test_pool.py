@@ -81,6 +81,28 @@ def test_secrets_of_the_server_stay_there(running: Running) -> None:
     assert SECRET.encode() not in seen
 
 
+def test_pytorch_is_loaded_by_the_first_question_that_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # no template is there
+    config = {"model_type": "bert", "num_hidden_layers": 1}
+    traced = {**SMALL, "model": "upload:x", "configs": {"upload:x": config}}
+
+    async def tried() -> list[bool]:
+        pool = Pool(1, Limits(seconds=60))
+        pool.start()
+        await pool.ready()
+        (process,) = pool.processes
+        maps, found = Path(f"/proc/{process.process.pid}/maps"), []
+        for asked in (SMALL, traced):
+            await pool.ask("energy", asked)
+            found.append("libtorch" in maps.read_text())
+        await pool.stop()
+        return found
+
+    assert asyncio.run(tried()) == [False, True]
+
+
 def test_a_mistake_comes_back_as_what_it_is(running: Running) -> None:
     with pytest.raises(UnknownModelError, match="no-such"):
         running.ask("energy", {**SMALL, "model": "no-such"})

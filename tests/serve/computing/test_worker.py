@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from irene.work.child import Child
 from irene.work.task import Outcome, Task
 
@@ -38,6 +40,14 @@ def test_a_config_is_predicted_under_the_name_it_was_given(tmp_path: Path) -> No
     assert document["spec"]["model"] == "upload:x"
     assert document["energy_j"] > 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_prediction_takes_no_more_memory_than_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # it has to be traced
+    outcome = run("predict", {**argument(), "memory_bytes": 150_000_000}, tmp_path)
+    assert outcome.fault in ("memory", "killed"), outcome  # both say how much
 
 
 def test_what_cannot_be_measured_is_said(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import json
 import socket
 import socketserver
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,9 +17,8 @@ from typing import Any, ClassVar
 import httpx
 import pytest
 
-from irene.serve.http.metrics import FOLDER
 from irene.serve.http.server import _metrics_folder
-from irene.serve.http.settings import Settings
+from irene.serve.http.settings import METRICS_FOLDER, Settings
 from irene.serve.uploads.endpoints import READ_HERE_BYTES
 from irene.spec import RunSpec
 
@@ -245,6 +246,13 @@ def test_webhooks_that_never_end_hold_up_no_job_and_no_stop(
         drips.shutdown()
 
 
+def test_the_parent_of_several_processes_loads_little() -> None:
+    program = "import sys, irene.serve.http.server; print(*sys.modules)"
+    words = [sys.executable, "-c", program]
+    loaded = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert not {"fastapi", "sqlalchemy", "numpy"} & set(loaded.split())
+
+
 def children_of(pid: int) -> list[int]:
     found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [each for child in map(int, found) for each in (child, *children_of(child))]
@@ -270,7 +278,7 @@ def test_a_parent_that_is_killed_takes_its_processes_along(
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         free.bind(server.address)
     (left,) = (tmp_path / "data").glob("metrics-*")
-    monkeypatch.setenv(FOLDER, "")
+    monkeypatch.setenv(METRICS_FOLDER, "")
     _, lock = _metrics_folder(Settings(tmp_path / "data", workers=2))
     lock.release()
     assert not left.exists()  # the next server cleans up

@@ -26,20 +26,17 @@ NICE = 5
 
 
 def warm_up(argument: Mapping[str, Any]) -> bytes:
-    """Load the libraries, and what they load when they are first used.
+    """Load what most questions need; PyTorch comes with the first that is traced.
 
     Args:
-        argument: `memory_bytes` that may be taken on top of that.
+        argument: `memory_bytes` that may be taken.
     """
     os.nice(NICE)
-    import torch
-
+    limit_memory(argument["memory_bytes"])
     from irene.serve.computing.questions import ask
 
-    torch.set_num_threads(1)
     run = {"batch_size": 1, "seq_len": 8}
     ask("energy", {"model": "bert-l2-h128", "hardware": "pc1", "run": run})
-    limit_memory(argument["memory_bytes"])
     return b""
 
 
@@ -61,20 +58,17 @@ def predict_job(argument: Mapping[str, Any]) -> bytes:
     """The document that `GET /energy` gives.
 
     Args:
-        argument: `arguments` of the question; `memory_bytes` on top of the libraries'.
+        argument: `arguments` of the question; `memory_bytes` that may be taken.
 
     Raises:
         IreneError: It cannot be predicted.
     """
     os.nice(NICE)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    limit_memory(argument["memory_bytes"])
     report(0, PREDICT_STEPS, "loading the libraries")
-    import torch
-
-    import irene.trace.tracer  # noqa: F401  so that memory counts from here
     from irene.serve.computing.questions import ask
 
-    torch.set_num_threads(1)
-    limit_memory(argument["memory_bytes"])
     report(1, PREDICT_STEPS, "tracing and predicting")
     return ask("energy", argument["arguments"])
 

@@ -129,15 +129,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     state = app.state
     state.pool.start()
     state.jobs = start_jobs(state.settings, state.store)
-    await asyncio.to_thread(warm_up)
-    # What is there now stays: to look through it for garbage would hold up everybody.
-    gc.collect()
-    gc.freeze()
+    warming = asyncio.create_task(asyncio.to_thread(_warm_up))
     try:
         # The protocol sets it when the server begins to stop, for open streams.
         yield {"stopping": state.stopping, "lines": Lines(state.settings)}
     finally:
         state.stopping.set()
+        warming.cancel()
         await state.jobs.stop()
         await state.answering.stop()
         await state.pool.stop()
@@ -145,6 +143,14 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
             await asyncio.to_thread(state.tracing.stop)
         state.store.close()
         state.access_log.write()
+
+
+def _warm_up() -> None:
+    """Read what questions need, while the first computing process starts."""
+    warm_up()
+    # What is there now stays: to look through it for garbage would hold up everybody.
+    gc.collect()
+    gc.freeze()
 
 
 def _add_handlers(app: FastAPI) -> None:

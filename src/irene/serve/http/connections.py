@@ -15,6 +15,7 @@ from irene.serve.http.settings import Settings
 LINE = "line"
 """Where the state of a request has its connection."""
 
+LARGEST_HEAD = 32_768
 STALLED_MS = 60_000
 """Time after which a client that takes nothing more is given up, ms."""
 LATE_S = 5.0

@@ -23,7 +23,7 @@ from uvicorn.protocols.http.h11_impl import STATUS_PHRASES
 from irene.serve.answers.memory import Memory, Ready
 from irene.serve.computing.turns import Door
 from irene.serve.http.access import CLIENT, Access, Rates, client_of, network_of
-from irene.serve.http.connections import LINE, PatientProtocol
+from irene.serve.http.connections import LARGEST_HEAD, LINE, PatientProtocol
 from irene.serve.http.logs import AccessLog, new_request
 from irene.serve.http.metrics import Metrics
 from irene.serve.http.problems import (
@@ -45,7 +45,6 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = tuple[tuple[bytes, bytes], ...]
 UNLIMITED = ("/healthz", "/readyz", "/metrics")
 VERSIONS = ("1.0", "1.1", "2", "3")
-LARGEST_HEAD = 32_768
 CLOSE = {"Connection": "close"}
 UPLOADS = f"{API}/uploads"
 POLICY = "; ".join(

@@ -1,7 +1,7 @@
 """Numbers for Prometheus.
 
 With several HTTP processes each writes its numbers to files of a common folder, which
-`irene.serve.http.server` names in `PROMETHEUS_MULTIPROC_DIR`, and any of them gives
+`irene.serve.http.server` names in `METRICS_FOLDER`, and any of them gives
 all.
 """
 
@@ -25,6 +25,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from irene.serve.computing.pool import Pool
+from irene.serve.http.settings import METRICS_FOLDER
 from irene.serve.store import Store
 from irene.serve.store.job_records import JobRecords
 
@@ -32,7 +33,6 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 SECONDS = (0.001, 0.005, 0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 60.0)
 ORIGINS = ("memory", "store", "computed")
 LOOK_S = 5.0
-FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class Metrics:
@@ -142,7 +142,7 @@ class Metrics:
             self.running.set(self._pool.running)
             self.processes.set(len(self._pool.processes))
         registry = self.registry
-        if os.environ.get(FOLDER):
+        if os.environ.get(METRICS_FOLDER):
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry), CONTENT_TYPE_LATEST

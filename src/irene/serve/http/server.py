@@ -13,25 +13,25 @@ from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import uvicorn
-from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
 from irene.errors import UsageError
-from irene.serve.http.app import create_app
-from irene.serve.http.connections import PatientProtocol
-from irene.serve.http.front import LARGEST_HEAD
+from irene.serve.http.connections import LARGEST_HEAD, PatientProtocol
 from irene.serve.http.logs import set_up_log
-from irene.serve.http.metrics import FOLDER
-from irene.serve.http.settings import Settings
+from irene.serve.http.settings import METRICS_FOLDER, Settings
 from irene.work.lock import Lock, take
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 logger = logging.getLogger(__name__)
 KEEP_ALIVE_S = 15
 STOP_S = 5
 """How long a stop waits for answers that are under way, s; with all else 10 s."""
-LOOK_S = 1.0
+LOOK_S = 0.2
 """How often a process looks whether the one that started it is still there, s."""
 SILENT_S = 60
 """Time after which an HTTP process that says nothing is replaced, s."""
@@ -105,6 +105,8 @@ def _make_app(settings: Settings, parent: int) -> FastAPI:
     """The app, in whichever process serves it; of several, each ends with `parent`."""
     set_up_log(settings.json_log)
     os.umask(0o077)  # what a server writes is nobody else's business
+    from irene.serve.http.app import create_app  # a parent of several needs none of it
+
     if settings.workers > 1:
         watch = threading.Thread(target=_end_with, args=(parent,), daemon=True)
         watch.start()
@@ -134,5 +136,5 @@ def _metrics_folder(settings: Settings) -> tuple[Path, Lock]:
     folder = Path(mkdtemp(prefix="metrics-", dir=settings.data_dir))
     lock = take(folder / "lock")
     assert lock is not None
-    os.environ[FOLDER] = str(folder)
+    os.environ[METRICS_FOLDER] = str(folder)
     return folder, lock

@@ -11,6 +11,8 @@ from irene.errors import UsageError
 
 API = "/api/v1"
 LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""Names the folder in which several HTTP processes keep their numbers together."""
 OWN = ("127.0.0.1", "::1")
 """Where this machine's own user asks from."""
 USUAL_RATE = 50.0
@@ -47,7 +49,7 @@ class Limits:
         client_jobs: Those of one client.
         seconds: Time of one computation, s.
         job_seconds: Time of one job, s.
-        memory_bytes: Memory that one computation may take on top of the libraries'.
+        memory_bytes: Memory that a computing process or a prediction's may take.
         streams: Event streams that are open at a time.
         client_streams: Those of one client.
         connections: Connections that are open at a time.
