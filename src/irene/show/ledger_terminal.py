@@ -37,7 +37,7 @@ def ledger_screen(
         modules = _modules(ledger, by, top, costs)
         flat = top is not None or by == "layer"
         table = _module_table(modules, flat, costs is not None)
-        rows = [module.row for module in modules]
+        rows: Sequence[Row] = modules
     else:
         rows = view_rows(ledger, by, top)
         table = _table(rows, by)
@@ -65,7 +65,7 @@ def _modules(
     rows = ledger.by_module(costs)
     if top is None:
         return rows
-    largest = sorted(rows[1:], key=lambda row: -row.row.share)
+    largest = sorted(rows[1:], key=lambda row: -row.share)
     return [rows[0], *largest[:top]]
 
 
@@ -102,10 +102,10 @@ def _module_table(rows: Sequence[ModuleRow], flat: bool, has_costs: bool) -> Tab
     goes = ("J/GFLOP", "backward", "forward", "of parent")
     table = columns(*heads, goes=goes, dim=("interval",))
     for row in rows:
-        path = row.row.name
+        path = row.name
         rate = "" if row.j_per_gflop is None else f"{row.j_per_gflop:.3g}"
         table.add_row(
-            *_cells(row.row, path if flat else _indented(path, row.depth)),
+            *_cells(row, path if flat else _indented(path, row.depth)),
             f"{row.parent_share:.1%}",
             human_energy(row.forward_j),
             human_energy(row.backward_j),

@@ -85,7 +85,7 @@ def test_every_joule_is_in_the_ledger(
         rows_j = sum(row.energy.joules for row in view if row.energy)
         assert rows_j == pytest.approx(ledger.attributed_j, rel=1e-9, abs=1e-300)
     modules = ledger.by_module()
-    top_j = modules[0].row.energy.joules if modules[0].row.energy else 0.0
+    top_j = modules[0].energy.joules if modules[0].energy else 0.0
     assert top_j == pytest.approx(ledger.attributed_j, rel=1e-9)
     assert sum(modules[0].phase_j.values()) == pytest.approx(ledger.attributed_j)
     tree = ledger.tree()

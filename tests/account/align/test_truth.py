@@ -256,8 +256,8 @@ def test_nested_ops_are_charged_once_for_their_own_time() -> None:
     ledger = attribute(nested(), [series])
     assert by_name(ledger) == pytest.approx({"linear": 0.4, "addmm": 0.4, "copy_": 0.2})
     fc = next(row for row in ledger.by_module() if row.path == "fc")
-    assert fc.row.energy_j == pytest.approx(1.0)
-    assert fc.row.time_s == pytest.approx(0.1)
+    assert fc.energy_j == pytest.approx(1.0)
+    assert fc.time_s == pytest.approx(0.1)
 
 
 def test_a_thread_that_waits_inside_a_mark_takes_nothing_from_an_op() -> None:

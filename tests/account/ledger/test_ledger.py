@@ -78,13 +78,13 @@ def test_modules_carry_what_is_below_them(ledger: Ledger) -> None:
         "", "encoder", "encoder.layer", "encoder.layer.0", "encoder.layer.1",
     ]  # fmt: skip
     layers = rows["encoder.layer.0"], rows["encoder.layer.1"]
-    assert rows["encoder"].row.energy_j == pytest.approx(
-        sum(layer.row.energy_j for layer in layers)
+    assert rows["encoder"].energy_j == pytest.approx(
+        sum(layer.energy_j for layer in layers)
     )
     assert sum(layer.parent_share for layer in layers) == pytest.approx(1.0)
     for layer in layers:
         assert layer.backward_j == pytest.approx(2 * layer.forward_j)
-        assert layer.forward_j + layer.backward_j == pytest.approx(layer.row.energy_j)
+        assert layer.forward_j + layer.backward_j == pytest.approx(layer.energy_j)
     assert [row.path for row in ledger.by_layer()] == list(rows)[3:]
 
 
@@ -136,14 +136,14 @@ def test_what_the_sensor_cannot_resolve_is_flagged_and_its_group_given() -> None
     ledger = attribute(machine.events(), [machine.counter(1.0, resolution_s=0.015)])
     rows = {row.path: row for row in ledger.by_module()}
     # A layer runs for 10 ms forward and 20 ms backward, 15 ms on average.
-    assert rows["encoder.layer.1"].row.resolved
+    assert rows["encoder.layer.1"].resolved
     coarse = attribute(machine.events(), [machine.counter(1.0, resolution_s=0.05)])
     row = next(row for row in coarse.by_op() if row.name == "aten::addmm")
     assert not row.resolved
     assert row.group == "encoder.layer"
     assert row.group_energy is not None
     layers = {row.path: row for row in coarse.by_module()}["encoder.layer"]
-    assert row.group_energy.joules == layers.row.energy_j
+    assert row.group_energy.joules == layers.energy_j
     assert row.energy is not None
     assert row.energy.low == 0.0
     assert not coarse.resolved.any()
@@ -180,8 +180,8 @@ def test_a_trace_gives_joules_per_flop_and_byte(ledger: Ledger) -> None:
     rows = {row.path: row for row in ledger.by_module(costs())}
     layer = rows["encoder.layer.1"]
     assert layer.flops == 12e9  # three steps
-    assert layer.j_per_gflop == pytest.approx(layer.row.energy_j / 12)
-    assert layer.j_per_byte == pytest.approx(layer.row.energy_j / 3e9)
+    assert layer.j_per_gflop == pytest.approx(layer.energy_j / 12)
+    assert layer.j_per_byte == pytest.approx(layer.energy_j / 3e9)
     tree = ledger.tree(costs())
     assert tree.find("encoder.layer.1").flops == 12 * 10**9
     assert tree.find("encoder.layer.1").op == "Layer"

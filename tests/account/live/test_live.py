@@ -215,7 +215,7 @@ def test_generation_is_accounted_for() -> None:
         model.generate(TOKENS, max_new_tokens=4, min_new_tokens=4, do_sample=False)
     assert len(ledger.events.steps) == 4
     rows = {row.path: row for row in ledger.by_module()}
-    assert rows["transformer.h.1.attn"].row.energy_j > 0
+    assert rows["transformer.h.1.attn"].energy_j > 0
 
 
 def test_a_loader_and_a_second_model_have_their_places() -> None:

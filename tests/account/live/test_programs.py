@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -97,6 +101,21 @@ class Sized(nn.Linear):
         return 0
 
 
+def test_every_call_of_a_decorated_function_has_a_ledger() -> None:
+    model = small()
+
+    @watched(model)
+    def run(times: int) -> int:
+        for _ in range(times):
+            model(INPUT)
+        return times
+
+    assert [(run(n), calls(run.ledger, "aten::addmm")) for n in (1, 3)] == [  # type: ignore[attr-defined]
+        (1, 2),
+        (3, 6),
+    ]
+
+
 def test_a_model_of_length_0_is_a_model() -> None:
     model = nn.ModuleDict({"inner": Sized(16, 4)})["inner"]
     with watched(model) as ledger:
@@ -141,7 +160,8 @@ def test_a_forked_child_that_leaves_the_block_ends() -> None:
                 with_exit(ledger)
             finally:
                 os._exit(3)  # not reached: what a child of a test run must never do
-        _, status = os.waitpid(child, 0)
+        with timeout(60, child):
+            _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 7
     assert calls(ledger.ledger, "aten::addmm") == 2
 
@@ -152,7 +172,18 @@ def with_exit(ledger: object) -> None:
         sys.exit(5)
     except SystemExit as error:
         ledger.__exit__(SystemExit, error, None)  # type: ignore[attr-defined]
-        os._exit(7 if "forked" in repr(ledger) else 8)
+        ctypes.CDLL(None).exit(7 if "forked" in repr(ledger) else 8)
+
+
+@contextmanager
+def timeout(seconds: float, child: int) -> Iterator[None]:
+    """End a child that does not end by itself."""
+    timer = threading.Timer(seconds, os.kill, (child, signal.SIGKILL))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Block(nn.Module):

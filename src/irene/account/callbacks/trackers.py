@@ -99,13 +99,13 @@ def _of_ledger(ledger: Ledger) -> dict[str, float]:
     figures = {
         f"{PREFIX}/total_j": ledger.measured_j, f"{PREFIX}/total_s": ledger.window_s,
     }  # fmt: skip
-    steps = [row.row.steps for row in modules if row.depth == 0 and row.row.steps]
+    steps = [row.steps for row in modules if row.depth == 0 and row.steps]
     figures |= {f"{PREFIX}/step_j": spread.mean_j for spread in steps}
-    largest = sorted(modules, key=lambda row: -row.row.energy_j)[:MOST_MODULES]
+    largest = sorted(modules, key=lambda row: -row.energy_j)[:MOST_MODULES]
     named = {
         "phase": [(row.name, row.energy_j) for row in ledger.by_phase()],
         "device": [(row.name, row.energy_j) for row in ledger.by_device()],
-        "module": [(row.path, row.row.energy_j) for row in largest if row.path],
+        "module": [(row.path, row.energy_j) for row in largest if row.path],
     }
     for kind, rows in named.items():
         figures |= {f"{PREFIX}/{kind}/{name or 'none'}_j": j for name, j in rows}

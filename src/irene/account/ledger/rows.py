@@ -115,23 +115,21 @@ def energy_fields(energy: Energy | None) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleRow:
+class ModuleRow(Row):
     """A module with everything below it.
 
     Attributes:
         path: Dotted path; "" for the program.
         depth: Levels below the program.
-        row: Energy, time, count and spread.
         parent_share: Of the energy of the module above.
         phase_j: Energy by phase, J.
         flops: FLOPs of all steps, from a joined trace; None without.
         bytes: Bytes moved in all steps, from a joined trace; None without.
     """
 
-    path: str
-    depth: int
-    row: Row
-    parent_share: float
+    path: str = ""
+    depth: int = 0
+    parent_share: float = 1.0
     phase_j: Mapping[str, float] = field(default_factory=dict)
     flops: float | None = None
     bytes: float | None = None
@@ -149,19 +147,19 @@ class ModuleRow:
     @property
     def j_per_gflop(self) -> float | None:
         """Joules per 10^9 floating-point operations."""
-        return self.row.energy_j / (self.flops * 1e-9) if self.flops else None
+        return self.energy_j / (self.flops * 1e-9) if self.flops else None
 
     @property
     def j_per_byte(self) -> float | None:
         """Joules per byte read or written."""
-        return self.row.energy_j / self.bytes if self.bytes else None
+        return self.energy_j / self.bytes if self.bytes else None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-ready values."""
         return {
             "path": self.path,
             "depth": self.depth,
-            **self.row.to_dict(),
+            **Row.to_dict(self),
             "parent_share": self.parent_share,
             "forward_j": self.forward_j,
             "backward_j": self.backward_j,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -177,13 +177,13 @@ class ScopeTree:
         parent_j = float(self.groups(above).energy_j[above]) if node else 0.0
         cost = costs.get(path)
         return ModuleRow(
-            path,
-            self.depth[node],
-            row,
-            float(groups.energy_j[node]) / parent_j if parent_j > 0 else 1.0,
-            dict(zip(PHASES, self.phase_j[node].tolist(), strict=True)),
-            cost and float(cost.flops),
-            cost and float(cost.bytes_read + cost.bytes_written),
+            **{each.name: getattr(row, each.name) for each in fields(row)},
+            path=path,
+            depth=self.depth[node],
+            parent_share=float(groups.energy_j[node]) / parent_j if parent_j else 1.0,
+            phase_j=dict(zip(PHASES, self.phase_j[node].tolist(), strict=True)),
+            flops=cost and float(cost.flops),
+            bytes=cost and float(cost.bytes_read + cost.bytes_written),
         )
 
 

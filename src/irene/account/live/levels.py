@@ -13,11 +13,14 @@ profiler writes, as any recorded one is.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +163,20 @@ def _all_threads() -> Any:
         return None
 
 
+@cache
+def _let_children_end() -> None:
+    """Have processes that are forked from now on end as they would without a profiler.
+
+    At its end a process waits for a thread of Kineto's; a forked one has no such thread
+    and would wait for ever. It leaves before that, with the exit code it has.
+    """
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        if hasattr(libc, "on_exit"):  # of glibc; calls what it is given with the code
+            leave = partial(libc.on_exit, libc._exit, None)
+            os.register_at_fork(after_in_child=leave)
+
+
 class OpLevel:
     """Collects modules and has ops profiled; `events` gives what ran.
 
@@ -190,6 +207,7 @@ class OpLevel:
         """
         if torch.autograd.profiler._is_profiler_enabled:
             raise UsageError(OTHER_PROFILER.format("runs already"))
+        _let_children_end()
         activities = [torch.profiler.ProfilerActivity.CPU]
         # Counting devices does not start CUDA: the program may yet choose or fork.
         if torch.cuda.device_count():

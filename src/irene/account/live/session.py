@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, get_args
 
 from irene.account.align.attribution import Split
 from irene.account.events import Events
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     Model = nn.Module | Mapping[str, nn.Module] | None
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Level = Literal["op", "module"]
 TRACE, EVENTS = "trace.json", "events.npz"
 
@@ -125,7 +128,7 @@ class LiveLedger:
 
     def __init__(self, model: Model, wanted: Wanted) -> None:
         self.ledger: Ledger | None = None
-        self._wanted = wanted
+        self._model, self._wanted = model, wanted
         # A model may have no length, or one of 0: only None is none.
         if model is None or isinstance(model, Mapping):
             self._models = model or {}
@@ -212,6 +215,17 @@ class LiveLedger:
             self._hooks.remove()
 
     # The block --------------------------------------------------------------------
+
+    def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
+        """Account for every call of a function, whose `ledger` is of the last one."""
+
+        @wraps(function)
+        def watched(*args: P.args, **kwargs: P.kwargs) -> T:
+            with LiveLedger(self._model, self._wanted) as ledger:
+                watched.ledger = ledger  # type: ignore[attr-defined]
+                return function(*args, **kwargs)
+
+        return watched
 
     def __enter__(self) -> Self:
         """Start the meters and begin to watch."""

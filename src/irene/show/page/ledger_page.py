@@ -110,11 +110,11 @@ def _modules(rows: list[ModuleRow], has_costs: bool) -> Section:
 
 def _module(row: ModuleRow, has_costs: bool) -> list[str]:
     cells = [
-        "\u2003" * row.depth + row.row.name.rpartition(".")[2],
+        "\u2003" * row.depth + row.name.rpartition(".")[2],
         f"{row.parent_share:.1%}",
         human_energy(row.forward_j),
         human_energy(row.backward_j),
-        *_cells(row.row),
+        *_cells(row),
     ]
     if has_costs:
         per_byte = row.j_per_byte

@@ -231,7 +231,7 @@ def test_a_recorded_step_and_power_make_a_ledger() -> None:
     assert ledger.measured_j == pytest.approx(20 * (end - begin) * 1e-9)
     modules = {row.path: row for row in ledger.by_module()}
     assert set(modules) >= LAYERS
-    layers = [modules[f"transformer.layer_{index}"].row.energy for index in range(2)]
+    layers = [modules[f"transformer.layer_{index}"].energy for index in range(2)]
     assert all(energy is not None and energy.joules > 0 for energy in layers)
     joules = {row.name: row.energy.joules for row in ledger.by_phase() if row.energy}
     placed = ("forward", "backward", "optimizer", "loss", "data")
