@@ -342,7 +342,8 @@ def _provenance(
 def _caveats(count: int, flags: Mapping[str, int], readings: Any) -> list[str]:
     notes = [
         f"warning: {FLAGS[flag]} in {n} of {count} measurements that this machine was "
-        "learned from: they weigh less, and intervals are wider"
+        "learned from: they weigh less, and intervals are wider; "
+        "`irene learn` again when it is quiet"
         for flag, n in flags.items()
         if n > count / 10 and flag in ("busy", "throttled", "lost")
     ]
