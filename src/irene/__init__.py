@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from irene import presented
+from irene import lazy, presented
 from irene.errors import IreneError
 
 if TYPE_CHECKING:
-    from irene import presented
     from irene.account.callbacks.trackers import track
     from irene.account.live.session import record as account
     from irene.analyse.curve import curve
@@ -81,27 +80,6 @@ __all__ = [
     "windows",
 ]
 
-_HOMES = {
-    "Energy": "irene.energy",
-    "Hardware": "irene.hardware",
-    "ModelTree": "irene.tree",
-    "Node": "irene.tree",
-    "RunSpec": "irene.spec",
-    "account": "irene.account.live.session",
-    "connect": "irene.serve.client",
-    "curve": "irene.analyse.curve",
-    "load": "irene.tree",
-    "measure": "irene.measure.api",
-    "predict": "irene.predict.api",
-    "session": "irene.measure.windows.window",
-    "trace": "irene.trace.tracer",
-    "track": "irene.account.callbacks.trackers",
-    "window": "irene.measure.windows.window",
-    "windows": "irene.measure.windows.window",
-}
-_QUESTIONS = "irene.questions.here"
-_NAMES_AT_HOME = {"account": "record"}
-
 
 class _FrontDoor(ModuleType):
     """Rooms and functions share names: here a name means the function.
@@ -127,19 +105,25 @@ def _presenter() -> presented.Presenter:
 presented.register(_presenter)
 
 
-def __getattr__(name: str) -> Any:
-    """Import a room only when something in it is asked for."""
-    from importlib import import_module
-
-    if name in __all__:
-        home = import_module(_HOMES.get(name, _QUESTIONS))
-        found = getattr(home, _NAMES_AT_HOME.get(name, name))
-        globals()[name] = found
-        return found
-    try:
-        return import_module(f"{__name__}.{name}")
-    except ModuleNotFoundError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+__getattr__ = lazy.lazily(
+    __name__,
+    {
+        ".account.callbacks.trackers": "track",
+        ".account.live.session": "record=account",
+        ".analyse.curve": "curve",
+        ".energy": "Energy",
+        ".hardware": "Hardware",
+        ".measure.api": "measure",
+        ".measure.windows.window": "session window windows",
+        ".predict.api": "predict",
+        ".questions.here": "bottlenecks card compare cost leaderboard plan_training "
+        "report sensitivity serve_plan suggest trade_off what_if",
+        ".serve.client": "connect",
+        ".spec": "RunSpec",
+        ".trace.tracer": "trace",
+        ".tree": "ModelTree Node load",
+    },
+)
 
 
 def __dir__() -> list[str]:

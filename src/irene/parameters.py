@@ -47,6 +47,8 @@ class Asked:
         metavar: What the command line calls a value.
         examples: Of values.
         group: Heading under which the command line lists it.
+        word: Whether it needs no option on the command line.
+        rest: Whether all words that follow on the command line belong to it.
         either: Those that share this name exclude each other on the command line.
         here: Whether it is asked on this machine alone, never by strangers.
         is_body: Whether it is a document beside the request, not one of its options.
@@ -62,6 +64,8 @@ class Asked:
     metavar: str = ""
     examples: tuple[Any, ...] = ()
     group: str = ""
+    word: bool = False
+    rest: bool = False
     either: str = ""
     here: bool = False
     is_body: bool = False

@@ -147,7 +147,7 @@ def test_the_live_reading_has_watts_and_load(run, fake, monkeypatch):
 def test_impossible_seconds_are_refused(run, seconds):
     code, out, err = run(seconds=seconds)
     assert (code, out) == (2, "")
-    assert "not a number of seconds" in err
+    assert "--seconds" in err
 
 
 def test_a_wrong_design_power_is_a_message(run, monkeypatch):

@@ -92,7 +92,8 @@ def problems(package: str, tree: ast.Module) -> list[str]:
     must = declared(tree) | reexported(tree, package)
     may = must | assigned(tree)
     if any(
-        isinstance(n, ast.FunctionDef) and n.name == "__getattr__" for n in tree.body
+        isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "__getattr__"
+        for n in tree.body
     ):
         may |= set(listed)  # lazy names: the existence test tells
     found = [f"lacks {name}" for name in sorted(must - set(listed))]
@@ -173,7 +174,7 @@ def test_a_wrong_all_is_found(source: str, problem: str) -> None:
         "class Thing: ...\ndef f(): ...\ndef _g(): ...",
         "__all__ = ['Thing']\nfrom math import sqrt\nfrom irene.spec import RunSpec\n"
         "from irene.room import part\nfrom irene.room.part import Thing, _hidden",
-        "__all__ = ['lazy']\ndef __getattr__(name): ...",
+        "__all__ = ['lazy']\n__getattr__ = lazily(__name__, {})",
         "'''The room: a map of its modules.'''",
         "__all__ = ['Kind']\nfrom typing import Literal\nKind = Literal['a']",
     ],

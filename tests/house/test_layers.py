@@ -23,6 +23,7 @@ ROWS = (
         "hardware",
         "errors",
         "human",
+        "lazy",
         "parameters",
         "tables",
         "presented",

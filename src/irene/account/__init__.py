@@ -13,13 +13,14 @@
 - `arrays`: the types of columns.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from irene.account.align.attribution import ConservationError, Split, attribute
 from irene.account.align.power import PowerSeries
 from irene.account.events import PHASES, Coded, Events, EventsBuilder
 from irene.account.ledger.ledger import Ledger
 from irene.account.ledger.rows import ChannelAccount, ModuleRow, RestRow, Row, Spread
+from irene.lazy import lazily
 
 if TYPE_CHECKING:
     from irene.account.live.ranks import merge_folder
@@ -44,16 +45,6 @@ __all__ = [
     "record",
 ]
 
-_HOMES = {
-    "merge_folder": "irene.account.live.ranks",
-    "record": "irene.account.live.session",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what reads meters only when it is asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazily(
+    __name__, {".live.ranks": "merge_folder", ".live.session": "record"}
+)

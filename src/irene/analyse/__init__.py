@@ -26,8 +26,9 @@ value that has `to_dict`. Those that change a model predict it anew.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from irene.lazy import lazily
 
 if TYPE_CHECKING:
     from irene.analyse.bottlenecks import Bottleneck, Bottlenecks, find_bottlenecks
@@ -67,22 +68,17 @@ __all__ = [
     "what_if",
 ]
 
-_HOMES = {
-    "irene.analyse.bottlenecks": ("Bottleneck", "Bottlenecks", "find_bottlenecks",),
-    "irene.analyse.comparison": ("Comparison", "Contribution", "compare",),
-    "irene.analyse.costs": ("Costing", "CostTerms", "cost_of",),
-    "irene.analyse.grid": ("Outcome", "WhatIf", "what_if",),
-    "irene.analyse.leaderboard": ("Leaderboard", "rank_models",),
-    "irene.analyse.pareto": ("Candidate", "TradeOff", "pareto_front", "trade_off",),
-    "irene.analyse.sensitivity": ("Elasticity", "Sensitivity",),
-    "irene.analyse.subject": ("Subject",),
-    "irene.analyse.suggest": ("Advice", "Suggestion", "suggestions",),
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    """Import a module only when something in it is asked for."""
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(home), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(
+    __name__,
+    {
+        ".bottlenecks": "Bottleneck Bottlenecks find_bottlenecks",
+        ".comparison": "Comparison Contribution compare",
+        ".costs": "Costing CostTerms cost_of",
+        ".grid": "Outcome WhatIf what_if",
+        ".leaderboard": "Leaderboard rank_models",
+        ".pareto": "Candidate TradeOff pareto_front trade_off",
+        ".sensitivity": "Elasticity Sensitivity",
+        ".subject": "Subject",
+        ".suggest": "Advice Suggestion suggestions",
+    },
+)

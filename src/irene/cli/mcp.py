@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+from dataclasses import dataclass
 
 USAGE = "[options]"
 EXAMPLES = """\
@@ -15,14 +15,18 @@ An agent starts it, and talks to it over standard input and output:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "--tools", action="store_true", help="list the tools as JSON, and exit"
-    )
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        tools: List the tools as JSON, and exit.
+    """
+
+    tools: bool = False
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Serve until the agent leaves."""
     from irene.serve.agents import run_stdio, tools
 

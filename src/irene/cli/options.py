@@ -60,7 +60,7 @@ def add_parameters(
     wanted: Iterable[Parameter],
     *,
     positional: str = "model",
-    model_help: str = "",
+    model_help: str = MODEL,
 ) -> None:
     """Options from parameters, under the headings that they name.
 
@@ -69,18 +69,20 @@ def add_parameters(
     Args:
         parser: Gets the options.
         wanted: The parameters.
-        positional: The one that needs no option.
-        model_help: What the user is told about that one, instead of its words.
+        positional: One that needs no option, as those that are a `word`.
+        model_help: What the user is told about it, instead of its words.
     """
     groups: dict[tuple[str, str], Any] = {("", ""): parser}
     for each in wanted:
         if each.asked.is_body:
             continue
-        if each.name == positional:
+        if each.asked.word or each.name == positional:
             count = _COUNTS[each.many, each.required]
+            named = each.asked.metavar or (None if each.choices else "WORD")
             parser.add_argument(
-                each.name, metavar=each.asked.metavar or "WORD", nargs=count,
-                help=model_help or _help(each),
+                each.name, metavar=named, choices=each.choices or None,
+                nargs=argparse.REMAINDER if each.asked.rest else count,
+                help=_help(each) if each.asked.word else model_help,
             )  # fmt: skip
             continue
         heading, either = each.asked.group, each.asked.either
@@ -93,11 +95,8 @@ def add_parameters(
 
 
 def add_table(parser: argparse.ArgumentParser, table: type) -> None:
-    """Options of a table; the one that its `word` names needs no option."""
-    wanted = parameters_of(table)
-    word = getattr(table, "word", "")
-    told = MODEL if word == "model" else ""
-    add_parameters(parser, wanted, positional=word, model_help=told)
+    """Options of a table, whose `model` needs none."""
+    add_parameters(parser, parameters_of(table))
 
 
 def _add_option(group: Any, each: Parameter) -> None:
@@ -116,7 +115,9 @@ def _add_option(group: Any, each: Parameter) -> None:
         how["metavar"] = each.asked.metavar
     if each.many:
         how |= {"action": "append", "default": None}
-    if each.asked.metavar.endswith("…"):
+    if each.asked.rest:
+        how |= {"action": "store", "nargs": argparse.REMAINDER}
+    elif each.asked.metavar.endswith("…"):
         how |= {"action": "extend", "nargs": "+"}
         how["metavar"] = each.asked.metavar.rstrip(" …")
     if each.required:
@@ -134,6 +135,7 @@ def _help(each: Parameter) -> str:
     words = words[:1].lower() + words[1:] if words[1:2].islower() else words
     usual = each.usual
     told = usual not in (None, "") and not isinstance(usual, bool)
+    usual = f"{usual:g}" if isinstance(usual, float) else usual
     return f"{words} (default {usual})" if told and "default" not in words else words
 
 
@@ -167,23 +169,6 @@ def as_option(message: str, known: Iterable[Parameter]) -> str:
     name, space, rest = message.partition(" ")
     names = {each.name for each in known}
     return f"{_flag(name)}{space}{rest}" if name in names else message
-
-
-def add_rows(
-    parser: argparse.ArgumentParser,
-    heading: str,
-    rows: Iterable[tuple[str, Mapping[str, Any], str]],
-) -> None:
-    """Options that no dataclass has fields for, from a table.
-
-    Args:
-        parser: Gets the options.
-        heading: What they are listed under; "" for none.
-        rows: Names, what the parser has to know of each, and what the user is told.
-    """
-    group = parser.add_argument_group(heading) if heading else parser
-    for names, how, words in rows:
-        group.add_argument(*names.split(), help=words, **how)
 
 
 def add_limits_option(parser: argparse.ArgumentParser) -> None:

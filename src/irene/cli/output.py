@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -47,7 +46,7 @@ def put_json(document: Mapping[str, Any]) -> None:
 
 
 def put(
-    options: argparse.Namespace,
+    options: Any,
     schema: str,
     document: Mapping[str, Any],
     lines: Iterable[str],
@@ -175,21 +174,19 @@ def put_tree(tree: ModelTree, options: TreeView) -> None:
 # Ledgers ----------------------------------------------------------------------
 
 
-def check_ledger_output(options: argparse.Namespace) -> None:
+def check_ledger_output(options: Any) -> None:
     """Refuse what cannot be shown or written, before the work is done."""
-    if options.top is not None and options.top < 1:
-        raise UsageError(f"--top must be at least 1, got {options.top}")
     for name in LEDGER_FILES:
         if getattr(options, name):
             check_writable(getattr(options, name))
 
 
-def put_ledger(ledger: Ledger, options: argparse.Namespace) -> None:
+def put_ledger(ledger: Ledger, options: Any) -> None:
     """Print a ledger, and write the files that were asked for.
 
     Args:
         ledger: The ledger.
-        options: Of `add_ledger_options`.
+        options: Of `irene account`.
     """
     from irene.tree import load
 

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from irene.lazy import lazily
 
 __all__ = [
     "CollectionPlan",
@@ -24,21 +24,12 @@ __all__ = [
     "read_sweep",
 ]
 
-_HOMES = {
-    "CollectionPlan": "irene.collect.collection_plan",
-    "Collector": "irene.collect.collector",
-    "Report": "irene.collect.collection_plan",
-    "Sweep": "irene.collect.sweep",
-    "make_engine": "irene.work.engines",
-    "plan_collection": "irene.collect.collection_plan",
-    "read_sweep": "irene.collect.sweep",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a part when it is asked for: the child of a task needs few of them."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazily(
+    __name__,
+    {
+        ".collection_plan": "CollectionPlan Report plan_collection",
+        ".collector": "Collector",
+        ".sweep": "Sweep read_sweep",
+        "irene.work.engines": "make_engine",
+    },
+)

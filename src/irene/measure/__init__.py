@@ -18,23 +18,11 @@ The package is also the function: `irene.measure("bert-base-uncased", batch_size
 
 from __future__ import annotations
 
-from typing import Any
+from irene.lazy import lazily
 
 __all__ = ["DEFAULT", "PAPER", "QUICK", "MeasureProtocol", "measure"]
 
-_HOMES = {
-    "DEFAULT": "irene.measure.protocol",
-    "PAPER": "irene.measure.protocol",
-    "QUICK": "irene.measure.protocol",
-    "MeasureProtocol": "irene.measure.protocol",
-    "measure": "irene.measure.api",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import torch only when something that needs it is asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazily(
+    __name__,
+    {".protocol": "DEFAULT PAPER QUICK MeasureProtocol", ".api": "measure"},
+)

@@ -17,8 +17,9 @@ The package is also the function: `irene.predict("bert-base-uncased", on="pc1")`
   measured trees.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from irene.lazy import lazily
 
 if TYPE_CHECKING:
     from irene.predict.api import predict
@@ -47,19 +48,12 @@ __all__ = [
     "predict",
 ]
 
-_HOMES = {
-    "irene.predict.api": ("predict",),
-    "irene.predict.exams.crossvalidation": (
-        "CrossValidation", "Errors", "Row", "crossvalidate",
-    ),
-    "irene.predict.exams.splits": ("SPLITS", "Fold", "Split", "make_split"),
-    "irene.predict.methods": ("METHODS", "Factory", "Method", "make_method"),
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    """Import a part only when something in it is asked for."""
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(home), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(
+    __name__,
+    {
+        ".api": "predict",
+        ".exams.crossvalidation": "CrossValidation Errors Row crossvalidate",
+        ".exams.splits": "SPLITS Fold Split make_split",
+        ".methods": "METHODS Factory Method make_method",
+    },
+)

@@ -22,24 +22,11 @@ The package is also the function: `irene.trace("bert-base-uncased", batch_size=8
 
 from __future__ import annotations
 
-from typing import Any
+from irene.lazy import lazily
 
 __all__ = ["COSTS", "Call", "OpCost", "cost_formula", "register_cost", "trace"]
 
-_HOMES = {
-    "trace": "irene.trace.tracer",
-    "COSTS": "irene.trace.costs",
-    "Call": "irene.trace.costs",
-    "OpCost": "irene.trace.costs",
-    "cost_formula": "irene.trace.costs",
-    "register_cost": "irene.trace.costs",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import torch only when something that needs it is asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazily(
+    __name__,
+    {".tracer": "trace", ".costs": "COSTS Call OpCost cost_formula register_cost"},
+)

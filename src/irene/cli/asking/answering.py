@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from irene.cli.options import (
     MODEL,
+    OUTPUT,
     TreeView,
     add_limits_option,
     add_parameters,
@@ -22,6 +23,7 @@ from irene.cli.options import (
 )
 from irene.cli.output import say_written, write_text
 from irene.errors import UsageError
+from irene.parameters import Asked, parameters_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,7 +74,9 @@ class Asking:
         )  # fmt: skip
         if self.add is not None:
             self.add(parser)
-        _add_answer_options(parser, asked.has_table, self.draw is not None)
+        wanted = parameters_of(AnswerForm)
+        has = {"csv": asked.has_table, "out": asked.has_table, "plot": self.draw}
+        add_parameters(parser, [each for each in wanted if has.get(each.name, True)])
 
     def run(self, options: argparse.Namespace) -> int:
         """Ask, and give the answer in the form that was asked for."""
@@ -215,22 +219,21 @@ def _say_default(question: Question[Any], found: object) -> None:
             print(why)
 
 
-def _add_answer_options(
-    parser: argparse.ArgumentParser, table: bool, plot: bool
-) -> None:
-    group = parser.add_argument_group("the output")
-    form = group.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="one JSON document")
-    if table:
-        form.add_argument("--csv", action="store_true", help="one row per line")
-        group.add_argument(
-            "--out", metavar="FILE", help="write to a file: CSV if it ends so, or JSON"
-        )
-    if plot:
-        group.add_argument(
-            "--plot", metavar="FILE",
-            help="also draw a picture: .svg, .png or .html, with its numbers beside it",
-        )  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class AnswerForm:
+    """In which forms an answer is given.
+
+    Attributes:
+        json: One JSON document.
+        csv: One row per line.
+        out: Write to a file: CSV if it ends so, or JSON.
+        plot: Also draw a picture: .svg, .png or .html, with its numbers beside it.
+    """
+
+    json: Annotated[bool, Asked(either="form", group=OUTPUT)] = False
+    csv: Annotated[bool, Asked(either="form", group=OUTPUT)] = False
+    out: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
+    plot: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
 
 
 def check_answer(options: argparse.Namespace) -> None:

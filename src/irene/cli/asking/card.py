@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from irene.cli.asking.answering import (
     add_question,
@@ -11,6 +13,8 @@ from irene.cli.asking.answering import (
     check_answer,
     question_of,
 )
+from irene.cli.options import OUTPUT, add_table, chosen
+from irene.parameters import Asked
 
 USAGE = "MODEL|TREE.json [options]"
 EXAMPLES = """\
@@ -22,20 +26,30 @@ examples:
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """How a card is written.
+
+    Attributes:
+        json: One JSON document.
+        as_: Metadata of a Hugging Face card (default), an SVG label, or a block for
+            Annex XI of the AI Act.
+        out: Write to a file.
+    """
+
+    json: Annotated[bool, Asked(either="form", group=OUTPUT)] = False
+    as_: Annotated[
+        Literal["metadata", "label", "annex"], Asked(either="form", group=OUTPUT)
+    ] = "metadata"
+    out: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     from irene.questions import AskCard
 
     add_question(parser, AskCard)
-    group = parser.add_argument_group("the output")
-    form = group.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="one JSON document")
-    form.add_argument(
-        "--as", dest="form", choices=("metadata", "label", "annex"), default="metadata",
-        help="metadata of a Hugging Face card (default), an SVG label, or a block for "
-        "Annex XI of the AI Act",
-    )  # fmt: skip
-    group.add_argument("--out", metavar="FILE", help="write to a file")
+    add_table(parser, Form)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,14 +61,15 @@ def run(options: argparse.Namespace) -> int:
     from irene.show import cards
 
     check_answer(options)
+    form = chosen(Form, options)
     question = question_of(options, AskCard)
     card = answered(options, question)
     forms = {
         "metadata": cards.card_yaml, "label": cards.card_label,
         "annex": cards.card_regulation,
     }  # fmt: skip
-    text = forms[options.form](card)
-    if options.json:
+    text = forms[form.as_](card)
+    if form.json:
         text = json.dumps(question.document(card), allow_nan=False) + "\n"
-    write_text(options.out, text) if options.out else sys.stdout.write(text)
+    write_text(form.out, text) if form.out else sys.stdout.write(text)
     return 0

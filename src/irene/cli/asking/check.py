@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from irene.cli.options import number
+from irene.cli.options import OUTPUT
+from irene.parameters import Asked
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,29 +35,30 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "model", nargs="*", metavar="MODEL", help="models to check (default: all)"
-    )
-    parser.add_argument(
-        "--base", metavar="REF", default="",
-        help="commit, branch or tag whose models are predicted, too",
-    )  # fmt: skip
-    parser.add_argument(
-        "--project", metavar="FOLDER", default=".", help="where it is (default: here)"
-    )
-    parser.add_argument(
-        "--timeout", type=number, default=600.0, metavar="S",
-        help="most time for one model, s (default 600)",
-    )  # fmt: skip
-    group = parser.add_argument_group("the output")
-    group.add_argument("--json", action="store_true", help="one JSON document")
-    group.add_argument("--markdown", metavar="FILE", help="write a comment")
-    group.add_argument("--junit", metavar="FILE", help="write tests of a pipeline")
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        model: Models to check (default: all).
+        base: Commit, branch or tag whose models are predicted, too.
+        project: Where it is (default: here).
+        timeout: Most time for one model, s.
+        json: One JSON document.
+        markdown: Write a comment.
+        junit: Write tests of a pipeline.
+    """
+
+    model: Annotated[tuple[str, ...], Asked(word=True, metavar="MODEL")] = ()
+    base: Annotated[str, Asked(metavar="REF")] = ""
+    project: Annotated[str, Asked(metavar="FOLDER")] = "."
+    timeout: Annotated[float, Asked(metavar="S", least=1)] = 600.0
+    json: Annotated[bool, Asked(group=OUTPUT)] = False
+    markdown: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
+    junit: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Predict, compare, print."""
     from irene.analyse.budgets import check
     from irene.cli.output import check_writable, screen, write_text
@@ -69,8 +71,6 @@ def run(options: argparse.Namespace) -> int:
     folder = Path(options.project).resolve()
     if not folder.is_dir():
         raise UsageError(f"no folder {options.project}")
-    if options.timeout <= 0:
-        raise UsageError(f"--timeout must be above 0, got {options.timeout:g}")
     with working("predicting"):
         found = check(
             folder, options.base, only=options.model, timeout_s=options.timeout

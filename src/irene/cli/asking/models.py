@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from irene.parameters import Asked
 
 if TYPE_CHECKING:
     from irene.trace.catalogue import Entry
@@ -19,16 +21,22 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "words", nargs="*", metavar="WORD", help="all must occur in the name or family"
-    )
-    parser.add_argument("--kind", help="encoder, decoder, encoder-decoder, vision, …")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        words: All must occur in the name or family.
+        kind: Encoder, decoder, encoder-decoder, vision, ….
+        json: One JSON document.
+    """
+
+    words: Annotated[tuple[str, ...], Asked(word=True, metavar="WORD")] = ()
+    kind: str | None = None
+    json: bool = False
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Search and print."""
     from irene.analyse.known import models_document
     from irene.cli.output import put_json

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from irene.cli.options import TreeView
 from irene.parameters import Asked
@@ -27,9 +27,7 @@ class Options(TreeView):
         file: A tree saved by irene.
     """
 
-    word: ClassVar[str] = "file"
-
-    file: Annotated[str, Asked(metavar="FILE")]
+    file: Annotated[str, Asked(word=True, metavar="FILE")]
 
 
 def run(options: Options) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from irene.cli.output import put_json, screen
 from irene.human import human_duration
@@ -52,9 +52,7 @@ class Options:
         json: One JSON document: irene.collection/1, or irene.collection-plan/1.
     """
 
-    word: ClassVar[str] = "sweep"
-
-    sweep: Annotated[str, Asked(metavar="SWEEP.yaml")]
+    sweep: Annotated[str, Asked(word=True, metavar="SWEEP.yaml")]
     store: Annotated[str, Asked(metavar="DIR")]
     engine: Literal["local", "ray", "slurm"] | None = None
     name: Annotated[str | None, Asked(metavar="NAME")] = None

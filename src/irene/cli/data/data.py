@@ -6,15 +6,17 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from irene.cli.options import add_table, chosen
 from irene.cli.output import put
 from irene.cli.progress import progress_bar, working
+from irene.parameters import Asked
 
 if TYPE_CHECKING:
-    from irene.dataset import Provenance
+    from irene.dataset import NodeTable, Provenance
     from irene.dataset.store import Store
 
 EXAMPLES = """\
@@ -29,23 +31,126 @@ examples:
   irene data merge STORE-A STORE-B lab.parquet --out STORE
   irene data export STORE --to jsonl --out trees.jsonl --hardware lab
 """
-DATA = (
-    "store, folder of 2021 CSV files, JSONL or Parquet file, or a name such as "
-    "irene-pc1"
-)
+Action = tuple[str, type, Callable[[Any], int]]
+"""What it does, in words; its options; what does it, with the exit code."""
 
-Action = tuple[
-    str,
-    Callable[[argparse.ArgumentParser], None],
-    Callable[[argparse.Namespace], int],
-]
-"""What it does, in words; what adds its options; what does it, with the exit code."""
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """What every action is asked with.
+
+    Attributes:
+        json: One JSON document.
+    """
+
+    json: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data(Document):
+    """One set of measured trees.
+
+    Attributes:
+        data: Store, folder of 2021 CSV files, JSONL or Parquet file, or a name such as
+            irene-pc1.
+    """
+
+    data: Annotated[str, Asked(word=True, metavar="DATA")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InStore(Document):
+    """One store.
+
+    Attributes:
+        store: Folder of `irene collect`.
+    """
+
+    store: Annotated[str, Asked(word=True, metavar="STORE")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written(Document):
+    """A file that is made.
+
+    Attributes:
+        to: The format.
+        out: Folder for csv, otherwise file; what is there is replaced.
+    """
+
+    to: Literal["csv", "jsonl", "parquet"]
+    out: Annotated[str, Asked(metavar="PATH")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversion(Written, Data):
+    """Data in another format.
+
+    Attributes:
+        name: What the data is called (parquet).
+        hardware: The machine that was measured (parquet).
+        date: When it was measured (parquet).
+    """
+
+    name: str | None = None
+    hardware: str | None = None
+    date: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fetching(Document):
+    """Public data.
+
+    Attributes:
+        data: irene-2021.
+        out: Folder for the files (default: IRENE_DATA_DIR/irene-pc1, or the user's
+            cache).
+        base_url: Another place that has the same files.
+    """
+
+    data: Annotated[str, Asked(word=True, metavar="NAME")]
+    out: Annotated[str | None, Asked(metavar="DIR")] = None
+    base_url: Annotated[str | None, Asked(metavar="URL")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merging(Document):
+    """Several sets as one.
+
+    Attributes:
+        data: Stores, and data of any other format.
+        out: Store that they are added to; made if there is none.
+        keep_apart: Machines of one name that differ are called NAME@HOST.
+        as_: Machines of one name that differ are one, called NAME.
+    """
+
+    data: Annotated[tuple[str, ...], Asked(word=True, metavar="DATA")]
+    out: Annotated[str, Asked(metavar="STORE")]
+    keep_apart: Annotated[bool, Asked(either="names")] = False
+    as_: Annotated[str | None, Asked(metavar="NAME", either="names")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(Written, InStore):
+    """Some trees of a store, as a file.
+
+    Attributes:
+        hardware: Trees of this machine.
+        software: Trees of this software, as `irene data show` names it.
+        only: Trees of runs with these values, such as dtype=fp32.
+        allow_mixed: Mix trees of different software.
+    """
+
+    hardware: Annotated[str | None, Asked(metavar="NAME")] = None
+    software: Annotated[str | None, Asked(metavar="TEXT")] = None
+    only: Annotated[tuple[str, ...], Asked(metavar="FIELD=VALUE …")] = ()
+    allow_mixed: bool = False
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, (summary, configure_action, _) in ACTIONS.items():
+    for name, (summary, table, _) in ACTIONS.items():
         one = actions.add_parser(
             name,
             prog=f"irene data {name}",
@@ -54,7 +159,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
             epilog=EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        one.add_argument("--json", action="store_true", help="one JSON document")
         # Also known before the action; what is said there must not be forgotten.
         one.add_argument(
             "--debug",
@@ -62,16 +166,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
             default=argparse.SUPPRESS,
             help="show the traceback of an error",
         )
-        configure_action(one)
+        add_table(one, table)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do what the action says."""
-    _, _, run_action = ACTIONS[options.action]
-    return run_action(options)
+    _, table, run_action = ACTIONS[options.action]
+    return run_action(chosen(table, options))
 
 
-def _say_left_out(options: argparse.Namespace, left_out: Sequence[str]) -> None:
+def _say_left_out(options: Document, left_out: Sequence[str]) -> None:
     for line in () if options.json else left_out:
         print(f"left out: {line}", file=sys.stderr)
 
@@ -79,11 +183,7 @@ def _say_left_out(options: argparse.Namespace, left_out: Sequence[str]) -> None:
 # Data of any format -----------------------------------------------------------
 
 
-def _configure_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", metavar="DATA", help=DATA)
-
-
-def _show(options: argparse.Namespace) -> int:
+def _show(options: Data) -> int:
     from irene.cli.data.data_text import store_lines, table_lines
     from irene.dataset import read_data
     from irene.dataset.measured_data import data_path
@@ -117,56 +217,29 @@ def _provenance(path: Path) -> Provenance | None:
     return read_provenance(path) if format_of(path) == "parquet" else None
 
 
-def _configure_written(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--to", choices=("csv", "jsonl", "parquet"), required=True, help="the format"
-    )
-    parser.add_argument(
-        "--out", metavar="PATH", required=True,
-        help="folder for csv, otherwise file; what is there is replaced",
-    )  # fmt: skip
-
-
-def _configure_convert(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", metavar="DATA", help=DATA)
-    _configure_written(parser)
-    parser.add_argument("--name", help="what the data is called (parquet)")
-    parser.add_argument("--hardware", help="the machine that was measured (parquet)")
-    parser.add_argument("--date", help="when it was measured (parquet)")
-
-
-def _convert(options: argparse.Namespace) -> int:
+def _convert(options: Conversion) -> int:
     from irene.dataset import Provenance, read_data, write_data
     from irene.dataset.measured_data import data_path
 
-    out = Path(options.out)
     with working(f"converting {options.data}"):
         table, left_out = read_data(options.data, options.name)
         known = _provenance(data_path(options.data)) or Provenance(source=options.data)
         given = {"hardware": options.hardware, "date": options.date}
         known = replace(known, **{k: v for k, v in given.items() if v is not None})
-        write_data(table, out, options.to, known)
+        write_data(table, Path(options.out), options.to, known)
     _say_left_out(options, left_out)
-    counts = {"trees": len(table.keys), "nodes": len(table)}
-    document = {"out": str(out), "format": options.to, **counts, "left_out": left_out}
-    line = f"{out}: {len(table.keys):,} trees, {len(table):,} nodes"
-    put(options, "irene.data-convert/1", document, [line])
+    return _put_written(options, "irene.data-convert/1", table, left_out=left_out)
+
+
+def _put_written(options: Written, schema: str, table: NodeTable, **more: Any) -> int:
+    out, counts = str(Path(options.out)), (len(table.keys), len(table))
+    told = {"out": out, "format": options.to, "trees": counts[0], "nodes": counts[1]}
+    line = f"{out}: {counts[0]:,} trees, {counts[1]:,} nodes"
+    put(options, schema, told | more, [line])
     return 0
 
 
-def _configure_fetch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", metavar="NAME", help="irene-2021")
-    parser.add_argument(
-        "--out", metavar="DIR",
-        help="folder for the files (default: IRENE_DATA_DIR/irene-pc1, "
-        "or the user's cache)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--base-url", metavar="URL", help="another place that has the same files"
-    )
-
-
-def _fetch(options: argparse.Namespace) -> int:
+def _fetch(options: Fetching) -> int:
     from irene.dataset.fetch import PUBLIC, fetch
     from irene.dataset.measured_data import home_of
     from irene.errors import UsageError
@@ -191,11 +264,7 @@ def _fetch(options: argparse.Namespace) -> int:
 # Stores -----------------------------------------------------------------------
 
 
-def _configure_store(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("store", metavar="STORE", help="folder of `irene collect`")
-
-
-def _check(options: argparse.Namespace) -> int:
+def _check(options: InStore) -> int:
     from irene.dataset.store import Store
 
     # Not `Store.open`, which would put things in order without a word.
@@ -223,33 +292,14 @@ def _check(options: argparse.Namespace) -> int:
     return int(bool(findings))
 
 
-def _configure_merge(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "data", metavar="DATA", nargs="+", help="stores, and data of any other format"
-    )
-    parser.add_argument(
-        "--out", metavar="STORE", required=True,
-        help="store that they are added to; made if there is none",
-    )  # fmt: skip
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument(
-        "--keep-apart", action="store_true",
-        help="machines of one name that differ are called NAME@HOST",
-    )  # fmt: skip
-    group.add_argument(
-        "--as", dest="as_name", metavar="NAME",
-        help="machines of one name that differ are one, called NAME",
-    )  # fmt: skip
-
-
-def _merge(options: argparse.Namespace) -> int:
+def _merge(options: Merging) -> int:
     from irene.dataset.store import Store
     from irene.dataset.store.store_merging import merge_stores
 
     with ExitStack() as stack, working(f"merging into {options.out}"):
         sources, left_out = _sources(options.data, stack)
         out = Store.open(options.out, create=True)
-        merged = merge_stores(sources, out, options.keep_apart, options.as_name)
+        merged = merge_stores(sources, out, options.keep_apart, options.as_)
         out.pack()
     _say_left_out(options, left_out)
     lines = [f"{old.name} ({old}) is {new}" for old, new in merged.renamed.items()]
@@ -288,44 +338,22 @@ def _sources(words: Sequence[str], stack: ExitStack) -> tuple[list[Store], list[
     return sources, left_out
 
 
-def _configure_export(parser: argparse.ArgumentParser) -> None:
-    _configure_store(parser)
-    _configure_written(parser)
-    parser.add_argument("--hardware", metavar="NAME", help="trees of this machine")
-    parser.add_argument(
-        "--software", metavar="TEXT",
-        help="trees of this software, as `irene data show` names it",
-    )  # fmt: skip
-    parser.add_argument(
-        "--only", metavar="FIELD=VALUE", nargs="+", default=[],
-        help="trees of runs with these values, such as dtype=fp32",
-    )  # fmt: skip
-    parser.add_argument(
-        "--allow-mixed", action="store_true", help="mix trees of different software"
-    )
-
-
-def _export(options: argparse.Namespace) -> int:
+def _export(options: Export) -> int:
     from irene.dataset.store import Store
     from irene.dataset.store.store_exchange import export_store
 
-    out = Path(options.out)
     only = dict(_pair(word) for word in options.only)
     with working(f"exporting {options.store}"):
         table = export_store(
             Store.open(options.store),
-            out,
+            Path(options.out),
             options.to,
             options.hardware,
             options.software,
             only,
             options.allow_mixed,
         )
-    counts = {"trees": len(table.keys), "nodes": len(table)}
-    document = {"out": str(out), "format": options.to, **counts}
-    line = f"{out}: {len(table.keys):,} trees, {len(table):,} nodes"
-    put(options, "irene.data-export/1", document, [line])
-    return 0
+    return _put_written(options, "irene.data-export/1", table)
 
 
 def _pair(word: str) -> tuple[str, str]:
@@ -337,7 +365,7 @@ def _pair(word: str) -> tuple[str, str]:
     return name, value
 
 
-def _compact(options: argparse.Namespace) -> int:
+def _compact(options: InStore) -> int:
     from irene.dataset.store import Store
 
     with working(f"packing {options.store}"):
@@ -352,24 +380,14 @@ def _compact(options: argparse.Namespace) -> int:
 
 
 ACTIONS: dict[str, Action] = {
-    "show": ("what is in measured data", _configure_show, _show),
-    "convert": ("write it in another format", _configure_convert, _convert),
-    "fetch": ("download public data", _configure_fetch, _fetch),
+    "show": ("what is in measured data", Data, _show),
+    "convert": ("write it in another format", Conversion, _convert),
+    "fetch": ("download public data", Fetching, _fetch),
     "check": (
-        "verify every file of a store, set aside what is damaged",
-        _configure_store,
-        _check,
+        "verify every file of a store, set aside what is damaged", InStore, _check,
     ),
-    "merge": ("several stores and other data into one", _configure_merge, _merge),
-    "export": (
-        "write a machine's trees of a store to a file",
-        _configure_export,
-        _export,
-    ),
-    "compact": (
-        "pack small segments of a store into large ones",
-        _configure_store,
-        _compact,
-    ),
-}
+    "merge": ("several stores and other data into one", Merging, _merge),
+    "export": ("write a machine's trees of a store to a file", Export, _export),
+    "compact": ("pack small segments of a store into large ones", InStore, _compact),
+}  # fmt: skip
 USAGE = f"{{{','.join(ACTIONS)}}} …"

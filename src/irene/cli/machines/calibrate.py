@@ -36,7 +36,7 @@ class Options(OfMachine, OfData):
         from_: Known machine, or the file of a predictor.
     """
 
-    data: Annotated[str, Asked(metavar="DATA")] = ""
+    data: Annotated[str, Asked(word=True, metavar="DATA")] = ""
     from_: Annotated[str, Asked(metavar="NAME")]
 
 

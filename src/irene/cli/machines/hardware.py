@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from irene.cli.machines.machine_text import fleet, machine_lines
 from irene.cli.output import put_json, screen
@@ -50,9 +50,7 @@ class Options:
         json: One JSON document.
     """
 
-    word: ClassVar[str] = "names"
-
-    names: Annotated[tuple[str, ...], Asked(metavar="NAME")] = ()
+    names: Annotated[tuple[str, ...], Asked(word=True, metavar="NAME")] = ()
     datasheet: Annotated[str | None, Asked(metavar="FILE")] = None
     name: Annotated[str | None, Asked(metavar="NAME")] = None
     json: bool = False

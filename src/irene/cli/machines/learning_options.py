@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from irene.cli.progress import progress_bar, working
 from irene.errors import UsageError
@@ -52,9 +52,7 @@ class OfData:
         json: One JSON document.
     """
 
-    word: ClassVar[str] = "data"
-
-    data: Annotated[str, Asked(metavar="DATA")]
+    data: Annotated[str, Asked(word=True, metavar="DATA")]
     configs: Annotated[tuple[str, ...], Asked(metavar="NAME=FILE …")] = ()
     hardware: Annotated[str | None, _of_store("NAME")] = None
     software: Annotated[str | None, _of_store("VERSIONS")] = None

@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from irene.cli.machines.machine_text import kernel_lines
 from irene.cli.output import put_json
@@ -36,9 +36,7 @@ class Options:
         json: One JSON document.
     """
 
-    word: ClassVar[str] = "data"
-
-    data: Annotated[str, Asked(metavar="DATA")]
+    data: Annotated[str, Asked(word=True, metavar="DATA")]
     out: Annotated[str, Asked(metavar="FOLDER")]
     json: bool = False
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from irene.cli.options import add_rows, whole_number
+from irene.cli.options import OUTPUT
 from irene.cli.output import check_ledger_output, put_ledger
 from irene.errors import UsageError
+from irene.parameters import Asked
 
 if TYPE_CHECKING:
     from irene.account import Ledger
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from irene.account.live.session import Wanted
 
 RECORDED = ("trace", "power", "offset_s", "device", "cpus")
-VIEWS = ("module", "layer", "op", "operation", "phase", "device")
+PROGRAM, FILES, LEDGER = "a program", "recorded files", "the ledger"
 USAGE = (
     "[options] SCRIPT ARGS…\n       irene account --trace FILE --power FILE [options]"
 )
@@ -39,115 +40,120 @@ examples:
 """
 
 
-Rows = tuple[tuple[str, dict[str, Any], str], ...]
-PROGRAM: Rows = (
-    ("program", {"nargs": argparse.REMAINDER, "metavar": "SCRIPT ARGS…"},
-     "a Python script that uses PyTorch, and its arguments"),
-    ("-m", {"dest": "module", "nargs": argparse.REMAINDER, "metavar": "MODULE ARGS…"},
-     "a module to run instead, as in `python -m`"),
-    ("--level", {"choices": ("op", "module"), "default": "op"},
-     "every op (default), or modules alone, which disturbs less"),
-    ("--skip", {"type": whole_number, "default": 0, "metavar": "N"},
-     "steps at the start that are not recorded"),
-    ("--warmup", {"type": whole_number, "default": 0, "metavar": "N"},
-     "steps after these that are recorded and thrown away"),
-    ("--steps", {"type": whole_number, "metavar": "N"},
-     "steps to record (default: all)"),
-    ("--meters", {"default": "auto", "metavar": "NAMES"},
-     "meters, separated by commas, as irene doctor lists them (default auto)"),
-    ("--period", {"type": float, "metavar": "S"},
-     "seconds between two power samples (default 0.01, or as often as the meters "
-     "have something new if that is less)"),
-    ("--idle-s", {"type": float, "default": 0.0, "metavar": "S"},
-     "watch the machine so long before the program, to know its idle power"),
-    ("--folder", {"metavar": "DIR"},
-     "keep trace, events and power samples here; needed by several processes"),
-    ("--merge", {"metavar": "DIR"},
-     "run nothing: the ledger of all processes that recorded into a folder"),
-)  # fmt: skip
-RECORDED_FILES: Rows = (
-    ("--trace", {"metavar": "FILE"},
-     "op events: a Kineto trace of the PyTorch profiler, an XPlane of TensorFlow or "
-     "JAX, or a TensorFlow 1 timeline; plain or gzipped"),
-    ("--hlo", {"metavar": "FILE", "action": "append", "default": []},
-     "text of a compiled module, for a trace of JAX that has none itself"),
-    ("--power", {"metavar": "FILE"},
-     "power of the same seconds: a recording of irene, a CSV of times and watts or "
-     "joules, MLPerf's spl.txt, or a log of nvidia-smi, dcgmi dmon, perf stat, "
-     "Prometheus (DCGM, Kepler), Grafana, Scaphandre, Zeus, CodeCarbon or Home "
-     "Assistant"),
-    ("--tz", {"default": "", "metavar": "ZONE"},
-     "zone of a power log whose times name none, as Europe/Berlin or +01:00 "
-     "(default: UTC, if no other zone would do)"),
-    ("--offset-s", {"type": float, "metavar": "X"},
-     "seconds to add to the times of the power file (default 0)"),
-    ("--device", {"metavar": "NAME"},
-     "device that a power log covers: cpu, cuda:0, … (default: the whole machine); a "
-     "recording says so itself"),
-    ("--error-percent", {"type": float, "metavar": "P"},
-     "how exact the meter behind a power log is: half its 90 %% interval; a "
-     "recording says so itself"),
-    ("--cpus", {"type": int, "metavar": "N"},
-     "CPUs of the machine: charge only the process's share of CPU energy, from the "
-     "loads in the recording"),
-)  # fmt: skip
-LEDGER: Rows = (
-    ("--split", {"choices": ("equal", "flops", "threads", "sm"), "default": "equal"},
-     "how ops that run at once share: alike (default), by FLOPs, by threads, or by "
-     "the multiprocessors they keep busy"),
-    ("--idle-w", {"type": float, "metavar": "W"},
-     "power while nothing runs: up to it, energy without an op is idle"),
-    ("--tree", {"metavar": "FILE"},
-     "saved tree of `irene trace` of one step, for joules per FLOP and byte"),
-    ("--by", {"choices": VIEWS, "default": "module"},
-     "what to group by (default module)"),
-    ("--shapes", {"action": "store_true"},
-     "tell ops apart by the shapes of their inputs; a recorded trace must have them "
-     "(record_shapes)"),
-    ("--top", {"type": int, "metavar": "N"}, "show the N largest rows only"),
-)  # fmt: skip
-OUTPUT: Rows = (
-    ("--json", {"action": "store_true"},
-     "one JSON document: irene.tree/1 with the ledger irene.ledger/1 in it"),
-    ("--csv", {"metavar": "FILE"}, "write the view as CSV"),
-    ("--parquet", {"metavar": "FILE"}, "write every event with its energy"),
-    ("--html", {"metavar": "FILE"}, "write a page with all views"),
-    ("--perfetto", {"metavar": "FILE"},
-     "write a trace with energies and power lanes for ui.perfetto.dev; .json or "
-     ".json.gz"),
-)  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        program: Script in Python that uses PyTorch, and its arguments.
+        module: Module to run instead, as in `python -m`.
+        level: Every op (default), or modules alone, which disturbs less.
+        skip: Steps at the start that are not recorded.
+        warmup: Steps after these that are recorded and thrown away.
+        steps: Steps to record (default: all).
+        meters: Meters, separated by commas, as irene doctor lists them.
+        period: Seconds between two power samples (default 0.01, or as often as the
+            meters have something new if that is less).
+        idle_s: Watch the machine so long before the program, to know its idle power.
+        folder: Keep trace, events and power samples here; needed by several processes.
+        merge: Run nothing: the ledger of all processes that recorded into a folder.
+        trace: Op events: a Kineto trace of the PyTorch profiler, an XPlane of
+            TensorFlow or JAX, or a TensorFlow 1 timeline; plain or gzipped.
+        hlo: Text of a compiled module, for a trace of JAX that has none itself.
+        power: Power of the same seconds: a recording of irene, a CSV of times and watts
+            or joules, MLPerf's spl.txt, or a log of nvidia-smi, dcgmi dmon, perf stat,
+            Prometheus (DCGM, Kepler), Grafana, Scaphandre, Zeus, CodeCarbon or Home
+            Assistant.
+        tz: Zone of a power log whose times name none, as Europe/Berlin or +01:00
+            (default: UTC, if no other zone would do).
+        offset_s: Seconds to add to the times of the power file (default 0).
+        device: Device that a power log covers: cpu, cuda:0, … (default: the whole
+            machine); a recording says so itself.
+        error_percent: How exact the meter behind a power log is: half its 90 %
+            interval; a recording says so itself.
+        cpus: CPUs of the machine: charge only the process's share of CPU energy, from
+            the loads in the recording.
+        split: How ops that run at once share: alike (default), by FLOPs, by threads, or
+            by the multiprocessors they keep busy.
+        idle_w: Power while nothing runs: up to it, energy without an op is idle.
+        tree: Saved tree of `irene trace` of one step, for joules per FLOP and byte.
+        by: What to group by.
+        shapes: Tell ops apart by the shapes of their inputs; a recorded trace must have
+            them (record_shapes).
+        top: Show the N largest rows only.
+        json: One JSON document: irene.tree/1 with the ledger irene.ledger/1 in it.
+        csv: Write the view as CSV.
+        parquet: Write every event with its energy.
+        html: Write a page with all views.
+        perfetto: Write a trace with energies and power lanes for ui.perfetto.dev; .json
+            or .json.gz.
+    """
+
+    program: Annotated[
+        tuple[str, ...], Asked(word=True, metavar="SCRIPT ARGS…", rest=True)
+    ] = ()
+    module: Annotated[
+        tuple[str, ...],
+        Asked(flags=("-m",), metavar="MODULE ARGS…", group=PROGRAM, rest=True),
+    ] = ()
+    level: Annotated[Literal["op", "module"], Asked(group=PROGRAM)] = "op"
+    skip: Annotated[int, Asked(metavar="N", group=PROGRAM)] = 0
+    warmup: Annotated[int, Asked(metavar="N", group=PROGRAM)] = 0
+    steps: Annotated[int | None, Asked(metavar="N", group=PROGRAM)] = None
+    meters: Annotated[str, Asked(metavar="NAMES", group=PROGRAM)] = "auto"
+    period: Annotated[float | None, Asked(metavar="S", group=PROGRAM)] = None
+    idle_s: Annotated[float, Asked(metavar="S", group=PROGRAM)] = 0.0
+    folder: Annotated[str | None, Asked(metavar="DIR", group=PROGRAM)] = None
+    merge: Annotated[str | None, Asked(metavar="DIR", group=PROGRAM)] = None
+    trace: Annotated[str | None, Asked(metavar="FILE", group=FILES)] = None
+    hlo: Annotated[tuple[str, ...], Asked(metavar="FILE", group=FILES)] = ()
+    power: Annotated[str | None, Asked(metavar="FILE", group=FILES)] = None
+    tz: Annotated[str, Asked(metavar="ZONE", group=FILES)] = ""
+    offset_s: Annotated[float | None, Asked(metavar="X", group=FILES)] = None
+    device: Annotated[str | None, Asked(metavar="NAME", group=FILES)] = None
+    error_percent: Annotated[float | None, Asked(metavar="P", group=FILES)] = None
+    cpus: Annotated[int | None, Asked(metavar="N", group=FILES)] = None
+    split: Annotated[
+        Literal["equal", "flops", "threads", "sm"], Asked(group=LEDGER)
+    ] = "equal"
+    idle_w: Annotated[float | None, Asked(metavar="W", group=LEDGER)] = None
+    tree: Annotated[str | None, Asked(metavar="FILE", group=LEDGER)] = None
+    by: Annotated[
+        Literal["module", "layer", "op", "operation", "phase", "device"],
+        Asked(group=LEDGER),
+    ] = "module"
+    shapes: Annotated[bool, Asked(group=LEDGER)] = False
+    top: Annotated[int | None, Asked(metavar="N", least=1, group=LEDGER)] = None
+    json: Annotated[bool, Asked(group=OUTPUT)] = False
+    csv: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
+    parquet: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
+    html: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
+    perfetto: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    add_rows(parser, "a program", PROGRAM)
-    add_rows(parser, "recorded files", RECORDED_FILES)
-    add_rows(parser, "the ledger", LEDGER)
-    add_rows(parser, "output", OUTPUT)
-
-
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Account for a program or what was recorded, then print or write."""
     if options.merge or options.program or options.module:
         return _run_or_merge(options)
-    if not options.trace or not options.power:
+    trace, power = options.trace, options.power
+    if not trace or not power:
         raise UsageError(
             "give a script, or both --trace FILE and --power FILE; `irene account "
             "--help` says more"
         )
     check_ledger_output(options)
-    put_ledger(_recorded_ledger(options), options)
+    put_ledger(_recorded_ledger(trace, power, options), options)
     return 0
 
 
-def _recorded_ledger(options: argparse.Namespace) -> Ledger:
+def _recorded_ledger(trace_file: str, power_file: str, options: Options) -> Ledger:
     from irene.account import attribute
     from irene.account.readers.recorded import read_power, read_trace
     from irene.cli.progress import working
 
-    with working(f"reading {options.power}"):
+    with working(f"reading {power_file}"):
         power = read_power(
-            options.power,
+            power_file,
             options.offset_s or 0.0,
             device=options.device,
             idle_w=options.idle_w,
@@ -155,8 +161,8 @@ def _recorded_ledger(options: argparse.Namespace) -> Ledger:
             error_percent=options.error_percent,
             zone=options.tz,
         )
-    with working(f"reading {options.trace}"):
-        trace = read_trace(options.trace, options.hlo, options.shapes)
+    with working(f"reading {trace_file}"):
+        trace = read_trace(trace_file, options.hlo, options.shapes)
     if not trace.has_clock and options.offset_s is None:
         _refuse_clock(trace.events.span_ns, power.series[0].span_ns)
     power.check_zone(trace.events.span_ns)
@@ -180,7 +186,7 @@ def _refuse_clock(trace_ns: tuple[int, int], power_ns: tuple[int, int]) -> None:
 # Programs that are run here -------------------------------------------------------
 
 
-def _run_or_merge(options: argparse.Namespace) -> int:
+def _run_or_merge(options: Options) -> int:
     """Run a program or merge a folder; the program's exit code is passed on.
 
     Raises:
@@ -194,20 +200,20 @@ def _run_or_merge(options: argparse.Namespace) -> int:
     if options.merge:
         if options.program or options.module:
             raise UsageError("--merge runs nothing: give a folder or a program")
-        put_ledger(_merged(options), options)
+        put_ledger(_merged(options.merge, options), options)
         return 0
     return _run_program(options)
 
 
-def _merged(options: argparse.Namespace) -> Ledger:
+def _merged(folder: str, options: Options) -> Ledger:
     from irene.account.live.ranks import merge_folder
     from irene.cli.progress import working
 
-    with working(f"merging {options.merge}"):
-        return merge_folder(options.merge, split=options.split, idle_w=options.idle_w)
+    with working(f"merging {folder}"):
+        return merge_folder(folder, split=options.split, idle_w=options.idle_w)
 
 
-def _run_program(options: argparse.Namespace) -> int:
+def _run_program(options: Options) -> int:
     from irene.account.live.script import run_program
 
     program, wanted = _program(options), _wanted(options)
@@ -224,7 +230,7 @@ def _run_program(options: argparse.Namespace) -> int:
     return code
 
 
-def _program(options: argparse.Namespace) -> Program:
+def _program(options: Options) -> Program:
     from irene.account.live.script import Program
 
     if options.module:
@@ -235,7 +241,7 @@ def _program(options: argparse.Namespace) -> Program:
     return Program(words[0], tuple(words[1:]))
 
 
-def _wanted(options: argparse.Namespace) -> Wanted:
+def _wanted(options: Options) -> Wanted:
     from irene.account.live.session import Wanted
     from irene.account.live.steps import Schedule
     from irene.meters.finding import names_in
@@ -253,7 +259,7 @@ def _wanted(options: argparse.Namespace) -> Wanted:
     )
 
 
-def _report(done: ProgramRun, options: argparse.Namespace) -> None:
+def _report(done: ProgramRun, options: Options) -> None:
     """After a program, its own output is what belongs on standard output."""
     if done.problem is not None:
         raise done.problem

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from irene.cli.output import put_json
-from irene.errors import IreneError
+from irene.errors import IreneError, UsageError
+from irene.parameters import Asked
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,36 +49,31 @@ NOTHING = (
 )
 NOT_EVEN = "Nothing measures energy here, and there is no load to estimate it from."
 LABEL_WIDTH = 16
+LONGEST_S = 3_600
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "--seconds", type=_seconds, default=1.0, metavar="S",
-        help="length of the live reading; 0 for none (default 1)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--sysfs", metavar="ROOT",
-        help="look at this folder instead of /sys",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        seconds: Length of the live reading; 0 for none.
+        sysfs: Look at this folder instead of /sys.
+        json: One JSON document.
+    """
+
+    seconds: Annotated[float, Asked(least=0, metavar="S")] = 1.0
+    sysfs: Annotated[str | None, Asked(metavar="ROOT")] = None
+    json: bool = False
 
 
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= 3600:
-        raise argparse.ArgumentTypeError(f"not a number of seconds: {text!r}")
-    return value
-
-
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Look, read for a moment, and print; a machine without meters is no failure."""
     from irene.cli.progress import working
     from irene.meters.cpu.kernel_files import Roots
 
+    if options.seconds > LONGEST_S:
+        raise UsageError(f"--seconds must be at most {LONGEST_S}")
     roots = Roots(Path(options.sysfs)) if options.sysfs else Roots()
     with working("reading the meters"):
         document = _examine(roots, options.seconds)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from irene.cli.options import TreeView
 from irene.cli.output import put_json, screen
@@ -64,8 +64,6 @@ class Options:
         journal: File that keeps finished nodes (default: one in the user's cache).
         fresh: Forget nodes that are finished already.
     """
-
-    word: ClassVar[str] = "model"
 
     run: RunSpec = field(metadata={"required": ("model",), "left_out": SERVED})
     device: str = "auto"

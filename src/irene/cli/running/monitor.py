@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from irene.cli.options import add_rows
 from irene.cli.output import put_json
 from irene.errors import IreneError
+from irene.parameters import Asked
 from irene.show.text import plain
 
 if TYPE_CHECKING:
@@ -41,42 +41,42 @@ UNITS = {"percent": "%", "mhz": "Hz", "bytes": "B", "celsius": "°C"}
 UNIT_SIZES = {"mhz": 1e6}
 
 
-def _positive(word: str) -> float:
-    value = float(word)
-    if not (value > 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"{word} is not above zero")
-    return value
+SHORTEST_S = 0.001
 
 
-OPTIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("command", {"nargs": argparse.REMAINDER, "metavar": "COMMAND"},
-     "the program and its arguments"),
-    ("--seconds", {"type": _positive, "metavar": "N"},
-     "watch this machine for N seconds instead of running a program"),
-    ("--period", {"type": _positive, "default": 0.1, "metavar": "S"},
-     "seconds between two samples (default 0.1)"),
-    ("--meters", {"default": "auto", "metavar": "NAMES"},
-     "meters, separated by commas, as irene doctor lists them (default auto)"),
-    ("--json", {"action": "store_true"},
-     "one JSON document; the program's output goes to standard error"),
-    ("--csv", {"type": Path, "metavar": "FILE"}, "write the samples as a plain table"),
-    ("--out", {"type": Path, "metavar": "FILE"},
-     "keep the recording; samples are streamed to it"),
-    ("--plot", {"type": Path, "metavar": "FILE"},
-     "draw power over time: .svg, .png or .html"),
-    ("--prometheus", {"type": int, "metavar": "PORT"},
-     "answer /metrics on this port meanwhile; 0 for a free one"),
-    ("--otlp", {"metavar": "URL"},
-     "send to an OpenTelemetry collector meanwhile, as http://host:4318/v1/metrics"),
-)  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        command: The program and its arguments.
+        seconds: Watch this machine for N seconds instead of running a program.
+        period: Seconds between two samples.
+        meters: Meters, separated by commas, as irene doctor lists them.
+        json: One JSON document; the program's output goes to standard error.
+        csv: Write the samples as a plain table.
+        out: Keep the recording; samples are streamed to it.
+        plot: Draw power over time: .svg, .png or .html.
+        prometheus: Answer /metrics on this port meanwhile; 0 for a free one.
+        otlp: Send to an OpenTelemetry collector meanwhile, as
+            http://host:4318/v1/metrics.
+    """
+
+    command: Annotated[
+        tuple[str, ...], Asked(word=True, metavar="COMMAND", rest=True)
+    ] = ()
+    seconds: Annotated[float | None, Asked(metavar="N", least=SHORTEST_S)] = None
+    period: Annotated[float, Asked(metavar="S", least=SHORTEST_S)] = 0.1
+    meters: Annotated[str, Asked(metavar="NAMES")] = "auto"
+    json: bool = False
+    csv: Annotated[str | None, Asked(metavar="FILE")] = None
+    out: Annotated[str | None, Asked(metavar="FILE")] = None
+    plot: Annotated[str | None, Asked(metavar="FILE")] = None
+    prometheus: Annotated[int | None, Asked(metavar="PORT", least=0)] = None
+    otlp: Annotated[str | None, Asked(metavar="URL")] = None
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    add_rows(parser, "", OPTIONS)
-
-
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Run the program, report, and pass its exit code on."""
     from irene.measure.windows.monitoring import monitor
     from irene.meters.finding import names_in
@@ -84,17 +84,15 @@ def run(options: argparse.Namespace) -> int:
     if options.plot:
         from irene.show.picture import check_drawable
 
-        check_drawable(options.plot)
-    command = options.command
-    if command[:1] == ["--"]:
-        command = command[1:]
+        check_drawable(Path(options.plot))
+    command = options.command[options.command[:1] == ("--",) :]
     shown = options.prometheus is not None or options.otlp
     found = monitor(
         command,
         options.seconds or (math.inf if shown and not command else None),
         names_in(options.meters),
         options.period,
-        options.out,
+        Path(options.out) if options.out else None,
         output_to_errors=options.json,
         beside=partial(_exporting, options) if shown else nullcontext,
     )
@@ -110,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _exporting(options: argparse.Namespace, sampler: SamplerProcess) -> Iterator[None]:
+def _exporting(options: Options, sampler: SamplerProcess) -> Iterator[None]:
     """Show what is counted to Prometheus and OpenTelemetry, as asked."""
     from irene.measure.windows.exported import Exported, to_otlp, to_prometheus
 
@@ -125,7 +123,7 @@ def _exporting(options: argparse.Namespace, sampler: SamplerProcess) -> Iterator
         yield
 
 
-def _report(found: Monitored, options: argparse.Namespace) -> None:
+def _report(found: Monitored, options: Options) -> None:
     if options.json:
         put_json(_document(found, options))
         return
@@ -138,9 +136,9 @@ def _report(found: Monitored, options: argparse.Namespace) -> None:
             print(f"  {kind:<9}  {path}", file=stream)
 
 
-def _write_files(found: Monitored, options: argparse.Namespace) -> None:
+def _write_files(found: Monitored, options: Options) -> None:
     if options.csv:
-        _write_samples(found, options.csv)
+        _write_samples(found, Path(options.csv))
     if options.plot:
         from irene.show.picture.answer_pictures import monitor_picture
 
@@ -165,7 +163,7 @@ def _write_samples(found: Monitored, path: Path) -> None:
 # The document -------------------------------------------------------------------
 
 
-def _document(found: Monitored, options: argparse.Namespace) -> dict[str, Any]:
+def _document(found: Monitored, options: Options) -> dict[str, Any]:
     energy = found.energy
     return {
         "schema": "irene.monitor/1",

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from irene.cli.options import add_rows, number, whole_number
+from irene.cli.options import OUTPUT
 from irene.cli.output import put_json
 from irene.errors import UsageError
+from irene.parameters import Asked, number
 from irene.spec import Attention, DType
 
 if TYPE_CHECKING:
     from irene.account.studies import Conditions, Store, Study, Subject
     from irene.analyse.config_fields import ModelConfig
 
-STUDIES = ("grid", "evolution", "modes", "precision")
 SHORT = {"num_hidden_layers": "L", "hidden_size": "H", "num_attention_heads": "A"}
 """How the paper calls the sizes of a model."""
 FOLLOWING = ("num_attention_heads", "intermediate_size")
 """Fields that grow with the width unless they are set, as in published models."""
-MODES = ("pretraining", "finetuning", "prediction")
+RUNS = "the runs"
 USAGE = "STUDY MODEL [MODEL2] [options]"
 EXAMPLES = """\
 grid       configurations of a model: median difference and correlation of every pair
@@ -43,62 +43,64 @@ examples:
 """
 
 
-Rows = tuple[tuple[str, dict[str, Any], str], ...]
-WHAT: Rows = (
-    ("study", {"metavar": "STUDY", "choices": STUDIES}, ", ".join(STUDIES)),
-    ("models", {"metavar": "MODEL", "nargs": "+"},
-     "catalogue name, Hugging Face id, or path of a config.json; two for evolution"),
-    ("--set", {"dest": "fields", "action": "append", "default": [],
-               "metavar": "FIELD=VALUE,…"},
-     "a field of the config, may be given several times; a list for grid, one value "
-     "for the others"),
-    ("--mode", {"action": "append", "choices": MODES},
-     "what a step is (default finetuning); for modes, which are compared"),
-)  # fmt: skip
-RUNS: Rows = (
-    ("-b --batch", {"type": whole_number, "default": 8, "metavar": "N"},
-     "sequences (images, clips) per step (default 8)"),
-    ("-s --seq", {"type": whole_number, "default": 128, "metavar": "N"},
-     "tokens per sequence (default 128)"),
-    ("--steps", {"type": whole_number, "default": 5, "metavar": "N"},
-     "steps (batches) that are recorded in a run (default 5)"),
-    ("--runs", {"type": whole_number, "default": 3, "metavar": "N"},
-     "how often everything is run (default 3)"),
-    ("--level", {"choices": ("op", "module"), "default": "op"},
-     "record every op (default), or modules alone, which costs less"),
-    ("--meters", {"metavar": "LIST", "default": "auto"},
-     "names of meters as in `irene doctor` (default: the best here)"),
-    ("--period", {"metavar": "S", "default": "0.01"},
-     "period of the power samples, s (default 0.01); a list for precision"),
-    ("--dtype", {"choices": get_args(DType), "default": "fp32"}, ""),
-    ("--attention", {"choices": get_args(Attention), "default": "eager"}, ""),
-    ("--device", {"default": "auto"},
-     "cpu, cuda, cuda:1, mps, …; auto (default): the fastest there is"),
-    ("--threads", {"type": whole_number, "metavar": "N"},
-     "threads of torch on the CPU"),
-)  # fmt: skip
-OUTPUT: Rows = (
-    ("--out", {"metavar": "FOLDER"},
-     "where pictures, tables, summary.md and finished runs go (default: "
-     "study-STUDY-MODEL)"),
-    ("--png", {"action": "store_true"}, "pictures as PNG, too"),
-    ("--fresh", {"action": "store_true"}, "forget runs that are finished already"),
-    ("--json", {"action": "store_true"}, "one JSON document: irene.study/1"),
-)  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        study: Grid, evolution, modes, precision.
+        models: Catalogue name, Hugging Face id, or path of a config.json; two for
+            evolution.
+        set: Field of the config, may be given several times; a list for grid, one
+            value for the others.
+        mode: What a step is (default finetuning); for modes, which are compared.
+        batch: Sequences (images, clips) per step.
+        seq: Tokens per sequence.
+        steps: Steps (batches) that are recorded in a run.
+        runs: How often everything is run.
+        level: Record every op (default), or modules alone, which costs less.
+        meters: Names of meters as in `irene doctor` (default: the best here).
+        period: Period of the power samples, s (default 0.01); a list for precision.
+        dtype: Number format.
+        attention: How attention is computed.
+        device: cpu, cuda, cuda:1, mps, …; auto (default): the fastest there is.
+        threads: Threads of torch on the CPU.
+        out: Where pictures, tables, summary.md and finished runs go (default:
+            study-STUDY-MODEL).
+        png: Pictures as PNG, too.
+        fresh: Forget runs that are finished already.
+        json: One JSON document: irene.study/1.
+    """
+
+    study: Annotated[
+        Literal["grid", "evolution", "modes", "precision"],
+        Asked(word=True, metavar="STUDY"),
+    ]
+    models: Annotated[tuple[str, ...], Asked(word=True, metavar="MODEL")]
+    set: Annotated[tuple[str, ...], Asked(metavar="FIELD=VALUES")] = ()
+    mode: tuple[Literal["pretraining", "finetuning", "prediction"], ...] = ()
+    batch: Annotated[int, Asked(flags=("-b",), metavar="N", group=RUNS)] = 8
+    seq: Annotated[int, Asked(flags=("-s",), metavar="N", group=RUNS)] = 128
+    steps: Annotated[int, Asked(metavar="N", group=RUNS)] = 5
+    runs: Annotated[int, Asked(metavar="N", group=RUNS)] = 3
+    level: Annotated[Literal["op", "module"], Asked(group=RUNS)] = "op"
+    meters: Annotated[str, Asked(metavar="LIST", group=RUNS)] = "auto"
+    period: Annotated[str, Asked(metavar="S", group=RUNS)] = "0.01"
+    dtype: Annotated[DType, Asked(group=RUNS)] = "fp32"
+    attention: Annotated[Attention, Asked(group=RUNS)] = "eager"
+    device: Annotated[str, Asked(group=RUNS)] = "auto"
+    threads: Annotated[int | None, Asked(metavar="N", group=RUNS)] = None
+    out: Annotated[str | None, Asked(metavar="FOLDER", group=OUTPUT)] = None
+    png: Annotated[bool, Asked(group=OUTPUT)] = False
+    fresh: Annotated[bool, Asked(group=OUTPUT)] = False
+    json: Annotated[bool, Asked(group=OUTPUT)] = False
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    add_rows(parser, "", WHAT)
-    add_rows(parser, "the runs", RUNS)
-    add_rows(parser, "output", OUTPUT)
-
-
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Make the runs that are not kept, then write and print what was found."""
     from irene.cli.progress import progress_bar
 
-    fields = parse_fields(options.fields)
+    fields = parse_fields(options.set)
     periods_s = [_seconds(text) for text in options.period.split(",")]
     _check(options, fields, periods_s)
     folder = Path(options.out or _default_folder(options))
@@ -128,12 +130,12 @@ def run(options: argparse.Namespace) -> int:
 def _seconds(text: str) -> float:
     try:
         return number(text)
-    except argparse.ArgumentTypeError as error:
-        raise UsageError(f"--period: {error}") from error
+    except ValueError:
+        raise UsageError(f"--period: {text!r} is not a number") from None
 
 
 def _check(
-    options: argparse.Namespace, fields: dict[str, list[Any]], periods: Sequence[float]
+    options: Options, fields: dict[str, list[Any]], periods: Sequence[float]
 ) -> None:
     """Refuse early what does not go together."""
     study = options.study
@@ -151,16 +153,16 @@ def _check(
         raise UsageError(f"--set {lists[0]}: only grid takes several values")
     if study != "precision" and len(periods) > 1:
         raise UsageError("--period: only precision takes several")
-    if study != "modes" and len(options.mode or []) > 1:
+    if study != "modes" and len(options.mode) > 1:
         raise UsageError("--mode: only modes takes several")
 
 
-def _default_folder(options: argparse.Namespace) -> str:
+def _default_folder(options: Options) -> str:
     names = [Path(name).name.removesuffix(".json") for name in options.models]
     return "-".join(("study", options.study, *names))
 
 
-def _conditions(options: argparse.Namespace, period_s: float) -> Conditions:
+def _conditions(options: Options, period_s: float) -> Conditions:
     from irene.account.studies import Conditions
     from irene.meters.finding import names_in
 
@@ -180,7 +182,7 @@ def _conditions(options: argparse.Namespace, period_s: float) -> Conditions:
 
 
 def _study(
-    options: argparse.Namespace,
+    options: Options,
     models: Sequence[Subject],
     conditions: Conditions,
     store: Store,
@@ -188,7 +190,7 @@ def _study(
 ) -> Study:
     from irene.account import studies
 
-    mode = (options.mode or ["finetuning"])[0]
+    mode = (options.mode or ("finetuning",))[0]
     if options.study == "grid":
         return studies.grid(models, conditions, store, mode)
     if options.study == "evolution":

@@ -19,7 +19,7 @@ from contextlib import (
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from irene.cli.options import add_parameters, values_of
+from irene.cli.options import add_parameters, add_table, values_of
 from irene.errors import UsageError
 from irene.parameters import Asked, Parameter, parameters_of, read
 from irene.show.text import plain
@@ -76,7 +76,7 @@ class Watching:
         otlp: Send to an OpenTelemetry collector meanwhile.
     """
 
-    url: Annotated[str, Asked(metavar="URL")]
+    url: Annotated[str, Asked(word=True, metavar="URL")]
     every: Annotated[float, Asked(metavar="S", least=SHORTEST_S)] = 2.0
     seconds: Annotated[float | None, Asked(metavar="N", least=SHORTEST_S)] = None
     meters: Annotated[str, Asked(metavar="NAMES")] = "auto"
@@ -91,8 +91,7 @@ class Watching:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    own = parameters_of(Watching)
-    add_parameters(parser, own, positional="url", model_help=own[0].words)
+    add_table(parser, Watching)
     add_parameters(parser, _of_servings(), positional="")
 
 
