@@ -5,6 +5,7 @@ import json
 import math
 import statistics
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -41,7 +42,7 @@ COSTS = TokenCosts(0.8, 0.02, 0.3, "predicted", 250.0)
 @given(
     st.lists(REQUESTS, max_size=12),
     st.lists(st.floats(0, 1e6), min_size=1, max_size=20),
-    st.sampled_from([COSTS, EQUAL]),
+    st.sampled_from([COSTS, EQUAL, replace(COSTS, lasting=0.2)]),
     st.floats(0, 60),
 )
 def test_no_joule_is_lost(requests, energies, costs, wait_s):
@@ -61,8 +62,20 @@ def test_no_joule_is_lost(requests, energies, costs, wait_s):
     assert sharing.waiting == 0
 
 
-@pytest.mark.parametrize(("seed", "noise"), [(0, 0.0), (1, 0.02)])
-def test_requests_of_a_known_engine_are_seen_within_three_percent(seed, noise):
+@pytest.mark.parametrize(
+    ("noise", "median", "nine_of_ten"), [(0.0, 0.001, 0.003), (0.02, 0.012, 0.03)]
+)
+def test_requests_of_known_engines_are_seen_within_three_percent(
+    noise, median, nine_of_ten
+):
+    errors = sorted(error for seed in range(3) for error in _errors(seed, noise))
+    assert len(errors) > 1500
+    assert statistics.median(errors) < median
+    assert errors[len(errors) * 9 // 10] < nine_of_ten
+
+
+def _errors(seed, noise):
+    """By how much single requests are off, a minute of which was looked at."""
     engine, sharing, rows = MadeEngine(seed), Sharing(60.0), []
     for _ in range(60):
         before = engine.time_s
@@ -70,20 +83,30 @@ def test_requests_of_a_known_engine_are_seen_within_three_percent(seed, noise):
         sharing.used(before, engine.time_s, rows[-1].energy_j)
     for made in engine.ended:
         sharing.tell(request_of(made.told(), 0.0))
-    costs = observed_costs(rows)
-    found = sharing.settle(math.inf, costs)
-    last_s = engine.time_s - 120 * engine.STEP_S  # later ones share with untold ones
-    errors = sorted(
-        abs(one.energy_j / made.energy_j - 1)
-        for one, made in zip(found, engine.ended, strict=True)
-        if made.end_s < last_s
-    )
-    assert len(errors) > 300
-    assert statistics.median(errors) < 0.02
-    assert errors[len(errors) * 9 // 10] < (0.05 if noise else 0.03)
+    found = sharing.settle(math.inf, observed_costs(rows))
     whole_j = math.fsum(one.energy_j for one in found)
     assert whole_j == pytest.approx(sum(m.energy_j for m in engine.ended), rel=0.03)
     assert whole_j + sharing.idle_j == pytest.approx(added_up(rows).energy_j, rel=1e-9)
+    last_s = engine.time_s - 120 * engine.STEP_S  # later ones share with untold ones
+    return [
+        abs(one.energy_j / made.energy_j - 1)
+        for one, made in zip(found, engine.ended, strict=True)
+        if made.end_s < last_s
+    ]
+
+
+def test_what_lasts_is_of_the_work_and_what_does_not_is_levelled():
+    requests = [Request(str(n), n, n, n + 1, 0, 0, 10) for n in range(5)]
+    for lasting, found in ((1.0, [10, 20, 10, 10, 10]), (0.5, [10, 15, 12.5, 11.25])):
+        sharing = Sharing(0.0)
+        for request in requests:
+            sharing.tell(request)
+            energy_j = 20.0 if request.name == "1" else 10.0
+            sharing.used(request.begin_s, request.end_s, energy_j)
+        costs = TokenCosts(1.0, 1.0, 1.0, "observed", 0.0, lasting)
+        shares = [one.energy_j for one in sharing.settle(math.inf, costs)]
+        assert shares[: len(found)] == pytest.approx(found)
+        assert math.fsum(shares) + sharing.idle_j == pytest.approx(60.0)
 
 
 def test_a_request_that_is_told_too_late_has_what_is_left():

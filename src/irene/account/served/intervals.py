@@ -23,6 +23,9 @@ WORST_CONDITION = 50.0
 """Kinds of tokens that come in step cannot be told apart: largest by smallest singular
 value of their columns, each scaled to length 1."""
 
+LEAST_LASTING = 0.2
+"""Errors of meters are levelled over some five intervals, no more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -142,6 +145,8 @@ class TokenCosts:
         output_j: Of an answer, J.
         source: Where these come from: `predicted`, `observed` or `equal`.
         base_w: What is used whatever is done, W, as far as it is known.
+        lasting: Share of what an interval takes beyond these costs that is of its
+            work, and no error of its meters.
     """
 
     prompt_j: float
@@ -149,6 +154,7 @@ class TokenCosts:
     output_j: float
     source: str
     base_w: float = 0.0
+    lasting: float = 1.0
 
     def weights(self, tokens: Any) -> tuple[float, float, float]:
         """Costs of prompt, cached prompt and answer of an interval or a request, J."""
@@ -221,4 +227,14 @@ def observed_costs(intervals: Sequence[Interval]) -> TokenCosts | None:
         costs[i] = float(cost)
     if not any(costs[:3]):
         return None
-    return TokenCosts(costs[0], costs[1], costs[2], "observed", costs[3])
+    expected = columns @ (found / lengths)
+    lasting = _lasting(rows[expected > 0, 4] / expected[expected > 0] - 1)
+    return TokenCosts(costs[0], costs[1], costs[2], "observed", costs[3], lasting)
+
+
+def _lasting(beyond: np.ndarray) -> float:
+    """How much of what is beyond the costs the next interval has, too."""
+    squares = float(beyond @ beyond)
+    if not squares > 0:
+        return 1.0
+    return min(1.0, max(LEAST_LASTING, float(beyond[1:] @ beyond[:-1]) / squares))

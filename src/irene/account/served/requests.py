@@ -281,7 +281,9 @@ class Sharing:
 
     An interval is cut where requests begin, are read and end. Its energy goes to these
     pieces as what is expected of them, and that of a piece to its requests by what one
-    more token costs; where nobody ran it is idle. Nothing is lost.
+    more token costs; where nobody ran it is idle. What an interval takes beyond what is
+    expected, and its neighbours do not, is an error of the meters and is levelled among
+    them. Nothing is lost.
 
     Args:
         wait_s: A request may be told so much later than energy was used for it, s.
@@ -298,6 +300,7 @@ class Sharing:
         self._open: list[_Open] = []
         self._idle: list[float] = []
         self._settled_s = -math.inf
+        self._carried_j = 0.0
         self.told = ServerCounts("", "", 0.0, 0.0, 0.0, 0.0)
 
     def tell(self, request: Request) -> None:
@@ -337,6 +340,9 @@ class Sharing:
             begin_s, end_s, energy_j = self._intervals.pop(0)
             self._share(begin_s, end_s, energy_j, costs)
             self._settled_s = end_s
+        if math.isinf(now_s):
+            self._idle.append(self._carried_j)
+            self._carried_j = 0.0
         whole_s = math.inf if math.isinf(now_s) else self._settled_s
         whole = [each for each in self._open if each.request.end_s <= whole_s]
         self._open = [each for each in self._open if each.request.end_s > whole_s]
@@ -364,8 +370,16 @@ class Sharing:
         if not math.fsum(expected) > 0:
             self._idle.append(energy_j)
             return
+        energy_j = self._levelled(energy_j, math.fsum(expected), costs.lasting)
         for costing, piece_j in zip(weights, shared(energy_j, expected), strict=True):
             self._give(ran, costing, piece_j)
+
+    def _levelled(self, energy_j: float, expected_j: float, lasting: float) -> float:
+        """What an interval gives out; the rest of what was not expected is carried."""
+        self._carried_j += energy_j - expected_j
+        given_j = max(-expected_j, lasting * self._carried_j)
+        self._carried_j -= given_j
+        return expected_j + given_j
 
     def _give(self, ran: list[_Open], weights: list[float], energy_j: float) -> None:
         if not math.fsum(weights) > 0:
