@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from irene.analyse import training_plan
 from irene.analyse.costs import CostTerms
 from irene.analyse.training_plan import TrainingPlan, plan_training
 from irene.errors import UsageError
+from irene.predict.api import predict_run
 from irene.spec import RunSpec
+from irene.tree import ModelTree
 
 CONFIG = {
     "model_type": "gpt2", "n_layer": 1, "n_embd": 64, "n_head": 2, "vocab_size": 500,
@@ -83,6 +86,31 @@ def test_what_does_not_fit_is_sharded_or_said() -> None:
     assert "sharded over 8 GPUs" in eight.notes[0]
     assert eight.parts["optimiser"] == pytest.approx(one.parts["optimiser"] / 8)
     assert plan_training(run, "b200", 1e9, 8).shards == 1
+
+
+def test_notes_of_a_step_are_kept_but_for_the_room_of_one_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def noted(run: RunSpec, machine: object) -> ModelTree:
+        return predict_run(run, machine).with_notes("warning: a note of another kind")
+
+    monkeypatch.setattr(training_plan, "predict_run", noted)
+    run = RunSpec("llama-3.1-8b", batch_size=1, seq_len=2048)
+    notes = plan_training(run, "h100", 1e9, 8).notes
+    assert "warning: a note of another kind" in notes
+    assert not any("smaller batches" in note for note in notes)
+
+
+def test_a_step_is_no_faster_than_published_trainings() -> None:
+    run = RunSpec("llama-3.1-8b", batch_size=1, seq_len=8192)
+    plan = plan_training(run, "h100", 1e9, 8)
+    assert plan.hours is not None
+    gpu_s = plan.hours.value * 3600 * 8
+    model_flops = 6 * plan.params * plan.tokens
+    assert model_flops / gpu_s / 989e12 < 0.41
+    assert plan.kwh.value * 3.6e6 / gpu_s == pytest.approx(0.91 * 700)
+    assert plan.parts["beyond"] > 0
+    assert plan.kwh.low < plan.kwh.value < plan.kwh.high
 
 
 def test_small_steps_are_told(model: RunSpec, plan: TrainingPlan) -> None:

@@ -14,6 +14,7 @@ from irene.analyse.subject import LeftOut, Progress, Subject, tree_of
 from irene.energy import Difference, Energy, difference
 from irene.errors import UsageError
 from irene.spec import RunOptions, RunSpec, shows_run_options
+from irene.tree.headline import unfit
 
 Size = Literal[
     "batch_size", "seq_len", "decoder_len", "context_len", "prompt_len", "output_len"
@@ -34,6 +35,7 @@ class Curve:
         least: Least size.
         most: Largest size that the model takes, of those looked at.
         known: Energies that were asked for.
+        unfit: Sizes among them that do not fit into the memory of the machine.
     """
 
     subject: Subject
@@ -41,6 +43,7 @@ class Curve:
     least: int
     most: int
     known: dict[int, Energy] = field(default_factory=dict, compare=False, repr=False)
+    unfit: set[int] = field(default_factory=set, compare=False, repr=False)
 
     def at(self, size: int) -> Energy:
         """Energy of one run at a size, with its interval.
@@ -49,9 +52,12 @@ class Curve:
             UsageError: The model does not take that size.
         """
         if size not in self.known:
-            energy = tree_of(self.subject.changed({self.over: size})).energy_of(0)
+            tree = tree_of(self.subject.changed({self.over: size}))
+            energy = tree.energy_of(0)
             assert energy is not None
             self.known[size] = energy
+            if unfit(tree):
+                self.unfit.add(size)
         return self.known[size]
 
     def points(self, sizes: Iterable[int] | None = None) -> dict[int, Energy]:
@@ -191,10 +197,12 @@ class CurvePoint:
     Attributes:
         size: The size.
         energy: Of one run.
+        fits: Whether it lies in the memory of the machine, as far as that is known.
     """
 
     size: int
     energy: Energy
+    fits: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +321,10 @@ def draw(
 def _line(name: str, of: Curve, under_j: float | None) -> Line:
     tree = tree_of(of.subject.changed({of.over: of.least}))
     assert tree.spec is not None
-    points = tuple(CurvePoint(*each) for each in of.points().items())
+    points = tuple(
+        CurvePoint(size, energy, size not in of.unfit)
+        for size, energy in of.points().items()
+    )
     hardware = tree.hardware.name if tree.hardware else of.subject.on
     largest = None if under_j is None else of.largest_under(under_j)
     return Line(name, hardware, tree.spec, of.most, points, largest)

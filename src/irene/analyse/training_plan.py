@@ -1,10 +1,12 @@
 """What a training takes before it runs: steps of a data-parallel run, added up.
 
 A step is forward and backward as they are predicted, the recomputed forward of
-checkpointing, an AdamW update, and the exchange of gradients. What was never measured
-widens the interval: at its low end all exchange hides behind the backward pass and no
-GPU waits for its host; at its high end nothing hides, and GPUs reach no more of their
-peak than the lowest share that large trainings publish, at the limit of their power. A
+checkpointing, an AdamW update, and the exchange of gradients. Kernels alone would be
+faster than any training that was published: where they are, a step takes the time and
+the power that large trainings report. What was never measured widens the interval: at
+its low end kernels alone, all exchange behind the backward pass; at its high end
+nothing hides, and GPUs reach no more of their peak than the lowest share that was
+published, at the limit of their power (`benchmarks/training.py`). A
 model that with its gradients and moments does not fit into one GPU is sharded over all
 of them: each keeps and updates its part, and weights are gathered for the forward and
 again for the backward pass.
@@ -20,7 +22,7 @@ from irene.analyse.costs import JOULES_PER_KWH, CostTerms, Region
 from irene.errors import UsageError
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
-from irene.predict.machines.memory_fit import TRAINED_BYTES, USABLE
+from irene.predict.machines.memory_fit import TRAINED_BYTES, USABLE, traced_fit
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words
@@ -33,9 +35,14 @@ SMALL_STEP = 0.1
 """Share of the optimiser in a step from which on a reader should know of it."""
 BACKWARD = 2 / 3
 """Part of forward and backward that is backward: two products for each of forward."""
-LOWEST_MFU = 0.38
-"""Lowest share of the peak of 16-bit products that the trainings of Llama 3 405B
-reached on 8,192 to 16,384 H100 (Grattafiori et al. 2024, Table 4)."""
+USUAL_MFU = 0.41
+"""Share of the peak of 16-bit products that the training of Llama 3 405B reached on
+8,192 to 16,384 H100, the middle of three (Grattafiori et al. 2024, Table 4)."""
+LOWEST_MFU = 0.25
+"""Lowest of those that KempnerForge publishes: a 70B on 32 H200."""
+USUAL_POWER = 0.91
+"""Share of their power limit that GPUs draw on average: 624 and 649 W of 700 in the
+trainings of Olmo 3 7B and 32B (146 MWh in 234,000 hours, 681 in 1.05 million)."""
 SECONDS_PER_HOUR = 3600.0
 
 
@@ -78,7 +85,7 @@ class TrainingPlan:
         region: Whose electricity.
         pue: Energy of the building by that of its machines.
         parts: J per step and GPU: `forward_backward`, `recomputed`, `optimiser`,
-            `exchange`.
+            `exchange`, and `beyond` what kernels explain.
         notes: What a reader should know.
     """
 
@@ -149,6 +156,9 @@ def plan_training(
         raise UsageError(f"{on} is no GPU of which {gpus} could train together")
     steps = max(1, -(-int(tokens) // (spec.tokens * gpus)))
     shards, fit_notes = _shards(tree, machine, gpus)
+    step_notes = [
+        n for n in tree.notes if shards == 1 or n not in _unfit(tree, machine)
+    ]
     step = _step(tree, forward, machine, gpus, shards)
     kwh = step.energy.times(steps * gpus * terms.pue / JOULES_PER_KWH)
     hours = step.time.times(steps / SECONDS_PER_HOUR) if step.time else None
@@ -158,7 +168,7 @@ def plan_training(
         _money(kwh, hours, gpus, terms.price_per_kwh, price_per_gpu_hour),
         kwh.times(terms.place.gco2e_per_kwh / 1000), terms.place, terms.pue,
         step.parts,
-        (*fit_notes, *_notes(step, spec.tokens), *_of_a_step(tree, shards)),
+        (*fit_notes, *_notes(step, spec.tokens), *step_notes),
     )  # fmt: skip
 
 
@@ -185,9 +195,9 @@ def _shards(tree: ModelTree, machine: Any, gpus: int) -> tuple[int, list[str]]:
     return gpus, [f"warning: {what} do not fit into {gpus:,} × {one}: {told}"]
 
 
-def _of_a_step(tree: ModelTree, shards: int) -> list[str]:
-    """Notes of the step, but for whether it fits into one GPU where several share."""
-    return [n for n in tree.notes if shards == 1 or not n.startswith("warning:")]
+def _unfit(tree: ModelTree, machine: Any) -> list[str]:
+    """Why a step does not fit into one GPU, as a note of it says."""
+    return traced_fit(tree, machine.device.sheet.memory_bytes, USABLE).notes()
 
 
 def _step(
@@ -205,6 +215,7 @@ def _step(
     parts = {
         "forward_backward": energy.joules,
         "recomputed": again.joules if again else 0.0, "optimiser": 0.0, "exchange": 0.0,
+        "beyond": 0.0,
     }  # fmt: skip
     device, seconds = getattr(machine, "device", None), _seconds(tree)
     if device is None or seconds is None:
@@ -220,14 +231,20 @@ def _step(
     shown_s = max(0.0, exchange_s - BACKWARD * seconds)
     update_j, shown_j = update_s * power_w, shown_s * sheet.idle_w
     flops = tree.total().flops + (forward.total().flops if forward else 0)
-    waits_s = max(0.0, flops / (LOWEST_MFU * sheet.flops_s["bf16"]) - seconds)
-    value = ends[0] + update_j + shown_j
+    usual_s, longest_s = (
+        flops / (mfu * sheet.flops_s["bf16"]) for mfu in (USUAL_MFU, LOWEST_MFU)
+    )
+    waits_s = max(0.0, longest_s - seconds)
+    kernels_j = ends[0] + update_j + shown_j
+    value = max(kernels_j, usual_s * USUAL_POWER * sheet.tdp_w)
     low_s, high_s = seconds + update_s, seconds + update_s + exchange_s + waits_s
     waited_j = (exchange_s + waits_s) * sheet.idle_w
     high = ends[2] * (1 + update_j / ends[0]) + waited_j
     spread = max(ends[2] / ends[0], 1.0)
-    time = Amount(low_s + shown_s, low_s / spread, high_s * spread)
-    parts |= {"optimiser": update_j, "exchange": shown_j}
+    time = Amount(max(low_s + shown_s, usual_s), low_s / spread, high_s * spread)
+    parts |= {
+        "optimiser": update_j, "exchange": shown_j, "beyond": value - kernels_j
+    }  # fmt: skip
     low = ends[1] * (1 + update_j / ends[0])
     return _Step(Amount(value, low, max(high, high_s * sheet.tdp_w)), time, parts)
 
