@@ -10,7 +10,7 @@ from torch import nn
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM
 
 import irene
-from irene.errors import TraceError, UsageError
+from irene.errors import SpecError, TraceError, UsageError
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 BERT = BertConfig(**SMALL, intermediate_size=64, vocab_size=99)
@@ -26,6 +26,12 @@ def test_a_pipeline_is_its_model():
     tree = irene.predict(Pipeline(), **SIZE)
     assert tree.total().flops == irene.trace(BertModel(BERT), **SIZE).total().flops
     assert irene.trace(Pipeline(), **SIZE).root.op == "BertModel"
+
+
+def test_a_scripted_module_is_refused_in_words():
+    hidden = nn.Sequential(torch.jit.script(nn.Linear(4, 4)))
+    with pytest.raises(SpecError, match="a scripted module does not show"):
+        irene.trace(hidden, torch.zeros(2, 4))
 
 
 def test_lora_adds_its_products_and_nothing_else():

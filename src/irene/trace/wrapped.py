@@ -27,8 +27,17 @@ NOTE = "as they are stored, turned to the type of activations, then multiplied"
 
 
 def module_of(model: object) -> object:
-    """The model of a pipeline or inside PEFT's, adapters and all; else itself."""
+    """The model of a pipeline or inside PEFT's, adapters and all; else itself.
+
+    Raises:
+        SpecError: It was scripted: its layers cannot be watched.
+    """
     if isinstance(model, nn.Module):
+        if any(isinstance(part, torch.jit.ScriptModule) for part in model.modules()):
+            raise SpecError(
+                "a scripted module does not show what it calls: give the module that "
+                "torch.jit was given"
+            )
         adapted: Any = model
         if "PeftModel" not in _kinds(model):
             return model
