@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -75,6 +76,21 @@ timestamp, uuid, power.draw.average [W], power.draw.instant [W]
     assert "1 lines dropped: 5" in second.notes
 
 
+def test_a_gpu_that_says_nothing_is_left_out_and_named(write: Write) -> None:
+    head = "timestamp, index, power.draw [W]"
+    rows = [
+        f"2024/01/31 14:05:0{second}, {gpu}, {'[Not Supported]' if gpu else '90 W'}"
+        for second in (1, 2, 3)
+        for gpu in (0, 1)
+    ]
+    # A logger that was started again writes its head again.
+    (log,) = read_power_logs(write("\n".join([head, *rows[:4], head, *rows[4:]])))
+    assert (log.device, log.power_w.tolist()) == ("cuda:0", [90.0] * 3)
+    assert "warning: GPU 1: no power in the log, left out" in log.notes
+    with pytest.raises(FormatError, match=r"power in it: '2024.*Not Supported.*number"):
+        read_power_logs(write("\n".join([head, *rows[1::2]])))
+
+
 def test_a_column_that_numbers_lines_is_no_device(write: Write) -> None:
     rows = [f"{n},{BEGIN_S + n},100" for n in range(200)]
     log = read_power_log(write("\n".join(["index,time,watts", *rows])))
@@ -133,6 +149,24 @@ def test_an_hour_that_is_not_one_is_refused(write: Write, day: str, how: str) ->
         read_power_log(path, zone="Europe/Berlin")
     log = read_power_log(path, zone="+01:00")
     assert len(log) == 3
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"), [("00:50", "01:40"), ("00:10", "01:30"), ("23:50", "00:40")]
+)
+def test_a_log_goes_on_while_clocks_are_set_back(
+    write: Write, begin: str, end: str
+) -> None:
+    """From 00:00 to 02:00 UTC, clocks in Berlin show 02:00 to 03:00 twice."""
+    day = datetime(2024, 10, 27 - (begin > end), tzinfo=UTC)
+    hours = [timedelta(hours=int(t[:2]), minutes=int(t[3:])) for t in (begin, end)]
+    start, stop = day + hours[0], day + timedelta(days=begin > end) + hours[1]
+    truth = [start + timedelta(minutes=n) for n in range((stop - start).seconds // 60)]
+    berlin = ZoneInfo("Europe/Berlin")
+    rows = [f"{t.astimezone(berlin):%Y/%m/%d %H:%M:%S}, 100 W" for t in truth]
+    path = write("\n".join(["timestamp, power.draw [W]", *rows]))
+    log = read_power_log(path, zone="Europe/Berlin")
+    assert log.time_ns.tolist() == [int(t.timestamp()) * S for t in truth]
 
 
 def test_a_zone_that_there_is_not(write: Write) -> None:

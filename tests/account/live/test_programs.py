@@ -116,6 +116,14 @@ def test_every_call_of_a_decorated_function_has_a_ledger() -> None:
     ]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_model_in_torchscript() -> None:
+    model = torch.jit.script(small())
+    with watched(model) as ledger:
+        model(INPUT)
+    assert ledger.by_phase()[0].name == "forward"
+
+
 def test_a_model_of_length_0_is_a_model() -> None:
     model = nn.ModuleDict({"inner": Sized(16, 4)})["inner"]
     with watched(model) as ledger:

@@ -243,8 +243,8 @@ def _unwrapped(module: nn.Module) -> nn.Module:
     while True:
         if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
             module = module.module
-        elif isinstance(inner := vars(module)["_modules"].get("_orig_mod"), nn.Module):
-            module = inner  # of `torch.compile`, whose class is known to Dynamo alone
+        elif "_orig_mod" in (parts := vars(module)["_modules"]):
+            module = parts["_orig_mod"]  # of `torch.compile`: Dynamo alone knows it
         else:
             return module
 

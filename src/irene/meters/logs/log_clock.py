@@ -22,6 +22,7 @@ LARGEST_DRIFT_PPM = 1000.0
 """A clock that is off by more is not a clock: a bad quartz is off by 100 ppm."""
 QUARTER_NS = 900 * 1_000_000_000
 """Offsets of all zones of today change at quarters of an hour."""
+HOUR_NS = 4 * QUARTER_NS
 FIXED = re.compile(r"([+-])(\d\d):?(\d\d)$")
 
 
@@ -160,14 +161,43 @@ def from_local_ns(local_ns: Any, zone: str) -> Any:
         zone: `Europe/Berlin`, `+01:00`, `UTC`.
 
     Raises:
-        UsageError: There is no such zone, or a time is in the hour that a clock shows
-            twice, or in the one that it leaves out.
+        UsageError: There is no such zone, a time is in the hour that a clock leaves
+            out, or in the one that it shows twice, and no time around it tells.
     """
     where = _zone(zone)
     local_ns = np.asarray(local_ns, np.float64)
     quarters, place = np.unique(np.floor(local_ns / QUARTER_NS), return_inverse=True)
-    offsets_s = np.array([_offset_s(int(quarter), where) for quarter in quarters])
-    return local_ns - offsets_s[place] * 1e9
+    offsets_s = np.array([_offsets_s(int(quarter), where) for quarter in quarters])
+    early_ns, late_ns = (local_ns - offset_s * 1e9 for offset_s in offsets_s[place].T)
+    twice = np.flatnonzero(early_ns != late_ns)
+    for run in np.split(twice, np.flatnonzero(np.diff(twice) > 1) + 1):
+        if len(run):
+            begin, end = int(run[0]), int(run[-1]) + 1
+            second = begin + _first_of_second_hour(early_ns, late_ns, begin, end, where)
+            early_ns[second:end] = late_ns[second:end]
+    return early_ns
+
+
+def _first_of_second_hour(
+    early_ns: Any, late_ns: Any, begin: int, end: int, where: tzinfo
+) -> int:
+    """How many of some times are of the first of two hours that a clock shows alike.
+
+    A log goes on: its clock went back where the second began. If it never did, the log
+    came from the hour before, or went into the hour after.
+
+    Raises:
+        UsageError: Nothing tells.
+    """
+    back = np.flatnonzero(np.diff(early_ns[begin:end]) < -HOUR_NS / 2)
+    if len(back) == 1:
+        return int(back[0]) + 1
+    before = begin > 0 and early_ns[begin] - early_ns[begin - 1] < HOUR_NS
+    after = end < len(early_ns) and early_ns[end] - late_ns[end - 1] < HOUR_NS
+    if len(back) or before == after:
+        shown = datetime.fromtimestamp(late_ns[begin] * 1e-9, UTC).astimezone(where)
+        raise UsageError(_not_one(shown, "shown twice"))
+    return end - begin if before else 0
 
 
 def _zone(name: str) -> tzinfo:
@@ -183,15 +213,19 @@ def _zone(name: str) -> tzinfo:
         ) from error
 
 
-def _offset_s(quarter: int, where: tzinfo) -> float:
+def _offsets_s(quarter: int, where: tzinfo) -> tuple[float, float]:
+    """How far a clock there is ahead of UTC, s, the first and the second time."""
     shown = datetime.fromtimestamp(quarter * 900, UTC).replace(tzinfo=where)
     early, late = (shown.replace(fold=fold).utcoffset() for fold in (0, 1))
     assert early is not None
     assert late is not None
-    if early != late:
-        how = "shown twice" if early > late else "left out"
-        raise UsageError(
-            f"{shown:%Y-%m-%d %H:%M} is {how} by clocks of {where}: give the offset "
-            "that holds, as +01:00"
-        )
-    return early.total_seconds()
+    if early < late:
+        raise UsageError(_not_one(shown, "left out"))
+    return early.total_seconds(), late.total_seconds()
+
+
+def _not_one(shown: datetime, how: str) -> str:
+    return (
+        f"{shown:%Y-%m-%d %H:%M} is {how} by clocks of {shown.tzinfo}: give the offset "
+        "that holds, as +01:00"
+    )

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -32,6 +32,7 @@ MOST_DEVICES = 64
 MOST_W = 20_000.0
 """Half of the readings above it are no machine's, nor a device's: a rack takes less."""
 SHOWN_LINES = 5
+WANTED = "power is a number, a time counts from 1970 or is as 2024-01-31 14:05:01"
 OLDEST_DATE_S = 1e8  # 1973: a log that begins earlier counts from its own start
 
 
@@ -155,19 +156,41 @@ def _table(path: Path, text: list[str]) -> list[Column]:
         layouts = find_layouts(line)
     except ValueError as error:
         raise FormatError(f"{path}:{number}: {error}") from error
-    if len(layouts) > 1 or layouts[0].name:
-        devices = [re.search(r"\d+$", layout.name.strip()) for layout in layouts]
-        return [
-            _column(path, text, number, layout, gpu_device(found[0]) if found else "")
-            for layout, found in zip(layouts, devices, strict=True)
+    if layouts[0].header:  # again where a logger began anew
+        rest = ("" if row.rstrip("\r") == line else row for row in text[number:])
+        text = [*text[:number], *rest]
+    parts = []
+    for layout in layouts:
+        found = re.search(r"\d+$", layout.name.strip())
+        device = gpu_device(found[0]) if found else ""
+        parts.append((layout, device, text))
+    layout = layouts[0]
+    if len(layouts) == 1 and not layout.name and layout.device >= 0:
+        parts = [
+            (replace(layout, name=name), device, lines)
+            for name, device, lines in _by_device(text, number, layout)
         ]
-    (layout,) = layouts
-    if layout.device < 0:
-        return [_column(path, text, number, layout, "")]
-    return [
-        _column(path, lines, number, replace(layout, name=name), device)
-        for name, device, lines in _by_device(text, number, layout)
-    ]
+    return _columns(path, number, parts)
+
+
+def _columns(
+    path: Path, first: int, parts: list[tuple[Layout, str, list[str]]]
+) -> list[Column]:
+    """All columns in which a power is, with a note of the others."""
+    columns, silent = [], []
+    for layout, device, text in parts:
+        lines = _read(path, text, first, layout)
+        if lines.times:
+            columns.append(_column(lines, layout, device))
+        else:
+            silent.append((layout.name.strip(), lines, text))
+    if not columns:
+        _refuse_silent(path, *silent[0][1:])
+    if silent:
+        names = ", ".join(name for name, _, _ in silent)
+        note = f"warning: {names}: no power in the log, left out"
+        columns[0] = replace(columns[0], notes=(*columns[0].notes, note))
+    return columns
 
 
 def _by_device(
@@ -188,10 +211,7 @@ def _by_device(
     return found
 
 
-def _column(
-    path: Path, text: list[str], first: int, layout: Layout, device: str
-) -> Column:
-    lines = _read(path, text, first, layout)
+def _column(lines: _Lines, layout: Layout, device: str) -> Column:
     return Column(
         layout.name.strip(),
         np.array(lines.times),
@@ -263,11 +283,16 @@ def _words(line: str, layout: Layout) -> list[str]:
     return line.split(layout.separator)
 
 
+def _refuse_silent(path: Path, lines: _Lines, text: list[str]) -> NoReturn:
+    where = first = ""
+    if lines.bad:
+        where = f":{lines.bad[0]}"
+        first = f": {text[lines.bad[0] - 1].strip()[:80]!r}; {WANTED}"
+    raise FormatError(f"{path}{where}: no line with a time and a power in it{first}")
+
+
 def _refuse_mostly_bad(path: Path, lines: _Lines) -> None:
-    if not lines.times:
-        where = f":{lines.bad[0]}" if lines.bad else ""
-        raise FormatError(f"{path}{where}: no line with a time and a power in it")
-    if len(lines.bad) > len(lines.times):
+    if len(lines.bad) > len(lines.times) > 0:
         raise FormatError(
             f"{path}:{lines.bad[0]}: {len(lines.bad)} of "
             f"{len(lines.bad) + len(lines.times)} lines cannot be read, this one first"

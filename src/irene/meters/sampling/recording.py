@@ -122,31 +122,21 @@ class Recording:
 
 
 def _add_up(rule: ChannelTotal, time_ns: Ints, values: Floats) -> tuple[Floats, Floats]:
-    """Integral and known seconds up to every sample, by the rule of `ChannelTotal`.
+    """Integral and known seconds up to every sample.
 
-    Only the time a counter stood still is told otherwise: looking back, it belongs
-    where it was once it is believed, and not to the moment the counter moved again.
+    Looking back, the time a counter stood still belongs where it was once it is
+    believed, and not to the moment the counter moved again.
     """
     since_ns = np.diff(time_ns, prepend=time_ns[:1])
-    before = np.concatenate((np.full(min(1, len(values)), np.nan), values[:-1]))
-    step = values - before  # NaN on either side: not known
-    if not rule.is_counter:
-        known = (step == step) & (since_ns <= rule.longest_gap_ns)
-        area = 0.5 * (values + before) * (since_ns * 1e-9)
-        grown, known_ns = np.where(known, area, 0.0), np.where(known, since_ns, 0)
-        return np.cumsum(grown), np.cumsum(known_ns) * 1e-9
-    still = (step == 0) & (rule.frozen_ns > 0)
-    moving_ns = np.cumsum(np.where(still, since_ns, 0))
-    still_ns = moving_ns - np.maximum.accumulate(np.where(still, 0, moving_ns))
-    stood_ns = np.concatenate((np.zeros(1, np.int64), still_ns))[: len(values)]
-    believed = ~still & ((rule.frozen_ns < 0) | (stood_ns <= rule.frozen_ns))
-    grew = believed & (step >= 0)
-    settled_ns = np.where(believed, stood_ns, 0) + np.where(grew, since_ns, 0)
-    known_ns = np.cumsum(settled_ns)
+    integral, known_ns = np.zeros(len(values)), np.zeros(len(values), np.int64)
+    each = zip(values.tolist(), since_ns.tolist(), strict=True)
+    for row, (value, step_ns) in enumerate(each):
+        rule.add(value, step_ns)
+        integral[row] = rule.integral
+        known_ns[row] = rule.known_ns + rule.still_ns
+    known_ns[-1:] -= rule.still_ns
     # Whatever is not known later on was never known.
-    known_ns[:-1] += still_ns[:-1]
-    known_ns = np.minimum.accumulate(known_ns[::-1])[::-1]
-    return np.cumsum(np.where(grew, step, 0.0)), known_ns * 1e-9
+    return integral, np.minimum.accumulate(known_ns[::-1])[::-1] * 1e-9
 
 
 def read_recording(path: Path) -> Recording:

@@ -89,9 +89,7 @@ class Window:
 class ChannelTotal:
     """Adds the samples of one channel up, one after the other.
 
-    Time is counted in whole nanoseconds, so that the sum does not depend on its order:
-    `irene.meters.sampling.recording` adds whole columns up by the same rule, to the
-    last bit.
+    Time is counted in whole nanoseconds, so that the sum does not depend on its order.
 
     Args:
         channel: Which.
@@ -100,52 +98,51 @@ class ChannelTotal:
     Attributes:
         integral: J of an energy so far; unit × s of a gauge.
         known_ns: Nanoseconds for which it is known.
-        is_counter: Whether values are joules that only grow, else what holds just now.
-        longest_gap_ns: Silence over which other values are not bridged.
-        frozen_ns: Standing still for longer, a counter has stopped; below 0 where it
-            may: a nested zone, or a model, may take nothing.
+        still_ns: How long a counter has stood still, which is not known until it moves.
     """
 
     __slots__ = (
-        "_still_ns",
+        "_frozen_ns",
+        "_is_counter",
+        "_longest_gap_ns",
         "_value",
-        "frozen_ns",
         "integral",
-        "is_counter",
         "known_ns",
-        "longest_gap_ns",
+        "still_ns",
     )
 
     def __init__(self, channel: Channel, period_s: float) -> None:
         self.integral = 0.0
-        self.known_ns = self._still_ns = 0
+        self.known_ns = self.still_ns = 0
         self._value = math.nan
-        self.longest_gap_ns = round(max(SHORTEST_GAP_S, GAP_PERIODS * period_s) * 1e9)
-        self.is_counter = channel.quantity == "energy_j"
-        self.frozen_ns = -1
-        if self.is_counter and channel.counted and channel.source == "measured":
+        self._longest_gap_ns = round(max(SHORTEST_GAP_S, GAP_PERIODS * period_s) * 1e9)
+        self._is_counter = channel.quantity == "energy_j"
+        # Standing still for longer, a counter has stopped; below 0 where it may: a
+        # nested zone, or a model, may take nothing.
+        self._frozen_ns = -1
+        if self._is_counter and channel.counted and channel.source == "measured":
             frozen_s = max(FROZEN_S, FROZEN_STEPS * channel.resolution_s)
-            self.frozen_ns = round(frozen_s * 1e9)
+            self._frozen_ns = round(frozen_s * 1e9)
 
     def add(self, value: float, since_ns: int) -> None:
         """Take in a value, NaN for none, so long after the one before."""
         old, self._value = self._value, value
         if value != value or old != old:  # NaN on either side: not known
             self._settle()
-        elif not self.is_counter:
-            if since_ns <= self.longest_gap_ns:
+        elif not self._is_counter:
+            if since_ns <= self._longest_gap_ns:
                 self.integral += 0.5 * (value + old) * (since_ns * 1e-9)
                 self.known_ns += since_ns
-        elif value == old and self.frozen_ns > 0:
-            self._still_ns += since_ns  # not known until it moves
+        elif value == old and self._frozen_ns > 0:
+            self.still_ns += since_ns  # not known until it moves
         elif self._settle() and value >= old:  # less is a reset: not known
             self.integral += value - old
             self.known_ns += since_ns
 
     def _settle(self) -> bool:
         """Believe the time a counter stood still, unless it is too long."""
-        still_ns, self._still_ns = self._still_ns, 0
-        if still_ns > self.frozen_ns > 0:
+        still_ns, self.still_ns = self.still_ns, 0
+        if still_ns > self._frozen_ns > 0:
             return False
         self.known_ns += still_ns
         return True

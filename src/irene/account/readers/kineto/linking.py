@@ -208,10 +208,13 @@ def place(columns: Columns, host: Ints, start_ns: Ints, parent: Ints) -> Places:
     own = np.full(len(host), -1, dtype=np.int64)
     for row, path in paths.items():
         own[row] = scopes.setdefault(path, len(scopes))
+    marked = own >= 0
     own = _backward_scopes(own, forward, parent)
     above = nearest(own >= 0, parent)
     scope = np.where(above >= 0, own[above], 0)
-    phase = _phases(starts, parent, in_backward, above >= 0, has_modules)
+    phase = _phases(starts, parent, in_backward, marked)
+    if has_modules:
+        phase[(above < 0) & (phase == PHASE["forward"])] = PHASE["other"]
     linked = nearest(forward >= 0, parent) >= 0
     return Places(scope, phase, tuple(scopes), linked)
 
@@ -346,21 +349,20 @@ def _joined(
     return paths
 
 
-def _phases(
-    starts: _Starts, parent: Ints, in_backward: Bools, inside: Bools, has_modules: bool
-) -> Ints:
+def _phases(starts: _Starts, parent: Ints, in_backward: Bools, marked: Bools) -> Ints:
     """Phase of every host event; later lines win."""
     phase = np.full(len(parent), PHASE["forward"], dtype=np.int64)
-    if has_modules:
-        phase[~inside] = PHASE["other"]
+    loss, optimizer = starts.like(LOSS), starts.with_prefix(OPTIMIZER)
+    # An optimizer that is given a closure calls the model: that is no work of its own.
+    nearest_mark = nearest(optimizer | marked | in_backward | loss, parent)
     begins = {
-        "loss": starts.like(LOSS),
+        "loss": nearest(loss, parent) >= 0,
         "backward": in_backward,
-        "data": starts.with_prefix(DATA) | starts.like(LOADING),
-        "optimizer": starts.with_prefix(OPTIMIZER),
-        "communication": starts.with_prefix(*COMMUNICATION),
-        "compile": starts.like(COMPILE),
+        "data": nearest(starts.with_prefix(DATA) | starts.like(LOADING), parent) >= 0,
+        "optimizer": (nearest_mark >= 0) & optimizer[nearest_mark],
+        "communication": nearest(starts.with_prefix(*COMMUNICATION), parent) >= 0,
+        "compile": nearest(starts.like(COMPILE), parent) >= 0,
     }
     for name, rows in begins.items():
-        phase[nearest(rows, parent) >= 0] = PHASE[name]
+        phase[rows] = PHASE[name]
     return phase
