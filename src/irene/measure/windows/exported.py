@@ -1,7 +1,7 @@
 """What has been counted so far, for Prometheus and OpenTelemetry.
 
 Names follow OpenTelemetry's conventions for hardware (`hw.energy`, `hw.power`,
-`hw.host.energy`, `hw.host.power`), and Prometheus' way to write them with units.
+`hw.status`, `hw.host.energy`, …), and Prometheus' way to write them with units.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from irene.errors import MeterError, UsageError, library
-from irene.meters.channel import Channel
 from irene.meters.sampling.sampler import Sampler
 from irene.meters.sampling.sampler_process import SamplerProcess
+from irene.meters.sampling.totals import Window
 
 UNITS = {
     "J": "joules", "W": "watts", "{token}": "tokens", "{request}": "requests",
-    "J/{token}": "joules_per_token", "J/{request}": "joules_per_request",
+    "J/{token}": "joules_per_token", "J/{request}": "joules_per_request", "1": "",
 }  # fmt: skip
 """Units as OpenTelemetry writes them, and as Prometheus does."""
 SHORTEST_S = 0.5
@@ -52,7 +53,7 @@ class Figure:
     @property
     def prometheus_name(self) -> str:
         """As Prometheus writes it, without `_total`."""
-        return f"{self.name.replace('.', '_')}_{UNITS[self.unit]}"
+        return f"{self.name.replace('.', '_')}_{UNITS[self.unit]}".rstrip("_")
 
 
 Figures = Callable[[], Sequence[Figure]]
@@ -69,7 +70,7 @@ class Exported:
         self._found: list[Figure] = []
 
     def __call__(self) -> list[Figure]:
-        """Every channel of energy, then their sum; the same for quick questions.
+        """Every channel of energy, how it is, their sum; the same if asked again soon.
 
         After the sampler has ended, what it counted last.
         """
@@ -84,33 +85,55 @@ class Exported:
             whole = self._sampler.between(self._begin, snapshot)
             recent = self._sampler.between(self._last, snapshot)
             self._last = snapshot
-            channels = [
-                (new.channel, old.integral, new.mean)
+            energies = [
+                (old, new)
                 for old, new in zip(whole, recent, strict=True)
-                if new.channel.is_energy and not new.channel.missing
+                if new.channel.is_energy
             ]
-            parts = [row for row in channels if row[0].in_total]
+            known = [pair for pair in energies if not pair[0].channel.missing]
             self._found = [
-                figure
-                for channel, energy_j, power_w in channels
-                for figure in _figures("hw", energy_j, power_w, _labels(channel))
+                *chain(*(_figures("hw", [pair], _labels(pair)) for pair in known)),
+                *(_status(old) for old, _ in energies),
+                *_figures("hw.host", [p for p in known if p[0].channel.in_total], {}),
             ]
-            energy_j = math.fsum(row[1] for row in parts)
-            power_w = sum(row[2] for row in parts)
-            self._found += _figures("hw.host", energy_j, power_w, {})
             return self._found
 
 
+Pair = tuple[Window, Window]
+"""What a channel gave since the begin, and since it was last asked."""
+
+
 def _figures(
-    name: str, energy_j: float, power_w: float, labels: Mapping[str, str]
+    name: str, pairs: Sequence[Pair], labels: Mapping[str, str]
 ) -> list[Figure]:
+    energy_j = math.fsum(whole.integral for whole, _ in pairs)
+    error_j = math.fsum(_error_j(whole) for whole, _ in pairs)
+    power_w = sum(recent.mean for _, recent in pairs)
     return [
         Figure(f"{name}.energy", "J", energy_j, labels, grows=True),
+        Figure(f"{name}.energy.error", "J", error_j, labels),
         Figure(f"{name}.power", "W", power_w, labels),
     ]
 
 
-def _labels(channel: Channel) -> dict[str, str]:
+def _error_j(window: Window) -> float:
+    """Half the 90 % interval, J; nothing yet where nothing is known yet."""
+    return window.half_width_j if window.known_s > 0 else 0.0
+
+
+def _status(window: Window) -> Figure:
+    """Whether a channel is whole: one that was set back, or cannot be read, is not."""
+    channel = window.channel
+    state = "ok" if window.gapless else "degraded"
+    labels = {
+        "hw.id": channel.name, "hw.type": channel.covers,
+        "hw.state": "failed" if channel.missing else state,
+    }  # fmt: skip
+    return Figure("hw.status", "1", 1.0, labels)
+
+
+def _labels(pair: Pair) -> dict[str, str]:
+    channel = pair[0].channel
     return {
         "hw.id": channel.name, "hw.type": channel.covers, "device": channel.device,
         "source": channel.source, "counted": str(channel.counted).lower(),

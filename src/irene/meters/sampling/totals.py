@@ -66,10 +66,15 @@ class Window:
         return max(0.0, self.duration_s - self.known_s)
 
     @property
+    def gapless(self) -> bool:
+        """Whether no more of it is unknown than what a sensor has not yet told."""
+        slack_s = 2 * self.channel.resolution_s + SLACK_S
+        return self.known_s >= 0.999 * self.duration_s - slack_s
+
+    @property
     def complete(self) -> bool:
         """Whether the whole window is known, to the last step of the sensor."""
-        slack_s = 2 * self.channel.resolution_s + SLACK_S
-        return 0 < self.known_s >= 0.999 * self.duration_s - slack_s
+        return self.known_s > 0 and self.gapless
 
     @property
     def energy_j(self) -> float:
