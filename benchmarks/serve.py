@@ -182,6 +182,13 @@ def on_each_store(
     return 0 if good else 1
 
 
+def verdict(checks: dict[str, bool]) -> bool:
+    """Print what was looked at, line by line; whether all of it is as it should be."""
+    for words, good in checks.items():
+        print(f"  {'yes' if good else 'NO '} {words}", flush=True)
+    return all(checks.values())
+
+
 def free_port() -> int:
     """A port that nobody uses."""
     import socket

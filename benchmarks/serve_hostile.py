@@ -8,6 +8,8 @@ that is known, twenty times per second, first while all is quiet; in turn with i
 endpoint that nobody attacks, which shows what the machine itself does to everybody.
 
 Attackers run with the lowest priority: on the internet they have machines of their own.
+It ends when all requests are sent or the time is over, whichever is first; a SIGTERM or
+Ctrl-C ends it before that, and what was found until then is told.
 
     python benchmarks/serve_hostile.py [--seconds 1200] [--requests 100000]
         [--store sqlite|postgres|both]
@@ -23,6 +25,7 @@ import json
 import multiprocessing
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -43,6 +46,7 @@ from benchmarks.serve import (
     free_port,
     on_each_store,
     process,
+    verdict,
     wait_for,
 )
 from tests.serve.hostile.mutation import (
@@ -121,6 +125,7 @@ class Found:
     """What became of requests."""
 
     statuses: Counter[int] = field(default_factory=Counter)
+    sent: int = 0
     cut: int = 0
     wrong: list[str] = field(default_factory=list)
     jobs: list[str] = field(default_factory=list)
@@ -345,33 +350,48 @@ ATTACKS: tuple[Attack, ...] = (
 
 
 async def attack(port: int, requests: int, seconds: float, document: Any) -> Found:
-    """All of it, until the time is over and all requests are sent."""
-    found, sent, ends = Found(), 0, time.monotonic() + seconds
-    fuzzer = Fuzzer(document, 7)
+    """All of it, until all requests are sent, the time is over, or we are told."""
+    found, fuzzer = Found(), Fuzzer(document, 7)
 
     async def fuzz(source: str) -> None:
-        nonlocal sent
-        while sent < requests:
-            sent += 1
+        while found.sent < requests:
+            found.sent += 1
             begun = time.monotonic()
             await found.send(port, source, fuzzer.request(found.jobs))
             rest = seconds / requests * LINES - (time.monotonic() - begun)
             await asyncio.sleep(max(0.0, rest))
 
     async def again(one: Attack, source: str) -> None:
-        while time.monotonic() < ends:
+        while True:
             try:
                 await one(port, source, found)
             except (OSError, TimeoutError, asyncio.IncompleteReadError):
                 found.cut += 1
             await asyncio.sleep(1.0)
 
-    await asyncio.gather(
-        *(fuzz(STRANGERS[number % len(STRANGERS)]) for number in range(LINES)),
-        *(again(one, source) for one, source in zip(ATTACKS, STRANGERS, strict=True)),
-    )
-    found.statuses[0] = sent
+    pairs = zip(ATTACKS, STRANGERS, strict=True)
+    beside = [asyncio.create_task(again(one, source)) for one, source in pairs]
+    sources = [STRANGERS[number % len(STRANGERS)] for number in range(LINES)]
+    fuzzing = asyncio.gather(*map(fuzz, sources))
+    with on_signal(fuzzing.cancel):
+        await asyncio.wait([fuzzing], timeout=seconds)
+    for task in (fuzzing, *beside):
+        task.cancel()
+    await asyncio.gather(fuzzing, *beside, return_exceptions=True)
     return found
+
+
+@contextmanager
+def on_signal(end: Callable[[], object]) -> Iterator[None]:
+    """Do something when this process is told to end, instead of ending."""
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, end)
+    try:
+        yield
+    finally:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
 
 
 LINES = 40
@@ -469,27 +489,30 @@ async def among(
     process.start()
     theirs.close()
     begun = time.monotonic()
-    times, statuses = await ask((port, bare), ours.poll)
+    with on_signal(process.terminate):
+        times, statuses = await ask((port, bare), ours.poll)
     found: Found = ours.recv()
     process.join()
-    sent = found.statuses.pop(0)
     after = memory_mb(pid)
     seconds, cpu = time.monotonic() - begun, cpu_s(pid) - had
     told = ", ".join(f"{n:,} × {s}" for s, n in sorted(found.statuses.items()))
-    print(f"  {sent:,} fuzzed requests in {seconds:.0f} s, {cpu:.0f} s of CPU")
+    print(f"  {found.sent:,} fuzzed requests in {seconds:.0f} s, {cpu:.0f} s of CPU")
     print(f"  all answers: {told}; {found.cut:,} cut off")
-    print(f"  500s and hangs: {len(found.wrong)}", *found.wrong[:10], sep="\n    ")
-    print(f"  memory {before:.0f} -> {after:.0f} MB: {after / before:.2f} ×")
-    print(f"  innocent: {dict(statuses)}, slowest {max(times[0]):.2f} s")
+    print(*found.wrong[:10], sep="\n    ")
     inside = own_times(log)
     split = len(quiet[0])
     ratio = compare("the innocent", quiet[0], times[0])
     compare("a bare endpoint beside it", quiet[1], times[1])
     compare("inside the server", inside[:split], inside[split:])
-    return (
-        not found.wrong and set(statuses) == {200} and ratio <= MOST_P99
-        and after <= MOST_MEMORY * before
-    )  # fmt: skip
+    words = f"{before:.0f} -> {after:.0f} MB, {after / before:.2f} × ({MOST_MEMORY:g})"
+    return verdict(
+        {
+            f"answers 500 and hangs: {len(found.wrong)} (0)": not found.wrong,
+            f"memory {words}": after <= MOST_MEMORY * before,
+            f"the innocent was answered: {dict(statuses)}": set(statuses) == {200},
+            f"its p99 {ratio:.1f} × of quiet ({MOST_P99:g})": ratio <= MOST_P99,
+        }
+    )
 
 
 def compare(name: str, quiet: list[float], times: list[float]) -> float:

@@ -2,9 +2,10 @@
 
 A real server with two HTTP processes runs under a supervisor that starts it again, as
 systemd does. Clients bring files, ask for jobs and ask questions all the time; every
-few seconds something is killed with SIGKILL: the server's parent, an HTTP process, a
-computing process, a job's process, or the database (Postgres, which is started again a
-second later). After each: how long until a question nobody has asked is answered again.
+few seconds something is killed with SIGKILL, all kinds equally often: the server's
+parent, an HTTP process, a computing process, a job's process, or the database
+(Postgres, which is started again a second later). After each: how long until a question
+nobody has asked is answered again. A SIGTERM ends the killing, not the look after it.
 
 At the end every file that was accepted is there, every job that was accepted has ended
 once, well, with the document that the same question has; no job changed after its end.
@@ -33,14 +34,14 @@ from typing import Any
 import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from benchmarks.serve import cpu_s, free_port, on_each_store
+from benchmarks.serve import cpu_s, free_port, on_each_store, verdict
 from tests.serve.postgres import Postgres
 
 READY_S = 10.0
 PATIENCE_S = 120.0
 BETWEEN_S = (0.5, 4.0)
-WHOLE = 3
-"""Kinds of processes that are always there: parent, HTTP, computing."""
+ALWAYS = ("parent", "http process", "computing process")
+"""Kinds of processes that are there whenever all is well."""
 JOB = {"model": "bert-l2-h128", "batch_size": 2, "seq_len": 16}
 
 
@@ -164,15 +165,19 @@ def try_out(server: Supervised, database: Postgres | None, kills: int) -> bool:
     draw = random.Random(5)
     seq_len = iter(range(8, 500))
     slow, killed = [], Counter[str]()
+    is_told = threading.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: is_told.set())
     _wait(server, seq_len)
     clients = [Client(server, place) for place in range(3)]
     for client in clients:
         client.start()
-    for _ in range(kills):
-        time.sleep(draw.uniform(*BETWEEN_S))
-        family = server.family()
-        names = [*family, *(["database"] if database else [])]
-        name = draw.choice(names)
+    kinds = [*ALWAYS, "job", *(["database"] if database else [])]
+    names = (kinds * (kills // len(kinds) + 1))[:kills]
+    draw.shuffle(names)
+    for name in names:
+        if is_told.wait(draw.uniform(*BETWEEN_S)):
+            break
         killed[name] += 1
         if name == "database":
             assert database is not None
@@ -181,7 +186,7 @@ def try_out(server: Supervised, database: Postgres | None, kills: int) -> bool:
             database.start()
         else:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(draw.choice(family[name]), signal.SIGKILL)
+                os.kill(draw.choice(_there(server, name)), signal.SIGKILL)
         before = _cpu_s(server.process.pid)
         seconds = _wait(server, seq_len)
         now = _cpu_s(server.process.pid)
@@ -193,12 +198,19 @@ def try_out(server: Supervised, database: Postgres | None, kills: int) -> bool:
         client.is_over.set()
         client.join()
     told = ", ".join(f"{n} × {name}" for name, n in killed.items())
-    late = [each for each in slow if each[0] > READY_S]
+    late = sum(seconds > READY_S for seconds, _ in slow)
     print(f"  killed {told}; started {server.starts} ×")
-    print(
-        f"  answers again: slowest {max(slow)[0]:.1f} s, {len(late)} above {READY_S:g}"
-    )
-    return _check(server, clients) and not late
+    words = f"answers again: slowest {max(slow)[0]:.1f} s, {late} above {READY_S:g}"
+    return verdict({words: not late, **_check(server, clients)})
+
+
+def _there(server: Supervised, name: str) -> list[int]:
+    """Processes of a kind, as soon as there are some: a job's is there for a moment."""
+    ends = time.monotonic() + PATIENCE_S
+    while not (found := server.family().get(name)):
+        assert time.monotonic() < ends, f"there is no {name}"
+        time.sleep(0.01)
+    return found
 
 
 def _cpu_s(pid: int) -> dict[int, float]:
@@ -214,14 +226,14 @@ def _cpu_s(pid: int) -> dict[int, float]:
 def _wait(server: Supervised, seq_len: Iterator[int]) -> float:
     begun, number = time.monotonic(), next(seq_len)
     # The whole of it: those whose parent was killed answer a little longer.
-    while len(server.family()) < WHOLE or not server.answers(number):
+    while set(ALWAYS) - set(server.family()) or not server.answers(number):
         assert time.monotonic() < begun + PATIENCE_S, "it does not come back"
         time.sleep(0.1)
     return time.monotonic() - begun
 
 
-def _check(server: Supervised, clients: list[Client]) -> bool:
-    """What was accepted is there, and every job has ended once."""
+def _check(server: Supervised, clients: list[Client]) -> dict[str, bool]:
+    """Whether what was accepted is there, and every job has ended once, in words."""
     jobs = [link for client in clients for link in client.jobs]
     with httpx.Client(base_url=server.url, timeout=60) as client:
         ends = time.monotonic() + 10 * PATIENCE_S
@@ -251,12 +263,15 @@ def _check(server: Supervised, clients: list[Client]) -> bool:
         gone = [link for link, body in uploads.items()
                 if client.get(link).content != body]  # fmt: skip
     attempts = Counter(job["attempts"] for job in found.values())
-    faults = f"lost {len(lost)}, wrong {len(wrong)}, changed later {len(twice)}"
-    print(f"  {len(jobs)} jobs: {dict(states)}, {faults}; attempts {dict(attempts)}")
-    print(f"  {len(uploads)} files, lost {len(gone)}")
     given_up = [job for job in found.values() if job["state"] != "succeeded"]
     print(*(f"    {job['error']}" for job in given_up[:5]), sep="\n")
-    return not (lost or wrong or twice or gone or given_up)
+    return {
+        f"{len(jobs)} jobs: {dict(states)}; attempts {dict(attempts)}": not given_up,
+        f"jobs lost: {len(lost)}": not lost,
+        f"results that are wrong: {len(wrong)}": not wrong,
+        f"jobs that changed after their end: {len(twice)}": not twice,
+        f"{len(uploads)} files, lost {len(gone)}": not gone,
+    }
 
 
 @contextmanager

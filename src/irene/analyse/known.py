@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from irene.trace.catalogue import Entry
@@ -16,7 +15,7 @@ def models_document(found: Sequence[Entry]) -> dict[str, Any]:
         found: Entries of the catalogue.
     """
     models = [
-        {**asdict(entry), "model_type": entry.config.get("model_type")}
+        {**entry.to_dict(), "model_type": entry.config.get("model_type")}
         for entry in found
     ]
     return {"schema": "irene.models/1", "models": models}

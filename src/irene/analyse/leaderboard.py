@@ -215,7 +215,7 @@ def entry_keys(
     machine = find_machine(on)
     sizes = run.resolved(machine).to_dict()
     return {
-        entry.name: store.key(asdict(entry), sizes, machine.hardware.predictor)
+        entry.name: store.key(entry.to_dict(), sizes, machine.hardware.predictor)
         for entry in entries
     }
 

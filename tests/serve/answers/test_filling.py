@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from irene.analyse.leaderboard import entry_keys
 from irene.errors import IreneError, LimitError
 from irene.serve.answers import filling
 from irene.serve.answers.filling import Filling, Wanted
@@ -88,6 +89,20 @@ def test_every_model_is_asked_for_alone_and_once(tmp_path: Path) -> None:
 
     asyncio.run(two_boards())
     assert pool.asked == dict.fromkeys(MODELS, 1)
+
+
+def test_what_names_the_models_is_not_made_anew_for_each_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+
+    def noted(*given: Any) -> dict[str, str]:
+        made.append(1)
+        return entry_keys(*given)
+
+    monkeypatch.setattr(filling, "entry_keys", noted)
+    asyncio.run(Filling(tmp_path, FailingPool({})).fill(wanted()))
+    assert len(made) == 3  # before, at the beginning and at the end
 
 
 def test_a_busy_server_is_asked_again(tmp_path: Path) -> None:

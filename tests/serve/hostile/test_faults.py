@@ -116,8 +116,9 @@ def test_what_was_accepted_before_a_kill_is_there_after_it(serve: Serve) -> None
     links = [link for writer in writers for link in writer.jobs]
     assert len(links) >= 24
     for link in links:
-        assert again.client.get(link).json()["state"] in ("queued", "running")
-        assert again.client.delete(link).status_code == 200
+        state = again.client.get(link).json()["state"]
+        assert state in ("queued", "running", "succeeded")
+        assert again.client.delete(link).status_code in (200, 409)  # it may have ended
     for writer in writers:
         for link, body in writer.uploads:
             assert again.client.get(link).content == body

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import re
 import time
@@ -9,14 +10,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from fastapi import FastAPI
 from sqlalchemy import event
 
 from irene.errors import UsageError
 from irene.serve.answers.memory import make_ready
+from irene.serve.http import app as app_module
+from irene.serve.http import front
 from irene.serve.http.access import Access, Rates, network_of
 from irene.serve.http.problems import CLIENT_LEFT, MEDIA_TYPE, Problem
-from irene.serve.http.routes import health
+from irene.serve.http.routes import asking, health, questions, reference
 from irene.serve.http.settings import Limits, Settings
 from irene.serve.http.tokens import add_token, remove_token
 from irene.serve.jobs.runner import JobRunner
@@ -131,6 +136,7 @@ def test_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> None:
         answers = [send(app, "GET", "/api/v1/models?limit=1") for _ in range(3)]
         assert [each.status_code for each in answers] == [200, 200, 429]
         assert int(answers[2].headers["retry-after"]) >= 1
+        assert send(app, "GET", "/metrics").status_code == 429
         assert send(app, "GET", "/healthz").status_code == 200
 
 
@@ -220,22 +226,55 @@ def test_what_takes_long_is_packed_and_unpacked_beside_the_loop(
     inside: list[str] = []
 
     def noting(work: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(*given: Any) -> Any:
+        def noted(*given: Any, **named: Any) -> Any:
+            seen.add(work.__name__)
             with contextlib.suppress(RuntimeError):  # no loop runs in this thread
                 asyncio.get_running_loop()
                 inside.append(work.__name__)
-            return work(*given)
+            return work(*given, **named)
 
         return noted
 
-    for name in ("make_ready", "unpacked"):
-        monkeypatch.setattr(endpoints, name, noting(getattr(endpoints, name)))
+    seen: set[str] = set()
+    slow = {
+        "make_ready": (endpoints, asking), "unpacked": (endpoints,),
+        "check_model": (asking,), "models_document": (reference,),
+        "describe": (app_module,), "_board": (questions,),
+    }  # fmt: skip
+    for name, modules in slow.items():
+        for module in modules:
+            monkeypatch.setattr(module, name, noting(getattr(module, name)))
     with app_with(tmp_path) as app:
         brought = send(app, "POST", "/api/v1/uploads", content=b'{"model_type":"bert"}')
         assert brought.status_code == 201
         again = send(app, "GET", brought.headers["location"])
         assert again.json() == {"model_type": "bert"}
+        for path in ("models", "energy?model=no-such", "openapi.json"):
+            send(app, "GET", f"/api/v1/{path}")
+        board = send(app, "GET", "/api/v1/leaderboard?partial=true").json()
+        assert board["pending"]
+    assert seen == set(slow)
     assert not inside
+
+
+def test_garbage_is_not_looked_for_while_others_wait(tmp_path: Path) -> None:
+    usual = gc.get_threshold()
+
+    async def tidy(app: FastAPI) -> None:
+        task = asyncio.create_task(app_module._tidy(app))
+        while gc.get_threshold() == usual:
+            assert not task.done(), task
+            await asyncio.sleep(0.05)
+        task.cancel()
+
+    try:
+        with app_with(tmp_path) as app:
+            asyncio.run(tidy(app))
+        assert gc.get_freeze_count() > 100_000  # what was read at the start
+        assert gc.get_threshold()[2] == app_module.NEVER
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*usual)
 
 
 @pytest.mark.parametrize(
@@ -335,7 +374,21 @@ def test_private_data_are_cached_by_their_reader_alone(tmp_path: Path) -> None:
         assert send(app, "GET", "/api/v1/models/").status_code == 404  # no redirection
 
 
-def test_a_proxied_client_is_limited_and_this_machine_is_not() -> None:
+def test_a_proxied_client_is_limited_and_this_machine_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front, "USUAL_RATE", 0.01)
+    with app_with(tmp_path, Limits(burst=2)) as app:
+
+        async def ask(address: str) -> list[int]:
+            way = httpx.ASGITransport(app, client=(address, 1))
+            async with httpx.AsyncClient(
+                transport=way, base_url="http://localhost"
+            ) as client:
+                return [(await client.get("/x")).status_code for _ in range(3)]
+
+        assert asyncio.run(ask("203.0.113.9")) == [404, 404, 429]
+        assert asyncio.run(ask("127.0.0.1")) == [404, 404, 404]
     settings = Settings(Path())
     assert settings.is_own("127.0.0.1")
     assert not settings.is_own("203.0.113.9")

@@ -77,7 +77,8 @@ def _shipped() -> tuple[Path, ...]:
     return tuple(file for folder in folders for file in sorted(folder.iterdir()))
 
 
-def shipped_files(*suffixes: str) -> dict[str, Path]:
+@cache
+def shipped_files(*suffixes: str) -> Mapping[str, Path]:
     """Files of machines that ship with the package, by name.
 
     Args:

@@ -118,16 +118,20 @@ class Filling:
         found: dict[str, Fields] = {}
         failed: list[str] = []
         for name, key in keys.items():
-            fields = self._recent.get(key) or self.cache.get(key)
+            fields, has_failed = self._kept(key)
             if fields is not None:
-                self._recent.put(key, fields)
                 found[name] = fields
-                continue
-            until, problem = self._failed.get(key) or (0.0, {})
-            if time.monotonic() < until:
-                failed.append(name)
-                found[name] = problem
+                failed += [name] if has_failed else []
         return Known(found, failed, [name for name in keys if name not in found])
+
+    def _kept(self, key: str) -> tuple[Fields | None, bool]:
+        """What is known under a key, if anything is, and whether it failed here."""
+        fields = self._recent.get(key) or self.cache.get(key)
+        if fields is not None:
+            self._recent.put(key, fields)
+            return fields, False
+        until, problem = self._failed.get(key) or (0.0, {})
+        return (problem, True) if time.monotonic() < until else (None, False)
 
     def want(self, wanted: Wanted, client: str) -> None:
         """Note that a client wants the models, and will for a while.
@@ -167,14 +171,14 @@ class Filling:
         keys = entry_keys(wanted.entries, wanted.run, wanted.hardware, self.cache)
         self._boards.setdefault(wanted.board, _Board("", math.inf))
         try:
-            while (await asyncio.to_thread(self.known, wanted)).missing:
+            while missing := (await asyncio.to_thread(self.known, wanted)).missing:
                 begin()
-                # One at a time, so that two boards do not predict the same models.
-                async with self._turn:
-                    missing = (await asyncio.to_thread(self.known, wanted)).missing
-                    if missing:
-                        self._check_wanted(wanted)
-                        await self._predict(missing[0], keys[missing[0]], wanted)
+                for name in missing:
+                    # One at a time, so that two boards do not predict the same models.
+                    async with self._turn:
+                        if self._kept(keys[name])[0] is None:
+                            self._check_wanted(wanted)
+                            await self._predict(name, keys[name], wanted)
         finally:
             self._boards.pop(wanted.board, None)
         return time.monotonic() - started

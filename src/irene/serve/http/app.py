@@ -36,6 +36,7 @@ from irene.serve.http.problems import (
     wrong_parameters,
 )
 from irene.serve.http.routes import health, jobs, pages, questions, reference
+from irene.serve.http.routes.asking import give_document
 from irene.serve.http.routes.openapi import describe
 from irene.serve.http.settings import API, Settings
 from irene.serve.http.tracing import Tracing
@@ -45,6 +46,8 @@ from irene.serve.uploads import endpoints as uploads
 from irene.serve.uploads.storage import Uploads
 
 logger = logging.getLogger(__name__)
+GARBAGE_S = 30.0
+NEVER = 1_000_000_000
 GROUPS = (reference, questions, uploads, jobs)
 DESCRIPTION = (
     "How much energy a transformer uses, and where inside it. Documents are those of "
@@ -129,13 +132,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     state = app.state
     state.pool.start()
     state.jobs = start_jobs(state.settings, state.store)
-    warming = asyncio.create_task(asyncio.to_thread(_warm_up))
+    tidying = asyncio.create_task(_tidy(app))
     try:
         # The protocol sets it when the server begins to stop, for open streams.
         yield {"stopping": state.stopping, "lines": Lines(state.settings)}
     finally:
         state.stopping.set()
-        warming.cancel()
+        tidying.cancel()
         await state.jobs.stop()
         await state.answering.stop()
         await state.pool.stop()
@@ -145,12 +148,20 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         state.access_log.write()
 
 
-def _warm_up() -> None:
-    """Read what questions need, while the first computing process starts."""
-    warm_up()
-    # What is there now stays: to look through it for garbage would hold up everybody.
+async def _tidy(app: FastAPI) -> None:
+    """Read what requests need while the first process starts; then look for garbage.
+
+    To look through all that is there holds up everybody: what was read stays, and the
+    rest is looked through now and then, not whenever it has grown.
+    """
+    await asyncio.to_thread(warm_up)
+    await asyncio.to_thread(describe, app)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*gc.get_threshold()[:2], NEVER)
+    while True:
+        await asyncio.sleep(GARBAGE_S)
+        gc.collect()
 
 
 def _add_handlers(app: FastAPI) -> None:
@@ -176,8 +187,8 @@ def _problem(error: Exception) -> Problem:
 
 
 def _add_description(app: FastAPI) -> None:
-    async def openapi() -> dict[str, Any]:
-        return describe(app)
+    async def openapi(request: Request) -> Response:
+        return await give_document(request, lambda: describe(app))
 
     for path in ("/openapi.json", f"{API}/openapi.json"):
         app.add_api_route(path, openapi, include_in_schema=False)

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import threading
 import time
 from functools import partial
@@ -36,6 +37,8 @@ LOOK_S = 0.2
 SILENT_S = 60
 """Time after which an HTTP process that says nothing is replaced, s."""
 BACKLOG = 2048
+SWITCH_S = 0.0005
+"""How long a thread may keep the event loop waiting, s; Python's own is 5 ms."""
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -104,6 +107,7 @@ def run(settings: Settings, sock: socket.socket) -> None:
 def _make_app(settings: Settings, parent: int) -> FastAPI:
     """The app, in whichever process serves it; of several, each ends with `parent`."""
     set_up_log(settings.json_log)
+    sys.setswitchinterval(SWITCH_S)
     os.umask(0o077)  # what a server writes is nobody else's business
     from irene.serve.http.app import create_app  # a parent of several needs none of it
 

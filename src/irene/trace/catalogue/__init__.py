@@ -10,7 +10,7 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -52,6 +52,10 @@ class Entry:
     config: Mapping[str, Any]
     params_class: str | None = None
     params_not_built: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its fields, which are JSON-ready as they are."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @cache

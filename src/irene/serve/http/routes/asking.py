@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -17,14 +18,21 @@ from irene.analyse.subject import Subject, known_trees, read_subject
 from irene.questions import AskTradeOff, AskWhatIf, Question
 from irene.questions.question import OfModel
 from irene.serve.answers.answering import Answering, Compute
-from irene.serve.answers.memory import Memory, Ready, prefers_csv
-from irene.serve.answers.question import Inquiry, check_hardware, check_model
+from irene.serve.answers.memory import LINK, Memory, Ready, make_ready, prefers_csv
+from irene.serve.answers.question import (
+    KEY_DIGITS,
+    MEDIA_TYPES,
+    Inquiry,
+    check_hardware,
+    check_model,
+)
 from irene.serve.answers.storage import Answers
 from irene.serve.http.access import client_of
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Settings
 from irene.serve.store.engine import is_full
 from irene.serve.uploads.storage import Uploads
+from irene.trace import catalogue
 from irene.trace.sources import only_known
 
 logger = logging.getLogger(__name__)
@@ -67,7 +75,13 @@ async def inquire(request: Request, question: Question[T], form: str) -> Inquiry
             else:
                 raise Problem(400, f"{name[:50]} is a {kind}: a model is needed here")
         elif name:
-            known = check_model(name, hub=settings.hub)
+            entry = catalogue.find(name)
+            # What is like an unknown name takes milliseconds to find.
+            known = (
+                entry.name
+                if entry
+                else await asyncio.to_thread(check_model, name, hub=settings.hub)
+            )
             if isinstance(question, OfModel | AskWhatIf):
                 question = replace(question, run=question.run.of(known))
     configs, trees = brought["configs"], brought["trees"]
@@ -151,6 +165,28 @@ async def give(
     if request.method == "GET":
         remember(request, ready.key)
     return send(request, ready)
+
+
+async def give_document(
+    request: Request, make: Callable[[], Mapping[str, Any]]
+) -> Response:
+    """Answer with a document that is no answer to a question, and remember it.
+
+    Args:
+        request: To be answered.
+        make: Gives the document; beside the event loop, as that takes milliseconds.
+    """
+
+    def ready() -> Ready:
+        body = json.dumps(make(), allow_nan=False, separators=(",", ":")).encode()
+        key = hashlib.sha256(body).hexdigest()[:KEY_DIGITS]
+        # Its content is not in the store: no permalink is promised.
+        return make_ready(key, body, MEDIA_TYPES["json"]).without(LINK)
+
+    made = await asyncio.to_thread(ready)
+    request.app.state.answering.memory.answers.put(made.key, made)
+    remember(request, made.key)
+    return send(request, made)
 
 
 def remember(request: Request, key: str) -> None:

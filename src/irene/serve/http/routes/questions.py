@@ -134,7 +134,10 @@ async def _leaderboard(request: Request, query: BaseModel) -> Response:
 
     async def compute(begin: Callable[[], None]) -> Reply:
         seconds = await filling.fill(wanted, begin)
-        known = await asyncio.to_thread(filling.known, wanted)
+        return await asyncio.to_thread(write, seconds)
+
+    def write(seconds: float) -> Reply:
+        known = filling.known(wanted)
         board = _board(question, wanted, known)
         if not board.models:
             problem = board.left_out[0].problem
@@ -149,7 +152,7 @@ async def _leaderboard(request: Request, query: BaseModel) -> Response:
         filling.want(wanted, client_of(request.scope))
     if getattr(query, "partial", False) and known.missing:
         request.app.state.answering.begin(inquiry, compute)
-        return _partial(_board(question, wanted, known), question)
+        return await asyncio.to_thread(_partial, question, wanted, known)
     limit_s = request.app.state.settings.limits.seconds
     try:
         async with asyncio.timeout(limit_s):
@@ -172,7 +175,8 @@ def _board(question: AskLeaderboard, wanted: Wanted, known: Known) -> Leaderboar
     return replace(board, pending=len(known.missing))
 
 
-def _partial(board: Leaderboard, question: AskLeaderboard) -> Response:
+def _partial(question: AskLeaderboard, wanted: Wanted, known: Known) -> Response:
+    board = _board(question, wanted, known)
     try:
         board = question.within(board)
     except UsageError:  # none of those that are known, perhaps one of the others

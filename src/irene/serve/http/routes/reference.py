@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import metadata
 from typing import Annotated, Any, Literal
@@ -15,9 +11,8 @@ from fastapi import APIRouter, Query, Request, Response
 from irene import __version__
 from irene.analyse.costs import regions as known_regions
 from irene.analyse.known import hardware_document, machine_fields, models_document
-from irene.serve.answers.memory import LINK, Memory, make_ready
 from irene.serve.answers.question import check_hardware
-from irene.serve.http.routes.asking import remember, send
+from irene.serve.http.routes.asking import give_document
 from irene.serve.http.routes.openapi import answers
 from irene.serve.http.routes.parameters import Hardware
 from irene.serve.http.settings import Settings
@@ -50,7 +45,7 @@ async def models(
 ) -> Response:
     """All that pass the filters, in alphabetical order."""
     found = [each for each in catalogue.search(search) if kind in (None, each.kind)]
-    return _give(request, models_document(found[:limit]))
+    return await give_document(request, lambda: models_document(found[:limit]))
 
 
 @router.get(
@@ -60,7 +55,7 @@ async def models(
 )
 async def hardware(request: Request) -> Response:
     """What each covers, what it was measured on, and its held-out errors."""
-    return _give(request, await asyncio.to_thread(hardware_document))
+    return await give_document(request, hardware_document)
 
 
 @router.get(
@@ -73,9 +68,13 @@ async def provenance(
 ) -> Response:
     """What the predictor was fitted to, its held-out errors and its coverage."""
     check_hardware(hardware)
-    fields = await asyncio.to_thread(machine_fields, hardware)
+    return await give_document(request, lambda: _provenance(hardware))
+
+
+def _provenance(hardware: str) -> dict[str, Any]:
+    fields = machine_fields(hardware)
     told: dict[str, Any] = dict(fields.get("provenance") or {})
-    document = {
+    return {
         "schema": "irene.provenance/1",
         "hardware": fields.get("hardware"),
         "method": told.get("method"),
@@ -89,7 +88,6 @@ async def provenance(
             **{name: metadata.version(name) for name in BELOW},
         },
     }
-    return _give(request, document)
 
 
 @router.get(
@@ -100,7 +98,8 @@ async def provenance(
 async def regions(request: Request) -> Response:
     """G CO₂e per kWh, with year and source."""
     found = [asdict(region) for region in known_regions().values()]
-    return _give(request, {"schema": "irene.regions/1", "regions": found})
+    document = {"schema": "irene.regions/1", "regions": found}
+    return await give_document(request, lambda: document)
 
 
 @router.get(
@@ -124,18 +123,4 @@ async def server(request: Request) -> Response:
         },
         "limits": {"upload_bytes": settings.limits.upload_bytes},
     }
-    return _give(request, document)
-
-
-def _give(request: Request, document: Mapping[str, Any]) -> Response:
-    """A small document that is made anew for every request."""
-    body = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
-    key = hashlib.sha256(body).hexdigest()[:32]
-    memory: Memory = request.app.state.answering.memory
-    ready = memory.answers.get(key)
-    if ready is None:
-        # Its content is not in the store: no permalink is promised.
-        ready = make_ready(key, body, "application/json").without(LINK)
-        memory.answers.put(key, ready)
-    remember(request, key)
-    return send(request, ready)
+    return await give_document(request, lambda: document)
