@@ -1,36 +1,62 @@
 """How quickly questions are answered, against importing torch and against traces.
 
-    python -m benchmarks.at_once [--equal N [--models …] [--seed S] [--seconds T]]
+    python -m benchmarks.at_once
+    python -m benchmarks.at_once --server
+    python -m benchmarks.at_once --equal N --into FILE [--models …] [--seed S]
 
 Times are CPU seconds (user and system), so that other programs do not count. New
 processes are compared with `import torch` in a new process, answers of a running
-process with what a trace takes there. `--equal` compares trees of random models, sizes,
-phases and attentions that ship with their traces, node by node: each line that
-differs is printed, and the exit code is then 1.
+process with what a trace takes there. `--server` asks a server for sizes that nobody
+asked for before, against an answer that it keeps. `--equal` compares trees of random
+models, sizes, phases and attentions that ship with their traces, node by node: each
+line that differs is printed, and the exit code is then 1. What was compared is added to
+FILE, so that runs add up; a template that is another now does not count.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import hashlib
+import json
 import random
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache, partial
+from itertools import product, repeat
+from pathlib import Path
+from typing import Any
 
+import psutil
+from benchmarks.serve import (
+    QUERY,
+    ROUNDS,
+    free_port,
+    load,
+    process,
+    wait_for,
+)
+from scripts.templates import read_variant, resolved
+
+from irene.analyse.config_fields import changed_config, read_config
 from irene.errors import IreneError, TraceError
 from irene.predict.api import predict
 from irene.spec import RunSpec
 from irene.trace import catalogue
-from irene.trace.templates.keeping import shipped_fields
-from irene.trace.templates.trees import tree_from_template
+from irene.trace.limits import DEFAULT_LIMITS
+from irene.trace.sources import Changed, locate
+from irene.trace.templates.keeping import shipped, shipped_fields
+from irene.trace.templates.trees import config_key, tree_from_template
 from irene.tree import ModelTree
 
 REPEATS = 5
-SIZES = 16
+SIZES = 32
 """Sizes of a model, phase, attention and dtype that are compared."""
 QUESTIONS = {
     "predict": ["predict", "bert-base-uncased"],
@@ -97,42 +123,64 @@ def running() -> None:
         )
 
 
-def equality(models: list[str], count: int, seed: int, seconds: float) -> int:
-    """Compare trees with their traces; how many differ.
+def equality(
+    models: list[str], count: int, seed: int, seconds: float, into: Path
+) -> int:
+    """Compare trees with their traces until so many are; how many differ.
 
-    Models come in turn. A model is built once for several sizes. The first of them is
-    traced with all its layers, the others with fewer, of which the whole is then put
-    together.
+    Models come in turn, each with one of its templates. It is built once for several
+    sizes: the first is traced with all its layers, the others with fewer, of which the
+    whole is then put together.
 
     Args:
         models: Names of the catalogue.
-        count: Most comparisons.
+        count: Comparisons that there are to be in all.
         seed: Of the random choices.
         seconds: Most time.
+        into: File to which what was compared is added.
     """
-    chosen, told = random.Random(seed), Counter[str]()
-    end = time.monotonic() + seconds
-    for name in _in_turn(models, chosen):
-        if told["whole"] + told["fewer"] >= count or time.monotonic() > end:
+    chosen, end = random.Random(seed), time.monotonic() + seconds
+    turns = _in_turn(models, chosen)
+    while (told := _told(into))["whole"] + told["fewer"] < count:
+        if time.monotonic() > end:
             break
-        variants = [each.split("/") for each in shipped_fields(name)]
+        name = next(turns)
+        variants = list(shipped_fields(name))
         if not variants:
-            told["no template"] += SIZES
             continue
-        run = dict(
-            zip(("phase", "attention", "dtype"), chosen.choice(variants), strict=True)
-        )
-        sizes = [
-            {
-                "batch_size": chosen.choice((1, 2, chosen.randint(2, 64))),
-                "seq_len": chosen.randint(2, chosen.choice((64, 512, 512, 2048))),
-            }
-            for _ in range(SIZES)
-        ]
-        told.update(_compared(RunSpec.asked(name, run), sizes))
-        print(f"{name} {'/'.join(run.values())} {dict(told)}", flush=True)
-    print(f"| random runs | {dict(told)} | |")
+        variant = chosen.choice(variants)
+        sizes = [_size(chosen, variant) for _ in range(SIZES)]
+        found = Counter(_compared(name, variant, sizes))
+        line = {"model": name, "variant": variant, "digest": _digest(name, variant)}
+        with into.open("a") as file:
+            file.write(json.dumps({**line, "told": found}) + "\n")
+        print(f"{name} {variant} {dict(found)}", flush=True)
+    told = _told(into)
+    print(f"| random runs, {told['templates']:,} templates | {dict(told)} | |")
     return told["different"]
+
+
+def _told(into: Path) -> Counter[str]:
+    """What was compared, of templates that ship as they did then."""
+    told, seen = Counter[str](), set()
+    for line in into.read_text().splitlines() if into.exists() else ():
+        fields = json.loads(line)
+        key = fields["model"], fields["variant"]
+        if fields["digest"] == _digest(*key):
+            told.update(fields["told"])
+            seen.add(key)
+    told["templates"] = len(seen)
+    return told
+
+
+@cache
+def _digest(model: str, variant: str) -> str:
+    """Of a template that ships, however the file is packed; empty if it does not."""
+    found = shipped(model, config_key(locate(model)), variant)
+    if found is None:
+        return ""
+    text = json.dumps([found.to_dict(), found.refusal], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _in_turn(models: list[str], chosen: random.Random) -> Iterator[str]:
@@ -141,13 +189,36 @@ def _in_turn(models: list[str], chosen: random.Random) -> Iterator[str]:
         yield from chosen.sample(models, len(models))
 
 
-def _compared(spec: RunSpec, sizes: list[dict[str, int]]) -> Iterator[str]:
+def _size(chosen: random.Random, variant: str) -> dict[str, int]:
+    """A random size; lengths of decoders and contexts where they mean something."""
+
+    def length() -> int:
+        return chosen.randint(2, chosen.choice((64, 512, 512, 2048)))
+
+    size = {
+        "batch_size": chosen.choice((1, 2, chosen.randint(2, 64))),
+        "seq_len": length(),
+    }
+    if variant.startswith("decode/"):
+        size["context_len"] = length()
+    elif chosen.random() < 0.5:
+        size["decoder_len"] = length()
+    return size
+
+
+def _compared(name: str, variant: str, sizes: list[dict[str, int]]) -> Iterator[str]:
     """What became of each comparison."""
+    spec, changes = read_variant(name, variant)
+    source: Any = None
+    if changes:
+        base = read_config(name, spec.model_class, DEFAULT_LIMITS)
+        spec = spec.chosen_as(model_class=base.model_class)
+        source = Changed(name, changes, partial(changed_config, base, changes))
     found: dict[RunSpec, ModelTree] = {}
     for size in sizes:
         asked = spec.changed(**size)
         try:
-            tree = tree_from_template(asked)
+            tree = tree_from_template(asked, source=source)
         except IreneError as error:
             yield "refused by size" if "positions" in str(error) else "refused"
             continue
@@ -156,39 +227,70 @@ def _compared(spec: RunSpec, sizes: list[dict[str, int]]) -> Iterator[str]:
         else:
             found[asked] = tree
     if found:
-        yield from _against_traces(spec, found)
+        yield from _against_traces(resolved(spec, changes), found)
 
 
-def _against_traces(spec: RunSpec, found: dict[RunSpec, ModelTree]) -> Iterator[str]:
+def _against_traces(of: Any, found: dict[RunSpec, ModelTree]) -> Iterator[str]:
     """How each tree was traced, and whether that is another."""
-    from irene.trace.limits import DEFAULT_LIMITS
-    from irene.trace.models import build, resolve
+    from irene.trace.models import build
     from irene.trace.templates.fewer_layers import FewerLayers
     from irene.trace.templates.making import REBUILT
     from irene.trace.tracer import trace_built
 
-    resolved = resolve(spec.model, DEFAULT_LIMITS)
-    digest = resolved.digest
-    model, fewer, is_cut = build(resolved, spec), None, True
+    digest, spec = of.digest, next(iter(found))
+    model, fewer, is_cut = build(of, spec), None, True
     for asked, tree in found.items():
-        named = replace(asked, model=resolved.name, config_digest=digest)
-        traced = trace_built(model, resolved, named)
+        named = replace(asked, model=of.name, config_digest=digest)
+        traced = trace_built(model, of, named)
         same = tree == (fewer.whole_traced(traced) if fewer else traced)
         yield "fewer" if fewer else "whole"
         if not same:
             print("differs:", asked, flush=True)
             yield "different"
         if hasattr(model, REBUILT):
-            model = build(resolved, spec)
+            model = build(of, spec)
         elif fewer is None and is_cut:
             fewer = FewerLayers(model, keep_last=spec.phase == "train")
             try:
-                again = fewer.whole_traced(trace_built(model, resolved, named))
+                again = fewer.whole_traced(trace_built(model, of, named))
                 is_cut = again == traced
             except TraceError:  # layers that are built alike do not run alike
                 is_cut = False
             if not is_cut:
-                model, fewer = build(resolved, spec), None
+                model, fewer = build(of, spec), None
+
+
+def server(seconds: float) -> None:
+    """A size never asked against an answer that is kept, 32 clients each, in turn."""
+    sizes = product(range(1, 65), range(500, 16, -1))
+    new = (
+        f"/api/v1/energy?model=bert-base-uncased&batch_size={batch}&seq_len={length}"
+        for batch, length in sizes
+    )
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        words = ("--port", str(port), "--data-dir", folder, "--rate", "1000000")
+        with process(sys.executable, "-m", "irene", "serve", *words) as ours:
+            wait_for(f"http://127.0.0.1:{port}/readyz")
+            counts, cpu = Counter[str](), Counter[str]()
+            for _ in range(ROUNDS):
+                for name, queries in (("kept", repeat(QUERY)), ("new", new)):
+                    before = _of_tree(ours.pid)
+                    counts[name] += len(asyncio.run(load(port, seconds, True, queries)))
+                    cpu[name] += _of_tree(ours.pid) - before
+    each_s = {name: cpu[name] / counts[name] for name in counts}
+    print(f"| server, kept answer | {counts['kept']:,} answers | 1 × |")
+    print(
+        f"| server, a size never asked | {counts['new']:,} answers | "
+        f"{counts['new'] / counts['kept']:.3f} × the rate, "
+        f"{each_s['kept'] / each_s['new']:.3f} × per CPU second |"
+    )
+
+
+def _of_tree(pid: int) -> float:
+    """CPU seconds of a process and of all below it."""
+    top = psutil.Process(pid)
+    return sum(sum(each.cpu_times()[:2]) for each in (top, *top.children(True)))
 
 
 def main() -> int:
@@ -198,11 +300,16 @@ def main() -> int:
     parser.add_argument("--models", nargs="*", default=list(catalogue.entries()))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--into", type=Path, default=Path("compared.jsonl"))
+    parser.add_argument("--server", action="store_true")
     options = parser.parse_args()
     print("| what | took | against |\n|---|---|---|")
     if options.equal:
         chosen = (options.models, options.equal, options.seed, options.seconds)
-        return int(equality(*chosen) > 0)
+        return int(equality(*chosen, options.into) > 0)
+    if options.server:
+        server(2.0)
+        return 0
     processes()
     running()
     return 0

@@ -6,7 +6,10 @@ time limit. A type counts as traced when its whole forward ran and its tree has 
 and bytes. With `--templates` its template is made as well, and proved at further sizes.
 
     python benchmarks/breadth.py [--only NAME …] [--jobs N] [--limit N] [--json]
-        [--templates]
+        [--templates] [--into FILE]
+
+With `--into` outcomes are added to a file as they come, and a type that has one there
+is not tried again.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from irene.errors import IreneError
@@ -335,6 +339,13 @@ def report_templates(outcomes: Sequence[Outcome]) -> None:
         print(f"  {outcome.model_type}: {outcome.template}")
 
 
+def known(file: Path | None) -> list[Outcome]:
+    """Outcomes that a file has."""
+    if file is None or not file.exists():
+        return []
+    return [Outcome(**json.loads(line)) for line in file.read_text().splitlines()]
+
+
 def main() -> int:
     """Go through the types and report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
@@ -344,6 +355,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=120.0, help="limit per type")
     parser.add_argument("--json", action="store_true", help="outcomes as JSON")
     parser.add_argument("--templates", action="store_true", help="make templates, too")
+    parser.add_argument("--into", type=Path, metavar="FILE", help="keep outcomes here")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
@@ -352,9 +364,14 @@ def main() -> int:
 
     names = list(options.only or MODEL_MAPPING_NAMES)[: options.limit]
     start = time.perf_counter()
-    outcomes: list[Outcome] = []
-    for outcome in run_all(names, options.jobs, options.seconds, options.templates):
+    outcomes = [each for each in known(options.into) if each.model_type in names]
+    done = {outcome.model_type for outcome in outcomes}
+    left = [name for name in names if name not in done]
+    for outcome in run_all(left, options.jobs, options.seconds, options.templates):
         outcomes.append(with_main_input(outcome))
+        if options.into:
+            with options.into.open("a") as file:
+                file.write(json.dumps(asdict(outcomes[-1])) + "\n")
         traced = sum(o.is_traced for o in outcomes)
         progress = f"{len(outcomes)}/{len(names)}, {traced} traced"
         print(f"\r{progress}  {outcome.model_type:40.40}", end="", file=sys.stderr)

@@ -20,6 +20,7 @@ from irene.trace.templates.keeping import (
     COLUMNS,
     FILTERS,
     SCHEMA,
+    dtype_of,
     public_versions,
 )
 
@@ -63,13 +64,14 @@ class _Shape:
     values: list[int] = field(default_factory=list)
 
 
-def pack(entries: Iterable[Entry]) -> bytes:
+def pack(entries: Iterable[Entry], configs: Mapping[str, Any]) -> bytes:
     """The file that ships.
 
     Args:
         entries: Like after like, all of a family together.
+        configs: What is to be known of every model's config, by name.
     """
-    file = _File()
+    file = _File(configs)
     families: dict[str, list[Entry]] = {}
     for each in entries:
         families.setdefault(each.family, []).append(each)
@@ -81,7 +83,8 @@ def pack(entries: Iterable[Entry]) -> bytes:
 class _File:
     """Blocks of text, and where each model is in them."""
 
-    def __init__(self) -> None:
+    def __init__(self, configs: Mapping[str, Any]) -> None:
+        self.configs = configs
         self.models: dict[str, list[int]] = {}
         self.blocks: list[int] = []
         self.body = self.text = b""
@@ -105,7 +108,10 @@ class _File:
                 member.place = place
         models: dict[str, dict[str, Any]] = {}
         for each in family:
-            known = models.setdefault(each.model, {"config": each.config})
+            known = models.setdefault(
+                each.model,
+                {"config": each.config, "fields": self.configs[each.model]},
+            )
             known[each.variant] = _written(each, known, shapes)
         for name, known in models.items():
             self.models[name] = [len(self.blocks), *self._write(known)]
@@ -147,9 +153,10 @@ def _written(
     fields = dict(entry.fields)
     if "pieces" not in fields:
         return fields
-    digest = fields.pop("config_digest")
-    if known.setdefault("digest", digest) != digest:
-        raise ValueError(f"{entry.model}: two digests")
+    if "?" not in entry.variant:
+        digest = fields.pop("config_digest")
+        if known.setdefault("digest", digest) != digest:
+            raise ValueError(f"{entry.model}: two digests")
     fields["pieces"] = [
         [*shape.place, shape.values, shape.own]
         for shape in shapes[entry.model, entry.variant]
@@ -159,7 +166,7 @@ def _written(
 
 def _shape(piece: Mapping[str, Any], variant: str) -> _Shape:
     """Take a piece apart."""
-    dtype = variant.rpartition("/")[2]
+    dtype = dtype_of(variant)
     columns = dict(zip(COLUMNS, piece["columns"], strict=True))
     width = 1 + max((p for powers in piece["powers"] for p in powers), default=0)
     table = []

@@ -1,13 +1,15 @@
 """Make the templates that ship with the catalogue, and pack them.
 
     python -m scripts.templates make FOLDER [--variants forward/eager/fp32 …]
+    python -m scripts.templates make FOLDER --suggested pc1 b200
     python -m scripts.templates pack FOLDER
     python -m scripts.templates unpack FOLDER
 
 `unpack` writes what ships as `make` had written it. `make` goes on where it ended:
 FOLDER has one file per model and variant. Every template is proved at further sizes;
-one trace of the whole model proves that layers which are built alike run alike. `pack`
-writes the file of the package.
+one trace of the whole model proves that layers which are built alike run alike. With
+`--suggested` it makes what `suggest` tries on these machines: other settings, and
+other values in configs. `pack` writes the file of the package.
 """
 
 from __future__ import annotations
@@ -15,18 +17,24 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from scripts.template_packing import Entry, pack
 
+from irene.analyse.config_fields import changed_config, fields_of, read_config
+from irene.analyse.subject import Subject
+from irene.analyse.suggest import RULES, Situation
 from irene.errors import NoAttentionError, UsageError
+from irene.predict.machines.finding import find_machine
 from irene.spec import RunSpec
 from irene.trace import catalogue
-from irene.trace.sources import Source
+from irene.trace.sources import Source, locate
 from irene.trace.templates.template import Template
-from irene.trace.templates.trees import config_key
+from irene.trace.templates.trees import config_key, variant_of
 
 VARIANTS = (
     "forward/eager/fp32", "forward/sdpa/bf16", "forward/sdpa/fp32",
@@ -43,20 +51,43 @@ TRIED = ((1, 7), (3, 16), (2, 33))
 """Sizes at which a run that cannot be is tried."""
 
 
-def make(folder: Path, variants: list[str], models: list[str]) -> None:
-    """Make what is not there yet."""
-    for variant in variants:
-        for name in models:
-            path = folder / variant / f"{name}.json"
-            if path.exists():
-                continue
-            path.parent.mkdir(parents=True, exist_ok=True)
-            start = time.process_time()
-            fields = _made(folder, variant, name)
-            path.write_text(json.dumps(fields, separators=(",", ":")))
-            told = next((f"{k}: {fields[k]}" for k in OTHERS if k in fields), "made")
-            took = time.process_time() - start
-            print(f"{variant} {name} {took:.1f} s {told}", flush=True)
+def make(folder: Path, wanted: Iterable[tuple[str, str]]) -> None:
+    """Make what is not there yet, of variants and models."""
+    for variant, name in wanted:
+        path = folder / variant / f"{name}.json"
+        if path.exists():
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        start = time.process_time()
+        fields = _made(folder, variant, name)
+        path.write_text(json.dumps(fields, separators=(",", ":")))
+        told = next((f"{k}: {fields[k]}" for k in OTHERS if k in fields), "made")
+        took = time.process_time() - start
+        print(f"{variant} {name} {took:.1f} s {told}", flush=True)
+
+
+class _Asked(Situation):
+    """Notes what rules would try, and tries nothing."""
+
+    def __init__(self, base: Subject) -> None:
+        super().__init__(base)
+        self.subjects: list[Subject] = []
+
+    def try_out(self, change: Mapping[str, Any]) -> None:
+        """Note a change."""
+        self.subjects.append(self.base.changed(change))
+
+
+def suggested(models: list[str], machine: str) -> Iterator[tuple[str, str]]:
+    """Variants and models that `suggest` tries on a machine."""
+    for name in models:
+        situation = _Asked(Subject(RunSpec(name), machine))
+        for rule in RULES.values():
+            rule(situation)
+        for each in situation.subjects:
+            source = replace(locate(each.run.model), changes=each.fields)
+            run = each.run.resolved(find_machine(machine))
+            yield variant_of(run, source), source.name
 
 
 OTHERS = ("none", "refused", "like")
@@ -65,26 +96,47 @@ OTHERS = ("none", "refused", "like")
 
 def _made(folder: Path, variant: str, name: str) -> dict[str, Any]:
     """The template of a model and variant, what it is like, or why there is none."""
-    from irene.trace.limits import DEFAULT_LIMITS
-    from irene.trace.models import resolve
     from irene.trace.templates.fitting import NoTemplateError
     from irene.trace.templates.making import is_renamed, make_template
 
-    phase, attention, dtype = variant.split("/")
-    spec = RunSpec.asked(name, {"phase": phase, "attention": attention, "dtype": dtype})
+    spec, changes = read_variant(name, variant)
     like = variant.replace("fp16", "bf16")
     try:
         if like != variant and (folder / like / f"{name}.json").exists():
             known = json.loads((folder / like / f"{name}.json").read_text())
             if "pieces" in known and is_renamed(
-                resolve(name, DEFAULT_LIMITS), spec, Template.from_dict(known)
+                resolved(spec, changes), spec, Template.from_dict(known)
             ):
                 return {"like": like}
-        resolved = resolve(name, DEFAULT_LIMITS)
-        return make_template(resolved, spec).to_dict()
+        return make_template(resolved(spec, changes), spec).to_dict()
     except NoTemplateError as error:
-        refused = _refused(spec)
+        refused = None if "?" in variant else _refused(spec)
         return {"refused": refused} if refused else {"none": str(error)}
+
+
+def read_variant(name: str, variant: str) -> tuple[RunSpec, dict[str, Any]]:
+    """The run that a variant means, and what is changed in the model's config."""
+    settings, *words = variant.split("?")
+    run: dict[str, Any] = dict(
+        zip(("phase", "attention", "dtype"), settings.split("/"), strict=True)
+    )
+    pairs = (word.partition("=") for word in words)
+    changes = {field: json.loads(value) for field, _, value in pairs}
+    if "model_class" in changes:
+        run["model_class"] = changes.pop("model_class")
+    return RunSpec.asked(name, run), changes
+
+
+def resolved(spec: RunSpec, changes: Mapping[str, Any]) -> Any:
+    """What to build for a run, as a question would have it built."""
+    from irene.trace.limits import DEFAULT_LIMITS
+    from irene.trace.models import resolve
+
+    if not changes:
+        return resolve(spec.model, DEFAULT_LIMITS, spec.model_class)
+    base = read_config(spec.model, spec.model_class, DEFAULT_LIMITS)
+    config = changed_config(base, changes)
+    return resolve(config, DEFAULT_LIMITS, base.model_class)
 
 
 def _refused(spec: RunSpec) -> list[str] | None:
@@ -115,10 +167,15 @@ def write(folder: Path) -> None:
     from irene.trace.templates import keeping
 
     entries = list(_entries(folder))
-    packed = pack(entries)
+    packed = pack(entries, {name: _config(name) for name in catalogue.entries()})
     path = Path(keeping.__file__).parent / keeping.SHIPPED
     path.write_bytes(packed)
     print(f"{len(entries):,} templates, {len(packed):,} bytes")
+
+
+def _config(name: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """A model's config as transformers reads it."""
+    return fields_of(resolved(RunSpec(name), {}).config)
 
 
 def unpack(folder: Path) -> None:
@@ -139,13 +196,15 @@ def unpack(folder: Path) -> None:
 
 def _entries(folder: Path) -> Iterator[Entry]:
     """What was made, like after like."""
+    folders = (str(path.relative_to(folder)) for path in folder.glob("*/*/*"))
+    changed = sorted(variant for variant in folders if variant not in VARIANTS)
     for name, known in sorted(
         catalogue.entries().items(),
         key=lambda each: (each[1].kind, each[1].config["model_type"], each[0]),
     ):
         family = f"{known.kind}/{known.config['model_type']}"
         config = config_key(Source(name, "", entry=known))
-        for variant in VARIANTS:
+        for variant in [*VARIANTS, *changed]:
             path = folder / variant / f"{name}.json"
             fields = json.loads(path.read_text()) if path.exists() else {"none": ""}
             if "none" not in fields:
@@ -159,9 +218,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--variants", nargs="*", default=list(VARIANTS))
     parser.add_argument("--models", nargs="*", default=list(catalogue.entries()))
+    parser.add_argument("--suggested", nargs="*", metavar="MACHINE")
     options = parser.parse_args()
-    if options.what == "make":
-        make(options.folder, options.variants, options.models)
+    if options.what == "make" and options.suggested:
+        for machine in options.suggested:
+            make(options.folder, suggested(options.models, machine))
+    elif options.what == "make":
+        make(options.folder, product(options.variants, options.models))
     else:
         {"pack": write, "unpack": unpack}[options.what](options.folder)
 

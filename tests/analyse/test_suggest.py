@@ -6,6 +6,8 @@ A saving is what `what_if` says for the same change.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -122,3 +124,21 @@ def test_same_functions_are_the_same_to_rounding():
     x = torch.linspace(-6, 6, 1001)
     for stepwise, fused in SAME_FUNCTION.items():
         assert torch.allclose(ACT2FN[stepwise](x), ACT2FN[fused](x), atol=1e-5)
+
+
+IN_A_NEW_PROCESS = """
+import sys
+from irene.analyse.subject import Subject
+from irene.analyse.suggest import suggestions
+from irene.spec import RunSpec
+
+rules = {each.rule for each in suggestions(Subject(RunSpec("bert-base-uncased"), "pc1"))
+         .suggestions}
+assert {"layers", "distilled relative"} <= rules, rules
+assert not {"torch", "transformers"} & set(sys.modules)
+"""
+
+
+def test_changed_configs_of_known_models_need_no_pytorch(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    subprocess.run([sys.executable, "-c", IN_A_NEW_PROCESS], check=True)

@@ -37,14 +37,21 @@ class ModelConfig:
     Attributes:
         name: What to call the model.
         fields: As published.
-        config: With all that transformers adds.
+        known: Every field that can be set, as transformers reads it; those of parts
+            as `part.field`.
+        aliases: Fields that go by another name, and their own.
         model_class: Class of transformers that builds it.
     """
 
     name: str
     fields: Mapping[str, Any]
-    config: PretrainedConfig
+    known: Mapping[str, Any]
+    aliases: Mapping[str, str]
     model_class: str
+
+    def own_names(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Changes, by the fields' own names."""
+        return {self.aliases.get(name, name): v for name, v in changes.items()}
 
 
 def read_config(model: str, model_class: str | None, limits: Limits) -> ModelConfig:
@@ -55,12 +62,22 @@ def read_config(model: str, model_class: str | None, limits: Limits) -> ModelCon
         model_class: A class of transformers to build instead of the usual one.
         limits: What is refused.
     """
-    from irene.trace.models import resolve
     from irene.trace.sources import locate
+    from irene.trace.templates.keeping import shipped_config
+    from irene.trace.templates.trees import config_key
+
+    source = locate(model)
+    fields = source.read(limits)
+    limits.check_config(fields)
+    if source.entry is not None:
+        shipped = shipped_config(source.name, config_key(source))
+        if shipped is not None:
+            usual = source.entry.auto_class
+            return ModelConfig(source.name, fields, *shipped, model_class or usual)
+    from irene.trace.models import resolve
 
     found = resolve(model, limits, model_class)
-    fields = locate(model).read(limits)
-    return ModelConfig(found.name, fields, found.config, found.auto_class)
+    return ModelConfig(found.name, fields, *fields_of(found.config), found.auto_class)
 
 
 def parse_value(text: str) -> Any:
@@ -86,8 +103,8 @@ def _finite(text: str) -> float:
     return value
 
 
-def fields_of(config: PretrainedConfig) -> dict[str, Any]:
-    """Every field that can be set, with its value; those of parts as `part.field`."""
+def fields_of(config: PretrainedConfig) -> tuple[dict[str, Any], dict[str, str]]:
+    """Every field that can be set, with its value, and other names of fields."""
     found: dict[str, Any] = {}
     for name, value in config.to_dict().items():
         if name in NOT_OF_THE_MODEL:
@@ -97,10 +114,11 @@ def fields_of(config: PretrainedConfig) -> dict[str, Any]:
             found |= {f"{name}.{key}": each for key, each in inner.items()}
         else:
             found[name] = value
-    for name, real in (getattr(config, "attribute_map", None) or {}).items():
+    aliases = dict(getattr(config, "attribute_map", None) or {})
+    for name, real in aliases.items():
         if real in found:
             found.setdefault(name, found[real])
-    return found
+    return found, aliases
 
 
 def changed_config(base: ModelConfig, changes: Mapping[str, Any]) -> PretrainedConfig:
@@ -117,22 +135,18 @@ def changed_config(base: ModelConfig, changes: Mapping[str, Any]) -> PretrainedC
     from irene.trace.models import config_of
     from irene.trace.sources import short
 
-    known = fields_of(base.config)
-    aliases = getattr(base.config, "attribute_map", None) or {}
     fields = json.loads(json.dumps(dict(base.fields)))
-    fields.pop("model_type", None)
+    model_type = fields.pop("model_type")
     for name, value in changes.items():
-        _check_field(base.name, known, name, value)
-        _put(fields, aliases.get(name, name), value)
-    _check_heads(base, known, changes)
-    _follow_layer_count(fields, changes, known)
+        _check_field(base.name, base.known, name, value)
+        _put(fields, base.aliases.get(name, name), value)
+    _check_heads(base, changes)
+    _follow_layer_count(fields, changes, base.known)
     try:
-        config = config_of(base.config.model_type, fields)
+        config = config_of(model_type, fields)
     except Exception as error:
         told = ", ".join(f"{name}={value!r}" for name, value in changes.items())
         raise ConfigError(f"{base.name} with {told}: {short(error)}") from error
-    if base.config.architectures:
-        config.architectures = list(base.config.architectures)
     config._name_or_path = base.name
     return config
 
@@ -200,15 +214,11 @@ def _follow_layer_count(
                 fields[name] = [value[i % old] for i in range(new)]
 
 
-def _check_heads(
-    base: ModelConfig, known: Mapping[str, Any], changes: Mapping[str, Any]
-) -> None:
+def _check_heads(base: ModelConfig, changes: Mapping[str, Any]) -> None:
     """A width that its heads do not divide has a clear message of its own."""
-    aliases = getattr(base.config, "attribute_map", None) or {}
-    chosen = {aliases.get(name, name): value for name, value in changes.items()}
-    values = {**known, **chosen}
+    values = {**base.known, **base.own_names(changes)}
     width, heads, groups = (
-        values.get(aliases.get(name, name))
+        values.get(base.aliases.get(name, name))
         for name in ("hidden_size", "num_attention_heads", "num_key_value_heads")
     )
     if not changes or not isinstance(width, int) or not isinstance(heads, int):

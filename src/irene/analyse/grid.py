@@ -165,13 +165,11 @@ def what_if(
 
 def _as_it_is(base: Subject, names: Sequence[str]) -> dict[str, Any]:
     """Values of the base, by name of what is varied."""
-    from irene.analyse.config_fields import fields_of
-
     known = {"norm": base.norm or AS_IT_IS}
     of_run = [each.name for each in parameters_of(RunSpec)]
     known |= {name: getattr(base.run, name) for name in of_run}
     if any(name not in known for name in names):
-        known = fields_of(base.config().config) | dict(base.fields) | known
+        known = {**base.config().known, **base.fields, **known}
     return {name: known.get(name, AS_IT_IS) for name in names}
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from irene.analyse.config_fields import fields_of
 from irene.analyse.subject import Progress, Subject, tree_of
 from irene.errors import UsageError
 from irene.spec import RunSpec
@@ -91,8 +90,7 @@ def sensitivity(base: Subject, progress: Progress | None = None) -> Sensitivity:
         The strongest first, those that could not be tried last.
     """
     found = base.config()
-    aliases = set(getattr(found.config, "attribute_map", None) or {})
-    known = {k: v for k, v in fields_of(found.config).items() if k not in aliases}
+    known = {k: v for k, v in found.known.items() if k not in found.aliases}
     known |= dict(base.fields)
     numbers: dict[str, int] = {
         "batch_size": base.run.batch_size,

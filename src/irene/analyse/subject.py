@@ -25,6 +25,7 @@ from irene.trace.sources import files_count
 
 if TYPE_CHECKING:
     from torch import nn
+    from transformers import PretrainedConfig
 
     from irene.analyse.config_fields import ModelConfig
     from irene.tree import ModelTree
@@ -212,15 +213,20 @@ def _predicted(subject: Subject) -> ModelTree:
     if not subject.fields and subject.norm is None:
         return predict_run(subject.run, machine, device=subject.device)
     from irene.analyse.config_fields import changed_config
+    from irene.trace.sources import Changed
 
     base = subject.config()
-    config = changed_config(base, subject.fields)
+    changed = Changed(
+        subject.run.model,
+        base.own_names(subject.fields),
+        lambda: changed_config(base, subject.fields),
+    )
     if subject.norm is None:
         run = subject.run.chosen_as(model_class=base.model_class)
-        return predict_run(run, machine, source=config)
+        return predict_run(run, machine, source=changed)
     run = subject.run.resolved(machine)
-    changed = replace(base, config=config)
-    return machine.predict(_trace_with_norm(changed, subject.norm, run))
+    tree = _trace_with_norm(base, changed.make(), subject.norm, run)
+    return machine.predict(tree)
 
 
 def _saved(name: str) -> ModelTree:
@@ -236,12 +242,14 @@ def _saved(name: str) -> ModelTree:
     return tree
 
 
-def _trace_with_norm(base: ModelConfig, norm: str, run: RunSpec) -> ModelTree:
+def _trace_with_norm(
+    base: ModelConfig, config: PretrainedConfig, norm: str, run: RunSpec
+) -> ModelTree:
     """Trace a model whose norms were replaced."""
     from irene.trace.models import Resolved, build
     from irene.trace.tracer import trace_module
 
-    resolved = Resolved(base.name, base.config, base.model_class, "a changed config")
+    resolved = Resolved(base.name, config, base.model_class, "a changed config")
     model = build(resolved, run)
     if not _replace_norms(model, norm):
         raise UsageError(f"{base.name} has no norm that {norm} could stand in for")

@@ -16,6 +16,7 @@ from irene.spec import (
     RunSpec,
     shows_run_options,
 )
+from irene.trace.sources import Changed
 from irene.trace.templates.trees import tree_of_run
 from irene.tree import ModelTree
 
@@ -84,7 +85,7 @@ def predict_run(
     spec: RunSpec,
     machine: Machine,
     *,
-    source: str | Path | PretrainedConfig | None = None,
+    source: str | Path | PretrainedConfig | Changed | None = None,
     step_s: float | None = None,
     device: str = "meta",
     limits: Limits | None = None,
@@ -109,6 +110,8 @@ def predict_run(
         from irene.trace.serving.tree import served
 
         try:
+            if isinstance(model, Changed):
+                model = model.make()
             if not isinstance(model, str | Path):
                 name = getattr(model, "_name_or_path", "") or model.model_type
                 spec, model = spec.of(name), model.to_dict()

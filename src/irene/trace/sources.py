@@ -6,18 +6,21 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from irene.errors import ConfigError, IreneError, UnknownModelError
 from irene.trace import catalogue
 from irene.trace.limits import Limits
 from irene.trace.model_files import is_model_file, read_model_file
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 HOW_TO_GIVE_A_CONFIG = (
     "give the path of a config.json, or see `irene models` for the names we know"
@@ -35,6 +38,7 @@ class Source:
         path: The config file, if it is one.
         entry: The catalogue entry, if it is one.
         fields: The config itself, if it was given.
+        changes: Other values of fields, by name.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Source:
     path: Path | None = None
     entry: catalogue.Entry | None = None
     fields: Mapping[str, Any] | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
     def read(self, limits: Limits) -> Mapping[str, Any]:
         """The fields of the config.
@@ -59,6 +64,21 @@ class Source:
         if self.path is not None:
             return _read_file(self.path, limits)
         return _read_file(_download(self.name), limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A model with other values in its config, which is made when it is needed.
+
+    Attributes:
+        model: Catalogue name, Hugging Face id or path of a config.json.
+        changes: Other values, by the fields' own names.
+        make: Makes the config; refuses changes that cannot be.
+    """
+
+    model: str
+    changes: Mapping[str, Any]
+    make: Callable[[], PretrainedConfig]
 
 
 @dataclass(frozen=True, slots=True)

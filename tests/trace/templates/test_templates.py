@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,13 +20,14 @@ from transformers import (
 from transformers import PretrainedConfig as Config
 
 import irene
-from irene.errors import SpecError, UsageError
+from irene.analyse.config_fields import changed_config, fields_of, read_config
+from irene.errors import LimitError, SpecError, UsageError
 from irene.spec import RunSpec
 from irene.trace.catalogue import entries
 from irene.trace.costs import COSTS, OpCost
 from irene.trace.limits import DEFAULT_LIMITS
 from irene.trace.models import resolve
-from irene.trace.sources import locate
+from irene.trace.sources import Changed, locate
 from irene.trace.templates import keeping, trees
 from irene.trace.templates.fitting import NoTemplateError
 from irene.trace.templates.making import make_template
@@ -139,9 +142,53 @@ def test_what_cannot_run_has_no_template():
 )
 def test_templates_that_ship_are_the_traces(name, run):
     spec = RunSpec.asked(name, {"batch_size": 3, "seq_len": 50, **run})
-    key = trees.config_key(locate(name))
-    assert keeping.shipped(name, key, trees.variant_of(spec)) is not None
+    source = locate(name)
+    variant = trees.variant_of(spec, source)
+    assert keeping.shipped(name, trees.config_key(source), variant) is not None
     assert trees.tree_from_template(spec) == trace_spec(spec)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("bert-base-uncased", {"hidden_act": "relu"}),
+        ("bert-base-uncased", {"num_hidden_layers": 8}),
+        ("gpt2", {"activation_function": "gelu_pytorch_tanh"}),
+    ],
+    ids=str,
+)
+def test_templates_of_changed_configs_ship(name, changes, monkeypatch):
+    monkeypatch.setattr(trees, "_make", None)
+    spec = RunSpec.asked(name, {"batch_size": 3, "seq_len": 50})
+    base = read_config(name, None, DEFAULT_LIMITS)
+    spec = spec.chosen_as(model_class=base.model_class)
+    source = Changed(name, changes, lambda: changed_config(base, changes))
+    tree = trees.tree_from_template(spec, source=source)
+    assert tree == trace_spec(spec, source=source.make())
+
+
+def test_a_change_has_a_template_of_its_own(monkeypatch):
+    spec = RunSpec("bert-l2-h128", batch_size=2, seq_len=9)
+    base = read_config("bert-l2-h128", None, DEFAULT_LIMITS)
+    for layers in (1, 2, 3):
+        changes = {"num_hidden_layers": layers}
+        source = Changed(
+            "bert-l2-h128", changes, partial(changed_config, base, changes)
+        )
+        tree = trees.tree_from_template(spec, source=source, make=True)
+        assert tree == trace_spec(spec, source=source.make())
+    absurd = Changed("bert-l2-h128", {"num_hidden_layers": 1001}, source.make)
+    with pytest.raises(LimitError, match="num_hidden_layers=1,001"):
+        trees.tree_from_template(spec, source=absurd)
+
+
+@pytest.mark.parametrize("name", ["bert-l2-h128", "gpt2", "clip-vit-base-patch16"])
+def test_configs_that_ship_are_those_of_transformers(name):
+    found = keeping.shipped_config(name, trees.config_key(locate(name)))
+    config = resolve(name, DEFAULT_LIMITS).config
+    assert found is not None
+    assert list(found) == json.loads(json.dumps(fields_of(config)))
+    assert keeping.shipped_config(name, "of another config") is None
 
 
 @pytest.mark.parametrize(
@@ -244,6 +291,30 @@ def test_a_folder_that_cannot_be_written_costs_time_alone(monkeypatch, tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     spec = RunSpec("", batch_size=2, seq_len=9)
     assert trees.tree_from_template(spec, source=BERT, make=True) is not None
+
+
+def test_a_full_disk_costs_time_alone():
+    spec = RunSpec("", batch_size=2, seq_len=9)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        tree = trees.tree_from_template(spec, source=BERT, make=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert tree == trace_spec(spec, source=BERT)
+    assert not kept_files()
+
+
+def test_a_template_under_a_foreign_name_is_thrown_away(monkeypatch):
+    spec = RunSpec("", batch_size=2, seq_len=9)
+    trees.tree_from_template(spec, source=BERT, make=True)
+    [file] = kept_files()
+    trees.tree_from_template(spec, source=LLAMA, make=True)
+    [other] = set(kept_files()) - {file}
+    other.write_bytes(file.read_bytes())
+    monkeypatch.setattr(trees, "_MADE", {})
+    tree = trees.tree_from_template(spec, source=LLAMA, make=True)
+    assert tree == trace_spec(spec, source=LLAMA)
 
 
 def test_of_other_versions_nothing_is_read(monkeypatch):

@@ -19,10 +19,9 @@ SMOOTH = frozenset({"gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "swish", "m
 def cheaper_activation(situation: Situation) -> list[Suggestion]:
     """The same activation in one kernel; failing that, a ReLU."""
     found: list[Suggestion] = []
-    aliases = getattr(situation.model.config, "attribute_map", None) or {}
     for name, value in situation.fields.items():
         is_activation = "act" in name.rpartition(".")[2] and isinstance(value, str)
-        if not is_activation or name in aliases:
+        if not is_activation or name in situation.model.aliases:
             continue
         found += _same_function(situation, name, value)
         if value in SMOOTH and value not in SAME_FUNCTION:

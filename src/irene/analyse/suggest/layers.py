@@ -20,11 +20,10 @@ def fewer_layers(situation: Situation) -> list[Suggestion]:
     entry = catalogue.find(situation.base.run.model)
     if entry is None or entry.kind != "encoder":
         return []
-    aliases = getattr(situation.model.config, "attribute_map", None) or {}
     names = [name for name in COUNTS if name in situation.fields]
     if not names:
         return []
-    name = aliases.get(names[0], names[0])
+    name = situation.model.aliases.get(names[0], names[0])
     count = situation.fields[name]
     if not isinstance(count, int) or count < FEWEST:
         return []

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from irene.analyse.config_fields import ModelConfig, fields_of
+from irene.analyse.config_fields import ModelConfig
 from irene.analyse.grid import Outcome, outcome_of
 from irene.analyse.parts import group_by, parts_of
 from irene.analyse.subject import Subject, tree_of
@@ -89,7 +89,7 @@ class Situation:
     @cached_property
     def fields(self) -> dict[str, Any]:
         """Values of all fields of the config."""
-        return fields_of(self.model.config) | dict(self.base.fields)
+        return dict(self.model.known) | dict(self.base.fields)
 
     @cached_property
     def run(self) -> RunSpec:

@@ -277,9 +277,7 @@ def subjects(model: str, fields: Mapping[str, Sequence[Any]]) -> list[Subject]:
 
 def _with_following(base: ModelConfig, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Changes with heads and feed-forward width in proportion to a new width."""
-    from irene.analyse.config_fields import fields_of
-
-    found, known = dict(chosen), fields_of(base.config)
+    found, known = dict(chosen), base.known
     old, new = known.get("hidden_size"), chosen.get("hidden_size")
     if not isinstance(old, int) or not isinstance(new, int) or old < 1:
         return found

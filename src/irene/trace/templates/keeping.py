@@ -34,6 +34,9 @@ FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}]
 LOADED = 64
 """Templates that a process keeps unpacked."""
 
+DAMAGE = (lzma.LZMAError, ValueError, LookupError, TypeError)
+"""What reading a file that is not whole ends with."""
+
 log = logging.getLogger(__name__)
 
 
@@ -89,12 +92,12 @@ def shipped(model: str, config: str, variant: str) -> Template | None:
         config: Digest of its config and class, as in the file.
         variant: Phase, attention and dtype, as in `forward/eager/fp32`.
     """
+    known = _model(model)
+    if known.get("config") != config or variant not in known:
+        return None
     try:
-        known = _model(model)
-        if known.get("config") != config or variant not in known:
-            return None
         return _shipped(model, variant)
-    except (lzma.LZMAError, ValueError, LookupError, TypeError, FormatError):
+    except (*DAMAGE, FormatError):
         log.warning("the templates that ship are damaged: models are traced")
         return None
 
@@ -104,21 +107,44 @@ def shipped_fields(model: str) -> dict[str, Any]:
     return {name: each for name, each in _model(model).items() if "/" in name}
 
 
+def shipped_config(
+    model: str, config: str
+) -> tuple[dict[str, Any], dict[str, str]] | None:
+    """Fields of a model's config as transformers reads it, and other names of fields.
+
+    Args:
+        model: Its name.
+        config: Digest of its config and class, as in the file.
+    """
+    known = _model(model)
+    return known.get("fields") if known.get("config") == config else None
+
+
+def changes_in_words(changes: Mapping[str, Any]) -> str:
+    """Other values of fields as the end of a variant: `?hidden_act="relu"`."""
+    words = (f"{name}={json.dumps(changes[name])}" for name in sorted(changes))
+    return "".join(f"?{each}" for each in words)
+
+
+def dtype_of(variant: str) -> str:
+    """That of a variant: `fp32` of `forward/eager/fp32?hidden_act="relu"`."""
+    return variant.partition("?")[0].rpartition("/")[2]
+
+
 @lru_cache(maxsize=LOADED)
 def _shipped(model: str, variant: str) -> Template:
     known = _model(model)
     fields = known[variant]
     if "like" in fields:
         other = fields["like"]
-        names = (each.rpartition("/")[2] for each in (other, variant))
-        return _shipped(model, other).in_dtype(*names)
+        return _shipped(model, other).in_dtype(dtype_of(other), dtype_of(variant))
     if "refused" in fields:
         return Template.of_refusal(fields["refused"])
-    dtype = variant.rpartition("/")[2]
+    dtype = dtype_of(variant)
     block = _archive()[0][model][0]
     pieces = [_piece(block, piece, dtype) for piece in fields["pieces"]]
     return Template.from_dict(
-        {**fields, "config_digest": known["digest"], "pieces": pieces}
+        {"config_digest": known["digest"], **fields, "pieces": pieces}
     )
 
 
@@ -196,8 +222,12 @@ def _model(name: str) -> Mapping[str, Any]:
     models, _ = _archive()
     if name not in models:
         return {}
-    block, start, length = models[name]
-    found: dict[str, Any] = json.loads(_block(block)[start : start + length])
+    try:
+        block, start, length = models[name]
+        found: dict[str, Any] = json.loads(_block(block)[start : start + length])
+    except DAMAGE:
+        log.warning("the templates that ship are damaged: models are traced")
+        return {}
     return found
 
 
@@ -224,6 +254,9 @@ class Kept:
 
     def __init__(self, key: str) -> None:
         self.path = folder() / f"{key}.z"
+        self._made_by = [
+            SCHEMA, key, *versions().values(), code_digest("trace", "tree"),
+        ]  # fmt: skip
 
     def read(self) -> dict[str, Any] | None:
         """What was written; None if there is nothing that holds here and now."""
@@ -234,7 +267,8 @@ class Kept:
         try:
             digest, body = data[:32], zlib.decompress(data[32:])
             fields = json.loads(body)
-            if hashlib.sha256(body).digest() == digest and fields["made"] == _made_by():
+            is_whole = hashlib.sha256(body).digest() == digest
+            if is_whole and fields["made"] == self._made_by:
                 found: dict[str, Any] = fields["what"]
                 return found
         except (ValueError, KeyError, TypeError, zlib.error):
@@ -244,17 +278,13 @@ class Kept:
 
     def write(self, what: Mapping[str, Any]) -> None:
         """Keep JSON-ready values, if that can be."""
-        body = json.dumps({"made": _made_by(), "what": what}).encode()
+        body = json.dumps({"made": self._made_by, "what": what}).encode()
         try:
             with whole_file(self.path) as file:
                 file.write(hashlib.sha256(body).digest() + zlib.compress(body))
             _make_room(self.path.parent)
         except (OSError, IreneError) as error:
             log.debug("no template is kept: %s", error)
-
-
-def _made_by() -> list[str]:
-    return [SCHEMA, *versions().values(), code_digest("trace", "tree")]
 
 
 def _make_room(place: Path) -> None:

@@ -15,13 +15,21 @@ from irene.errors import FormatError, UsageError
 from irene.spec import RunSpec
 from irene.trace.limits import Limits, checked_run, limits_from_environment
 from irene.trace.model_files import onnx_path
-from irene.trace.sources import Source, locate
-from irene.trace.templates.keeping import LOADED, Kept, shipped, versions
+from irene.trace.sources import Changed, Source, locate
+from irene.trace.templates.keeping import (
+    LOADED,
+    Kept,
+    changes_in_words,
+    shipped,
+    versions,
+)
 from irene.trace.templates.template import Template, sizes_of
 from irene.tree import ModelTree
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
+
+    Given = str | Path | PretrainedConfig | Changed
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +38,7 @@ def tree_of_run(
     spec: RunSpec,
     *,
     limits: Limits | None = None,
-    source: str | Path | PretrainedConfig | None = None,
+    source: Given | None = None,
     device: str = "meta",
 ) -> ModelTree:
     """The tree of a run: at once where its template is known, else traced.
@@ -53,14 +61,15 @@ def tree_of_run(
         log.info("%s: no template for this size, it is traced", spec.model)
     from irene.trace.tracer import trace_spec
 
-    return trace_spec(spec, limits=limits, source=source, device=device)
+    real = source.make() if isinstance(source, Changed) else source
+    return trace_spec(spec, limits=limits, source=real, device=device)
 
 
 def tree_from_template(
     spec: RunSpec,
     *,
     limits: Limits | None = None,
-    source: str | Path | PretrainedConfig | None = None,
+    source: Given | None = None,
     make: bool = False,
 ) -> ModelTree | None:
     """The tree of a run as its template has it; None where only a trace can tell.
@@ -75,7 +84,7 @@ def tree_from_template(
     if _costs_are_changed():
         return None
     found = _source(spec, source, limits)
-    limits.check_config(found.read(limits))
+    limits.check_config({**found.read(limits), **found.changes})
     template = _template(found, spec, spec.model if source is None else source, make)
     if template is None or not _is_that_attention(template, spec):
         return None
@@ -103,8 +112,7 @@ def is_at_once(spec: RunSpec) -> bool:
     source = locate(spec.model)
     if source.entry is None or _costs_are_changed():
         return False
-    key = config_key(source, spec.model_class)
-    template = shipped(source.entry.name, key, variant_of(spec))
+    template = shipped(source.entry.name, config_key(source), variant_of(spec, source))
     if template is None or not _is_that_attention(template, spec):
         return False
     try:
@@ -125,7 +133,10 @@ def _costs_are_changed() -> bool:
     return table is not None and bool(table.is_changed())
 
 
-def _source(spec: RunSpec, source: Any, limits: Limits) -> Source:
+def _source(spec: RunSpec, source: Given | None, limits: Limits) -> Source:
+    if isinstance(source, Changed):
+        found = _source(spec, source.model, limits)
+        return replace(found, origin="a config object", changes=source.changes)
     if source is None or isinstance(source, str | Path):
         found = locate(spec.model if source is None else source)
         if found.entry is not None or found.fields is not None:
@@ -135,28 +146,38 @@ def _source(spec: RunSpec, source: Any, limits: Limits) -> Source:
     return Source(name, "a config object", fields=source.to_dict())
 
 
-def config_key(source: Source, model_class: str | None = None) -> str:
-    """Digest of a config and of the class that is built from it."""
+def config_key(source: Source) -> str:
+    """Digest of a config, as it is published, and of the class usually built."""
     fields = source.entry.config if source.entry else source.fields
     assert fields is not None
-    usual = source.entry.auto_class if source.entry else None
     plain = {k: v for k, v in fields.items() if k not in VOLATILE}
-    text = json.dumps([model_class or usual, plain], sort_keys=True, default=str)
+    text = json.dumps([_usual_class(source), plain], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 VOLATILE = ("transformers_version", "_name_or_path")
 
 
-def variant_of(spec: RunSpec) -> str:
-    """Phase, attention and dtype; a prompt after a context is a phase of its own."""
+def _usual_class(source: Source) -> str | None:
+    return source.entry.auto_class if source.entry else None
+
+
+def variant_of(spec: RunSpec, source: Source) -> str:
+    """Phase, attention and dtype, then what else was chosen than is usual.
+
+    A prompt after a context is a phase of its own.
+    """
     after = "+context" if spec.phase == "prefill" and spec.context_len else ""
-    return f"{spec.phase}{after}/{spec.attention}/{spec.dtype}"
+    changes = dict(source.changes)
+    if spec.model_class not in (None, _usual_class(source)):
+        changes["model_class"] = spec.model_class
+    run = f"{spec.phase}{after}/{spec.attention}/{spec.dtype}"
+    return run + changes_in_words(changes)
 
 
 def _template(source: Source, spec: RunSpec, model: Any, make: bool) -> Template | None:
     """The template of a config and a run; one that was asked for before is made."""
-    key, variant = config_key(source, spec.model_class), variant_of(spec)
+    key, variant = config_key(source), variant_of(spec, source)
     if source.entry is not None:
         found = shipped(source.entry.name, key, variant)
         if found is not None:
@@ -196,7 +217,8 @@ def _make(model: Any, spec: RunSpec) -> dict[str, Any]:
     from irene.trace.templates.making import make_template
 
     try:
-        resolved = resolve(model, limits_from_environment(), spec.model_class)
+        real = model.make() if isinstance(model, Changed) else model
+        resolved = resolve(real, limits_from_environment(), spec.model_class)
         return make_template(resolved, spec).to_dict()
     except NoTemplateError as error:
         log.info("%s: no template: %s", spec.model, error)
