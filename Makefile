@@ -3,7 +3,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-JOBS ?= 2
+JOBS ?= 3
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	--constraint constraints.txt
 
@@ -62,12 +62,13 @@ setup: $(VENV)/.dev  ## make .venv with the development tools
 run: $(VENV)/.run  ## show where bert-base-uncased spends its energy
 	@$(BIN)/irene predict bert-base-uncased -b 8 -s 128
 
-# One torch thread per worker: JOBS workers fill JOBS cores.
-test: $(VENV)/.dev $(TF_VENV)/.made $(OTHERS_VENV)/.made  ## run all tests (JOBS=2 workers)
+# One torch thread per worker; a third fills two cores while others wait for a process.
+test: $(VENV)/.dev $(TF_VENV)/.made $(OTHERS_VENV)/.made  ## run all tests (JOBS=3 workers)
 	@sh scripts/ensure-browser
 	@sh scripts/ensure-postgres
 	@sh scripts/ensure-typescript
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup \
+		--no-loadscope-reorder
 	@test ! -x $(OTHERS_VENV)/bin/python || OMP_NUM_THREADS=1 \
 		$(OTHERS_VENV)/bin/python -m pytest -W ignore -n $(JOBS) $(OTHERS_TESTS)
 

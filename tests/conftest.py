@@ -17,6 +17,15 @@ from irene.predict.exams.evaluation import measured_rows_j
 from irene.predict.learning.join import Joiner
 from irene.predict.machines.specs.specs_model import SpecsModel
 
+HERE = Path(__file__).parent
+LONGEST = (
+    "browser", "serve", "hostile", "tensorflow", "ray", "trace/test_catalogue",
+    "trace/templates/test_templates", "collect/test_folds", "predict/test_calibration",
+    "measure/test_measure", "serve/jobs/test_alone", "account/live/test_compiled",
+    "collect/test_faults", "cli/test_collect", "cli/test_measure",
+    "account/live/test_script", "test_tutorial_notebook", "predict/test_specs",
+)  # fmt: skip
+"""Groups that take long: they begin first, and no worker is left alone with one."""
 Measure = Callable[[SpecsModel, Sequence[TreeKey]], NodeTable]
 
 # The same examples every time, however busy the machine is; `make test-random` draws
@@ -34,6 +43,22 @@ settings.register_profile(
     database=settings.get_profile("default").database, print_blob=True,
 )  # fmt: skip
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before names have their group
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep tests of a file together: what they share is made by one worker."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            name = item.path.relative_to(HERE).with_suffix("").as_posix()
+            item.add_marker(pytest.mark.xdist_group(name))
+    items.sort(key=_place)  # in their order otherwise
+
+
+def _place(item: pytest.Item) -> int:
+    mark = item.get_closest_marker("xdist_group")
+    assert mark is not None
+    return LONGEST.index(mark.args[0]) if mark.args[0] in LONGEST else len(LONGEST)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

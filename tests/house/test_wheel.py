@@ -13,9 +13,6 @@ from pathlib import Path
 
 import pytest
 
-# One worker builds and installs the wheel once for all tests of this file.
-pytestmark = pytest.mark.xdist_group("wheel")
-
 BIN = "Scripts" if os.name == "nt" else "bin"
 
 

@@ -12,7 +12,7 @@ import irene
 from irene.dataset import NodeTable, TreeKey
 from irene.errors import UsageError
 from irene.hardware import Hardware
-from irene.predict.exams.evaluation import evaluate
+from irene.predict.exams.evaluation import Evaluation, evaluate
 from irene.predict.learning.join import Joiner
 from irene.predict.learning.machine_calibration import ALONE, calibrate, rounds
 from irene.predict.learning.scaling import (
@@ -73,14 +73,28 @@ def split(table: NodeTable, count: int) -> tuple[NodeTable, NodeTable]:
     return table.take(ORDER[:count]), table.take(rest)
 
 
-def errors_after(
-    count: int, source: Predictor, table: NodeTable, joiner: Joiner
-) -> tuple[Predictor, float]:
-    """The predictor after some trees, and its mean error on the others, %."""
+Exam = tuple[Predictor, Evaluation]
+
+
+def after(count: int, source: Predictor, table: NodeTable, joiner: Joiner) -> Exam:
+    """The predictor after some trees, and how it does on the others."""
     measured, rest = split(table, count)
     predictor = calibrate(source, measured, LAB, {}, joiner)
-    errors = evaluate(predictor, rest, joiner).node_weighted
-    return predictor, float(np.mean([getattr(errors, level) for level in LEVELS]))
+    return predictor, evaluate(predictor, rest, joiner)
+
+
+def error(found: Evaluation) -> float:
+    """Mean error, %."""
+    errors = found.node_weighted
+    return float(np.mean([getattr(errors, level) for level in LEVELS]))
+
+
+@pytest.fixture(scope="module")
+def exams(
+    source: Predictor, target: NodeTable, made_up_joiner: Joiner
+) -> dict[int, Exam]:
+    """By the number of trees."""
+    return {n: after(n, source, target, made_up_joiner) for n in (0, 1, 4, 8)}
 
 
 # Factors
@@ -155,13 +169,10 @@ def test_there_are_not_more_than_eight_rounds() -> None:
 # Calibration
 
 
-def test_errors_fall_with_the_number_of_trees(
-    source: Predictor, target: NodeTable, made_up_joiner: Joiner
-) -> None:
-    found = {}
-    for count in (0, 1, 4, 8):
-        predictor, found[count] = errors_after(count, source, target, made_up_joiner)
+def test_errors_fall_with_the_number_of_trees(exams: dict[int, Exam]) -> None:
+    for count, (predictor, _) in exams.items():
         assert predictor.provenance["trees"] == count
+    found = {count: error(exam) for count, (_, exam) in exams.items()}
     assert found[0] > 10
     assert found[1] <= 5
     assert found[4] <= max(found[1], 2)
@@ -171,13 +182,13 @@ def test_errors_fall_with_the_number_of_trees(
 def test_a_machine_of_other_tiles_is_learned_from_its_own_trees(
     source: Predictor, strange: NodeTable, made_up_joiner: Joiner
 ) -> None:
-    _, before = errors_after(0, source, strange, made_up_joiner)
-    predictor, after = errors_after(8, source, strange, made_up_joiner)
+    _, before = after(0, source, strange, made_up_joiner)
+    predictor, exam = after(8, source, strange, made_up_joiner)
     told = predictor.provenance["errors_percent_by_choice"]
     assert set(told) == {*GROUPINGS, ALONE}
     best = min(told, key=lambda name: sum(told[name].values()))
     assert predictor.provenance["choice"] == best
-    assert after < before / 2
+    assert error(exam) < error(before) / 2
 
 
 def test_without_trees_the_source_stands_in_and_says_so(source: Predictor) -> None:
@@ -191,14 +202,12 @@ def test_without_trees_the_source_stands_in_and_says_so(source: Predictor) -> No
 
 
 def test_intervals_narrow_with_the_number_of_trees_and_hold(
-    source: Predictor, target: NodeTable, made_up_joiner: Joiner
+    exams: dict[int, Exam],
 ) -> None:
     widths = []
-    for count in (0, 1, 4):
-        measured, rest = split(target, count)
-        predictor = calibrate(source, measured, LAB, {}, made_up_joiner)
+    for predictor, exam in (exams[count] for count in (0, 1, 4)):
         widths.append(predictor.widths.inside["model"])
-        coverage = evaluate(predictor, rest, made_up_joiner).coverage
+        coverage = exam.coverage
         assert min(coverage.ml, coverage.module, coverage.model) >= 0.9
     assert widths == sorted(widths, reverse=True)
     assert widths[2] < widths[0] / 5

@@ -216,7 +216,6 @@ def test_counters_on_pc1(pc1: NodeTable):
         assert (ml < 0.55, module < 0.50, model < 0.50) == (True, True, True)
 
 
-@pytest.mark.xdist_group("joined")
 def test_every_measured_node_is_in_our_trace(pc1: NodeTable):
     for index in range(0, len(pc1.keys), 23):
         joined = SHARED_JOINER.join(pc1, index)
@@ -228,7 +227,6 @@ def test_every_measured_node_is_in_our_trace(pc1: NodeTable):
                 assert joined.tree.strings[joined.tree.columns.op[node]] == pc1.op[row]
 
 
-@pytest.mark.xdist_group("joined")
 def test_copied_measurements_are_scored_at_the_shape_that_was_run(pc1: NodeTable):
     index = next(i for i, key in enumerate(pc1.keys) if key.model == "gpt2")
     joined = SHARED_JOINER.join(pc1, index)
@@ -241,7 +239,6 @@ def test_copied_measurements_are_scored_at_the_shape_that_was_run(pc1: NodeTable
     assert joined.tree.paths[run].endswith("h.0.mlp.c_fc")
 
 
-@pytest.mark.xdist_group("joined")
 def test_specs_from_a_few_sizes_predicts_the_family_left_out(pc1: NodeTable):
     few = [
         i
@@ -258,7 +255,6 @@ def test_specs_from_a_few_sizes_predicts_the_family_left_out(pc1: NodeTable):
     assert model < 0.6
 
 
-@pytest.mark.xdist_group("joined")
 def test_a_model_without_a_config_is_predicted_from_its_file(pc1: NodeTable):
     few = [i for i, key in enumerate(pc1.keys) if key.seq_len == 128]
     some = pc1.take(few)

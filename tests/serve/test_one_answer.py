@@ -7,7 +7,9 @@ would be told is what the request says.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,18 +17,25 @@ from typing import Any
 import httpx
 import pytest
 
+import irene
 from irene.cli import main
+from irene.errors import UsageError
+from irene.predict.machines.finding import add_machine, keep_machine, remove_machine
+from irene.predict.machines.learned.learned_machine import LearnedMachine
 from irene.questions import QUESTIONS
 from irene.questions.here import Here
 from irene.serve.client import Server, connect
 from irene.serve.computing.questions import ask
+from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Settings
 from irene.serve.jobs.request import read_request
 from irene.serve.store import open_store
 from irene.serve.uploads.storage import Uploads
 
+from ..collect.test_learning import learned  # noqa: F401  a fixture
 from .real_server import RealServer
 
+Agree = Callable[[str, dict[str, Any]], dict[str, Any]]
 pytestmark = pytest.mark.xdist_group("serve")
 SMALL, SERVED = "bert-l2-h128", "qwen2.5-0.5b"
 COMMANDS = {"energy": "predict", "tree": "trace"}
@@ -127,6 +136,26 @@ def _others() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "energy", {"model": "t5-small", "seq_len": 16, "decoder_len": 8}
 
 
+def _learned() -> Iterator[tuple[str, dict[str, Any]]]:
+    """On the machine that was learned here, named or not, and on one that was added."""
+    run = {"batch_size": 2, "seq_len": 16}
+    for on in ("this-machine", None, "lab"):
+        asked = {"model": SMALL, **_given(on=on), **run}
+        yield "energy", {**asked, "phase": "train"}
+        yield "energy", {**asked, "dtype": "bf16", "attention": "sdpa"}
+        yield "bottlenecks", asked
+        yield "what-if", {**asked, "set": ["num_hidden_layers=1,3"]}
+        yield "trade-off", {**run, **_given(on=on), "accuracies": TABLE}
+    asked = {"model": SMALL, "on": "this-machine", **run}
+    yield "cost", {**asked, "region": "SE"}
+    yield "card", asked
+    yield "suggest", asked
+    yield "plan-training", {**asked, "tokens": 1e6}
+    yield "report", {**asked, "without": ["sizes", "trade-off", "suggestions"]}
+    yield "compare", {"subject": [SMALL, f"{SMALL}@on=pc1", f"{SMALL}@on=lab"], **run}
+    yield "leaderboard", {"search": "bert-l2", "on": "this-machine", **run}
+
+
 ASKED = [*_traced(), *_servings(), *_others()]
 
 
@@ -169,19 +198,75 @@ def test_there_are_enough_of_them() -> None:
     assert {name for name, _ in ASKED} == set(QUESTIONS)
 
 
+@pytest.fixture
+def agree(
+    api: httpx.Client, server: Server, uploads: Uploads, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> Agree:  # fmt: skip
+    """Asks a question all ways; the document that all of them give."""
+    return partial(_agree, api, server, uploads, tmp_path, capsys)
+
+
 @pytest.mark.parametrize(("name", "values"), ASKED)
 def test_python_command_line_http_client_and_job_agree(
-    name: str, values: dict[str, Any], api: httpx.Client, server: Server,
-    uploads: Uploads, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    name: str, values: dict[str, Any], agree: Agree
+) -> None:
+    agree(name, values)
+
+
+@pytest.fixture
+def lab(learned: LearnedMachine, tmp_path: Path) -> Iterator[Path]:  # noqa: F811
+    """The file of a machine that is this one, and the one that was added as `lab`."""
+    keep_machine(learned)
+    other = replace(learned, hardware=replace(learned.hardware, name="lab"))
+    (tmp_path / "lab.json").write_text(json.dumps(other.to_dict()))
+    add_machine(tmp_path / "lab.json")
+    yield tmp_path / "lab.json"
+    remove_machine("lab")
+    remove_machine("this-machine")
+
+
+def test_so_they_do_on_the_machine_learned_here_and_on_one_that_was_added(
+    lab: Path, agree: Agree
+) -> None:
+    found = [agree(name, values) for name, values in _learned()]
+    energies = [each["hardware"]["name"] for each in found if "tree" in each]
+    assert energies == ["this-machine"] * 4 + ["lab"] * 2
+
+
+def test_a_file_gives_what_its_machine_gives_and_strangers_name_no_files(
+    lab: Path, api: httpx.Client, server: Server, uploads: Uploads,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
+    asked = {"model": SMALL, "batch_size": 2, "seq_len": 16}
+    served = api.get("/energy", params={**asked, "on": "lab"}).json()
+    question = QUESTIONS["energy"].asked({**asked, "on": str(lab)})
+    assert question.document(Here().ask(question)) == served
+    assert main(_words(question, {**asked, "on": str(lab)}, lab.parent)) == 0
+    assert json.loads(capsys.readouterr().out) == served
+    tree = irene.predict(irene.trace(**asked), on=str(lab))
+    assert tree.energy_of(0).joules == served["energy_j"]
+
+    by_path = {**asked, "on": str(lab)}
+    assert api.get("/energy", params=by_path).status_code == 404
+    with pytest.raises(UsageError, match="unknown hardware"):
+        server.ask(question)
+    with pytest.raises(Problem, match="unknown hardware"):
+        read_request(by_path, Settings(lab.parent), uploads)
+
+
+def _agree(
+    api: httpx.Client, server: Server, uploads: Uploads, folder: Path,
+    capsys: pytest.CaptureFixture[str], name: str, values: dict[str, Any],
+) -> dict[str, Any]:  # fmt: skip
     kind = QUESTIONS[name]
     question = kind.asked(
         {**values, **({"cache": False, "jobs": 1} if name == "leaderboard" else {})}
     )
     found = Here().ask(question)
-    here = json.loads(json.dumps(question.document(found)))
+    here: dict[str, Any] = json.loads(json.dumps(question.document(found)))
 
-    assert main(_words(question, values, tmp_path)) == 0
+    assert main(_words(question, values, folder)) == 0
     assert json.loads(capsys.readouterr().out) == here
 
     query = {k: v for k, v in values.items() if k != "accuracies"}
@@ -201,9 +286,10 @@ def test_python_command_line_http_client_and_job_agree(
         assert json.loads(json.dumps(question.document(answer))) == here
 
     if name == "energy":
-        told = read_request(dict(values), Settings(tmp_path), uploads)
+        told = read_request(dict(values), Settings(folder), uploads)
         arguments = {k: told[k] for k in ("model", "run", "hardware")}
         assert json.loads(ask("energy", arguments)) == here
+    return here
 
 
 @pytest.mark.parametrize("values", [ASKED[0][1], ASKED[60][1]])

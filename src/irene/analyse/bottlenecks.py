@@ -298,16 +298,19 @@ def best_rates(
 
 def machine_rates(hardware: Hardware | None) -> BestRates | None:
     """Rates of the predictor that ships for a machine; None for any other machine."""
-    from irene.predict.machines.finding import find_trained, known_predictors
+    from irene.predict.machines.finding import find_machine, known_predictors
+    from irene.predict.machines.predictor import Predictor
     from irene.predict.machines.specs.specs_model import SpecsModel
     from irene.predict.machines.specs.work import MIB
 
     if hardware is None or hardware.name not in known_predictors():
         return None
-    predictor = find_trained(hardware.name)
+    predictor = find_machine(hardware.name)
     if hardware.predictor != predictor.hardware.predictor:
         return None
-    if not isinstance(predictor.model, SpecsModel):
+    if not isinstance(predictor, Predictor) or not isinstance(
+        predictor.model, SpecsModel
+    ):
         return None
     streams = predictor.model.composition.stream_j
     moving = [float(rate) for rate in streams if rate > 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,6 +71,7 @@ def test_a_job_a_collection_and_a_command_wait_for_each_other(
     worker = "irene.serve.computing.worker:measure_job"
     with running(worker, JOB, tmp_path / "job") as job:
         follow(job, "BertModel")  # it measures
+        job.process.send_signal(signal.SIGSTOP)  # and goes on with that
         with running(Measuring.call, argument, tmp_path / "run") as run:
             check(job, run)
 

@@ -181,15 +181,16 @@ def _reads_tokens(tree: ModelTree) -> bool:
 
 def _predictor_of(tree: ModelTree, base: Subject | None) -> Predictor | None:
     """The predictor that made a tree's energy, if it is one that is at hand."""
-    from irene.predict.machines.finding import find_trained, is_gpu, known_predictors
+    from irene.predict.machines.finding import find_machine, known_predictors
+    from irene.predict.machines.predictor import Predictor
 
     hardware, energy = tree.hardware, tree.energy_of(0)
     if hardware is None or energy is None or energy.source != "predicted":
         return None
-    places = [base.on] if base and not is_gpu(base.on) else []
+    places = [base.on] if base else []
     places += [hardware.name] if hardware.name in known_predictors() else []
-    for place in places:
-        predictor = find_trained(place)
-        if predictor.hardware.predictor == hardware.predictor:
-            return predictor
+    for machine in map(find_machine, places):
+        is_it = machine.hardware.predictor == hardware.predictor
+        if is_it and isinstance(machine, Predictor):
+            return machine
     return None
