@@ -53,6 +53,18 @@ def test_a_hybrid_is_served_with_a_wide_interval(tmp_path: Path) -> None:
         read_decoder({**NANO, "hybrid_override_pattern": "M-X"})
 
 
+SPACES_AND_ATTENTION = (
+    "GatedDeltaNet", "Mamba2", "KimiDeltaAttention", "LightningAttention", "Mamba",
+    "ShortConv", "Attention",
+)  # fmt: skip
+SOME_ATTENTION = {
+    "jamba": {"attn_layer_period": 4, "attn_layer_offset": 2},
+    "lfm2": {"full_attn_idxs": [2]},
+    "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"]},
+}
+"""Fields with which one of few layers is attention."""
+
+
 @pytest.mark.parametrize(
     ("kind", "kinds"),
     [
@@ -61,15 +73,18 @@ def test_a_hybrid_is_served_with_a_wide_interval(tmp_path: Path) -> None:
         ("granitemoehybrid", ("Mamba2",)),
         ("bamba", ("Mamba2",)),
         ("falcon_h1", ("Mamba2", "Attention")),
+        ("kimi_linear", ("KimiDeltaAttention",)),
+        ("minimax", ("LightningAttention", "Attention")),
+        ("jamba", ("Mamba", "Attention")),
+        ("lfm2", ("ShortConv", "Attention")),
+        ("lfm2_moe", ("ShortConv", "Attention")),
     ],
 )
 def test_hybrids_are_read_by_their_fields(kind: str, kinds: tuple[str, ...]) -> None:
-    config, expected = built(kind)
+    config, expected = built(kind, **SOME_ATTENTION.get(kind, {}))
     tree = serving_tree(config, phase="decode", context_len=100)
     assert tree.root.params == expected
-    assert set(kinds) == {n.op for n in tree.root.walk()} & {
-        "GatedDeltaNet", "Mamba2", "Attention",
-    }  # fmt: skip
+    assert set(kinds) == {n.op for n in tree.root.walk()} & {*SPACES_AND_ATTENTION}
     assert not [note for note in tree.notes if "unknown to serving" in note]
 
 
@@ -77,3 +92,64 @@ def test_every_so_many_layers_may_be_attention() -> None:
     config, expected = built("qwen3_next")
     told = {**config, "layer_types": None, "full_attention_interval": 4}
     assert serving_tree(told, phase="decode", context_len=9).root.params == expected
+
+
+MINIMAX = {
+    "model_type": "minimax_text_01", "hidden_size": 6144, "intermediate_size": 9216,
+    "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8,
+    "head_dim": 128, "num_local_experts": 32, "num_experts_per_tok": 2,
+    "vocab_size": 200064, "attn_type_list": [*[0] * 7, 1] * 10, "rms_norm_eps": 1e-5,
+}  # fmt: skip
+"""MiniMax-Text-01: 456 billion parameters, 45.9 of them for a token."""
+KIMI = {
+    "model_type": "kimi_linear", "hidden_size": 2304, "intermediate_size": 9216,
+    "moe_intermediate_size": 1024, "num_hidden_layers": 27, "num_attention_heads": 32,
+    "vocab_size": 163840, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64, "v_head_dim": 128, "num_experts": 256,
+    "num_experts_per_token": 8, "num_shared_experts": 1, "first_k_dense_replace": 1,
+    "rms_norm_eps": 1e-5, "linear_attn_config": {
+        "full_attn_layers": [4, 8, 12, 16, 20, 24, 27], "head_dim": 128,
+        "num_heads": 32, "short_conv_kernel_size": 4,
+    },
+}  # fmt: skip
+"""Kimi-Linear-48B-A3B as it is published: 49.1 billion parameters."""
+LONGCAT = {
+    "model_type": "longcat_flash", "hidden_size": 6144, "num_layers": 28,
+    "num_attention_heads": 64, "ffn_hidden_size": 12288, "q_lora_rank": 1536,
+    "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+    "v_head_dim": 128, "expert_ffn_hidden_size": 2048, "n_routed_experts": 512,
+    "zero_expert_num": 256, "moe_topk": 12, "vocab_size": 131072, "rms_norm_eps": 1e-5,
+}  # fmt: skip
+"""LongCat-Flash: 560 billion parameters, of which a token passes some 27."""
+
+
+@pytest.mark.parametrize(
+    ("config", "billions", "attention"),
+    [(MINIMAX, 456.1, 10), (KIMI, 49.1, 7), (LONGCAT, 560.7, 56)],
+)
+def test_models_are_read_as_they_are_published(
+    config: dict[str, object], billions: float, attention: int
+) -> None:
+    tree = serving_tree(config, phase="decode", context_len=100)
+    assert tree.root.params == pytest.approx(billions * 1e9, rel=1e-3)
+    layers = read_decoder(config).layers
+    assert sum(layer.attention is not None for layer in layers) == attention
+
+
+def test_experts_that_do_nothing_are_asked_and_not_run() -> None:
+    """Of 12 experts a token draws from 768, a third only gives it back."""
+    first, second = read_decoder(LONGCAT).layers[:2]
+    assert first.feed is not None
+    assert second.feed is not None
+    assert (first.feed.experts, first.feed.idle, first.feed.topk) == (512, 256, 8)
+    assert first.feed.shared_inter == second.feed.inter == 12288
+    assert not second.feed.experts
+
+
+def test_a_hybrid_says_that_hardly_any_was_measured(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(KIMI))
+    tree = predict(config, on="b200", **RUN)  # type: ignore[arg-type]
+    assert any(
+        note.startswith("extrapolation: layers of states") for note in tree.notes
+    )

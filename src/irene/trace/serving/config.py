@@ -14,9 +14,9 @@ from irene.trace.serving.decoder import (
     Latent,
     Layer,
     Norms,
-    StateSpace,
 )
 from irene.trace.serving.families import FAMILIES, Family
+from irene.trace.serving.hybrids import has_space, with_spaces
 from irene.trace.serving.published import published_type, stored_notes
 
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
@@ -30,24 +30,8 @@ NOT_ATTENTION = (
     "mamba", "ssm", "linear_", "rwkv", "conv_", "conv1d", "recurrent", "lru_", "xlstm",
 )  # fmt: skip
 """Words in names of fields of models that are not, or not only, attention."""
-PATTERN = "hybrid_override_pattern"
-"""Field of hybrids: M state space, * attention, - feed-forward, E experts."""
-KINDS = {"linear_attention": "M", "mamba": "M", "moe": "E", "mlp": "-"}
-"""Kinds of layers in words, in lists of hybrids; all others are attention."""
-SPACES: tuple[Mapping[str, str], ...] = (
-    {"heads": "mamba_num_heads", "head_dim": "mamba_head_dim",
-     "state": "ssm_state_size", "groups": "n_groups", "kernel": "conv_kernel"},
-    {"heads": "mamba_n_heads", "head_dim": "mamba_d_head", "state": "mamba_d_state",
-     "groups": "mamba_n_groups", "kernel": "mamba_d_conv"},
-    {"heads": "linear_num_value_heads", "head_dim": "linear_value_head_dim",
-     "state": "linear_key_head_dim", "groups": "linear_num_key_heads",
-     "kernel": "linear_conv_kernel_dim"},
-)  # fmt: skip
-"""Names that configs have for the sizes of a state space; the last is a gated delta
-rule."""
 UNGATED = ("relu2", "xielu")
 """Activations of feed-forward layers that mostly have no gate."""
-STATE_TYPE = "mamba_ssm_cache_dtype"
 USUAL_PATTERN = 6
 """Gemma 3: every sixth layer sees everything."""
 
@@ -67,7 +51,9 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
         return read_decoder(inner)
     family, notes = _family(config)
     fields = _Fields(config, family)
-    layers = fields.size("num_hidden_layers")
+    is_double = "zero_expert_num" in config
+    layers = 2 * fields.size("num_layers") if is_double else 0
+    layers = layers or fields.size("num_hidden_layers")
     hidden = fields.size("hidden_size")
     attention, feeds = _attention(fields, hidden), _feeds(fields, hidden, layers)
     seen = _windows(fields.usual(), layers, family.slides)
@@ -81,14 +67,7 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
         )
         for i, off in enumerate(no_rope)
     ]
-    space = _space(fields)
-    if space is not None:
-        kinds = _kinds(config, layers)
-        is_split = bool(set("E-") & set(kinds))
-        made = [
-            _of_kind(kind, both, space, is_split)
-            for kind, both in zip(kinds, made, strict=True)
-        ]
+    made = with_spaces(fields.usual(), hidden, made)
     width = int(config.get("word_embed_proj_dim") or hidden)
     published = published_type(config, family, hidden)
     return Decoder(
@@ -111,50 +90,6 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
     )
 
 
-def _kinds(config: Mapping[str, Any], layers: int) -> str:
-    """A letter for every layer of a hybrid; P: attention beside a state space."""
-    listed = config.get("layers_block_type") or config.get("layer_types")
-    kinds = str(config.get(PATTERN) or "")
-    if not kinds and listed:
-        kinds = "".join(KINDS.get(str(word), "*") for word in listed)
-    elif not kinds and {"attn_layer_indices", "full_attention_interval"} & {*config}:
-        places = config.get("attn_layer_indices") or ()
-        every = int(config.get("full_attention_interval") or layers + 1)
-        has = (i in places or (i + 1) % every == 0 for i in range(layers))
-        kinds = "".join("*" if each else "M" for each in has)
-    kinds = kinds or "P" * layers
-    if len(kinds) != layers or set(kinds) - set("M*-EP"):
-        raise ConfigError(
-            f"{PATTERN} is {kinds!r}: a letter of M, *, - and E for each of {layers} "
-            "layers is expected"
-        )
-    return kinds
-
-
-def _of_kind(kind: str, both: Layer, space: StateSpace, is_split: bool) -> Layer:
-    """A layer of a hybrid, which has one part where all are split into parts."""
-    return Layer(
-        attention=both.attention if kind in "*P" else None,
-        feed=both.feed if kind in "E-" or not is_split else None,
-        space=space if kind in "MP" else None,
-    )
-
-
-def _space(fields: _Fields) -> StateSpace | None:
-    """The state space of a hybrid."""
-    for names in SPACES:
-        if fields.get(names["heads"]):
-            sizes = {size: fields.size(name) for size, name in names.items()}
-            is_fp32 = "32" in fields.get(STATE_TYPE, "float32")
-            return StateSpace(
-                **sizes,
-                number_bytes=4 if is_fp32 else 2,
-                is_delta=names == SPACES[-1],
-                has_norm=bool(fields.get("mamba_rms_norm", True)),
-            )
-    return None
-
-
 def _text_type(config: Mapping[str, Any]) -> str:
     outer = str(config.get("model_type", ""))
     return outer if outer in FAMILIES else f"{outer}_text"
@@ -171,7 +106,7 @@ def _family(config: Mapping[str, Any]) -> tuple[Family, tuple[str, ...]]:
     types = [str(each) for each in config.get("layer_types") or ()]
     plain = [t for t in types if t.endswith("attention") and "linear" not in t]
     is_other |= len(plain) < len(types)
-    is_other &= not any(config.get(names["heads"]) for names in SPACES)
+    is_other &= not has_space(config)
     is_other |= bool(config.get("is_encoder_decoder"))
     if "rms_norm_eps" not in config or "hidden_size" not in config or is_other:
         raise ConfigError(
@@ -290,6 +225,9 @@ def _feeds(fields: _Fields, hidden: int, layers: int) -> list[FeedForward]:
         return [dense] * layers
     inter = fields.number("moe_intermediate_size") or _inter(fields, hidden)
     gated = fields.number("shared_expert_intermediate_size")
+    # LongCat: experts beside the first of two dense parts; some of them do nothing.
+    idle = fields.number("zero_expert_num")
+    topk = round((fields.number(*TOPK) or 1) * experts / (experts + idle))
     # Llama 4 names the width of its dense layers; one expert more is for every token.
     wide = fields.number("intermediate_size_mlp")
     common = fields.number(*SHARED) or int(bool(wide))
@@ -299,10 +237,11 @@ def _feeds(fields: _Fields, hidden: int, layers: int) -> list[FeedForward]:
         dense,
         inter=inter,
         experts=experts,
-        topk=fields.number(*TOPK) or 1,
-        shared_inter=shared or inter * common,
+        topk=topk,
+        shared_inter=shared or (dense.inter if idle else inter * common),
         shared_gate=bool(gated),
         router_bias=config["model_type"] in ("gpt_oss", "deepseek_v3"),
+        idle=idle,
     )
     return [sparse if has else dense for has in _sparse_layers(fields, layers)]
 
@@ -348,6 +287,11 @@ def _sparse_layers(fields: _Fields, layers: int) -> list[bool]:
     listed = config.get("mlp_layer_types") or config.get("moe_layer_freq")
     if isinstance(listed, list):
         return [each not in ("dense", 0) for each in listed[:layers]]
+    if "zero_expert_num" in config:
+        return [i % 2 == 0 for i in range(layers)]
+    if config.get("expert_layer_period"):
+        every, place = (config[f"expert_layer_{n}"] for n in ("period", "offset"))
+        return [i % every == place for i in range(layers)]
     dense = set(config.get("mlp_only_layers") or ())
     first = fields.number(*FIRST_DENSE)
     # These count from one: the last of every `step` layers has experts.
@@ -362,6 +306,11 @@ def _sparse_layers(fields: _Fields, layers: int) -> list[bool]:
 
 def _inter(fields: _Fields, hidden: int) -> int:
     given = fields.number("intermediate_size")
+    if given and fields.get("block_auto_adjust_ff_dim"):
+        # LFM2: two thirds of it, in whole multiples.
+        many = fields.size("block_multiple_of")
+        given = int(fields.get("block_ffn_dim_multiplier", 1.0) * int(2 * given / 3))
+        return many * -(-given // many)
     return given or hidden * int(fields.get("expansion_ratio", 4))
 
 

@@ -71,6 +71,7 @@ class FeedForward:
         shared_inter: Inner width of what every token also passes; 0 for nothing.
         shared_gate: Whether what is shared is weighed by a gate of its own.
         router_bias: Whether the router has a bias.
+        idle: Experts beside these that give back what they are given.
     """
 
     inter: int
@@ -82,21 +83,23 @@ class FeedForward:
     shared_inter: int = 0
     shared_gate: bool = False
     router_bias: bool = False
+    idle: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class StateSpace:
-    """A state per head instead of a cache that grows: Mamba-2, or a gated delta rule.
+    """What has a state of one size instead of a cache that grows.
 
     Attributes:
         heads: Heads.
         head_dim: Width of a head.
         state: Numbers of the state for each channel of a head.
         groups: Groups of heads that share what is written to and read from the state.
-        kernel: Tokens that the convolution before it sees.
+        kernel: Tokens that the convolution before it sees; 0: there is none.
+        rule: How the state changes: `Mamba2`, `GatedDeltaNet`, `KimiDeltaAttention`,
+            `Mamba`, `LightningAttention`; `ShortConv` for a convolution alone.
         number_bytes: Bytes of a number of the state, which engines keep in fp32.
-        is_delta: Whether it is a gated delta rule: queries and keys for groups of
-            heads, two gates for each head.
+        rank: Width of steps or gates before they are as wide as all channels.
         has_norm: Whether what it gives is normed.
     """
 
@@ -105,8 +108,9 @@ class StateSpace:
     state: int
     groups: int
     kernel: int
+    rule: str = "Mamba2"
     number_bytes: int = 4
-    is_delta: bool = False
+    rank: int = 0
     has_norm: bool = True
 
 

@@ -38,6 +38,13 @@ BLOOM_NAMES = Names(
     embedding="transformer.word_embeddings",
 )  # fmt: skip
 
+LFM2_NAMES = Names(out="out_proj", feed="feed_forward", down="w2")
+LFM2_NORMS = Norms(
+    before_attention="operator_norm", before_feed="ffn_norm",
+    final="model.embedding_norm",
+)  # fmt: skip
+LFM2_FIELDS = {"intermediate_size": "block_ff_dim"}
+
 
 @dataclass(frozen=True, slots=True)
 class Family:
@@ -153,6 +160,21 @@ FAMILIES: Mapping[str, Family] = {
     "granitemoeshared": Family("GraniteMoeSharedForCausalLM"),
     "granitemoehybrid": Family("GraniteMoeHybridForCausalLM"),
     "bamba": Family("BambaForCausalLM"),
+    "jamba": Family("JambaForCausalLM", Names(feed="feed_forward"), rotary=False),
+    "lfm2": Family("Lfm2ForCausalLM", LFM2_NAMES, LFM2_NORMS, qk_norm="head",
+                   tied=True, aliases=LFM2_FIELDS),
+    "lfm2_moe": Family("Lfm2MoeForCausalLM", LFM2_NAMES, LFM2_NORMS, qk_norm="head",
+                       tied=True),
+    "kimi_linear": Family(
+        "KimiLinearForCausalLM", Names(shared="shared_experts"), rotary=False
+    ),
+    "longcat_flash": Family(
+        "LongcatFlashForCausalLM", Names(router="router", shared="mlps"),
+        aliases={"intermediate_size": "ffn_hidden_size",
+                 "moe_intermediate_size": "expert_ffn_hidden_size"},
+    ),
+    "minimax": Family("MiniMaxForCausalLM"),
+    "minimax_text_01": Family("MiniMaxText01ForCausalLM"),
     "falcon_h1": Family("FalconH1ForCausalLM"),
     "ernie4_5": Family("Ernie4_5ForCausalLM"),
     "ernie4_5_moe": Family("Ernie4_5_MoeForCausalLM"),

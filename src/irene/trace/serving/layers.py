@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from irene.trace.serving.decoder import (
     Attention,
@@ -22,6 +23,9 @@ ACTIVATIONS = {
     "silu": "silu", "swish": "silu", "relu": "relu", "gelu": "gelu",
 }  # fmt: skip
 
+SPACE_NAMES = {"GatedDeltaNet": "linear_attn", "Mamba": "mamba", "ShortConv": "conv"}
+"""What a state space is called where it is not called as attention is."""
+
 
 @dataclass(frozen=True, slots=True)
 class WeightTypes:
@@ -36,6 +40,31 @@ class WeightTypes:
     linear: str
     experts: str
     other: str
+
+
+class _Sizes(NamedTuple):
+    """Of a state space: what enters it, what is convolved; learned and norm weights."""
+
+    entered: int
+    channels: int
+    learned: int
+    normed: int
+
+    @classmethod
+    def of(cls, m: StateSpace, inner: int, heads: int, shared: int) -> _Sizes:
+        """Those of some of its heads, `inner` wide, whose groups are `shared` wide."""
+        normed = inner * m.has_norm
+        return {
+            "Mamba2": cls(2 * (inner + shared) + heads, inner + 2 * shared, 3 * heads,
+                          normed),
+            "GatedDeltaNet": cls(2 * (inner + shared + heads), inner + 2 * shared,
+                                 2 * heads, m.head_dim * m.has_norm),
+            "KimiDeltaAttention": cls(3 * inner + heads + 2 * m.rank, 3 * inner,
+                                      heads + inner, m.head_dim),
+            "Mamba": cls(2 * inner, inner, inner * (m.state + 1), 0),
+            "LightningAttention": cls(4 * inner, 3 * inner, 0, normed),
+            "ShortConv": cls(3 * inner, inner, 0, 0),
+        }[m.rule]  # fmt: skip
 
 
 class LayerWriter:
@@ -62,12 +91,10 @@ class LayerWriter:
         names = self.decoder.names
         if layer.space is not None:
             self.norm(node, self.decoder.norms.before_attention, True)
-            name, kind = names.attention, "Mamba2"
-            if layer.attention is not None:
-                name = "mamba"
-            elif layer.space.is_delta:
-                name, kind = "linear_attn", "GatedDeltaNet"
-            self._state_space(self.write.module(node, name, kind), layer.space)
+            rule = layer.space.rule
+            name = "mamba" if layer.attention is not None else names.attention
+            name = SPACE_NAMES.get(rule, name)
+            self._state_space(self.write.module(node, name, rule), layer.space)
         if layer.attention is not None:
             self._mixer(node, layer.attention, layer.space is None)
         if layer.feed is not None:
@@ -192,30 +219,38 @@ class LayerWriter:
 
     def _state_space(self, node: int, m: StateSpace) -> None:
         """While decoding, every sequence's state is read and written."""
-        hidden, element, step = self.decoder.hidden, self.write.elementwise, self.write
+        hidden, element = self.decoder.hidden, self.write.elementwise
         heads, groups = self._split(m.heads), self._split(m.groups)
-        inner, shared = heads * m.head_dim, groups * m.state
-        whole, gates = m.heads * m.head_dim, 1 + m.is_delta
-        wide = 2 * whole + 2 * m.groups * m.state + gates * m.heads
-        here = 2 * (inner + shared) + gates * heads
-        self._linear(node, "in_proj", here, hidden, wide * hidden)
-        channels, all_channels = inner + 2 * shared, whole + 2 * m.groups * m.state
-        is_decode = step.step.phase == "decode"
-        seen = m.kernel if is_decode else 1
-        element(
-            node, "conv1d", "causal_conv", seen * channels, seen * channels,
-            params=all_channels * (m.kernel + (not m.is_delta)),
-            flops=2 * m.kernel * channels,
-        )  # fmt: skip
+        inner, whole = heads * m.head_dim, m.heads * m.head_dim
+        here = _Sizes.of(m, inner, heads, groups * m.state)
+        wide = _Sizes.of(m, whole, m.heads, m.groups * m.state)
+        self._linear(node, "in_proj", here.entered, hidden, wide.entered * hidden)
+        is_decode = self.write.step.phase == "decode"
+        channels = here.channels
+        if m.kernel:
+            seen = m.kernel if is_decode else 1
+            biased = m.rule in ("Mamba2", "Mamba")
+            element(
+                node, "conv1d", "causal_conv", seen * channels, seen * channels,
+                params=wide.channels * (m.kernel + biased),
+                flops=2 * m.kernel * channels,
+            )  # fmt: skip
+        if m.rule == "KimiDeltaAttention":
+            for gate in ("f_b_proj", "g_b_proj"):
+                self._linear(node, gate, inner, m.rank, m.rank * whole)
+        elif m.rank:
+            told = m.rank + 2 * m.state
+            self._linear(node, "x_proj", told, inner, told * whole)
+            element(node, "layernorm", "rms_norm", told, told, params=told)
+            self._linear(node, "dt_proj", inner, m.rank, (m.rank + 1) * whole)
         state = inner * m.state
         kept = state * m.number_bytes // ACTIVATION_BYTES if is_decode else 0
         element(
             node, "ssm", "state_update", kept + channels + heads, kept + inner,
-            params=(2 if m.is_delta else 3) * m.heads, flops=6 * state,
+            params=wide.learned, flops=6 * state,
         )  # fmt: skip
-        normed = (m.head_dim if m.is_delta else whole) * m.has_norm
         element(
-            node, "norm", "gated_norm", 2 * inner, inner, params=normed,
+            node, "norm", "gated_norm", 2 * inner, inner, params=wide.normed,
             flops=(NORM_FLOPS + 4) * inner,
         )  # fmt: skip
         self._linear(node, "out_proj", hidden, inner, hidden * whole)
@@ -244,9 +279,10 @@ class LayerWriter:
     def _experts(self, node: int, feed: FeedForward) -> None:
         hidden, names = self.decoder.hidden, self.decoder.names
         experts = feed.experts
+        asked = experts + feed.idle
         self.write.linear(
-            node, names.router, experts, hidden, weight_type=self.types.other,
-            params=experts * hidden + feed.router_bias * experts,
+            node, names.router, asked, hidden, weight_type=self.types.other,
+            params=asked * hidden + feed.router_bias * asked,
         )  # fmt: skip
         matrices = 3 if feed.gated else 2
         bias = feed.bias * ((matrices - 1) * feed.inter + hidden)
