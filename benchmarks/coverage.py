@@ -26,12 +26,11 @@ import numpy as np
 from benchmarks.serving_calibration import (
     Exam,
     examined,
-    fit_calibrations,
-    some_families,
-    unseen_widths,
+    examined_elsewhere,
+    unserved_width,
 )
 from benchmarks.serving_calibration import widths_of as serving_widths
-from benchmarks.servings import Runs, Serving, predicted, read_servings, served
+from benchmarks.servings import Runs, Serving, read_servings, served
 
 from irene.dataset import read_data
 from irene.energy import Energy, SharedError, difference
@@ -197,26 +196,29 @@ def pc1_rows(split: Split) -> list[Row]:
 # Servings ---------------------------------------------------------------------
 
 
-def serving_rows(exam: Exam, is_unseen: bool = False) -> list[Row]:
+def serving_rows(exam: Exam, elsewhere: Exam | None = None) -> list[Row]:
     """Servings with intervals of the errors of other families.
 
     Args:
         exam: Predictions on left-out families.
-        is_unseen: Whether intervals are those of a GPU without servings.
+        elsewhere: Those on left-out families and GPUs, to be asked for instead.
     """
-    machines = {}
+    asked, machines = elsewhere or exam, {}
     for family in {each.family for each in exam.servings}:
-        widths, widest = serving_widths(exam, but=family)
+        widths, widest = serving_widths(exam, but=(family,))
+        unserved = unserved_width(exam, elsewhere, but=family) if elsewhere else 0.0
         for gpu in {each.gpu for each in exam.servings}:
             machine = find_gpu(gpu)
             known = replace(
-                machine.calibration, energy_widths=widths, energy_width=widest
+                machine.calibration,
+                energy_widths=widths,
+                energy_width=widest,
+                unserved=unserved,
             )
-            known = unseen_widths(known) if is_unseen else known
             machines[family, gpu] = GpuMachine(machine.device, known, machine.engine)
     rows = []
     for each, regime, joules in zip(
-        exam.servings, exam.regimes, exam.j_per_token.tolist(), strict=True
+        asked.servings, asked.regimes, asked.j_per_token.tolist(), strict=True
     ):
         energy = machines[each.family, each.gpu].predict(each.tree()).energy_of(0)
         assert energy is not None
@@ -251,23 +253,36 @@ def servings() -> None:
 
 
 def show_apart(exam: Exam, rows: Sequence[Row]) -> None:
-    """Distances with which nine of ten ratios are inside: what `APART` says."""
+    """What errors of pairs have in common: what `APART` and half the width rest on.
+
+    Of errors that are as large, with a correlation r, the ratio is √(1 − r) of the
+    square sum: half of it wants r = 0.75. Beside it what holds nine of ten pairs, of
+    the square sum, and as a distance; the latter from other families alone, and what
+    it then holds.
+    """
     servings = {id(row): each for row, each in zip(rows, exam.servings, strict=True)}
-    print("\ndistance between errors that holds nine of ten ratios")
+    print("\ncorrelation, what nine of ten need, distance, inside by other families")
     for name, pairs in pairs_of(rows).items():
-        found = []
-        for one, other in pairs:
-            errors = (math.log(r.energy.joules / r.measured_j) for r in (one, other))
-            off = abs(math.dist([next(errors)], [next(errors)]))
-            share = min((off / math.hypot(one.width, other.width)) ** 2, 0.999)
-            apart = _octaves(name, servings[id(one)], servings[id(other)])
-            found.append(-math.log(1 - share) / apart)
-        print(f"{name:44} {len(pairs):6} {np.quantile(found, COVERAGE):.3f}")
+        errors = np.log([[r.energy.joules / r.measured_j for r in p] for p in pairs])
+        square_sum = np.hypot(*np.array([[r.width for r in p] for p in pairs]).T)
+        share = np.minimum(np.abs(np.diff(errors)[:, 0]) / square_sum, 0.9995)
+        runs = [[servings[id(row)] for row in pair] for pair in pairs]
+        apart = -np.log(1 - share**2) / [_octaves(name, *pair) for pair in runs]
+        common = 1 - (np.diff(errors) ** 2).sum() / (errors**2).sum()
+        held = []
+        for family in {each.family for pair in runs for each in pair}:
+            test = np.array([family in (a.family, b.family) for a, b in runs])
+            if not test.all():
+                held += (apart[test] <= np.quantile(apart[~test], COVERAGE)).tolist()
+        told = f"{common:5.2f} {np.quantile(share, COVERAGE):5.2f}"
+        told += f" {np.quantile(apart, COVERAGE):6.3f}"
+        told += f" {np.mean(held):6.1%}" if held else "      –"
+        print(f"{name:44} {len(pairs):6} {told}")
 
 
 def _octaves(name: str, one: Serving, other: Serving) -> float:
     """Octaves between two servings that differ in a size; 1 where it is no size."""
-    of = {"batch": "batch_size", "GPUs": "gpus", "task": "output_len"}.get(name)
+    of = {"batch": "batch_size", "GPUs": "gpus"}.get(name)
     if of is None:
         return 1.0
     return max(abs(math.log2(getattr(one, of) / getattr(other, of))), 0.05)
@@ -275,23 +290,10 @@ def _octaves(name: str, one: Serving, other: Serving) -> float:
 
 def gpus() -> None:
     """Servings of a GPU from other GPUs and other families alone."""
-    runs, found = measured_runs(), []
-    for gpu, here in runs.items():
-        rest = {name: each for name, each in runs.items() if name != gpu}
-        for family in dict.fromkeys(each.family for each in here.servings):
-            (known,) = fit_calibrations(some_families(rest, family, False)).values()
-            held = some_families({gpu: here}, family, True)[gpu]
-            found.append((held, predicted(replace(known, long_gap_s=0.0), held)))
-    exam = Exam(
-        tuple(s for held, _ in found for s in held.servings),
-        tuple(r for held, _ in found for r in held.regimes),
-        *(np.concatenate([said[i] for _, said in found]) for i in (0, 0, 1)),
-    )
-    show_values("servings, GPU and family left out", serving_rows(exam, True))
-    for gpu in runs:
-        here = np.array([each.gpu == gpu for each in exam.servings])
-        off = np.quantile(np.abs(exam.log_errors()[here]), COVERAGE)
-        print(f"nine of ten servings of {gpu} are within {off:.3f}")
+    runs = measured_runs()
+    elsewhere = examined_elsewhere(runs)
+    rows = serving_rows(examined(runs), elsewhere)
+    show_values("servings, GPU and family left out", rows)
 
 
 # Causes -----------------------------------------------------------------------

@@ -54,6 +54,7 @@ class Steps:
         idle_w: Idle power of each GPU, W.
         span_w: From there to the most that is reached, W.
         width: Half the interval of the energy for the engine of today, in log units.
+        unserved: What a GPU without servings adds to it.
     """
 
     servings: tuple[Serving, ...]
@@ -66,6 +67,7 @@ class Steps:
     idle_w: Floats
     span_w: Floats
     width: Floats
+    unserved: Floats
 
     def at(self, keep: Sequence[bool]) -> Steps:
         """Some of them."""
@@ -102,6 +104,7 @@ def read_steps(path: Path) -> Steps:
                 runs.of("gpus"), runs.of("j_per_token") * each, runs.of("step_s"),
                 token_j * each, step_s, sheet.idle_w * ones,
                 told.span_w(sheet) * ones, [told.width(r) for r in runs.regimes],
+                told.unserved * ones,
                 runs.servings,
             )
         )  # fmt: skip
@@ -167,9 +170,16 @@ def unknown(steps: Steps, known: Mapping[str, Engine]) -> tuple[Floats, Floats]:
     """Log errors of the energy where the engine is unknown, and half the intervals."""
     totals = np.stack([steps.said(each)[0] for each in known.values()])
     centre = np.sqrt(totals.min(axis=0) * totals.max(axis=0))
-    own = max(each.energy_width for each in known.values())
-    width = np.log(totals.max(axis=0) / centre) + np.maximum(own, steps.width)
+    width = np.log(totals.max(axis=0) / centre)
+    width += np.max([half_widths(steps, each) for each in known.values()], axis=0)
     return np.log(centre / steps.joules), width
+
+
+def half_widths(steps: Steps, engine: Engine) -> Floats:
+    """Half the intervals of servings whose engine is known, as machines make them."""
+    pairs = zip(steps.width.tolist(), (steps.ranks > 1).tolist(), strict=True)
+    own = [max(usual, engine.width(usual, several)) for usual, several in pairs]
+    return np.hypot(own, steps.unserved)
 
 
 def words(errors: Floats) -> str:
@@ -182,7 +192,13 @@ def words(errors: Floats) -> str:
 def show(steps: Steps) -> None:
     """Print errors by GPU and parallelism, the worst first."""
     energy, time = left_out(steps)
-    width = np.quantile(np.abs(energy), COVERED)
+    models = np.array([each.model for each in steps.servings])
+    width = np.zeros(len(energy))
+    for model in set(models):
+        held = models == model
+        others = float(np.quantile(np.abs(energy[~held]), COVERED))
+        told = replace(START, energy_width=others)
+        width[held] = half_widths(steps.at(held), told)
     shipped = engines()
     blind, wide = unknown(steps, shipped)
     today = np.log(steps.today_j / steps.joules)

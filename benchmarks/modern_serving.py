@@ -246,7 +246,7 @@ def inside(exam: Exam) -> tuple[np.ndarray, np.ndarray]:
     families = {each.family for each in exam.servings}
     told = {}
     for but in ("", *families):
-        widths, widest = widths_of(exam, but=but)
+        widths, widest = widths_of(exam, but=(but,))
         told[but] = Calibration(energy_widths=widths, energy_width=widest)
     found = [
         (told[""].width(regime), told[each.family].width(regime))

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from benchmarks.servings import PROMPTS, Runs, Serving, predicted, read_servings, served
 from scipy.optimize import least_squares
-from scipy.stats import norm, t
 
 from irene.predict.intervals import COVERAGE
 from irene.predict.learned_file import Floats
@@ -28,16 +27,17 @@ from irene.predict.machines.gpu.serving_calibration import (
     SCHEMA,
     UNSEEN,
     Calibration,
-    without_ranks,
+    coarse,
 )
 
 __all__ = [
     "Exam",
     "calibration_document",
     "examined",
+    "examined_elsewhere",
     "fit_calibrations",
     "some_families",
-    "unseen_widths",
+    "unserved_width",
     "width_of_alike",
     "widths_of",
 ]
@@ -221,14 +221,34 @@ def examined(runs: Mapping[str, Runs]) -> Exam:
     )
 
 
-REGIMES = (("dense", "experts"), ("bf16", "fp8", "fp4"), ("short", "long"))
-"""Words of which regimes are made, without the number of GPUs."""
-UNLIKE = (0.1, 0.5, 0.5)
+def examined_elsewhere(runs: Mapping[str, Runs]) -> Exam:
+    """Predict every serving with what other families tell on other kinds of GPU.
+
+    Args:
+        runs: What was measured, by GPU.
+    """
+    found = []
+    for gpu, here in runs.items():
+        rest = {name: each for name, each in runs.items() if name != gpu}
+        for family in dict.fromkeys(each.family for each in here.servings):
+            (known,) = fit_calibrations(some_families(rest, family, False)).values()
+            held = some_families({gpu: here}, family, True)[gpu]
+            found.append((held, predicted(replace(known, long_gap_s=0.0), held)))
+    return Exam(
+        tuple(s for held, _ in found for s in held.servings),
+        tuple(r for held, _ in found for r in held.regimes),
+        *(np.concatenate([said[i] for _, said in found]) for i in (0, 0, 1)),
+    )
+
+
+REGIMES = (("dense", "experts"), ("one", "several"))
+"""Kinds of layers and numbers of GPUs, of which regimes are made; errors of servings
+that differ in precision, or in the length of answers, are alike."""
+UNLIKE = (0.1, 0.25)
 """What the error of a serving with another word counts in a regime, by that of one of
-its own: of those that were tried, intervals then have the best score on families left
-out (width, and 20 times what lies outside)."""
-POOLED = 1
-"""Families that the spread of all others is worth, by the same score."""
+its own: of those that were tried, regimes and intervals are then the best on families
+left out of families left out (how far regimes are from 85 to 97 % inside, and the
+width and ten times what lies outside)."""
 UNSERVED = 2.0
 """How much wider than the widest are layers that no serving had. Nine of ten servings
 of dense models are within 0.17 by what those with experts say, and these within 0.25 by
@@ -236,21 +256,21 @@ those, but two kinds of layers are few."""
 
 
 def widths_of(
-    exam: Exam, what: str = "j_per_token", but: str = ""
+    exam: Exam, what: str = "j_per_token", but: Sequence[str] = ()
 ) -> tuple[dict[str, float], float]:
     """Half the intervals by regime, in log units, and that of what is no regime.
 
     Args:
         exam: Predictions on left-out families.
         what: Energy or time, a field of the exam.
-        but: A family whose errors do not count.
+        but: Families and GPUs whose errors do not count.
     """
     counted = [
-        (each.family, without_ranks(regime).split(), abs(float(error)))
+        (each.family, coarse(regime).split(), abs(float(error)))
         for each, regime, error in zip(
             exam.servings, exam.regimes, exam.log_errors(what), strict=True
         )
-        if each.family != but
+        if each.family not in but and each.gpu not in but
     ]
     families, words, errors = (np.array(each) for each in zip(*counted, strict=True))
     found = {}
@@ -264,8 +284,7 @@ def width_of_alike(errors: Floats, alike: Floats, families: np.ndarray) -> float
     """Half the interval of a serving by the errors of those that are like it.
 
     The quantile of all errors, each by how alike it is; families count by the mean of
-    theirs, however many servings they have. It is widened as Student's interval is for
-    as few families as are like it.
+    theirs, however many servings they have.
 
     Args:
         errors: Sizes of errors, in log units.
@@ -274,24 +293,40 @@ def width_of_alike(errors: Floats, alike: Floats, families: np.ndarray) -> float
     """
     _, which, counts = np.unique(families, return_inverse=True, return_counts=True)
     weights = alike / counts[which]
-    shares = np.bincount(which, weights)
-    effective = shares.sum() ** 2 / (shares**2).sum()
     order = np.argsort(errors)
     reached = np.cumsum(weights[order]) / weights.sum()
-    covering = errors[order][np.searchsorted(reached, COVERAGE)]
-    tail = 0.5 + COVERAGE / 2
-    degrees = max(effective - 1, 0.0) + POOLED
-    return float(covering * t.ppf(tail, degrees) / norm.ppf(tail))
+    return float(errors[order][np.searchsorted(reached, COVERAGE)])
+
+
+def unserved_width(
+    exam: Exam, elsewhere: Exam, what: str = "j_per_token", but: str = ""
+) -> float:
+    """What a GPU without servings adds to half its intervals, in log units.
+
+    With it nine of ten servings of the GPU that is predicted worst are inside, where no
+    serving of it was seen; families count alike.
+
+    Args:
+        exam: Predictions on left-out families, for the widths by regime.
+        elsewhere: Predictions on left-out families and GPUs.
+        what: Energy or time, a field of the exams.
+        but: A family whose errors do not count.
+    """
+    widths, _ = widths_of(exam, what, (but,))
+    usual = np.array([widths[coarse(regime)] for regime in elsewhere.regimes])
+    beyond = np.maximum(elsewhere.log_errors(what) ** 2 - usual**2, 0.0) ** 0.5
+    found = []
+    for gpu in {each.gpu for each in elsewhere.servings}:
+        here = [s.gpu == gpu and s.family != but for s in elsewhere.servings]
+        families = np.array([s.family for s in elsewhere.servings])[here]
+        found.append(width_of_alike(beyond[here], np.ones(len(families)), families))
+    return round(max(found), 3)
 
 
 SAME_CHIP = {"h200": "h100"}
 """GPUs that use another's calibration: the same chip with another memory."""
-SAME_CHIP_FACTOR = 1.5
-"""How much wider their intervals are, an assumption."""
-UNSEEN_WIDTH = 0.35
-"""Least width for a GPU that no serving was measured on: nine of ten servings of a GPU
-that is left out with its family are within 0.20 (H100) and 0.24 (B200), two GPUs are
-few, and its kernels are not known as well (`benchmarks/coverage.py`)."""
+SAME_CHIP_SHARE = 0.5
+"""How unsure they are by those of another chip, an assumption."""
 WHAT = ("j_per_token", "j_per_token_known", "step_s")
 """What is examined: energy, energy where the step time is known, time."""
 
@@ -307,6 +342,9 @@ def calibration_document(path: str | Path) -> dict[str, Any]:
     exam = examined(runs)
     energy, widest = widths_of(exam)
     time, slowest = widths_of(exam, "step_s")
+    elsewhere = examined_elsewhere(runs)
+    unserved = unserved_width(exam, elsewhere)
+    unserved_time = unserved_width(exam, elsewhere, "step_s")
     shared = {
         "energy_width": widest, "time_width": slowest, "energy_widths": energy,
         "time_widths": time,
@@ -319,13 +357,18 @@ def calibration_document(path: str | Path) -> dict[str, Any]:
         errors = {what: _percent(exam, gpu, what) for what in WHAT}
         found[gpu] = _rounded(replace(told, **shared, source=source, errors=errors))
     for gpu, other in SAME_CHIP.items():
-        label = (
-            f"{found[other].source}, the same chip with other memory: intervals "
-            f"{SAME_CHIP_FACTOR:g} times as wide, an assumption"
+        found[gpu] = replace(
+            found[other],
+            source=f"{found[other].source}, the same chip with other memory",
+            errors={},
+            unserved=round(SAME_CHIP_SHARE * unserved, 3),
+            unserved_time=round(SAME_CHIP_SHARE * unserved_time, 3),
         )
-        wider = _wider(found[other], SAME_CHIP_FACTOR, 0.0)
-        found[gpu] = replace(wider, source=label, errors={})
-    found[UNSEEN] = _unseen(list(found.values())[: len(runs)])
+    found[UNSEEN] = replace(
+        _unseen(list(found.values())[: len(runs)]),
+        unserved=unserved,
+        unserved_time=unserved_time,
+    )
     return {
         "schema": SCHEMA,
         "data": {
@@ -358,26 +401,6 @@ def _rounded(told: Calibration) -> Calibration:
     return Calibration.from_dict({**told.to_dict(), **numbers})
 
 
-def _wider(told: Calibration, factor: float, least: float) -> Calibration:
-    """With wider intervals."""
-
-    def wider(widths: Mapping[str, float]) -> dict[str, float]:
-        return {k: round(max(v * factor, least), 3) for k, v in widths.items()}
-
-    return replace(
-        told,
-        energy_width=round(max(told.energy_width * factor, least), 3),
-        time_width=round(max(told.time_width * factor, least), 3),
-        energy_widths=wider(told.energy_widths),
-        time_widths=wider(told.time_widths),
-    )
-
-
-def unseen_widths(told: Calibration) -> Calibration:
-    """With the intervals of a GPU that no serving was measured on."""
-    return _wider(told, SAME_CHIP_FACTOR, UNSEEN_WIDTH)
-
-
 def _unseen(known: Sequence[Calibration]) -> Calibration:
     """What GPUs share, for one that no serving was measured on.
 
@@ -388,6 +411,5 @@ def _unseen(known: Sequence[Calibration]) -> Calibration:
         for name in OF_EACH_GPU
     }
     source = "servings on other GPUs, H100 and B200"
-    wide = unseen_widths(known[0])
-    told = replace(wide, **{**means, "long_gap_s": 0.0}, source=source, errors={})
-    return _rounded(told)
+    means["long_gap_s"] = 0.0
+    return _rounded(replace(known[0], **means, source=source, errors={}))

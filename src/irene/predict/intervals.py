@@ -64,6 +64,7 @@ class Beyond:
         widths: Half the interval that it gives every node, in log units.
         share: Part of the whole energy that it concerns, 0 to 1.
         is_assumed: Whether no measurement could tell how uncertain it is.
+        is_beyond: Whether it goes beyond what was measured, or is only doubted.
     """
 
     cause: str
@@ -71,6 +72,7 @@ class Beyond:
     widths: Floats
     share: float
     is_assumed: bool = False
+    is_beyond: bool = True
 
     @classmethod
     def of(
@@ -81,6 +83,7 @@ class Beyond:
         own_j: Floats,
         doubt: Floats,
         is_assumed: bool = False,
+        is_beyond: bool = True,
     ) -> Beyond:
         """A cause by the rows it touches; what they have in common adds up.
 
@@ -91,12 +94,13 @@ class Beyond:
             own_j: Energy of every row without its children, J.
             doubt: Half the interval of every row that it would have alone, log units.
             is_assumed: Whether no measurement could tell that.
+            is_beyond: Whether it goes beyond what was measured.
         """
         each = np.column_stack([own_j * doubt, own_j * (doubt > 0), own_j])
         doubtful, touched, joules = tree.columns.inclusive(each, tree.parents).T
         whole = np.where(joules > 0, joules, 1.0)
         share = float(touched[0] / whole[0])
-        return cls(cause, words, doubtful / whole, share, is_assumed)
+        return cls(cause, words, doubtful / whole, share, is_assumed, is_beyond)
 
     @property
     def width(self) -> float:
@@ -107,7 +111,8 @@ class Beyond:
         """What a reader should know of it."""
         share = "all" if self.share > 0.995 else f"{self.share:.0%}"
         return (
-            f"extrapolation: {share} of the energy is {self.words}; that alone "
+            ("extrapolation: " if self.is_beyond else "")
+            + f"{share} of the energy is {self.words}; that alone "
             f"makes it ± {100 * math.expm1(self.width):.0f} %"
             + (", an assumption" if self.is_assumed else "")
         )

@@ -10,18 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from irene.energy import Energy, difference
+from irene.predict.machines.finding import find_gpu
 from irene.predict.machines.gpu.doubts import (
     APART,
+    CONTRADICTED,
+    EXCHANGED,
     FP32,
     SERVED,
     SERVED_OCTAVE,
+    WAITED,
+    WAITING,
     beyond_servings,
+    doubted,
     serving_error,
 )
+from irene.predict.machines.gpu.kernel_ops import Collective, Gemm, Moe
+from irene.predict.machines.gpu.serving_calibration import Calibration
 from irene.trace.serving.tree import serving_tree
 from irene.tree import ModelTree
 
 RUN = {"batch_size": 64, "prompt_len": 500, "output_len": 500}
+
+
+SERVED_HERE = Calibration()
 
 
 def serving(model: str = "llama-3.2-1b", **changes: object) -> ModelTree:
@@ -32,7 +43,7 @@ def serving(model: str = "llama-3.2-1b", **changes: object) -> ModelTree:
 def widths(**changes: object) -> dict[str, float]:
     """Half the interval of the whole by cause, were every row as large as others."""
     tree = serving(**changes)
-    found = beyond_servings(tree, np.ones(len(tree)), True, "vllm")
+    found = beyond_servings(tree, np.ones(len(tree)), "h100", SERVED_HERE)
     return {each.cause: each.width for each in found}
 
 
@@ -51,7 +62,7 @@ def test_sizes_count_by_their_octaves(name: str, value: int, octaves: float) -> 
 
 def test_long_prompts_count_by_the_share_of_prefill() -> None:
     tree = serving(prompt_len=8000)
-    (found,) = beyond_servings(tree, np.ones(len(tree)), True, "vllm")
+    (found,) = beyond_servings(tree, np.ones(len(tree)), "h100", SERVED_HERE)
     times = tree.multiplicity
     is_prefill = np.array([path.startswith("prefill") for path in tree.paths])
     share = (times * is_prefill).sum() / times.sum()
@@ -100,4 +111,31 @@ def test_servings_share_errors_by_how_alike_they_are() -> None:
 def test_layers_of_one_kind_are_wrong_alike() -> None:
     dense = told(serving())
     other, experts = (told(serving(m)) for m in ("qwen3-8b", "qwen3-30b-a3b"))
-    assert half(dense, other) < 0.6 * half(dense, experts)
+    assert half(dense, other) < half(dense, experts)
+
+
+def test_chat_and_reasoning_share_next_to_nothing() -> None:
+    chat, reasoning = told(serving()), told(serving(output_len=4000))
+    assert half(chat, reasoning) > 0.95 * 0.2 * math.sqrt(2)
+
+
+def test_exchanges_and_contradicted_experts_are_doubted() -> None:
+    ops = [Gemm(8, 64, 64), Moe(8, 64, 64, 2, 8, "fp8_block"), Collective(1024.0, 2)]
+    hopper, blackwell = (find_gpu(gpu).device.sheet for gpu in ("h100", "b200"))
+    assert doubted(ops, hopper) == {2: ("exchanged", EXCHANGED)}
+    assert doubted(ops, blackwell)[1] == ("contradicted", CONTRADICTED)
+    assert doubted(ops[:1], blackwell) == {}
+
+
+def waits(told: Calibration, **changes: object) -> dict[str, float]:
+    tree = serving(output_len=4000, **changes)
+    found = beyond_servings(tree, np.ones(len(tree)), "somewhere", told)
+    return {each.cause: each.width for each in found if each.cause.startswith("wait")}
+
+
+def test_long_answers_on_one_gpu_may_wait_for_their_host() -> None:
+    assert waits(Calibration()) == {}
+    assert 0 < waits(Calibration(long_gap_s=0.02))["waited"] < WAITED
+    unknown = Calibration(unserved=0.2)
+    assert waits(unknown) == {"waiting": pytest.approx(WAITING)}
+    assert waits(unknown, tensor_parallel=2) == {}

@@ -18,17 +18,18 @@ from benchmarks.serving_calibration import (
 from benchmarks.servings import Serving, predicted, read_servings, served
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm, t
 
+from irene.energy import difference
 from irene.errors import FormatError, UsageError
+from irene.predict import predict
 from irene.predict.machines.gpu.collectives import exchanges
 from irene.predict.machines.gpu.kernel_ops import Gemm, Moe
 from irene.predict.machines.gpu.serving_calibration import (
     Calibration,
     calibration_of,
     calibrations,
+    coarse,
     regime_of,
-    without_ranks,
 )
 
 GPUS = ("h100", "b200")
@@ -60,42 +61,54 @@ def test_left_out_families_are_predicted_well(exam: Exam) -> None:
 
 
 def test_intervals_hold_on_families_left_out(exam: Exam) -> None:
-    """Widths of other families alone: nine of ten servings, most of every regime."""
+    """Widths of other families alone: nine of ten servings, most of every regime.
+
+    Tables of experts in fp8 and fp4 add doubts of their own.
+    """
     widths, widest = widths_of(exam)
     shipped = calibration_of("h100")
     assert shipped.energy_width == pytest.approx(widest, rel=0.1)
     assert shipped.energy_widths == pytest.approx(widths, rel=0.1)
     families = {each.family for each in exam.servings}
-    told = {but: widths_of(exam, but=but)[0] for but in families}
+    told = {but: widths_of(exam, but=(but,))[0] for but in families}
     errors = np.abs(exam.log_errors())
     wide = [
-        told[each.family][without_ranks(regime)]
+        told[each.family][coarse(regime)]
         for each, regime in zip(exam.servings, exam.regimes, strict=True)
     ]
     inside = errors <= np.array(wide)
-    assert 0.88 <= inside.mean() <= 0.97
-    regimes = np.array([without_ranks(regime) for regime in exam.regimes])
+    assert 0.85 <= inside.mean() <= 0.95
+    regimes = np.array([coarse(regime) for regime in exam.regimes])
     for regime in set(regimes):
         here = regimes == regime
-        # the tables of fp8 and fp4 experts add doubts of their own
-        if here.sum() >= 10 and "bf16" in regime:
-            assert inside[here].mean() >= 0.8, regime
+        assert 0.75 <= inside[here].mean() <= 0.97, regime
+
+
+def test_a_gpu_without_servings_is_told_so_and_wider() -> None:
+    told, seen = calibration_of("a100"), calibration_of("h100")
+    assert told.energy_widths == seen.energy_widths
+    assert told.unserved > calibration_of("h200").unserved > seen.unserved == 0
+    run = {"batch_size": 32, "prompt_len": 500, "output_len": 200}
+    here, there = (predict("llama-3.1-8b", on=on, **run) for on in ("h100", "a100"))
+    (note,) = [note for note in there.notes if note.startswith("extrapolation")]
+    assert "on a100, where no serving was measured" in note
+    assert there.energy_of(0).high / there.energy_of(0).joules > 1.2
+    assert not any("no serving was measured" in note for note in here.notes)
+    # it is one error of both runs, and cancels
+    more = predict("llama-3.1-8b", on="a100", **{**run, "batch_size": 64})
+    found = difference(there.energy_of(0), more.energy_of(0))
+    assert found.ratio_high < 1.15 * found.ratio
 
 
 ALIKE = np.array([1.0, 1.0, 0.1, 0.1])
 FAMILIES = np.array(["a", "a", "b", "c"])
 
 
-def test_a_width_is_that_of_like_servings_and_wide_for_few_families() -> None:
-    """Of a, b, c with likeness 1, 0.1, 0.1: 1.41 families, so 1.41 degrees."""
+def test_a_width_is_that_of_like_servings() -> None:
     errors = np.array([0.1, 0.2, 0.3, 0.9])
-    degrees = 1.2**2 / (1 + 2 * 0.1**2)
     # 0.1 and 0.2 are worth 0.5 each of 1.2, and 0.3 makes it 0.917
-    student = t.ppf(0.95, degrees) / norm.ppf(0.95)
-    assert width_of_alike(errors, ALIKE, FAMILIES) == pytest.approx(0.3 * student)
-    assert width_of_alike(errors, ALIKE**0, FAMILIES) == pytest.approx(
-        0.9 * t.ppf(0.95, 3) / norm.ppf(0.95)
-    )
+    assert width_of_alike(errors, ALIKE, FAMILIES) == 0.3
+    assert width_of_alike(errors, ALIKE**0, FAMILIES) == 0.9
 
 
 @given(
@@ -159,9 +172,12 @@ def test_what_nobody_measured_has_the_widest_interval() -> None:
     block = [Gemm(8, 64, 64), Moe(8, 64, 64, 2, 8, "fp8_block")]
     assert regime_of(block, 8, 300) == "experts fp8 short several"
     assert regime_of([Gemm(8, 64, 64)], 1, 4000) == "dense bf16 long one"
-    assert told.width("dense fp4 long one") > told.width("dense bf16 long one")
+    assert told.width("experts fp4 long one") > told.width("dense bf16 long one")
+    assert told.width("dense bf16 short one") < told.width("dense bf16 short several")
     assert told.width("hybrid bf16 long one") >= 2 * max(told.energy_widths.values())
-    assert told.width("dense bf16 short one") < told.width("dense bf16 long one")
+    assert "layers of states" in told.unlike("hybrid bf16 long one")
+    assert not told.unlike("experts fp4 long one")
+    assert "weights in bf16" in calibration_of("rtx4090").unlike("dense bf16 long one")
 
 
 def test_all_reduces_follow_their_law() -> None:

@@ -66,7 +66,11 @@ def _within(fields: Mapping[str, Any]) -> str:
     """The narrowest and the widest of its intervals for whole runs."""
     serving = fields["provenance"].get("serving") or {}
     by_level = fields.get("widths") or {}
-    widths = list((serving.get("energy_widths") or {}).values())
+    unserved = serving.get("unserved", 0.0)
+    widths = [
+        math.hypot(each, unserved)
+        for each in (serving.get("energy_widths") or {}).values()
+    ]
     if "domain" in fields:
         widths = [by_level[place]["model"] for place in ("inside", "outside")]
     elif not widths and by_level:

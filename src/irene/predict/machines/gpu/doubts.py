@@ -8,7 +8,7 @@ it concerns.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +16,18 @@ import numpy as np
 from irene.energy import SharedError
 from irene.predict.intervals import Beyond
 from irene.predict.learned_file import Floats
+from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.gpu_device import OpCosts
 from irene.predict.machines.gpu.kernel_models import ROUGH
-from irene.predict.machines.gpu.kernel_ops import Memory
-from irene.predict.machines.gpu.node_ops import NodeOps
+from irene.predict.machines.gpu.kernel_ops import Collective, Memory, Op
+from irene.predict.machines.gpu.node_ops import GAP, NodeOps
+from irene.predict.machines.gpu.serving_calibration import (
+    LONG_ANSWER,
+    Calibration,
+    is_block,
+)
 from irene.spec import RunSpec
+from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree
 
 WORTH_SAYING = 0.01
@@ -42,23 +49,53 @@ SERVED: Mapping[str, Mapping[str, tuple[float, float]]] = {
 SERVED_OCTAVE = 0.07
 """Half the interval, in log units, for each octave beyond: what the errors of two
 batches that are so far apart differ by (`benchmarks/coverage.py`)."""
+CONTRADICTED = 1.0
+"""Half the interval of kernels that servings contradict each other about: as far as
+those of Hopper are from their tables, 1.9 times the time at 1.5 times the power."""
+EXCHANGED = 0.4
+"""The same of exchanges between GPUs, whose power is assumed: 0.1 to 0.5 of the span
+between idle and limit where 0.3 is taken."""
+WAITED = 0.4
+"""The same of what steps of long answers on one GPU wait for their host where servings
+show that they do; an assumption."""
+WAITING = 0.3
+"""The same of such a run where no serving shows whether they do: B200 waited, H100 did
+not; an assumption."""
+DOUBTED = {
+    "contradicted": "in experts of block-scaled fp8, which take the time of their "
+    "table in one family of measured servings and twice that in another",
+    "exchanged": "in exchanges between GPUs, at a power that nobody measured",
+}
+"""What is doubted though it has a table, in words."""
 FP32 = 0.6
 """Half the interval of fp32 as twice bf16: true fp32 of large products takes up to
 twice that, and nothing takes less than its bytes."""
 APART: Mapping[str, float] = {
-    "model": 0.12,
-    "layers": 0.9,
-    "gpu": 0.62,
-    "precision": 0.15,
-    "gpus": 0.25,
-    "batch": 0.12,
-    "output": 0.15,
+    "model": 1.0,
+    "layers": 0.8,
+    "gpu": 1.6,
+    "precision": 0.3,
+    "answers": 3.0,
+    "gpus": 0.39,
+    "batch": 0.18,
+    "output": 0.18,
 }
 """Distance between the errors of two servings that differ in one thing, or by an octave
-of it: with it, intervals of the ratio hold 85 to 92 % of the measured pairs that differ
-in nothing else, model families left out (`benchmarks/coverage.py`). Models whose layers
-are of one kind run the same kernels, and are wrong alike; dense ones and those with
-experts are not. All pairs of precisions are of one model."""
+of it: nine of ten measured pairs that differ in nothing else are then inside, model
+families left out (`benchmarks/coverage.py`). Errors of two models, of two kinds of GPU,
+and of chat and reasoning have little in common. All pairs of precisions are of one
+model; lengths of answers of one workload are taken as batches are."""
+
+
+def doubted(ops: Sequence[Op], sheet: Datasheet) -> dict[int, tuple[str, float]]:
+    """Ops of servings that are doubted though they have a table, by place."""
+    found = {}
+    for place, op in enumerate(ops):
+        if isinstance(op, Collective):
+            found[place] = "exchanged", EXCHANGED
+        elif sheet.architecture == "blackwell" and is_block(op):
+            found[place] = "contradicted", CONTRADICTED
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +126,17 @@ class OpDoubts:
         names = [type(op).__name__ for op in nodes.ops]
         places = {name: place for place, name in enumerate(dict.fromkeys(names))}
         doubt = costs.doubt.copy()
-        for place in nodes.reasons:
-            doubt[place] = max(doubt[place], ROUGH[1])
+        reasons = list(costs.reasons)
+        for place, (why, off) in nodes.reasons.items():
+            doubt[place] = max(doubt[place], off)
+            reasons[place] = reasons[place] if doubt[place] > off else why
         if is_serving:
             doubt[[isinstance(op, Memory) for op in nodes.ops]] = 0.0
         half = np.log(costs.time_high / costs.time_low) / 2
         return cls(
             np.array([places[name] for name in names], dtype=np.float64),
             np.sqrt(np.maximum(half**2 - costs.doubt**2, 0.0)),
-            tuple(nodes.reasons.get(i) or why for i, why in enumerate(costs.reasons)),
+            tuple(reasons),
             doubt,
         )
 
@@ -140,8 +179,12 @@ class OpDoubts:
                 doubtful = each_j * (self.doubt * mine)[nodes.place]
                 doubt = np.bincount(nodes.rows, doubtful, len(tree)) / whole
                 words = f"in kernels without a measurement ({why})"
-                assumed = bool((self.doubt[mine] == ROUGH[1]).all())
-                found.append(Beyond.of(why, words, tree, own_j, doubt, assumed))
+                words = DOUBTED.get(why, words)
+                assumed = bool(np.isin(self.doubt[mine], (ROUGH[1], EXCHANGED)).all())
+                is_beyond = why != "exchanged"
+                found.append(
+                    Beyond.of(why, words, tree, own_j, doubt, assumed, is_beyond)
+                )
         return found
 
 
@@ -164,34 +207,55 @@ def rough_notes(
 
 
 def beyond_servings(
-    tree: ModelTree, own_j: Floats, is_serving: bool, engine: str
+    tree: ModelTree, own_j: Floats, gpu: str, told: Calibration
 ) -> list[Beyond]:
     """What of a run no measured serving had.
 
     Args:
         tree: Of a serving, or traced.
         own_j: Energy of every row without its children, J.
-        is_serving: Which of both.
-        engine: Whose servings calibrate the machine.
+        gpu: Where it runs.
+        told: What servings tell of it.
     """
     spec = tree.spec
     if spec is None:
         return []
-    found = [
-        Beyond.of(cause, words, tree, own_j, SERVED_OCTAVE * octaves * rows)
-        for cause, words, octaves, rows in (
-            _sizes(tree, spec, engine) if is_serving else ()
-        )
-        if octaves > 0
-    ]
+    found = list(_of_serving(tree, spec, gpu, told)) if is_serving_tree(tree) else []
     if spec.dtype == "fp32":
         words = (
             "in fp32, which was never measured: taken as twice bf16, as with TF32; "
             "true fp32, PyTorch's default, takes more in large products"
         )
-        everywhere = np.full(len(tree), FP32)
-        found.append(Beyond.of("fp32", words, tree, own_j, everywhere, True))
-    return found
+        found.append(("fp32", words, np.full(len(tree), FP32), True))
+    return [
+        Beyond.of(cause, words, tree, own_j, doubt, assumed, cause != "waited")
+        for cause, words, doubt, assumed in found
+    ]
+
+
+def _of_serving(
+    tree: ModelTree, spec: RunSpec, gpu: str, told: Calibration
+) -> Iterator[tuple[str, str, Floats, bool]]:
+    """Of a serving: cause, words, doubt of every row, and whether it is assumed."""
+    everywhere = np.ones(len(tree))
+    if told.unserved:
+        words = f"on {gpu}, where no serving was measured: taken from {told.source}"
+        yield "unserved", words, told.unserved * everywhere, False
+    if spec.data_parallel > 1 and "fused_moe" in tree.strings:
+        words = f"of {spec.data_parallel} groups of GPUs that share experts, as in no "
+        words += "serving that was measured"
+        yield "data parallel", words, ROUGH[1] * everywhere, True
+    if (spec.output_len or 1) >= LONG_ANSWER and spec.gpus == spec.data_parallel:
+        if told.unserved:
+            words = "in long answers on one GPU, whose host may make it wait"
+            yield "waiting", words, WAITING * everywhere, True
+        elif told.long_gap_s:
+            gaps = np.array([tree.strings[op] == GAP for op in tree.columns.op])
+            words = "in waiting for the host, as long answers on one GPU were seen to"
+            yield "waited", words, WAITED * gaps, True
+    for cause, words, octaves, rows in _sizes(tree, spec, told.engine):
+        if octaves > 0:
+            yield cause, words, SERVED_OCTAVE * octaves * rows, False
 
 
 def _sizes(
@@ -232,6 +296,7 @@ def serving_error(tree: ModelTree, gpu: str, width: float) -> SharedError:
     words = {
         "model": spec.model, "gpu": gpu, "precision": _stored(tree, spec),
         "layers": next(kinds, "dense"),
+        "answers": "long" if (spec.output_len or 1) >= LONG_ANSWER else "short",
     }  # fmt: skip
     sizes = {
         "gpus": spec.gpus,

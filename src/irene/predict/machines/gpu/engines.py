@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -69,6 +70,20 @@ class Engine(Saved):
         own_s = self.sequence_s * sequences
         weighed: Floats = self.step_share * steps_s + self.sequence_share * own_s
         return steps_s + own_s, weighed
+
+    def width(self, usual: float, is_shared: bool, of_time: bool = False) -> float:
+        """Half the interval of its servings, in log units.
+
+        Between GPUs its time is known from one model alone: what servings of the engine
+        of today are wrong by comes to it.
+
+        Args:
+            usual: Half the interval with the engine of today.
+            is_shared: Whether several GPUs share layers.
+            of_time: Of time, not of energy.
+        """
+        own = self.time_width if of_time else self.energy_width
+        return math.hypot(own, usual) if is_shared else own
 
 
 @cache

@@ -18,6 +18,7 @@ from irene.predict.learned_file import Floats, digest_of
 from irene.predict.machines.gpu.doubts import (
     OpDoubts,
     beyond_servings,
+    doubted,
     rough_notes,
     serving_error,
 )
@@ -29,7 +30,6 @@ from irene.predict.machines.gpu.engines import (
     in_words,
 )
 from irene.predict.machines.gpu.gpu_device import GpuDevice, OpCosts
-from irene.predict.machines.gpu.kernel_models import ROUGH
 from irene.predict.machines.gpu.kernel_work import Work
 from irene.predict.machines.gpu.node_ops import (
     GAP,
@@ -42,7 +42,6 @@ from irene.predict.machines.gpu.node_ops import (
 from irene.predict.machines.gpu.serving_calibration import (
     Calibration,
     OpKinds,
-    contradicted,
     regime_of,
 )
 from irene.predict.machines.gpu.wall import held, walls
@@ -53,9 +52,9 @@ from irene.tree import ModelTree
 
 FP32_FACTOR = 2.0
 """fp32 moves twice the bytes of bf16, and multiplies at most half as fast (TF32)."""
-AT_WALL = "at the wall"
+ELSEWHERE = "between board and wall"
+"""Cause of what is asked for elsewhere than it was measured."""
 EXPERTS = "fused_moe"
-EXCHANGING = "groups of GPUs that share experts, as in no serving that was measured"
 STATES = "state_update"
 """Op of layers that are state spaces."""
 UNMEASURED_WIDTH = 0.5
@@ -154,7 +153,7 @@ class GpuMachine:
             raise UsageError("a step time is a positive number, of a serving")
         nodes = serving_ops(tree) if is_serving else traced_ops(tree)
         if is_serving:
-            nodes = replace(nodes, reasons=contradicted(nodes.ops, self.device.sheet))
+            nodes = replace(nodes, reasons=doubted(nodes.ops, self.device.sheet))
         costs = self.device.costs(nodes.ops, eager=not is_serving)
         own = self._own(tree, nodes, costs)
         doubts = OpDoubts.of(nodes, costs, is_serving)
@@ -170,19 +169,19 @@ class GpuMachine:
         own = self._limited(tree, nodes, own, step_s is not None)
         notes = rough_notes(doubts, tree, nodes, own.each_j) + notes
         notes.append(f"servings calibrated on {self.calibration.source}")
-        engine = self.calibration.engine
-        width, causes = _uncertain(tree, nodes, doubts, own, widths[0], engine)
+        width, causes = self._uncertain(tree, nodes, doubts, own, widths[0])
         place = tree.spec.at if tree.spec and tree.spec.at else self.usual_place
+        wall = walls()[self.device.sheet.host]
         if place == "wall":
-            wall = walls()[self.device.sheet.host]
             gpus = tree.spec.gpus if tree.spec else 1
             at_wall = wall.joules(
                 np.stack([own.joules, own.static_j]), own.time_s, gpus
             )
             own = replace(own, joules=at_wall[0], static_j=at_wall[1])
             notes.append(wall.note())
+        if place != self.usual_place:
             far = np.full(len(tree), wall.width)
-            causes.append(Beyond.of(AT_WALL, AT_WALL, tree, own.joules, far))
+            causes.append(Beyond.of(ELSEWHERE, place, tree, own.joules, far))
         tree = self._composed(tree, own, width, causes)
         for name, value in at_root.items():
             tree = tree.with_features({**tree.features, name: _root(tree, value)})
@@ -252,12 +251,17 @@ class GpuMachine:
         own.joules[rows], own.time_s[rows] = middle
         own.static_j[rows] = self.device.sheet.idle_w * middle[1] * spec.gpus
         apart = np.log(totals / self._total(kernels, middle, spec.gpus))
-        energy, time = np.abs(apart).max(axis=0)
+        energy, time = np.abs(apart).max(axis=0).tolist()
         told = self.calibration
         others = [each for each in known if each.name != told.engine]
-        energy += max([told.width(regime), *(e.energy_width for e in others)])
-        time += max([told.width(regime, True), *(e.time_width for e in others)])
-        return (float(energy), float(time)), notes
+        if why := told.unlike(regime):
+            percent = 100 * math.expm1(told.energy_width)
+            notes.append(f"extrapolation: {why}: ± {percent:.0f} % is assumed")
+        is_shared = ranks > 1
+        usual = told.width(regime), told.width(regime, True)
+        energy += max([usual[0], *(e.width(usual[0], is_shared) for e in others)])
+        time += max([usual[1], *(e.width(usual[1], is_shared, True) for e in others)])
+        return (energy, math.hypot(time, told.unserved_time)), notes
 
     def _total(self, kernels: Floats, gaps: Floats, gpus: int) -> Floats:
         """Joules and seconds of kernels and gaps, each J above idle and s."""
@@ -366,31 +370,26 @@ class GpuMachine:
         told = tree.with_features(features).with_predicted(
             *(sums[:, 0], with_beyond(width, causes), hardware, "kernels"), errors
         )
-        said = [c for c in worth_saying(width, causes) if c.cause != AT_WALL]
+        said = [c for c in worth_saying(width, causes) if c.cause != ELSEWHERE]
         return told.with_notes(*(c.note() for c in said))
 
+    def _uncertain(
+        self,
+        tree: ModelTree,
+        nodes: NodeOps,
+        doubts: OpDoubts,
+        own: _Costs,
+        width: float,
+    ) -> tuple[Floats, list[Beyond]]:
+        """Half the interval of every row, in log units, and what makes it wider.
 
-def _uncertain(
-    tree: ModelTree,
-    nodes: NodeOps,
-    doubts: OpDoubts,
-    own: _Costs,
-    width: float,
-    engine: str,
-) -> tuple[Floats, list[Beyond]]:
-    """Half the interval of every row, in log units, and what makes it wider.
-
-    What whole servings show holds the errors of tables; parts show them more.
-    """
-    table = doubts.table_widths(tree, nodes, own.each_j, own.joules)
-    shared = math.sqrt(max(width**2 - table[0] ** 2, 0.0))
-    causes = doubts.beyond(tree, nodes, own.each_j, own.joules)
-    causes += beyond_servings(tree, own.joules, is_serving_tree(tree), engine)
-    if tree.spec and tree.spec.data_parallel > 1 and EXPERTS in tree.strings:
-        words = f"of {tree.spec.data_parallel} {EXCHANGING}"
-        rough = np.full(len(tree), ROUGH[1])
-        causes.append(Beyond.of("data parallel", words, tree, own.joules, rough))
-    return np.hypot(table, shared), causes
+        What whole servings show holds the errors of tables; parts show them more.
+        """
+        table = doubts.table_widths(tree, nodes, own.each_j, own.joules)
+        shared = math.sqrt(max(width**2 - table[0] ** 2, 0.0))
+        causes = doubts.beyond(tree, nodes, own.each_j, own.joules)
+        causes += beyond_servings(tree, own.joules, self.device.name, self.calibration)
+        return np.hypot(table, shared), causes
 
 
 def _root(tree: ModelTree, value: float) -> Floats:

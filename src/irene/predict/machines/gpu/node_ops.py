@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from irene.errors import UsageError
 from irene.predict.learned_file import Floats
+from irene.predict.machines.gpu.kernel_models import ROUGH
 from irene.predict.machines.gpu.kernel_ops import (
     Collective,
     ContextAttention,
@@ -56,7 +57,8 @@ class NodeOps:
         runs: How often it is run.
         ranks: How many GPUs run it.
         ops: The distinct ops.
-        reasons: Why an op only resembles what the node does, by place in `ops`.
+        reasons: Why an op only resembles what the node does, or is doubted, by place
+            in `ops`; and how far, in log units.
     """
 
     rows: Places
@@ -65,7 +67,7 @@ class NodeOps:
     runs: Floats
     ranks: Floats
     ops: tuple[Op, ...]
-    reasons: Mapping[int, str]
+    reasons: Mapping[int, tuple[str, float]]
 
 
 class _Node(NamedTuple):
@@ -260,7 +262,7 @@ def traced_ops(tree: ModelTree) -> NodeOps:
         strict=True,
     )
     found: Found = {}
-    reasons: dict[int, str] = {}
+    reasons: dict[int, tuple[str, float]] = {}
     known: dict[tuple[int, ...], int] = {}
     places = []
     for key in keys:
@@ -268,7 +270,7 @@ def traced_ops(tree: ModelTree) -> NodeOps:
             name, shapes = tree.strings[key[0]], tree.signatures[key[1]]
             known[key] = _place(found, _op(name, shapes, *key[2:]))
             if name in BATCHED:
-                reasons[known[key]] = PRODUCTS
+                reasons[known[key]] = PRODUCTS, ROUGH[1]
         places.append(known[key])
     once = np.ones(len(rows))
     nothing = np.full(len(rows), -1, dtype=np.intp)

@@ -78,7 +78,7 @@ class OpKinds:
             flags(lambda op: isinstance(op, Memory)),
             flags(lambda op: isinstance(op, Moe)),
             flags(lambda op: _is_packed(op) and not has_fp4),
-            flags(lambda op: is_slow and _is_block(op)),
+            flags(lambda op: is_slow and is_block(op)),
             flags(_is_untuned),
             flags(lambda op: isinstance(op, Gemm) and STORED.get(op.dtype) == "fp8"),
             flags(lambda op: isinstance(op, Collective)),
@@ -89,20 +89,9 @@ def _is_packed(op: Op) -> bool:
     return isinstance(op, Moe) and STORED.get(op.dtype) == "fp4"
 
 
-def _is_block(op: Op) -> bool:
+def is_block(op: Op) -> bool:
+    """Whether an op is experts of block-scaled fp8."""
     return isinstance(op, Moe) and op.dtype == "fp8_block"
-
-
-def contradicted(ops: Sequence[Op], sheet: Datasheet) -> dict[int, str]:
-    """Ops about which measured servings contradict each other, by place: why.
-
-    On Blackwell experts of block-scaled fp8 take the time of their table in one family,
-    and twice that with few streams in another.
-    """
-    if sheet.architecture != "blackwell":
-        return {}
-    why = "servings contradict each other on experts of block-scaled fp8"
-    return {place: why for place, op in enumerate(ops) if _is_block(op)}
 
 
 def _is_untuned(op: Op) -> bool:
@@ -144,6 +133,9 @@ class Calibration(Saved):
         energy_width: Half the 90 % interval of the energy, in log units, where the
             regime is in none of `energy_widths`.
         time_width: The same of time.
+        unserved: What a GPU adds to that whose servings were not measured: half the
+            interval in log units, of the energy.
+        unserved_time: The same of time.
         energy_widths: Half the interval by regime, as `regime_of` names them.
         time_widths: The same of time.
         engine: Serving engine whose servings it is from.
@@ -170,6 +162,8 @@ class Calibration(Saved):
     sequence_s: float = 4e-5
     energy_width: float = 0.5
     time_width: float = 0.7
+    unserved: float = 0.0
+    unserved_time: float = 0.0
     energy_widths: Mapping[str, float] = field(default_factory=dict)
     time_widths: Mapping[str, float] = field(default_factory=dict)
     engine: str = TODAY
@@ -257,12 +251,20 @@ class Calibration(Saved):
     def width(self, regime: str, of_time: bool = False) -> float:
         """Half the 90 % interval in a regime, in log units.
 
-        Regimes on one GPU and on several have one width unless told apart; what is no
+        Precisions and lengths of answers have one width unless told apart; what is no
         regime of a serving has the widest.
         """
         widths = self.time_widths if of_time else self.energy_widths
         usual = self.time_width if of_time else self.energy_width
-        return widths.get(regime, widths.get(without_ranks(regime), usual))
+        return widths.get(regime, widths.get(coarse(regime), usual))
+
+    def unlike(self, regime: str) -> str:
+        """Why no serving that it is from is like those of a regime, "" if some are."""
+        if not self.energy_widths or {regime, coarse(regime)} & {*self.energy_widths}:
+            return ""
+        layers, stored, *_ = regime.split()
+        what = f"weights in {stored}" if layers != "hybrid" else "layers of states"
+        return f"{what}, as in no serving that its numbers are from"
 
 
 def bend(share: Floats) -> Floats:
@@ -297,9 +299,10 @@ def regime_of(
     return f"{layers} {stored} {answers} {where}"
 
 
-def without_ranks(regime: str) -> str:
-    """A regime on however many GPUs."""
-    return regime.rpartition(" ")[0]
+def coarse(regime: str) -> str:
+    """A regime by its layers and whether GPUs share them, such as `dense several`."""
+    layers, *_, where = regime.split()
+    return f"{layers} {where}"
 
 
 @cache
