@@ -2,7 +2,8 @@
 
 - `tree`: `serving_tree`, a config and a run in, a `ModelTree` out.
 - `config`: from the fields of a config to a `decoder`; `families` knows what the fields
-  do not say, `published` how weights are stored.
+  do not say, `hybrids` which layers are no attention, `published` how weights are
+  stored.
 - `step`: which tokens a step carries, and how a generation is made of steps.
 - `layers`: the ops of a layer; `writer`: ops as nodes with their FLOPs and bytes;
   `gguf`: which blocks store which weights in GGUF files.
