@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from irene.analyse.config_fields import ACTIVATIONS
 from irene.analyse.grid import what_if
 from irene.analyse.subject import Subject
 from irene.analyse.suggest import EFFORTS, RULES, Situation, suggestions
@@ -121,6 +122,7 @@ def test_same_functions_are_the_same_to_rounding():
     torch = pytest.importorskip("torch")
     from transformers.activations import ACT2FN
 
+    assert set(ACT2FN) >= ACTIVATIONS
     x = torch.linspace(-6, 6, 1001)
     for stepwise, fused in SAME_FUNCTION.items():
         assert torch.allclose(ACT2FN[stepwise](x), ACT2FN[fused](x), atol=1e-5)
@@ -135,6 +137,8 @@ from irene.spec import RunSpec
 rules = {each.rule for each in suggestions(Subject(RunSpec("bert-base-uncased"), "pc1"))
          .suggestions}
 assert {"layers", "distilled relative"} <= rules, rules
+served = Subject(RunSpec("llama-3.1-8b", prompt_len=750, output_len=500), "h200")
+assert suggestions(served).suggestions
 assert not {"torch", "transformers"} & set(sys.modules)
 """
 

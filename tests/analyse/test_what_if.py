@@ -45,6 +45,12 @@ def test_a_saving_is_the_difference_of_predictions():
     assert row.saving_is_real
 
 
+def test_a_model_with_other_layers_is_served_as_the_model_is():
+    served = Subject(RunSpec("gpt2", prompt_len=200, output_len=100), "h100")
+    six, twelve = what_if(served, {"n_layer": [6, 12]}).rows
+    assert six.energy.joules < twelve.energy.joules == energy_j(served)
+
+
 def test_a_change_of_more_than_size_is_compared_at_the_same_size():
     choices = {"num_hidden_layers": [1], "batch_size": [4, 8]}
     four, eight = what_if(SMALL, choices).rows

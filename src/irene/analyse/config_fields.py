@@ -28,6 +28,10 @@ NOT_OF_THE_MODEL = frozenset(
     }
 )  # fmt: skip
 LAYER_COUNTS = ("num_hidden_layers", "n_layer", "num_layers")
+ACTIVATIONS = frozenset(
+    {"relu", "relu2", "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "silu"}
+)
+"""Usual ones of transformers, whose whole list takes seconds to import."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +125,27 @@ def fields_of(config: PretrainedConfig) -> tuple[dict[str, Any], dict[str, str]]
     return found, aliases
 
 
+def changed_fields(base: ModelConfig, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A config as it would be published with some fields changed.
+
+    Args:
+        base: The model.
+        changes: New values by name of the field.
+
+    Raises:
+        UsageError: There is no such field, or its value cannot be right.
+    """
+    fields: dict[str, Any] = json.loads(json.dumps(dict(base.fields)))
+    for name, value in changes.items():
+        _check_field(base.name, base.known, name, value)
+        _put(fields, base.aliases.get(name, name), value)
+    _check_heads(base, changes)
+    _follow_layer_count(fields, changes, base.known)
+    return fields
+
+
 def changed_config(base: ModelConfig, changes: Mapping[str, Any]) -> PretrainedConfig:
-    """A config with some fields changed.
+    """The same as transformers reads it.
 
     Args:
         base: The model.
@@ -135,13 +158,8 @@ def changed_config(base: ModelConfig, changes: Mapping[str, Any]) -> PretrainedC
     from irene.trace.models import config_of
     from irene.trace.sources import short
 
-    fields = json.loads(json.dumps(dict(base.fields)))
+    fields = changed_fields(base, changes)
     model_type = fields.pop("model_type")
-    for name, value in changes.items():
-        _check_field(base.name, base.known, name, value)
-        _put(fields, base.aliases.get(name, name), value)
-    _check_heads(base, changes)
-    _follow_layer_count(fields, changes, base.known)
     try:
         config = config_of(model_type, fields)
     except Exception as error:
@@ -192,9 +210,11 @@ def _kind(value: Any) -> str | None:
 
 
 def _check_activation(name: str, old: Any, value: Any) -> None:
+    if not isinstance(old, str) or {old, value} <= ACTIVATIONS:
+        return
     from transformers.activations import ACT2FN
 
-    if not isinstance(old, str) or old not in ACT2FN or value in ACT2FN:
+    if old not in ACT2FN or value in ACT2FN:
         return
     near = difflib.get_close_matches(str(value), ACT2FN, n=3)
     hint = f"did you mean {', '.join(near)}? There are" if near else "there are"

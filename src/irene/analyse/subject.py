@@ -212,13 +212,14 @@ def _predicted(subject: Subject) -> ModelTree:
     machine = find_machine(subject.on)
     if not subject.fields and subject.norm is None:
         return predict_run(subject.run, machine, device=subject.device)
-    from irene.analyse.config_fields import changed_config
+    from irene.analyse.config_fields import changed_config, changed_fields
     from irene.trace.sources import Changed
 
     base = subject.config()
     changed = Changed(
         subject.run.model,
         base.own_names(subject.fields),
+        lambda: changed_fields(base, subject.fields),
         lambda: changed_config(base, subject.fields),
     )
     if subject.norm is None:

@@ -111,8 +111,8 @@ def predict_run(
 
         try:
             if isinstance(model, Changed):
-                model = model.make()
-            if not isinstance(model, str | Path):
+                model = model.fields()
+            elif not isinstance(model, str | Path):
                 name = getattr(model, "_name_or_path", "") or model.model_type
                 spec, model = spec.of(name), model.to_dict()
             return _on(machine, served(model, spec, limits), step_s).unfold()
@@ -144,13 +144,9 @@ def _can_be_served(spec: RunSpec, machine: Machine, device: str) -> bool:
     """Whether an engine would run it; what only a trace can honour is traced."""
     of_a_trace = device != "meta" or spec.given("decoder_len")
     of_a_trace |= spec.given("attention") and spec.attention != "sdpa"
-    named = spec.model_class or "AutoModelForCausalLM"
-    return (
-        machine.serves
-        and spec.phase in SERVING_PHASES
-        and named.endswith(LANGUAGE_MODELS)
-        and not of_a_trace
-    )
+    named = spec.model_class or ""
+    of_a_trace |= spec.given("model_class") and not named.endswith(LANGUAGE_MODELS)
+    return machine.serves and spec.phase in SERVING_PHASES and not of_a_trace
 
 
 def _refuse_untraced(

@@ -73,11 +73,13 @@ class Changed:
     Attributes:
         model: Catalogue name, Hugging Face id or path of a config.json.
         changes: Other values, by the fields' own names.
-        make: Makes the config; refuses changes that cannot be.
+        fields: The config as it would be published; refuses changes that cannot be.
+        make: Makes the config of transformers.
     """
 
     model: str
     changes: Mapping[str, Any]
+    fields: Callable[[], Mapping[str, Any]]
     make: Callable[[], PretrainedConfig]
 
 
