@@ -10,7 +10,7 @@ import pytest
 
 from irene.serve.http.settings import Settings
 from irene.serve.jobs import execution
-from irene.serve.jobs.runner import JobRunner, start_jobs
+from irene.serve.jobs.runner import JobRunner
 from irene.serve.store import Store, open_store
 from irene.serve.store.job_records import JobRecord
 
@@ -48,7 +48,8 @@ def start(store: Store) -> Iterator[Start]:
     runners: list[JobRunner] = []
 
     def begin(settings: Settings) -> JobRunner:
-        runners.append(start_jobs(settings, store))
+        runners.append(JobRunner(settings, store))
+        runners[-1].start()
         return runners[-1]
 
     yield begin

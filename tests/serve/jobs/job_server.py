@@ -12,7 +12,7 @@ from typing import Any
 
 from irene.serve.http.settings import Settings
 from irene.serve.jobs import execution
-from irene.serve.jobs.runner import start_jobs
+from irene.serve.jobs.runner import JobRunner
 from irene.serve.store import open_store
 
 from .programs import call
@@ -28,7 +28,8 @@ REQUEST: dict[str, Any] = {
 if __name__ == "__main__":
     execution.WORK["predict"] = call("gated")
     settings = Settings(data_dir=Path(sys.argv[1]), store_url=sys.argv[2] or None)
-    runner = start_jobs(settings, open_store(settings.database_url))
+    runner = JobRunner(settings, open_store(settings.database_url))
+    runner.start()
     accepted = [runner.submit(REQUEST).id for _ in range(int(sys.argv[3]))]
     sys.stdout.write(" ".join(accepted) + "\n")
     sys.stdout.flush()

@@ -15,7 +15,7 @@ from irene.serve.answers.storage import Answers
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Limits, Settings
 from irene.serve.jobs import execution
-from irene.serve.jobs.runner import JobRunner, start_jobs
+from irene.serve.jobs.runner import JobRunner
 from irene.serve.store import Store, open_store
 from irene.serve.store.job_records import JobRecord
 
@@ -36,7 +36,8 @@ def test_a_job_ends_with_an_answer_that_is_kept(
     if store_url is not None:
         settings = replace(settings, store_url=request.getfixturevalue(store_url))
     store = open_store(settings.database_url)
-    runner = start_jobs(settings, store)
+    runner = JobRunner(settings, store)
+    runner.start()
     try:
         check_a_job(runner, settings, store)
     finally:

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from irene.errors import ConfigError, FormatError, IreneError, LimitError
 from irene.serve.store import open_store
+from irene.serve.store.engine import key_of
 from irene.serve.uploads.bounded_json import parse, unpacked
 from irene.serve.uploads.documents import (
     known_model_types,
     read_document,
     readable_name,
 )
-from irene.serve.uploads.storage import Uploads, upload_id
+from irene.serve.uploads.storage import Uploads
 from irene.tree import ModelTree, Signature, TreeBuilder
 
 MOST = 1_000_000
@@ -232,7 +233,7 @@ def test_an_upload_is_kept_once_and_stays(tmp_path: Path) -> None:
     store.close()
     assert (is_new, is_new_again) == (True, False)
     assert first == again
-    assert first.id == upload_id(b"{}")
+    assert first.id == key_of(b"{}")
     store = open_store(url)
     assert Uploads(store.engine).get(first.id) == first
     store.close()

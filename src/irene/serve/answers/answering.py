@@ -68,15 +68,13 @@ class Answering:
             self._count("memory", 0.0)
             return ready
         try:
-            stored = await asyncio.to_thread(self.answers.get, key)
+            ready = await asyncio.to_thread(self.answers.get, key)
         except SQLAlchemyError as error:
             logger.error("the store cannot be read: %s", error)
             return None
-        if stored is None:
-            return None
-        self._count("store", 0.0)
-        ready = make_ready(key, stored.body, stored.media_type, packed=stored.packed)
-        self.memory.answers.put(key, ready)
+        if ready is not None:
+            self._count("store", 0.0)
+            self.memory.answers.put(key, ready)
         return ready
 
     async def ask(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from irene.errors import UnknownModelError
 from irene.predict.machines.finding import DEFAULT, find_machine, known_machines
 from irene.questions import Question
 from irene.serve.http.problems import Problem
+from irene.serve.store.engine import key_of
 from irene.trace import catalogue
 
 MEDIA_TYPES = {
@@ -21,7 +21,6 @@ MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
 }
 """Forms of an answer."""
-KEY_DIGITS = 32
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 """OWNER/NAME, as the Hugging Face hub allows it."""
 
@@ -75,7 +74,7 @@ class Inquiry:
         """Name of the answer: the question, the machines and the program decide it."""
         machines = sorted(map(_identity, self.machines))
         parts = [self.text, machines, program_identity()]
-        return hashlib.sha256(_canonical(parts).encode()).hexdigest()[:KEY_DIGITS]
+        return key_of(_canonical(parts).encode())
 
 
 def _canonical(value: Any) -> str:

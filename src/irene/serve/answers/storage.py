@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import logging
 import time
-from dataclasses import dataclass
 
 from sqlalchemy import (
     Boolean,
@@ -18,14 +16,12 @@ from sqlalchemy import (
     Table,
     Text,
     delete,
-    select,
-    update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from irene.serve.store.engine import METADATA, Store, is_key, unpack
+from irene.serve.answers.memory import Ready, make_ready
+from irene.serve.store.engine import METADATA, Store, kept_row
 
-logger = logging.getLogger(__name__)
 ANSWERS = Table(
     "answers",
     METADATA,
@@ -39,28 +35,8 @@ ANSWERS = Table(
     Column("used", Float, nullable=False),
     Column("kept", Boolean, nullable=False),  # of older servers
 )
-DAY_S = 86_400.0
 PRUNE_EVERY = 50
 """Answers that are written between two looks at the size of all."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredAnswer:
-    """An answer as it is kept.
-
-    Attributes:
-        key: Its name.
-        body: As it was given.
-        packed: As gzip.
-        media_type: What it is.
-        question: What was asked, as JSON.
-    """
-
-    key: str
-    body: bytes
-    packed: bytes
-    media_type: str
-    question: str
 
 
 class Answers:
@@ -76,27 +52,13 @@ class Answers:
         self.most_bytes = most_bytes
         self._written = 0
 
-    def get(self, key: str) -> StoredAnswer | None:
-        """An answer; None if it is not there, or damaged.
-
-        A damaged one is dropped, so that it is computed anew.
-        """
-        if not is_key(key):
+    def get(self, key: str) -> Ready | None:
+        """An answer; None if it is not there, or damaged."""
+        found = kept_row(self.store.engine, ANSWERS, key, self.drop)
+        if found is None:
             return None
-        with self.store.engine.connect() as connection:
-            row = connection.execute(
-                select(ANSWERS).where(ANSWERS.c.key == key)
-            ).first()
-        if row is None:
-            return None
-        body = unpack(row.body, row.sha256)
-        if body is None:
-            logger.warning("answer %s is damaged and is dropped", key)
-            self.drop(key)
-            return None
-        if time.time() - row.used > DAY_S:
-            self._note_use(key)
-        return StoredAnswer(key, body, row.body, row.media_type, row.question)
+        row, body = found
+        return make_ready(key, body, row.media_type, packed=row.body)
 
     def put(
         self,
@@ -143,8 +105,3 @@ class Answers:
         if dropped:
             self.store.shrink()
         return dropped
-
-    def _note_use(self, key: str) -> None:
-        statement = update(ANSWERS).where(ANSWERS.c.key == key)
-        with self.store.engine.begin() as connection:
-            connection.execute(statement.values(used=time.time()))

@@ -40,13 +40,13 @@ from irene.serve.http.routes.asking import give_document
 from irene.serve.http.routes.openapi import describe
 from irene.serve.http.settings import API, Settings
 from irene.serve.http.tracing import Tracing
-from irene.serve.jobs.runner import start_jobs
+from irene.serve.jobs.runner import JobRunner
 from irene.serve.store import Store, open_store
 from irene.serve.uploads import endpoints as uploads
 from irene.serve.uploads.storage import Uploads
 
 logger = logging.getLogger(__name__)
-GARBAGE_S = 30.0
+GARBAGE_S = 120.0
 NEVER = 1_000_000_000
 GROUPS = (reference, questions, uploads, jobs)
 DESCRIPTION = (
@@ -131,7 +131,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     """Start the processes; end them when the last request is answered."""
     state = app.state
     state.pool.start()
-    state.jobs = start_jobs(state.settings, state.store)
+    state.jobs = JobRunner(state.settings, state.store)
+    state.jobs.start()
     tidying = asyncio.create_task(_tidy(app))
     try:
         # The protocol sets it when the server begins to stop, for open streams.
@@ -156,12 +157,17 @@ async def _tidy(app: FastAPI) -> None:
     """
     await asyncio.to_thread(warm_up)
     await asyncio.to_thread(describe, app)
+    usual = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*gc.get_threshold()[:2], NEVER)
-    while True:
-        await asyncio.sleep(GARBAGE_S)
-        gc.collect()
+    gc.set_threshold(*usual[:2], NEVER)
+    try:
+        while True:
+            await asyncio.sleep(GARBAGE_S)
+            gc.collect()
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*usual)
 
 
 def _add_handlers(app: FastAPI) -> None:

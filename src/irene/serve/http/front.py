@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES
 
-from irene.serve.answers.memory import Memory, Ready
+from irene.serve.answers.memory import Headers, Memory, Ready
 from irene.serve.computing.turns import Door
 from irene.serve.http.access import CLIENT, Access, Rates, client_of, network_of
 from irene.serve.http.connections import LARGEST_HEAD, LINE, PatientProtocol
@@ -42,7 +42,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-Headers = tuple[tuple[bytes, bytes], ...]
 UNLIMITED = ("/healthz", "/readyz")
 VERSIONS = ("1.0", "1.1", "2", "3")
 CLOSE = {"Connection": "close"}
@@ -108,9 +107,7 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-        elif self.tracing is None:
+        if self.tracing is None:
             await self._exchange(scope, receive, _Exchange(send))
         else:
             headers = dict(scope["headers"])

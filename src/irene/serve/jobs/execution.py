@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -22,6 +21,7 @@ from irene.serve.http.problems import Problem, problem_document, problem_of
 from irene.serve.http.settings import Settings
 from irene.serve.jobs.notify import notify
 from irene.serve.jobs.request import UPLOAD
+from irene.serve.store.engine import key_of
 from irene.serve.store.job_records import JobRecord, JobRecords
 from irene.serve.uploads.storage import Uploads
 from irene.work.bounds import Bounds
@@ -148,7 +148,7 @@ class Execution:
                 words = (record.id, outcome.fault, outcome.last_words)
                 logger.error("job %s %s: %s", *words)
             raise error_of(outcome, self._settings.limits)
-        result_key = hashlib.sha256(body).hexdigest()[:32]
+        result_key = key_of(body)
         question = json.dumps({"job": record.id}, separators=(",", ":"))
         # First the answer, then the record that points to it.
         self._insist(lambda: self._answers.put(result_key, body, question=question))

@@ -43,22 +43,6 @@ SPARE_FILES = 500
 """Beside connections: the store, the log, processes."""
 
 
-def start_jobs(settings: Settings, store: Store) -> JobRunner:
-    """Accept jobs, and run them if no other process of this data folder does.
-
-    Args:
-        settings: The server's.
-        store: Its database.
-
-    Raises:
-        UsageError: The data folder cannot be used.
-    """
-    _allow_streams(settings.limits.connections)
-    runner = JobRunner(settings, store)
-    runner.start()
-    return runner
-
-
 def _allow_streams(connections: int) -> None:
     """Let this process have as many files open as it may have connections.
 
@@ -74,7 +58,7 @@ def _allow_streams(connections: int) -> None:
 
 
 class JobRunner:
-    """The jobs of a server.
+    """The jobs of a server: accepted, and run if no other process of its folder does.
 
     Args:
         settings: The server's.
@@ -101,7 +85,12 @@ class JobRunner:
         self._thread = threading.Thread(target=self._serve, name="jobs", daemon=True)
 
     def start(self) -> None:
-        """Begin in the background."""
+        """Begin in the background.
+
+        Raises:
+            UsageError: The data folder cannot be used.
+        """
+        _allow_streams(self.settings.limits.connections)
         if (lock := take(self._lock_path)) is not None:
             lock.release()  # it can be used: else this fails now, not in the background
         self._thread.start()

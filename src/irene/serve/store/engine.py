@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import logging
 import re
 import sqlite3
 import time
 import zlib
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, MetaData, create_engine, event
+from sqlalchemy import Engine, MetaData, Table, create_engine, event, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from irene.errors import MissingExtraError, UsageError
 from irene.serve.store.migrations import bring_up_to_date, touch
 
+logger = logging.getLogger(__name__)
 METADATA = MetaData()
 """All tables of the store."""
 KEY = re.compile("[0-9a-f]{32}")
 BUSY_MS = 15_000
 """How long a writer waits for another one."""
+DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,11 @@ def is_full(error: Exception) -> bool:
     return "full" in words or "no space" in words
 
 
+def key_of(content: bytes) -> str:
+    """The key that names something by its content."""
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
 def is_key(text: str) -> bool:
     """Whether this could name an answer, an upload or a job.
 
@@ -171,13 +180,38 @@ def is_key(text: str) -> bool:
     return KEY.fullmatch(text) is not None
 
 
-def unpack(packed: bytes, digest: str) -> bytes | None:
-    """The text of a row; None where it is not what was put there.
+def kept_row(
+    engine: Engine, table: Table, key: str, drop: Callable[[str], None]
+) -> tuple[Any, bytes] | None:
+    """A row by its key, and its text; that it was used is noted once a day.
 
     Args:
-        packed: As gzip.
-        digest: How the text's SHA-256 begins.
+        engine: The database.
+        table: Its `body` is packed; its `sha256` or else its key says what it holds.
+        key: Of the row.
+        drop: Is called for a row that is damaged: it is never given.
     """
+    if not is_key(key):
+        return None
+    (name,) = table.primary_key
+    with engine.connect() as connection:
+        row = connection.execute(select(table).where(name == key)).first()
+    if row is None:
+        return None
+    text = _unpacked(row.body, getattr(row, "sha256", key))
+    if text is None:
+        logger.error("%s of %s is damaged and is dropped", key, table.name)
+        drop(key)
+        return None
+    now = time.time()
+    if now - row.used > DAY_S:
+        with engine.begin() as connection:
+            connection.execute(update(table).where(name == key).values(used=now))
+    return row, text
+
+
+def _unpacked(packed: bytes, digest: str) -> bytes | None:
+    """The text of a row; None where its SHA-256 does not begin so."""
     try:
         text = gzip.decompress(packed)
     except (OSError, EOFError, zlib.error):

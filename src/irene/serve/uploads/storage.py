@@ -7,8 +7,6 @@ that is damaged is noticed and never served.
 from __future__ import annotations
 
 import gzip
-import hashlib
-import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,19 +22,16 @@ from sqlalchemy import (
     delete,
     insert,
     select,
-    update,
 )
 from sqlalchemy.exc import IntegrityError
 
-from irene.serve.store.engine import METADATA, is_key, unpack
+from irene.serve.store.engine import METADATA, kept_row, key_of
 
-logger = logging.getLogger(__name__)
-ID_DIGITS = 32
 COMPRESSION = 5
 UPLOADS = Table(
     "uploads",
     METADATA,
-    Column("id", String(ID_DIGITS), primary_key=True),
+    Column("id", String(32), primary_key=True),
     Column("kind", String(16), nullable=False),
     Column("name", String(400), nullable=False),
     Column("created", Float, nullable=False),
@@ -47,11 +42,10 @@ UPLOADS = Table(
 OWNERS = Table(
     "upload_owners",
     METADATA,
-    Column("upload", String(ID_DIGITS), primary_key=True),
+    Column("upload", String(32), primary_key=True),
     Column("owner", String(100), primary_key=True),
 )
 """Who brought what: the same file may be of several."""
-DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +65,6 @@ class Upload:
     name: str
     body: bytes
     created: float
-
-
-def upload_id(body: bytes) -> str:
-    """The name of a document among the uploads."""
-    return hashlib.sha256(body).hexdigest()[:ID_DIGITS]
 
 
 class Uploads:
@@ -102,7 +91,7 @@ class Uploads:
         Returns:
             The upload, and whether it is new. The first name that it came with stays.
         """
-        key = upload_id(body)
+        key = key_of(body)
         known = self.get(key)
         if known is not None:
             self._own(key, owner)
@@ -135,24 +124,10 @@ class Uploads:
 
     def get(self, key: str) -> Upload | None:
         """An upload by its id; None if there is none, or if its row is damaged."""
-        if not is_key(key):
+        found = kept_row(self._engine, UPLOADS, key, self.drop)
+        if found is None:
             return None
-        with self._engine.connect() as connection:
-            row = connection.execute(
-                select(UPLOADS).where(UPLOADS.c.id == key)
-            ).one_or_none()
-        if row is None:
-            return None
-        body = unpack(row.body, key)
-        if body is None:
-            logger.error("upload %s is damaged in the store: dropped", key)
-            self.drop(key)
-            return None
-        now = time.time()
-        if now - row.used > DAY_S:
-            with self._engine.begin() as connection:
-                change = update(UPLOADS).where(UPLOADS.c.id == key)
-                connection.execute(change.values(used=now))
+        row, body = found
         return Upload(row.id, row.kind, row.name, body, row.created)
 
     def owners(self, key: str) -> frozenset[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 import math
@@ -20,7 +19,6 @@ from irene.questions.question import OfModel
 from irene.serve.answers.answering import Answering, Compute
 from irene.serve.answers.memory import LINK, Memory, Ready, make_ready, prefers_csv
 from irene.serve.answers.question import (
-    KEY_DIGITS,
     MEDIA_TYPES,
     Inquiry,
     check_hardware,
@@ -30,7 +28,7 @@ from irene.serve.answers.storage import Answers
 from irene.serve.http.access import client_of
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Settings
-from irene.serve.store.engine import is_full
+from irene.serve.store.engine import is_full, key_of
 from irene.serve.uploads.storage import Uploads
 from irene.trace import catalogue
 from irene.trace.sources import only_known
@@ -179,9 +177,8 @@ async def give_document(
 
     def ready() -> Ready:
         body = json.dumps(make(), allow_nan=False, separators=(",", ":")).encode()
-        key = hashlib.sha256(body).hexdigest()[:KEY_DIGITS]
         # Its content is not in the store: no permalink is promised.
-        return make_ready(key, body, MEDIA_TYPES["json"]).without(LINK)
+        return make_ready(key_of(body), body, MEDIA_TYPES["json"]).without(LINK)
 
     made = await asyncio.to_thread(ready)
     request.app.state.answering.memory.answers.put(made.key, made)
