@@ -460,7 +460,9 @@ def serving(folder: Path, store: str | None) -> Iterator[tuple[int, int]]:
         *(["--store", store] if store else []),
     ]  # fmt: skip
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(words, stdout=log, stderr=log)
+        process = subprocess.Popen(  # a signal to all of us is not for it
+            words, stdout=log, stderr=log, start_new_session=True
+        )
     try:
         print(f"  ready after {wait_for(f'http://{HOST}:{port}/readyz'):.1f} s")
         yield port, process.pid

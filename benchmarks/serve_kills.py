@@ -64,7 +64,9 @@ class Supervised:
 
     def _start(self) -> None:
         self.starts += 1
-        self.process = subprocess.Popen(self._words, stdout=self._log, stderr=self._log)
+        self.process = subprocess.Popen(  # a signal to all of us is not for it
+            self._words, stdout=self._log, stderr=self._log, start_new_session=True
+        )
 
     def _watch(self) -> None:
         while not self.is_over.wait(0.2):

@@ -14,7 +14,7 @@ from irene.errors import UsageError
 from irene.serve.answers.storage import Answers
 from irene.serve.store import Store, open_store
 from irene.serve.store.job_records import JobRecords
-from irene.serve.store.migrations import CURRENT, version_of
+from irene.serve.store.migrations import CURRENT, touch, version_of
 from irene.serve.uploads.storage import Uploads
 
 OLD = Path(__file__).with_name("version-1.sqlite.gz")
@@ -96,7 +96,7 @@ def test_a_store_that_lacks_a_column_is_not_opened(tmp_path: Path) -> None:
 def test_only_its_user_can_read_a_store(tmp_path: Path) -> None:
     path = tmp_path / "data" / "irene.sqlite"
     with closing(open_store(f"sqlite:///{path}")) as store:
-        store.touch()
+        touch(store.engine)
         modes = {
             each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()
         }

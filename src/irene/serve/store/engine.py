@@ -20,7 +20,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from irene.errors import MissingExtraError, UsageError
-from irene.serve.store.migrations import bring_up_to_date, touch
+from irene.serve.store.migrations import bring_up_to_date
 
 logger = logging.getLogger(__name__)
 METADATA = MetaData()
@@ -45,14 +45,6 @@ class Store:
     def is_sqlite(self) -> bool:
         """Whether it is a file of this machine."""
         return self.engine.dialect.name == "sqlite"
-
-    def touch(self) -> None:
-        """Read and write it.
-
-        Raises:
-            SQLAlchemyError: It cannot be read, written, or is damaged.
-        """
-        touch(self.engine)
 
     def shrink(self) -> None:
         """Give back to the disk what is free in the file."""

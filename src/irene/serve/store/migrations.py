@@ -156,7 +156,7 @@ def touch(engine: Engine) -> None:
     """Read and write a row of a store.
 
     Raises:
-        SQLAlchemyError: That is not possible.
+        SQLAlchemyError: It cannot be read, written, or is damaged.
     """
     with engine.begin() as connection:
         for name in ("answers", "uploads", "jobs"):

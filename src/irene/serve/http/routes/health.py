@@ -17,6 +17,7 @@ from irene.serve.http.metrics import Metrics
 from irene.serve.http.problems import Problem
 from irene.serve.store import Store
 from irene.serve.store.engine import is_full
+from irene.serve.store.migrations import touch
 
 logger = logging.getLogger(__name__)
 LOOK_S = 1.0
@@ -61,7 +62,7 @@ async def _store_trouble(state: State) -> str:
 
 def _touch(store: Store) -> str:
     try:
-        store.touch()
+        touch(store.engine)
     except SQLAlchemyError as error:
         logger.error("the store is not ready: %s", error)
         if is_full(error):
