@@ -29,14 +29,14 @@ UNBOUNDED = 10_000
 LEDGER_FILES = ("csv", "parquet", "html", "perfetto")
 
 
-def screen() -> Console:
+def screen(*, stderr: bool = False) -> Console:
     """Standard output; off a terminal nothing is cut, unless `COLUMNS` is set."""
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, stderr=stderr)
     if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
         return console
-    return Console(highlight=False, width=UNBOUNDED)
+    return Console(highlight=False, stderr=stderr, width=UNBOUNDED)
 
 
 def put_json(document: Mapping[str, Any]) -> None:
@@ -49,13 +49,22 @@ def put(
     options: Any,
     schema: str,
     document: Mapping[str, Any],
-    lines: Iterable[str],
+    parts: Iterable[RenderableType],
 ) -> None:
-    """One document with `--json`, else lines for people."""
+    """One document with `--json`, else lines and tables for people."""
     if options.json:
         put_json({"schema": schema, **document})
     else:
-        print(*lines, sep="\n")
+        put_parts(parts)
+
+
+def put_parts(parts: Iterable[RenderableType], *, stderr: bool = False) -> None:
+    """Lines as they are, for they may be copied; tables as they fit."""
+    for part in parts:
+        if isinstance(part, str):
+            print(part, file=sys.stderr if stderr else sys.stdout)
+        else:
+            screen(stderr=stderr).print(part)
 
 
 def print_notes(console: Console, notes: Iterable[str]) -> None:

@@ -184,7 +184,7 @@ def _say_left_out(options: Document, left_out: Sequence[str]) -> None:
 
 
 def _show(options: Data) -> int:
-    from irene.cli.data.data_text import store_lines, table_lines
+    from irene.cli.data.data_text import store_parts, table_parts
     from irene.dataset import read_data
     from irene.dataset.measured_data import data_path
     from irene.dataset.store import Store, is_store
@@ -194,7 +194,7 @@ def _show(options: Data) -> int:
     if is_store(path):
         with working(f"reading {path}"):
             store = summarise_store(Store.open(path))
-        put(options, "irene.data-store/1", asdict(store), store_lines(store))
+        put(options, "irene.data-store/1", asdict(store), store_parts(store))
         return 0
     with working(f"reading {options.data}"):
         table, left_out = read_data(options.data)
@@ -205,8 +205,8 @@ def _show(options: Data) -> int:
         "provenance": provenance and asdict(provenance),
         "left_out": left_out,
     }
-    lines = table_lines(summary, provenance, left_out)
-    put(options, "irene.data/1", document, lines)
+    parts = table_parts(summary, provenance, left_out)
+    put(options, "irene.data/1", document, parts)
     return 0
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from rich.padding import Padding
+
+from irene.show.terminal import columns
+
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
     from irene.dataset import Provenance
     from irene.dataset.summaries import (
         LevelCount,
@@ -21,30 +28,33 @@ MANY_SEGMENTS = 500
 FEW = 8
 
 
-def table_lines(
+def table_parts(
     summary: Summary, provenance: Provenance | None, left_out: Sequence[str]
-) -> Iterator[str]:
-    """The summary of measured data, line by line."""
+) -> Iterator[RenderableType]:
+    """The summary of measured data, part by part."""
     yield f"{summary.name}: {summary.trees:,} trees, {summary.nodes:,} nodes"
     for name in ("hardware", "source", "date"):
         if value := getattr(provenance, name, ""):
             yield f"{name}: {value}"
     yield ""
-    yield from _models(summary.models, 8)
+    yield _models(summary.models)
     yield ""
-    yield from _levels(summary.levels, "distinct", 9)
+    yield _levels(summary.levels, "distinct")
     for line in left_out:
         yield f"\nleft out: {line}"
 
 
-def store_lines(summary: StoreSummary) -> Iterator[str]:
-    """The summary of a store, line by line."""
+def store_parts(summary: StoreSummary) -> Iterator[RenderableType]:
+    """The summary of a store, part by part."""
     size = f"{summary.size_bytes / MIB:,.1f} MiB in {summary.segments:,} segments"
     yield f"{summary.path}: {summary.trees:,} trees, {summary.nodes:,} nodes, {size}"
     for machine in summary.machines:
         what = "; ".join(machine.descriptions) or "not described"
         yield f"\n{machine.name}: {what}"
-        yield from (f"  {line}" for line in _machine(machine))
+        yield from (
+            f"  {part}" if isinstance(part, str) else Padding(part, (0, 0, 0, 2))
+            for part in _machine(machine)
+        )
     if summary.failures:
         yield "\nfailed, and not measured since:"
     for failure in summary.failures:
@@ -58,7 +68,7 @@ def store_lines(summary: StoreSummary) -> Iterator[str]:
         yield f"\n`irene data compact {summary.path}` makes reading quicker"
 
 
-def _machine(machine: MachineSummary) -> Iterator[str]:
+def _machine(machine: MachineSummary) -> Iterator[RenderableType]:
     yield f"covers {_few(machine.covers)}, meter {_few(machine.meters) or 'unknown'}"
     for name, trees in machine.software.items():
         yield f"software {name}: {trees:,} trees"
@@ -66,8 +76,8 @@ def _machine(machine: MachineSummary) -> Iterator[str]:
         first, last = machine.dates.get(host, ("", ""))
         when = f": {first[:19]} … {last[:19]} by its clock" if first else ""
         yield f"host {host}{when}"
-    yield from _models(machine.models, 10)
-    yield from _levels(machine.levels, "unknown", 12)
+    yield _models(machine.models)
+    yield _levels(machine.levels, "unknown")
     disturbed = sum(level.disturbed for level in machine.levels)
     if disturbed:
         yield (
@@ -76,25 +86,25 @@ def _machine(machine: MachineSummary) -> Iterator[str]:
         )
 
 
-def _models(models: Sequence[ModelSummary], digits: int) -> Iterator[str]:
-    width = max(len("model"), *(len(entry.model) for entry in models))
-    yield f"{'model':{width}}  {'trees':>6}  {'nodes':>{digits}}  batch sizes; lengths"
-    for entry in models:
-        sizes = f"{_numbers(entry.batch_sizes)}; {_numbers(entry.seq_lens)}"
-        counts = f"{entry.trees:>6,}  {entry.nodes:>{digits},}"
-        yield f"{entry.model:{width}}  {counts}  {sizes}"
+def _models(models: Sequence[ModelSummary]) -> Table:
+    sizes = "batch sizes; lengths"
+    table = columns("<model", "trees", "nodes", f"<{sizes}", wide=(sizes,))
+    for each in models:
+        lengths = f"{_numbers(each.batch_sizes)}; {_numbers(each.seq_lens)}"
+        table.add_row(each.model, f"{each.trees:,}", f"{each.nodes:,}", lengths)
+    return table
 
 
-def _levels(
-    levels: Sequence[LevelSummary] | Sequence[LevelCount], what: str, digits: int
-) -> Iterator[str]:
-    yield f"{'level':8}{'nodes':>{digits}}{what:>10}  energy of one node"
-    for level in levels:
-        low_j, high_j = level.lowest_j, level.highest_j
+def _levels(levels: Sequence[LevelSummary | LevelCount], what: str) -> Table:
+    table = columns("<level", "nodes", what, "<energy of one node")
+    for each in levels:
+        low_j, high_j = each.lowest_j, each.highest_j
         known = low_j is not None and high_j is not None
-        energies = f"{low_j:.4g} … {high_j:.4g} J" if known else "unknown"
-        counts = f"{level.nodes:>{digits},}{getattr(level, what):>10,}"
-        yield f"{level.kind:8}{counts}  {energies}"
+        energies = f"{low_j:.4g} – {high_j:.4g} J" if known else "unknown"
+        table.add_row(
+            each.kind, f"{each.nodes:,}", f"{getattr(each, what):,}", energies
+        )
+    return table
 
 
 def _few(words: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from irene.cli.output import put_json
+from irene.cli.output import put_json, put_parts
 from irene.errors import IreneError
 from irene.parameters import Asked
 from irene.show.text import plain
@@ -19,6 +19,8 @@ from irene.show.text import plain
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    from rich.console import RenderableType
+    from rich.table import Table
 
     from irene.measure.windows.monitored import Monitored
     from irene.meters.sampling.sampler_process import SamplerProcess
@@ -128,8 +130,8 @@ def _report(found: Monitored, options: Options) -> None:
         put_json(_document(found, options))
         return
     # After a program, its output is what belongs on standard output.
+    put_parts(_report_parts(found), stderr=bool(found.command))
     stream = sys.stderr if found.command else sys.stdout
-    print(*_report_lines(found), sep="\n", file=stream)
     for kind, path in (("recording", options.out), ("samples", options.csv),
                        ("picture", options.plot)):  # fmt: skip
         if path:
@@ -235,8 +237,10 @@ def _known(value: float) -> float | None:
 # On a terminal --------------------------------------------------------------------
 
 
-def _report_lines(found: Monitored) -> list[str]:
-    """The report, line by line."""
+def _report_parts(found: Monitored) -> list[RenderableType]:
+    """The report, part by part."""
+    from rich.padding import Padding
+
     ended = f", exit code {found.exit_code}" if found.exit_code else ""
     lines = [
         f"irene monitor: {plain(found.title)}{ended}",
@@ -246,9 +250,8 @@ def _report_lines(found: Monitored) -> list[str]:
         powers = f"{_watts(found.mean_power_w)} mean, {_watts(found.peak_power_w)} peak"
         lines.append(f"  power      {powers}  {sparkline(found.total_power_w)}")
     lines.append(f"  time       {_time(found)}")
-    lines += _table(found)
-    lines += [f"  note       {plain(note)}" for note in found.notes]
-    return lines
+    table = [Padding(_table(found), (0, 0, 0, 2))] if found.windows else []
+    return [*lines, *table, *(f"  note       {plain(note)}" for note in found.notes)]
 
 
 def _energy(found: Monitored) -> str:
@@ -278,19 +281,15 @@ def _time(found: Monitored) -> str:
     return text
 
 
-def _table(found: Monitored) -> list[str]:
+def _table(found: Monitored) -> Table:
     """A line for each channel: what it is, energy, mean and peak."""
-    rows = [("channel", "covers", "source", "energy", "mean", "peak")]
-    rows += map(_row, found.windows, found.peaks)
-    widths = [max(len(row[i]) for row in rows) for i in range(6)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if i < 3 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return lines if len(rows) > 1 else []
+    from irene.show.terminal import columns
+
+    words = ("<channel", "<covers", "<source")
+    table = columns(*words, "energy", "mean", "peak", goes=("source", "covers"))
+    for row in map(_row, found.windows, found.peaks):
+        table.add_row(*row)
+    return table
 
 
 def _row(window: Window, peak: float) -> tuple[str, str, str, str, str, str]:
