@@ -290,8 +290,6 @@ class Sharing:
 
     Attributes:
         told: What was told of requests in all, for servers that do not count.
-        idle_j: Energy of no request, J.
-        waiting: Requests whose energy is not settled.
     """
 
     def __init__(self, wait_s: float) -> None:
@@ -362,7 +360,14 @@ class Sharing:
             inside = _share(request.begin_s, request.end_s, begin_s, end_s)
             each.metered_s += inside * max(SHORTEST_S, request.seconds)
         pieces = list(pairwise(sorted(t for t in times if begin_s <= t <= end_s)))
-        weights = [_weights(ran, costs, *piece) for piece in pieces]
+        weights = [
+            [
+                cost
+                for each in ran
+                for cost in costs.weights(each.request.between(*piece))
+            ]
+            for piece in pieces
+        ]
         expected = [
             math.fsum(each) + costs.base_w * (piece[1] - piece[0])
             for each, piece in zip(weights, pieces, strict=True)
@@ -388,14 +393,6 @@ class Sharing:
         kinds = [kind for each in ran for kind in each.parts]
         for kind, part_j in zip(kinds, shared(energy_j, weights), strict=True):
             kind.append(part_j)
-
-
-def _weights(
-    ran: list[_Open], costs: TokenCosts, begin_s: float, end_s: float
-) -> list[float]:
-    """What the tokens of all requests in some time cost, kind by kind, J."""
-    parts = (each.request.between(begin_s, end_s) for each in ran)
-    return [cost for part in parts for cost in costs.weights(part)]
 
 
 def _whole(each: _Open) -> Shared:
