@@ -1,11 +1,13 @@
 """Draw the pictures of the README and the docs from real output.
 
-python -m scripts.pictures
+python -m scripts.pictures [URL of a server whose pages are photographed, too]
 """
 
 from __future__ import annotations
 
 import io
+import shutil
+import sys
 from pathlib import Path
 
 import irene
@@ -41,6 +43,44 @@ COMMANDS = {
 }
 
 
+BERT = "model=bert-base-uncased&batch_size=8&seq_len=128"
+CHAT = "on=b200&batch_size=64&prompt_len=750&output_len=500"
+PAGES = {
+    "explore": f"/?{BERT}",
+    "tree": f"/?{BERT}&view=tree",
+    "serving": f"/?model=llama-3.1-8b&{CHAT}",
+    "compare": "/compare?subject=bert-base-uncased&subject=distilbert-base-uncased"
+    "&batch_size=8&seq_len=128",
+    "leaderboard": f"/leaderboard?search=qwen&{CHAT}",
+}
+
+
+def photograph(url: str) -> None:
+    """Pictures of the pages of a server, in 256 colours.
+
+    Args:
+        url: Of the server.
+    """
+    from PIL import Image
+    from playwright.sync_api import expect, sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        page = browser.new_page(
+            viewport={"width": 1360, "height": 850}, reduced_motion="reduce"
+        )
+        for name, path in PAGES.items():
+            page.goto(url + path, wait_until="networkidle")
+            expect(page.locator(".busy")).to_have_count(0, timeout=60_000)
+            page.wait_for_load_state("networkidle")
+            file = IMAGES / f"dashboard-{name}.png"
+            image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+            image.quantize(256).save(file, optimize=True)
+        browser.close()
+
+
 def drawn(name: str) -> str:
     """What a command prints, as an SVG.
 
@@ -62,3 +102,5 @@ if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
     for name in COMMANDS:
         (IMAGES / f"{name}-bert.svg").write_text(drawn(name), encoding="utf-8")
+    for url in sys.argv[1:]:
+        photograph(url)

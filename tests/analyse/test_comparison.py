@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -25,6 +27,14 @@ def test_a_tree_and_itself_do_not_differ(tree):
     assert found.difference_j == 0
     assert not found.is_real
     assert found.ratio == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("more_j", "rows"), [(1e-6, 0), (1e-3, 1)])
+def test_what_nobody_could_see_is_no_difference(more_j, rows):
+    tree = tree_of_own()
+    joules = tree.energy.joules + more_j * np.isin(np.arange(len(tree)), [0, 6])
+    other = tree.with_energy(replace(tree.energy, joules=joules), tree.hardware)
+    assert len(compare(tree, other).differences("path")) == rows
 
 
 @settings(max_examples=40)

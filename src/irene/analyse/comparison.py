@@ -21,7 +21,7 @@ from typing import Any
 
 from irene.analyse.bottlenecks import BestRates, best_rates
 from irene.analyse.parts import Part, Sum, group_by, parts_of
-from irene.energy import ROUNDING, Difference, Energy, difference
+from irene.energy import Difference, Energy, difference
 from irene.errors import UsageError
 from irene.presented import presenter
 from irene.tables import data_frame
@@ -30,6 +30,8 @@ from irene.tree.headline import energy_source, model_name, run_words
 
 SCHEMA = "irene.comparison/1"
 PER = ("run", "sequence", "token")
+SMALLEST = 1e-5
+"""Share of the larger tree below which parts do not differ, as on the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +146,10 @@ class Comparison:
 
     @property
     def _nothing_j(self) -> float:
-        return ROUNDING * max(abs(self.base.energy_j), abs(self.other.energy_j))
+        return SMALLEST * max(abs(self.base.energy_j), abs(self.other.energy_j))
 
     def differences(self, by: str | None = None) -> list[Contribution]:
-        """Contributions that are not zero; none for a tree and itself.
+        """Contributions above 0.001 % of the larger tree; none for a tree and itself.
 
         Args:
             by: `role` or `path`; by default as the trees are aligned.

@@ -258,9 +258,10 @@ def test_curves_under_the_sliders_tell_sizes_and_take_them(page: Any) -> None:
     page.goto(SMALL)
     curve = page.get_by_role("img", name=re.compile("^Energy per sequence by batch"))
     expect(curve).to_be_visible()
-    expect(
-        page.get_by_role("img", name=re.compile("by sequence length"))
-    ).to_be_visible()
+    other = page.get_by_role("img", name=re.compile("by sequence length"))
+    expect(other).to_have_count(0)
+    page.get_by_role("button", name="energy by sequence length").click()
+    expect(other).to_be_visible()
     words = page.locator(".size-curve .hint").first
     expect(words).to_contain_text("per sequence")
     curve.hover()

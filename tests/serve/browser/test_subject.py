@@ -50,7 +50,10 @@ def test_serving_is_a_mode_of_its_own(page: Page) -> None:
     expect(page.get_by_label("Streams at once", exact=True)).to_have_value("64")
     expect(page.get_by_label("Sequence length", exact=True)).to_have_count(0)
     expect(page.get_by_label("Number format")).to_contain_text("bf16 (auto)")
-    page.get_by_role("button", name=re.compile("^16: ")).click()
+    curve = re.compile("^Energy per output token by streams at once")
+    expect(page.get_by_role("img", name=curve)).to_be_visible()
+    page.get_by_label("Streams at once", exact=True).fill("16")
+    page.keyboard.press("Enter")
     expect(page.locator(".lead")).to_contain_text("16 × 750 tokens in")
 
 

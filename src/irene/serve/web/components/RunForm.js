@@ -30,7 +30,7 @@ export function RunForm({ model, onModel, run, onRun, without = [], resolved, fi
   const set = (/** @type {string} */ name) => (/** @type {string | number} */ value, /** @type {any} */ how) => onRun({ ...run, [name]: String(value) }, how);
   const asked = (/** @type {string} */ name) => !without.includes(name);
   const size = (/** @type {string} */ name, /** @type {string} */ label, /** @type {number} */ most, /** @type {string} */ unit) =>
-    asked(name) && html`<${Sizes} key=${name} label=${label} unit=${unit} value=${Number(run[name] ?? resolved?.[name]) || 1} most=${most} onChange=${set(name)} curve=${curves && resolved && model ? { model, run, over: name } : null} />`;
+    asked(name) && html`<${Sizes} key=${name} label=${label} unit=${unit} value=${Number(run[name] ?? resolved?.[name]) || 1} most=${most} onChange=${set(name)} curve=${curves && resolved && model ? { first: name === "batch_size", model, run, over: name } : null} />`;
   const turn = (/** @type {string} */ mode) => {
     const can = (/** @type {string} */ name) => machines.find((each) => each.name === name)?.serves;
     const wanted = mode === "serving";
@@ -40,8 +40,8 @@ export function RunForm({ model, onModel, run, onRun, without = [], resolved, fi
     onRun({ ...asServing(run, wanted, on), ...other });
   };
   const hardware = asked("on") && html`<${HardwareSelect} value=${run.on} serving=${serving} onChange=${set("on")} />`;
-  return html`<fieldset class="group" disabled=${Boolean(fixed)}><legend>The run</legend>
-    ${fixed && html`<p class="hint">${fixed}</p>`}
+  if (fixed) return html`<div class="group"><p class="hint">${fixed}</p></div>`;
+  return html`<fieldset class="group"><legend>The run</legend>
     <${Segments} label="What is run" value=${serving ? "serving" : "pass"} options=${[["pass", "one pass"], ["serving", "LLM serving"]]} onChange=${turn} />
     ${onModel && html`<${ModelCombobox} value=${model} onChange=${onModel} kind=${serving ? "decoder" : ""} />`}
     ${serving

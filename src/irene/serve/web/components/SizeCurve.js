@@ -18,7 +18,7 @@ export function SizeCurve({ model, run, over, label, values, value, onPick }) {
   const [at, setAt] = useState(/** @type {number | null} */ (null));
   const per = run.output_len ? "per output token" : "per sequence";
   const parts = (/** @type {number} */ size) => ["batch_size", "output_len"].reduce((all, name) => all * (name === over ? size : Number(run[name] || 1)), 1);
-  /** @type {{x: number, size: number, joules: number, low: number, high: number}[]} */
+  /** @type {{x: number, size: number, joules: number, low: number, high: number, fits?: boolean}[]} */
   const points = (document?.over === over ? document.lines[0]?.points ?? [] : []).map((/** @type {any} */ { size, energy }) => {
     const [least, most, n] = [energy.low, energy.high, parts(size)];
     return { x: position(values, size), size, joules: energy.joules / n, low: least / n, high: most / n };
@@ -36,6 +36,7 @@ export function SizeCurve({ model, run, over, label, values, value, onPick }) {
     const box = /** @type {Element} */ (event.currentTarget).getBoundingClientRect();
     return (event.clientX - box.left) / box.width;
   };
+  const full = points.find((each) => each.fits === false);
   const [first, last] = [/** @type {any} */ (points[0]), /** @type {any} */ (points.at(-1))];
   return html`<div class="size-curve">
     <svg viewBox=${`0 0 100 ${HIGH}`} preserveAspectRatio="none" role="img"
@@ -44,10 +45,11 @@ export function SizeCurve({ model, run, over, label, values, value, onPick }) {
     >
       <polygon class="band" points=${[...path("high"), ...path("low").reverse()].join(" ")} />
       <polyline class="stroke" points=${path("joules").join(" ")} />
+      ${full && html`<rect class="full" x=${full.x * 100} width=${100 - full.x * 100} height=${HIGH} />`}
       ${here >= 0 && html`<line class="here" x1=${here * 100} x2=${here * 100} y1="0" y2=${HIGH} />`}
     </svg>
     <p class="hint">${told
-      ? html`${integer(told.size)}: <strong>${joules(told.joules)}</strong> ${interval(told.joules, told.low, told.high)}`
-      : html`${per}, <strong>${joules(first.joules)}</strong> to <strong>${joules(last.joules)}</strong>`}</p>
+      ? html`${integer(told.size)}: <strong>${joules(told.joules)}</strong> ${interval(told.joules, told.low, told.high)}${told.fits === false && ", does not fit"}`
+      : html`${per}, <strong>${joules(first.joules)}</strong> to <strong>${joules(last.joules)}</strong>${full && `, fits below ${integer(full.size)}`}`}</p>
   </div>`;
 }

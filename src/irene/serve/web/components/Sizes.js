@@ -7,20 +7,23 @@ import { SizeCurve } from "./SizeCurve.js";
 
 /**
  * @param {{label: string, value: number, least?: number, most: number, unit?: string,
- *   curve?: {model: string, run: Record<string, string>, over: string} | null, onChange: (value: number, options: {replace: boolean}) => void}} props
+ *   curve?: {first: boolean, model: string, run: Record<string, string>, over: string} | null, onChange: (value: number, options: {replace: boolean}) => void}} props
  *   replace is true while the slider moves; curve: what is run, for its energy over this size
  */
 export function Sizes({ label, value, least = 1, most, unit = "", curve = null, onChange }) {
   const id = useId();
   const [typed, setTyped] = useState(/** @type {string | null} */ (null));
   useEffect(() => setTyped(null), [value]);
+  const [wanted, setWanted] = useState(false); // one curve is enough for who only looks
+  const draw = () => setWanted(true);
+  const drawn = wanted || curve?.first;
   const values = steps(least, Math.max(most, value));
   const commit = (/** @type {string} */ text) => {
     const wanted = Math.round(Number(text));
     if (text.trim() && Number.isFinite(wanted) && wanted >= least && wanted !== value) onChange(wanted, { replace: false });
     else setTyped(null);
   };
-  return html`<div class="field">
+  return html`<div class="field" onFocusIn=${draw}>
     <label for=${id}>${label}</label>
     <div class="field-pair">
       <input
@@ -34,6 +37,7 @@ export function Sizes({ label, value, least = 1, most, unit = "", curve = null, 
         onChange=${(/** @type {any} */ e) => commit(e.target.value)}
       />
     </div>
-    ${curve && html`<${SizeCurve} ...${curve} label=${label} values=${values} value=${value} onPick=${(/** @type {number} */ size) => onChange(size, { replace: false })} />`}
+    ${curve && !drawn && html`<p class="hint"><button type="button" class="link" onClick=${draw}>energy by ${label.toLowerCase()}</button></p>`}
+    ${curve && drawn && html`<${SizeCurve} ...${curve} label=${label} values=${values} value=${value} onPick=${(/** @type {number} */ size) => onChange(size, { replace: false })} />`}
   </div>`;
 }

@@ -21,10 +21,10 @@ const OVERVIEW_LEVELS = 5;
 
 /**
  * @param {{document: any, query: import("../lib/state.js").Query, setQuery: (changes: any, options?: any) => void,
- *   name: string, api?: () => string, cli?: () => string, children?: any}} props name: of exported
- *   files; children: more beside the views
+ *   name: string, api?: () => string, cli?: () => string}} props name: of exported
+ *   files
  */
-export function TreeViews({ document, query, setQuery, name, api, cli, children }) {
+export function TreeViews({ document, query, setQuery, name, api, cli }) {
   const state = useTreeView(document, query, setQuery);
   const { view, root, hovered, top } = state;
   const { tree, minShare, metric, dark } = view;
@@ -53,7 +53,6 @@ export function TreeViews({ document, query, setQuery, name, api, cli, children 
       <p class="toolbar below-view"><${Legend} view=${view} /><span class="spacer"></span><span class="soft">${integer(tree.nodeCount)} nodes${tree.folded ? `, equal ones folded into ${integer(tree.size)}` : ""}</span></p>
     </div>
     <div class="explore-side">
-      ${children}
       <${Details} view=${view} hovered=${hovered} onOpen=${kind === "table" ? undefined : setRoot} />
       <${NodeList} view=${view} by=${by} top=${top} setBy=${(/** @type {string} */ v) => setQuery({ by: v === "node" ? null : v })} />
     </div>`;

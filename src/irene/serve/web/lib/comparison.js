@@ -13,9 +13,8 @@
  *   isDifferent: boolean}} Row energies and counts of all subjects, the base first
  */
 
-// Parts that differ by less than this share of the larger tree do not differ, as in
-// `irene compare`.
-const NOTHING = 1e-9;
+// Parts that differ by less than this share of the larger tree do not differ.
+const NOTHING = 1e-5;
 
 /**
  * @param {readonly Comparison[]} comparisons all with the same base

@@ -45,6 +45,6 @@ export function featureFacts(features) {
     if (known) return [known[0], known[1](value)];
     const unit = UNITS.find(([ending]) => ending.test(name));
     const words = unit ? name.replace(/_(?:j|w|s|bytes)$/, "") : name;
-    return [words.replaceAll("_", " "), unit ? unit[1](value) : digits(value, 4)];
+    return [words.replaceAll("_", " "), unit ? unit[1](value) : Number.isInteger(value) ? integer(value) : digits(value, 4)];
   });
 }

@@ -300,7 +300,7 @@ export function findRow(tree, key) {
 export function label(tree, row) {
   const node = tree.nodes[row];
   if (row === 0) return tree.document.spec?.model ?? node.op;
-  const name = tree.name[row] || node.op;
+  const name = (tree.name[row] || node.op).replace(/^\d+$/, `${tree.name[/** @type {number} */ (tree.parent[row])]}.$&`);
   return tree.count[row] > 1 && node.members ? memberNames(node.members.map((m) => m.name)) : name;
 }
 

@@ -7,7 +7,7 @@ import { ramp, inkOn } from "../lib/colour.js";
 import { percent, plural } from "../lib/format.js";
 import { headline, settings, stripParts } from "../lib/headline.js";
 import { COVERS, useMachines } from "../lib/machines.js";
-import { FIRST_MODEL, isServing, readRun, runChanges, runOptions } from "../lib/run.js";
+import { FIRST_MODEL, readRun, runChanges, runOptions } from "../lib/run.js";
 import { inWords } from "../lib/parameters.js";
 import { flag, text, writeQuery } from "../lib/state.js";
 import { commandLine } from "../lib/subjects.js";
@@ -18,7 +18,7 @@ import { useModels } from "../components/ModelCombobox.js";
 import { useDark } from "../components/Page.js";
 import { Problem } from "../components/Problem.js";
 import { RunForm } from "../components/RunForm.js";
-import { ServingFigures, StreamsCurve } from "../components/Serving.js";
+import { ServingFigures } from "../components/Serving.js";
 import { Side } from "../components/Side.js";
 import { TreeViews } from "../components/TreeViews.js";
 
@@ -58,7 +58,7 @@ export default function Explore({ query, setQuery }) {
       document=${document} query=${query} setQuery=${setQuery} name=${fileStem(document)}
       api=${() => apiUrl(source.path, source.params)}
       cli=${source.kind === "spec" ? () => commandLine("predict", [model], runOptions(run)) : undefined}
-    >${source.kind === "spec" && isServing(run) && html`<${StreamsCurve} model=${model} run=${run} onStreams=${(/** @type {number} */ streams) => change({ ...run, batch_size: String(streams) })} />`}</${TreeViews}>`}
+    />`}
     ${document?.ledger && html`<${LazyLedger} document=${document} query=${query} setQuery=${setQuery} api=${apiUrl(source.path, source.params)} />`}
   </div>`;
 }
@@ -114,7 +114,7 @@ function Head({ document, setQuery }) {
       <strong>${head.model}</strong>${head.sizes && `, ${head.sizes}`}${head.where && html` on <strong title=${document.hardware?.description}>${head.where}</strong>`}:
       ${" "}<strong class="energy">${head.amount}</strong> ${head.interval && html`<span class="soft">${head.interval}</span>`}, ${head.source}
     </h1>
-    ${document.hardware && html`<p class="soft">${machine?.words ?? document.hardware.description}: ${COVERS[document.hardware.covers] ?? document.hardware.covers}.</p>`}
+    ${document.hardware && html`<p class="soft">${[machine?.words ?? document.hardware.description, COVERS[document.hardware.covers] ?? document.hardware.covers].filter(Boolean).join(": ")}.</p>`}
     ${document.generation && html`<${ServingFigures} document=${document} />`}
     <p class="lead-where">
       ${head.parts.map((part, i) => html`${i > 0 && ", "}<strong>${percent(part.share)}</strong> in ${part.text}${i === 0 && head.inside.length > 0 && html` (${shares(head.inside)})`}`)}${head.parts.length > 0 && ". "}
