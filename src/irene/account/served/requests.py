@@ -18,13 +18,12 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from irene.account.served.engines import ServerCounts
 from irene.account.served.intervals import Split, TokenCosts, shared
 from irene.errors import UsageError
 
-T = TypeVar("T")
 SHORTEST_S = 1e-6
 """Tokens are spread over this time at least, s."""
 FORMS = "eval_count (Ollama), timings (llama.cpp), usage (OpenAI) or output_tokens"
@@ -180,7 +179,7 @@ class Requests:
         return _drained(self._problems)
 
 
-def _drained(of: queue.SimpleQueue[T]) -> list[T]:
+def _drained(of: queue.SimpleQueue[Any]) -> list[Any]:
     return [of.get() for _ in range(of.qsize())]
 
 
@@ -308,9 +307,8 @@ class Sharing:
             name: getattr(self.told, name) + getattr(request, name)
             for name in ("prompt_tokens", "cached_tokens", "output_tokens")
         }
-        self.told = replace(
-            self.told, requests=(self.told.requests or 0.0) + 1, **grown
-        )
+        requests = (self.told.requests or 0.0) + 1
+        self.told = replace(self.told, requests=requests, **grown)
 
     def used(self, begin_s: float, end_s: float, energy_j: float) -> None:
         """An interval has ended, times in s since 1970."""
@@ -333,8 +331,7 @@ class Sharing:
             now_s: s since 1970; infinite to share all.
             costs: What one more token costs.
         """
-        due_s = now_s - self._wait_s
-        while self._intervals and self._intervals[0][1] <= due_s:
+        while self._intervals and self._intervals[0][1] <= now_s - self._wait_s:
             begin_s, end_s, energy_j = self._intervals.pop(0)
             self._share(begin_s, end_s, energy_j, costs)
             self._settled_s = end_s
