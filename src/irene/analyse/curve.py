@@ -14,7 +14,6 @@ from irene.analyse.subject import LeftOut, Progress, Subject, tree_of
 from irene.energy import Difference, Energy, difference
 from irene.errors import UsageError
 from irene.spec import RunOptions, RunSpec, shows_run_options
-from irene.tree.headline import unfit
 
 Size = Literal[
     "batch_size", "seq_len", "decoder_len", "context_len", "prompt_len", "output_len"
@@ -52,6 +51,8 @@ class Curve:
             UsageError: The model does not take that size.
         """
         if size not in self.known:
+            from irene.tree.headline import unfit  # a help needs no tree
+
             tree = tree_of(self.subject.changed({self.over: size}))
             energy = tree.energy_of(0)
             assert energy is not None
