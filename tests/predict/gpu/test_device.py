@@ -45,15 +45,9 @@ def device(request: pytest.FixtureRequest) -> GpuDevice:
     return find_gpu(request.param).device
 
 
-def test_energy_is_time_times_power_between_idle_and_limit(device: GpuDevice) -> None:
+def test_times_are_inside_their_intervals(device: GpuDevice) -> None:
     costs = device.costs(OPS)
     assert len(costs) == len(OPS)
-    assert np.allclose(costs.energy_j, costs.time_s * costs.power_w)
-    assert np.allclose(costs.static_j, costs.time_s * device.sheet.idle_w)
-    assert (costs.power_w >= device.sheet.idle_w).all()
-    assert (costs.power_w <= device.sheet.tdp_w).all()
-    assert (costs.energy_low <= costs.energy_j).all()
-    assert (costs.energy_j <= costs.energy_high).all()
     assert (costs.time_low <= costs.time_s).all()
     assert (costs.time_s <= costs.time_high).all()
 
@@ -62,7 +56,7 @@ def test_an_op_costs_the_same_alone_and_among_others(device: GpuDevice) -> None:
     together = device.costs(OPS)
     for place, op in enumerate(OPS):
         alone = device.costs([op])
-        assert alone.energy_j[0] == together.energy_j[place]
+        assert alone.time_s[0] == together.time_s[place]
         assert alone.reasons[0] == together.reasons[place]
 
 
@@ -114,7 +108,6 @@ def test_small_block_scaled_products_do_not_wait_in_graphs(device: GpuDevice) ->
     inside, alone = device.costs([op]), device.costs([op], eager=True)
     assert "waiting" in inside.reasons[0]
     assert inside.time_s < 0.5 * alone.time_s
-    assert alone.power_w < inside.power_w  # it idles while it waits
 
 
 def test_fp8_weights_are_faster_where_memory_decides(device: GpuDevice) -> None:
@@ -138,7 +131,7 @@ def test_files_are_small_and_come_back_the_same(
     again = read_device(path)
     assert path.read_bytes() == known_machines()[device.name].read_bytes()
     assert again.digest == device.digest
-    assert np.array_equal(again.costs(OPS).energy_j, device.costs(OPS).energy_j)
+    assert np.array_equal(again.costs(OPS).time_s, device.costs(OPS).time_s)
 
 
 def test_all_files_together_are_below_four_megabytes() -> None:
@@ -164,8 +157,8 @@ def test_a_gpu_with_a_datasheet_only_names_its_stand_in() -> None:
     assert (ours.is_rough | talks).all()  # all-reduces were measured on it
     assert "that of b200" in ours.reasons[0]
     assert "b200" in gb200.provenance["caveats"][0]
-    wider = np.log(ours.energy_high / ours.energy_low)
-    assert (wider[:4] > np.log(theirs.energy_high / theirs.energy_low)[:4]).all()
+    wider = np.log(ours.time_high / ours.time_low)
+    assert (wider[:4] > np.log(theirs.time_high / theirs.time_low)[:4]).all()
     # It is somewhat faster in everything.
     assert (ours.time_s[:5] <= 1.05 * theirs.time_s[:5]).all()
 
@@ -185,9 +178,10 @@ def test_gpus_with_tables_of_their_own_need_no_stand_in(on: str) -> None:
 
 def test_a_borrowed_power_is_wider_on_another_chip() -> None:
     h200, a100, b200 = (find_gpu(on).device for on in ("h200", "a100", "b200"))
-    theirs, ours = h200.kernels.curve("gemm"), a100.kernels.curve("gemm")
+    theirs, ours = h200.kernels.curves["gemm"], a100.kernels.curves["gemm"]
     assert (ours.active, ours.low) == (theirs.active, 1.5 * theirs.low)
-    assert find_gpu("b300").device.kernels.curve("gemm") == b200.kernels.curve("gemm")
+    b300 = find_gpu("b300").device
+    assert b300.kernels.curves["gemm"] == b200.kernels.curves["gemm"]
 
 
 def test_slower_sheets_are_slower() -> None:

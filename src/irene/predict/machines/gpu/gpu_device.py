@@ -1,4 +1,4 @@
-"""A GPU that answers for ops: time, power and energy of each, with intervals.
+"""A GPU that answers for ops: the time of each, with its interval.
 
 Its file is one gzipped JSON object with the models and where they are from. A GPU that
 is known by its datasheet alone has the models of the one that is most like it.
@@ -31,28 +31,23 @@ from irene.predict.machines.finding import (
     shipped_files,
 )
 from irene.predict.machines.gpu.datasheet import Datasheet, distance, read_datasheet
-from irene.predict.machines.gpu.kernel_models import KernelModels, Times
-from irene.predict.machines.gpu.kernel_ops import Op, OpColumns, columns_of
-from irene.predict.machines.gpu.kernel_work import shares_of, work_of
+from irene.predict.machines.gpu.kernel_models import KernelModels
+from irene.predict.machines.gpu.kernel_ops import Op, columns_of
+from irene.predict.machines.gpu.kernel_work import work_of
 from irene.whole_file import whole_file
 
-NUMBERS = 11
+NUMBERS = 6
 """Fields of `OpCosts` that are numbers, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpCosts:
-    """Time, power and energy of many ops, an array each in the order they were given.
+    """Times of many ops, an array each in the order they were given.
 
     Attributes:
         time_s: Seconds.
         time_low: Lower end of the 90 % interval of the time, s.
         time_high: Its upper end, s.
-        power_w: Mean power of the board while the op runs, W.
-        energy_j: Time × power, J.
-        energy_low: Lower end of the 90 % interval of the energy, J.
-        energy_high: Its upper end, J.
-        static_j: Time × idle power, J; part of `energy_j`.
         flops: Counted from the shapes.
         bytes: Counted from the shapes.
         doubt: What being rough adds to half the intervals, in log units.
@@ -62,11 +57,6 @@ class OpCosts:
     time_s: Floats
     time_low: Floats
     time_high: Floats
-    power_w: Floats
-    energy_j: Floats
-    energy_low: Floats
-    energy_high: Floats
-    static_j: Floats
     flops: Floats
     bytes: Floats
     doubt: Floats
@@ -100,7 +90,7 @@ class GpuDevice:
     digest: str = ""
 
     def costs(self, ops: Sequence[Op], eager: bool = False) -> OpCosts:
-        """Time, power and energy of every op.
+        """Time of every op, and what it computes and moves.
 
         Args:
             ops: What is run.
@@ -111,32 +101,13 @@ class GpuDevice:
         rows = np.zeros((NUMBERS, len(ops)))
         reasons = np.full(len(ops), "", dtype=object)
         for group in columns_of(ops):
-            times = self.kernels.times(group, self.sheet, eager)
-            rows[:, group.places] = self._numbers(group, times)
+            times, work = self.kernels.times(group, self.sheet, eager), work_of(group)
+            ends = (times.time_s * np.exp(end) for end in (times.low, times.high))
+            rows[:, group.places] = np.stack(
+                [times.time_s, *ends, work.flops, work.bytes, times.doubt]
+            )
             reasons[group.places] = times.reasons
         return OpCosts(*rows, tuple(reasons.tolist()))  # type: ignore[call-arg]
-
-    def _numbers(self, group: OpColumns, times: Times) -> Floats:
-        """The numbers of `OpCosts`, by op."""
-        sheet, time_s = self.sheet, times.time_s
-        work = work_of(group)
-        curve = self.kernels.curve(group.kind)
-        shares = shares_of(group, work, times.kernel_s, sheet)
-        waiting_j = sheet.idle_w * (time_s - times.kernel_s)
-        energy_j = curve.watts(*shares, sheet) * times.kernel_s + waiting_j
-        low = -np.hypot(times.low, curve.low)
-        high = np.hypot(times.high, curve.high)
-        # No op uses less than the idle GPU, or more than the limit allows.
-        longest_s = time_s * np.exp(times.high)
-        shortest_s = time_s * np.exp(times.low)
-        return np.stack(
-            [
-                time_s, shortest_s, longest_s, energy_j / time_s, energy_j,
-                np.maximum(energy_j * np.exp(low), sheet.idle_w * shortest_s),
-                np.minimum(energy_j * np.exp(high), sheet.tdp_w * longest_s),
-                time_s * sheet.idle_w, work.flops, work.bytes, times.doubt,
-            ]
-        )  # fmt: skip
 
 
 SCHEMA = "irene.gpu/1"

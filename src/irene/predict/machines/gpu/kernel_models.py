@@ -156,7 +156,6 @@ class Times:
 
     Attributes:
         time_s: Seconds.
-        kernel_s: Part of them in which the kernel runs; in the rest the GPU waits, s.
         low: log of the lower end of the 90 % interval over the time.
         high: log of the upper end over the time.
         reasons: Why a time is rough, "" where it is not.
@@ -164,7 +163,6 @@ class Times:
     """
 
     time_s: Floats
-    kernel_s: Floats
     low: Floats
     high: Floats
     reasons: Words
@@ -200,13 +198,6 @@ class KernelModels(Saved):
                     "version computes: train it anew with `irene train-ops`"
                 )
 
-    def curve(self, kind: str) -> PowerCurve:
-        """The power curve of a kind; what only moves bytes is like decode attention."""
-        for like in (kind, "generation_attention", "gemm"):
-            if like in self.curves:
-                return self.curves[like]
-        return next(iter(self.curves.values()))
-
     def times(self, ops: OpColumns, sheet: Datasheet, eager: bool = False) -> Times:
         """Times of ops of one kind and dtype on a GPU of this datasheet."""
         if not any(key.startswith(f"{ops.kind}/") for key in self.models):
@@ -217,15 +208,12 @@ class KernelModels(Saved):
         model = self.models[key]
         time_s = model.seconds(ops, sheet)
         reasons: Words = np.full(len(ops), why, dtype=object)
-        kernel_s = time_s
         other = WAITED.get(key, "")
-        if other in self.models:
+        if other in self.models and not eager:
             other_s = self.models[other].seconds(ops, sheet)
-            kernel_s = np.where(time_s > WAITED_BY * other_s, other_s, time_s)
-        if not eager:
-            why = f"measured while waiting for the host: time of {other}"
-            reasons[kernel_s < time_s] = why
-            time_s = kernel_s
+            waited = time_s > WAITED_BY * other_s
+            reasons[waited] = f"measured while waiting for the host: time of {other}"
+            time_s = np.where(waited, other_s, time_s)
         doubts = np.full(len(ops), doubt)
         if key in self.rivals:
             rival = self.rivals[key]
@@ -233,14 +221,14 @@ class KernelModels(Saved):
             apart[np.abs(apart) < CONTRADICTS] = 0.0
             why = f"its {key} and that of {rival.borrowed_from} contradict each other"
             reasons[apart != 0.0] = why
-            time_s = kernel_s = time_s * np.exp(apart / 2)
+            time_s = time_s * np.exp(apart / 2)
             doubts = np.hypot(doubts, apart / 2)
         octaves = model.octaves_beyond(ops)
         reasons[(octaves > 0) & (reasons == "")] = "a size beyond the measured ones"
         low, high = self._width(ops.kind, model)
         doubts = np.hypot(doubts, np.minimum(OCTAVE[ops.kind] * octaves, MOST))
         ends = -np.hypot(low, doubts), np.hypot(high, doubts)
-        return Times(time_s, kernel_s, *ends, reasons, doubts)
+        return Times(time_s, *ends, reasons, doubts)
 
     def _streamed(self, ops: OpColumns, sheet: Datasheet) -> Times:
         """Times of products with GGUF weights, which decode at the memory's rate."""
@@ -250,7 +238,7 @@ class KernelModels(Saved):
         time_s = law.seconds(compute_s, memory_s)
         low, high = (np.full(len(ops), end) for end in STREAM_WIDTH)
         why = np.full(len(ops), "", dtype=object)
-        return Times(time_s, time_s, low, high, why, np.zeros(len(ops)))
+        return Times(time_s, low, high, why, np.zeros(len(ops)))
 
     def _key(self, ops: OpColumns) -> tuple[str, str, float]:
         """Whose model answers, why it is rough, and how much."""
@@ -305,4 +293,4 @@ def _rough(time_s: Floats, why: str, low: float, high: float) -> Times:
     ends = np.full(len(time_s), low), np.full(len(time_s), high)
     reasons: Words = np.full(len(time_s), why, dtype=object)
     doubt = np.full(len(time_s), high if why else 0.0)
-    return Times(time_s, time_s, *ends, reasons, doubt)
+    return Times(time_s, *ends, reasons, doubt)
