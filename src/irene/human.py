@@ -55,7 +55,12 @@ def human_energy(joules: float) -> str:
 
 
 def human_range(energy: Energy) -> str:
-    """An energy with the ends of its interval in one unit: `54.8 J (53.9 – 55.7)`."""
+    """An energy with the ends of its interval in one unit: `54.8 J (53.9 – 55.7)`.
+
+    One that has no width says nothing: the error of a meter that is not known is not 0.
+    """
+    if energy.low >= energy.high:
+        return human_energy(energy.joules)
     size, _ = _energy_step(energy.joules)
     low, high = (_energy_digits(end / size) for end in (energy.low, energy.high))
     return f"{human_energy(energy.joules)} ({low} – {high})"

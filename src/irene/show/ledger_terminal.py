@@ -47,11 +47,8 @@ def ledger_screen(
 
 def _headline(ledger: Ledger) -> str:
     total, steps = ledger.total, len(ledger.events.steps)
-    amount = (
-        human_range(total) if total.low < total.high else human_energy(total.joules)
-    )
     return (
-        f"{amount} {total.source} by {plain(total.produced_by)} in "
+        f"{human_range(total)} {total.source} by {plain(total.produced_by)} in "
         f"{ledger.window_s:.3f} s, {len(ledger.events):,} events"
         + (f", {steps} steps" if steps else "")
     )
