@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -17,10 +18,12 @@ from torch.utils.checkpoint import checkpoint
 
 from irene.account import Ledger
 from irene.account.live.ranks import Rank
-from irene.account.live.sampling import Sampling
+from irene.account.live.sampling import Sampling, _filled
 from irene.account.live.session import Level
 from irene.errors import UsageError
 from irene.meters.channel import Channel
+from irene.meters.sampling.recording import Recording
+from irene.meters.sampling.totals import RunningTotals
 from tests.account.live.test_live import watched
 
 INPUT = torch.randn(8, 16)
@@ -267,3 +270,27 @@ def test_what_we_use_ourselves_is_not_logged_as_the_programs() -> None:
         assert sampling.used_j() - begin_j == pytest.approx(7.0)
     finally:
         sampling.abandon()
+
+
+def test_a_full_disk_costs_the_curve_and_never_the_energy() -> None:
+    channels = (Channel("a", "energy_j"), Channel("b", "power_w"))
+    totals = RunningTotals(channels, 0.1)
+    rows = [(n * 10**8, [n * 10.0, 50.0 if n < 40 else 80.0]) for n in range(101)]
+    snapshots = []
+    for time_ns, values in rows:
+        totals.add(time_ns, values)
+        snapshots.append(totals.snapshot())
+    written = Recording(
+        channels,
+        np.array([time_ns for time_ns, _ in rows[:41]]),
+        np.array([values for _, values in rows[:41]]),
+        0.1,
+    )
+    windows = totals.between(snapshots[0], snapshots[-1])
+    filled = _filled(written, windows, rows[-1][0])
+    assert filled.window(0, 0, 10e9).energy_j == pytest.approx(1000.0)
+    assert filled.window(1, 0, 10e9).energy_j == pytest.approx(
+        windows[1].integral, 1e-3
+    )
+    assert "no room for the samples of the last 6 s" in filled.notes[-1]
+    assert _filled(filled, windows, rows[-1][0]) is filled

@@ -239,6 +239,11 @@ class OpLevel:
             # The profiler's own results: its Python events, which nobody needs here,
             # would take ten times as long to make as the file.
             profile.profiler.kineto_results.save(str(path))  # type: ignore[union-attr]
+            if not path.exists():
+                raise UsageError(
+                    f"PyTorch could not write its trace to {path.parent}: is there no "
+                    "room? TMPDIR names another place, and level='module' needs none"
+                )
             modules = CompiledModules(self._names.known())
             try:
                 events = read_kineto(path, self._shapes, modules).events

@@ -6,8 +6,11 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from irene.account.live.ranks import SAMPLES, Rank
 from irene.account.readers.recorded_power import SampledPower
@@ -15,10 +18,10 @@ from irene.errors import UsageError
 from irene.meters.sampling.recording import Recording, read_recording
 from irene.meters.sampling.sampler import Sampler
 from irene.meters.sampling.sampler_process import SamplerProcess, open_sampler
+from irene.meters.sampling.totals import GAP_PERIODS, SHORTEST_GAP_S, Snapshot, Window
 
 if TYPE_CHECKING:
     from irene.meters.channel import Meter
-    from irene.meters.sampling.totals import Snapshot
 
 USUAL_PERIOD_S = 0.01
 
@@ -49,6 +52,7 @@ class Sampling:
         self._period_s, self._no_finer = period_s or USUAL_PERIOD_S, period_s is None
         self._idle_ns = (0, 0)
         self._sampler: Sampler | SamplerProcess | None = None
+        self._begin: Snapshot | None = None
         self._first: Snapshot | None = None
         self._own_j = 0.0
 
@@ -67,6 +71,7 @@ class Sampling:
                 rank.family,
                 self._no_finer,
             ).start()
+            self._begin = self._sampler.sample_now()
         self._wait_idly()
 
     def _wait_idly(self) -> None:
@@ -109,8 +114,10 @@ class Sampling:
         if self._sampler is None:
             return None
         sampler, self._sampler = self._sampler, None
+        end = sampler.sample_now()
+        windows = sampler.between(self._begin or end, end)
         sampler.stop()
-        recording = read_recording(sampler.path)
+        recording = _filled(read_recording(sampler.path), windows, end.time_ns)
         return SampledPower.here(recording, self._idle_w(recording))
 
     def abandon(self) -> None:
@@ -128,3 +135,34 @@ class Sampling:
             if channel.is_energy and channel.counted
         }
         return {name: watts for name, watts in found.items() if math.isfinite(watts)}
+
+
+def _filled(recording: Recording, windows: Sequence[Window], end_ns: int) -> Recording:
+    """The same up to its end: means, where a full disk had no room for samples.
+
+    Args:
+        recording: What was written.
+        windows: What every channel gave in all.
+        end_ns: When the last sample was taken.
+    """
+    last_ns = int(recording.time_ns[-1]) if len(recording) else end_ns
+    gap_s = (end_ns - last_ns) * 1e-9
+    if gap_s <= max(SHORTEST_GAP_S, GAP_PERIODS * recording.period_s):
+        return recording
+    times = np.append(np.arange(last_ns + 10**6, end_ns, 5 * 10**8), end_ns)
+    columns = []
+    for column, window in enumerate(windows):
+        begin_ns = end_ns - window.duration_s * 1e9
+        written = recording.window(column, begin_ns, last_ns).integral
+        mean = (window.integral - written) / gap_s
+        since_s = (times - last_ns) * 1e-9
+        is_counter = window.channel.quantity == "energy_j"
+        last = recording.values[-1, column]
+        columns.append(last + mean * since_s if is_counter else mean + 0 * since_s)
+    note = f"no room for the samples of the last {gap_s:.3g} s: their mean is taken"
+    return replace(
+        recording,
+        time_ns=np.append(recording.time_ns, times),
+        values=np.vstack((recording.values, np.column_stack(columns))),
+        notes=(*recording.notes, note),
+    )
