@@ -16,7 +16,7 @@ from irene.tables import pyarrow
 from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from irene.account.ledger.ledger import Ledger
     from irene.account.ledger.rows import Row
@@ -32,15 +32,20 @@ COLUMNS = (
 MODULE_COLUMNS = ("parent_share", "forward_j", "backward_j")
 
 
-def view_rows(ledger: Ledger, by: str, top: int | None = None) -> list[Row]:
-    """The rows of a view other than the modules'.
+def view_rows(ledger: Ledger, by: str, top: int | None = None) -> Sequence[Row]:
+    """The rows of a view.
 
     Raises:
         UsageError: There is no such view.
     """
-    if by == "operation":
-        return ledger.operations(top)
-    views = {"op": ledger.by_op, "phase": ledger.by_phase, "device": ledger.by_device}
+    views: dict[str, Callable[[], Sequence[Row]]] = {
+        "module": ledger.by_module,
+        "layer": ledger.by_layer,
+        "op": ledger.by_op,
+        "operation": ledger.operations,
+        "phase": ledger.by_phase,
+        "device": ledger.by_device,
+    }
     if by not in views:
         raise UsageError(f"no view {by!r}; there are {', '.join(VIEWS)}")
     return views[by]()[:top]
@@ -84,13 +89,8 @@ def view_columns(ledger: Ledger, by: str, top: int | None = None) -> dict[str, A
     Raises:
         UsageError: There is no such view.
     """
-    names: tuple[str, ...] = COLUMNS
-    if by in ("module", "layer"):
-        names += MODULE_COLUMNS
-        modules = ledger.by_module() if by == "module" else ledger.by_layer()
-        records = [module.to_dict() for module in modules[:top]]
-    else:
-        records = [row.to_dict() for row in view_rows(ledger, by, top)]
+    records = [row.to_dict() for row in view_rows(ledger, by, top)]
+    names = COLUMNS + (MODULE_COLUMNS if by in ("module", "layer") else ())
     rest = [{**row.to_dict(), "name": f"({row.name})"} for row in ledger.rest()]
     cells = [_cells(record) for record in (*records, *rest)]
     return {name: [each.get(name) for each in cells] for name in names}

@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,8 +52,7 @@ NO_GRAPH = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """What a compiled region does at one point.
 
     Attributes:
@@ -129,9 +129,7 @@ def inductor_steps(source: str, graph: Graph) -> list[Step]:
     return steps
 
 
-def _calls(
-    source: str,
-) -> Iterator[tuple[str, list[str], Shape, bool]]:
+def _calls(source: str) -> Iterator[tuple[str, list[str], Shape, bool]]:
     """Op, names of nodes, shape of the result, and whether fused, of every call."""
     names: list[str] = []
     shapes: dict[str, Shape] = {}
@@ -308,25 +306,27 @@ class _Regions:
         self, children: list[int], graph: Graph | None, others: list[Graph]
     ) -> list[Step]:
         """Steps of the graph whose ops are most like those of a region."""
-        names = [self._name(child) for child in children]
         best, found = ALIKE, list[Step]()
         for each in ([graph] if graph else []) + others:
             steps = [Step(node.op, node.path) for node in each.nodes]
-            matcher = SequenceMatcher(None, [s.op for s in steps], names, False)
-            if names and matcher.ratio() > best:
-                best, found = matcher.ratio(), steps
+            likeness, _ = self._compared(steps, children)
+            if children and likeness > best:
+                best, found = likeness, steps
         return found
+
+    def _compared(
+        self, steps: Iterable[Step], children: Iterable[int]
+    ) -> tuple[float, dict[int, int]]:
+        """How alike steps and ops are, and which op is which step."""
+        return _compared(tuple(s.op for s in steps), tuple(map(self._name, children)))
 
     def _marked(
         self, row: int, children: list[int], steps: list[Step], outer: str
     ) -> Iterator[dict[str, Any]]:
         """Marks around ops, and fused kernels where nothing shows between these."""
         seen = [i for i, step in enumerate(steps) if not step.is_fused]
-        names = [self._name(child) for child in children]
-        matcher = SequenceMatcher(None, [steps[i].op for i in seen], names, False)
-        at: dict[int, int] = {}
-        for a, b, size in matcher.get_matching_blocks():
-            at |= {b + n: seen[a + n] for n in range(size)}
+        _, found = self._compared((steps[i] for i in seen), children)
+        at = {place: seen[step] for place, step in found.items()}
         region = self._ops[row]
         last, until = -1, region["ts"] + EDGE_US
         for place, child in enumerate(children):
@@ -358,6 +358,15 @@ class _Regions:
         """A path below a module; the module itself where it has no such part."""
         whole = ".".join(filter(None, (outer, path)))
         return whole if whole in self._known else outer
+
+
+@lru_cache(maxsize=64)  # a region does the same at every call
+def _compared(
+    ops: tuple[str, ...], names: tuple[str, ...]
+) -> tuple[float, dict[int, int]]:
+    matcher = SequenceMatcher(None, ops, names, False)
+    blocks = matcher.get_matching_blocks()
+    return matcher.ratio(), {b + n: a + n for a, b, size in blocks for n in range(size)}
 
 
 def _event(like: Mapping[str, Any], name: str, begin: float, end: float) -> Any:
