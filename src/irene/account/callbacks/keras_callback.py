@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from irene.account.align.attribution import Split
 from irene.account.ledger.ledger import Ledger
-from irene.account.live.ranks import Rank
+from irene.account.live.ranks import KeptEvents, Rank
 from irene.account.live.sampling import Sampling
 from irene.account.live.session import Wanted
 from irene.account.live.steps import Schedule
@@ -203,13 +203,13 @@ class _KerasRun:
         """
         try:
             self._profile.stop()
-            power = self._sampling.stop()
-            if not self._window_ns[1] or power is None:
+            recording = self._sampling.stop()
+            if not self._window_ns[1] or recording is None:
                 raise UsageError(self._wanted.schedule.why_nothing(self._done))
             events = read_trace(_trace_in(self._folder / "record")).events
-            return power.ledger(
-                events, self._window_ns, self._wanted.split, self._wanted.idle_w
-            )
+            facts = self._sampling.facts(recording)
+            kept = KeptEvents(events, self._window_ns, **facts)
+            return kept.ledger(recording, self._wanted.split, self._wanted.idle_w)
         finally:
             self.close()
 

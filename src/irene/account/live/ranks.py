@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from irene.account.align.attribution import Split
+from irene.account.align.attribution import Split, attribute
 from irene.account.arrays import Floats, Ints
 from irene.account.events import PHASES, Coded, Events
 from irene.account.ledger.ledger import Ledger
-from irene.account.readers.recorded_power import SampledPower
+from irene.account.readers.recorded_power import power_of_recording
 from irene.errors import FormatError, UsageError
-from irene.meters.sampling.recording import read_recording
+from irene.meters.sampling.recording import Recording, read_recording
 from irene.whole_file import whole_file
 
 SAMPLES = "samples.csv"
@@ -150,6 +150,24 @@ class KeptEvents:
     cpus: int | None = None
     idle_w: Mapping[str, float] = field(default_factory=dict)
 
+    def ledger(
+        self, recording: Recording, split: Split, idle_w: float | None
+    ) -> Ledger:
+        """What the program used; of a CPU only its share, where its load is known.
+
+        Args:
+            recording: What the meters said meanwhile.
+            split: How ops that run at once share.
+            idle_w: Power while nothing runs, W; None for what was measured.
+        """
+        known_w = (self.idle_w or None) if idle_w is None else idle_w
+        return attribute(
+            self.events.noted(*(f"power: {note}" for note in recording.notes)),
+            power_of_recording(recording, known_w, cpus=self.cpus),
+            split=split,
+            window_ns=self.window_ns,
+        )
+
 
 def write_events(kept: KeptEvents, path: Path) -> None:
     """Write the events of one process.
@@ -243,8 +261,8 @@ def merge_folder(
         min(part.window_ns[0] for part in kept),
         max(part.window_ns[1] for part in kept),
     )
-    power = SampledPower(recording, cpus, measured_w)
-    return power.ledger(events, window_ns, split, idle_w)
+    whole = KeptEvents(events, window_ns, cpus=cpus, idle_w=measured_w)
+    return whole.ledger(recording, split, idle_w)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from irene.account.live.ranks import SAMPLES, Rank
-from irene.account.readers.recorded_power import SampledPower
+from irene.account.readers.recorded_power import PROCESS_CPU
 from irene.errors import UsageError
 from irene.meters.sampling.recording import Recording, read_recording
 from irene.meters.sampling.sampler import Sampler
@@ -109,22 +110,27 @@ class Sampling:
         used_j = sum(w.integral for w in counted) if counted else math.nan
         return used_j - self._own_j
 
-    def stop(self) -> SampledPower | None:
-        """End; None if another process samples."""
+    def stop(self) -> Recording | None:
+        """End, and give what was sampled; None if another process samples."""
         if self._sampler is None:
             return None
         sampler, self._sampler = self._sampler, None
         end = sampler.sample_now()
         windows = sampler.between(self._begin or end, end)
         sampler.stop()
-        recording = _filled(read_recording(sampler.path), windows, end.time_ns)
-        return SampledPower.here(recording, self._idle_w(recording))
+        return _filled(read_recording(sampler.path), windows, end.time_ns)
 
     def abandon(self) -> None:
         """End, and forget what was sampled."""
         if self._sampler is not None:
             self._sampler.stop()
             self._sampler = None
+
+    def facts(self, recording: Recording) -> dict[str, Any]:
+        """What else is known of this machine, by the names that `KeptEvents` has."""
+        names = {channel.name for channel in recording.channels}
+        cpus = os.cpu_count() if PROCESS_CPU in names else None
+        return {"cpus": cpus, "idle_w": self._idle_w(recording)}
 
     def _idle_w(self, recording: Recording) -> dict[str, float]:
         if not self._idle_s:

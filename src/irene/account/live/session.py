@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,6 @@ from irene.account.ledger.ledger import Ledger
 from irene.account.live.ranks import KeptEvents, Rank, this_rank, write_events
 from irene.account.live.sampling import Sampling
 from irene.account.live.steps import Schedule, StepKind, Steps
-from irene.account.readers.recorded_power import SampledPower
 from irene.errors import IreneError, UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from irene.account.live.hooks import Hooks, Mark, ModuleNames
     from irene.account.live.levels import ModuleLevel, OpLevel
     from irene.meters.channel import Meter
+    from irene.meters.sampling.recording import Recording
 
     Model = nn.Module | Mapping[str, nn.Module] | None
 
@@ -313,7 +313,7 @@ class LiveLedger:
             self._settle()
             self._follow("over")
         finally:
-            power = self._sampling.stop()
+            recording = self._sampling.stop()
             self._state = "over"
         if self._window_ns[1] == 0 or self._collector is None:
             if failed:
@@ -323,19 +323,18 @@ class LiveLedger:
             raise UsageError(self._wanted.schedule.why_nothing(self._steps.done))
         events = self._steps.give(self._collector.events(), self._window_ns)
         if len(events) or not failed:
-            self._account(events, power)
+            self._account(events, recording)
 
-    def _account(self, events: Events, power: SampledPower | None) -> None:
+    def _account(self, events: Events, recording: Recording | None) -> None:
         """Keep the events, and make the ledger unless other processes belong to it."""
         wanted, rank = self._wanted, self.rank
+        facts = {} if recording is None else self._sampling.facts(recording)
+        place = rank.number, rank.local_count
+        kept = KeptEvents(events, self._window_ns, *place, **facts)
         if wanted.folder is not None:
-            kept = KeptEvents(events, self._window_ns, rank.number, rank.local_count)
-            if power is not None:
-                kept = replace(kept, cpus=power.cpus, idle_w=power.idle_w)
             write_events(kept, rank.file(wanted.folder, EVENTS))
-        if power is None or not rank.is_alone:
-            return
-        self.ledger = power.ledger(events, self._window_ns, wanted.split, wanted.idle_w)
+        if recording is not None and rank.is_alone:
+            self.ledger = kept.ledger(recording, wanted.split, wanted.idle_w)
 
     def __getattr__(self, name: str) -> Any:
         """What the ledger answers, once there is one."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from irene.account.align.attribution import Split, attribute
 from irene.account.align.power import PowerSeries
 from irene.account.arrays import Floats, Ints
-from irene.account.events import CPU, Events
-from irene.account.ledger.ledger import Ledger
+from irene.account.events import CPU
 from irene.errors import FormatError, UsageError
 from irene.meters.sampling.recording import Recording
 
@@ -21,50 +18,6 @@ PROCESS_CPU, MACHINE_CPU = "proc:process_cpu", "proc:cpu"
 SHARE_S = 0.5
 """Time over which the share of a process is taken, s. The kernel counts CPU time in
 steps of 10 ms: over 50 ms one step is a fifth of a CPU, over this a fiftieth."""
-
-
-@dataclass(frozen=True, slots=True)
-class SampledPower:
-    """What the meters said while a program ran.
-
-    Attributes:
-        recording: All samples.
-        cpus: CPUs of the machine, if the load of the program is in the samples.
-        idle_w: Idle power of channels by name, W; empty if not measured.
-    """
-
-    recording: Recording
-    cpus: int | None
-    idle_w: Mapping[str, float] = field(default_factory=dict)
-
-    @classmethod
-    def here(cls, recording: Recording, idle_w: Mapping[str, float]) -> SampledPower:
-        """Of this machine."""
-        names = {channel.name for channel in recording.channels}
-        return cls(recording, os.cpu_count() if PROCESS_CPU in names else None, idle_w)
-
-    def ledger(
-        self,
-        events: Events,
-        window_ns: tuple[int, int],
-        split: Split,
-        idle_w: float | None,
-    ) -> Ledger:
-        """What the program used; of a CPU only its share, where its load is known.
-
-        Args:
-            events: What ran.
-            window_ns: Begin and end of what is accounted for, ns since 1970.
-            split: How ops that run at once share.
-            idle_w: Power while nothing runs, W; None for what was measured.
-        """
-        known_w = (self.idle_w or None) if idle_w is None else idle_w
-        return attribute(
-            events.noted(*(f"power: {note}" for note in self.recording.notes)),
-            power_of_recording(self.recording, known_w, cpus=self.cpus),
-            split=split,
-            window_ns=window_ns,
-        )
 
 
 def power_of_recording(
