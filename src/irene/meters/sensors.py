@@ -33,6 +33,7 @@ class SensorMeter:
         missing: Channels of what belongs in the total and cannot be read.
         remedy: What would help with these, or "".
         let_go: Called once when it is closed.
+        holds_s: How long a reading is good for, s.
     """
 
     def __init__(
@@ -42,8 +43,9 @@ class SensorMeter:
         missing: Sequence[Channel] = (),
         remedy: str = "",
         let_go: Callable[[], object] = lambda: None,
+        holds_s: float = 0.0,
     ) -> None:
-        self.name, self.remedy = name, remedy
+        self.name, self.remedy, self.holds_s = name, remedy, holds_s
         self.channels = (*(c for sensor in sensors for c in sensor.channels), *missing)
         self._sensors, self._let_go = tuple(sensors), let_go
         self._nothing = [NO_VALUE] * len(missing)

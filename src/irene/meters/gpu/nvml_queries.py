@@ -14,6 +14,7 @@ from typing import Any
 from irene.meters.channel import NO_VALUE, Channel
 from irene.meters.energy_counter import GrowingCounter
 from irene.meters.gpu.cuda_visible import VisibleGpu
+from irene.meters.sensors import Sensor
 
 SENSOR_S = 0.1
 """How often energy and power are new, s. Yang, Adamek and Armour (Part-time power
@@ -41,19 +42,6 @@ others (idle, a clock somebody set, sync boost, display) are no sign of trouble.
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """One call of the library.
-
-    Attributes:
-        channels: What it fills.
-        ask: Gives a value for each of them.
-    """
-
-    channels: tuple[Channel, ...]
-    ask: Callable[[], tuple[float, ...]]
-
-
-@dataclass(frozen=True, slots=True)
 class Answers:
     """What a GPU can be asked.
 
@@ -63,7 +51,7 @@ class Answers:
         cost_s: How long one call of each query took, s, by its first channel.
     """
 
-    queries: tuple[Query, ...]
+    queries: tuple[Sensor, ...]
     left_out: dict[str, str]
     cost_s: dict[str, float]
 
@@ -77,7 +65,7 @@ def answers_of(nvml: Any, handle: Any, visible: VisibleGpu) -> Answers:
         visible: Which GPU it is.
     """
     gpu = _Gpu(nvml, handle, visible)
-    kept: list[Query] = []
+    kept: list[Sensor] = []
     left_out: dict[str, str] = {}
     cost_s: dict[str, float] = {}
     for candidates in gpu.wishes():
@@ -93,8 +81,8 @@ def answers_of(nvml: Any, handle: Any, visible: VisibleGpu) -> Answers:
 
 
 def _first_answering(
-    nvml: Any, candidates: Sequence[Query]
-) -> tuple[Query | None, str]:
+    nvml: Any, candidates: Sequence[Sensor]
+) -> tuple[Sensor | None, str]:
     reason = ""
     for query in candidates:
         try:
@@ -108,7 +96,7 @@ def _first_answering(
     return None, reason
 
 
-def _counted_once(queries: Sequence[Query]) -> tuple[Query, ...]:
+def _counted_once(queries: Sequence[Sensor]) -> tuple[Sensor, ...]:
     channels = [channel for query in queries for channel in query.channels]
     if not any(channel.quantity == "energy_j" for channel in channels):
         return tuple(queries)
@@ -142,7 +130,7 @@ class _Gpu:
         except (self.nvml.NVMLError, AttributeError):
             return default
 
-    def wishes(self) -> list[list[Query]]:
+    def wishes(self) -> list[list[Sensor]]:
         """Ways to ask, for each thing; energy first, for it is nearest to the clock."""
         gauge, board, one = self._gauge, self._board, self._one
         # NVML's manual: an average over 1 s on Ampere and newer, except GA100.
@@ -156,11 +144,11 @@ class _Gpu:
         return [
             [one(counter, "TotalEnergyConsumption", self.counter.joules)],
             [
-                Query((instant,), self._instant_w),
+                Sensor((instant,), self._instant_w),
                 one(board("power", "power_w", over), "PowerUsage", _watts),
             ],
-            [Query((busy, moving), self._utilisation)],
-            [Query((in_use, gauge("memory_used", "bytes")), self._memory)],
+            [Sensor((busy, moving), self._utilisation)],
+            [Sensor((in_use, gauge("memory_used", "bytes")), self._memory)],
             [one(gauge("sm_clock", "mhz"), "ClockInfo", float, "CLOCK_SM")],
             [one(gauge("mem_clock", "mhz"), "ClockInfo", float, "CLOCK_MEM")],
             [
@@ -175,7 +163,7 @@ class _Gpu:
 
     def _one(
         self, channel: Channel, what: str, value: Callable[[Any], float], kind: str = ""
-    ) -> Query:
+    ) -> Sensor:
         """Asks for one number: `nvmlDeviceGet…`, perhaps of a kind, `NVML_…`."""
 
         def ask() -> tuple[float, ...]:
@@ -183,7 +171,7 @@ class _Gpu:
             get = getattr(self.nvml, f"nvmlDeviceGet{what}")
             return (value(get(self.handle, *kinds)),)
 
-        return Query((channel,), ask)
+        return Sensor((channel,), ask)
 
     def _instant_w(self) -> tuple[float, ...]:
         field = self.nvml.NVML_FI_DEV_POWER_INSTANT

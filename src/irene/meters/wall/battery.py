@@ -7,57 +7,24 @@ machine draws: then there is no value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from irene.errors import MeterError
 from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
 from irene.meters.cpu.kernel_files import Roots, text_in
+from irene.meters.sensors import Sensor, SensorMeter
 
 UNKNOWN_ERROR = 0.1
 NOTE = (
     "all that the machine draws, screen included; the gauge states no error, 10 % is "
     "a guess"
 )
+HOLDS_S = 0.5  # gauges give something new every second or slower
 ON_MAINS = "pull the plug: on the mains a battery does not supply the machine"
 
 
-class BatteryMeter:
-    """Batteries that supply this machine; made by `open_battery`."""
-
-    name = "battery"
-    holds_s = 0.5  # gauges give something new every second or slower
-
-    def __init__(self, batteries: Sequence[Path]) -> None:
-        self._batteries = tuple(batteries)
-        self.channels = tuple(
-            Channel(
-                f"battery:{path.name}:power",
-                "power_w",
-                covers="wall",
-                relative_error=UNKNOWN_ERROR,
-                note=NOTE,
-            )
-            for path in batteries
-        )
-
-    def read(self) -> list[float]:
-        """Power out of each battery, W; `NO_VALUE` on the mains.
-
-        Raises:
-            SensorLostError: The batteries are gone, or the meter is closed.
-        """
-        if not any(path.exists() for path in self._batteries):
-            raise SensorLostError("the battery is gone")
-        return [_watts(path) for path in self._batteries]
-
-    def close(self) -> None:
-        """Let go; closing twice is fine."""
-        self._batteries = ()
-
-
-def open_battery(roots: Roots) -> BatteryMeter:
+def open_battery(roots: Roots) -> SensorMeter:
     """Open the batteries of this machine.
 
     Args:
@@ -72,7 +39,24 @@ def open_battery(roots: Roots) -> BatteryMeter:
         raise MeterError("no battery here")
     if all(value != value for value in map(_watts, found)):
         raise MeterError(f"{found[0].name}: {text_in(found[0] / 'status')}", ON_MAINS)
-    return BatteryMeter(found)
+    return SensorMeter("battery", list(map(_sensor, found)), holds_s=HOLDS_S)
+
+
+def _sensor(path: Path) -> Sensor:
+    channel = Channel(
+        f"battery:{path.name}:power",
+        "power_w",
+        covers="wall",
+        relative_error=UNKNOWN_ERROR,
+        note=NOTE,
+    )
+
+    def ask() -> list[float]:
+        if not path.exists():
+            raise SensorLostError("the battery is gone")
+        return [_watts(path)]
+
+    return Sensor((channel,), ask)
 
 
 def probe(roots: Roots) -> Finding:
