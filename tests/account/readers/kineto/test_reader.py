@@ -74,6 +74,15 @@ def test_kernels_take_op_module_and_phase_of_what_launched_them(tmp_path: Path) 
     assert facts(events, "add") == ("aten::add_", "", "optimizer", "cuda:0")
 
 
+def test_kernels_of_another_accelerator_are_linked_alike(tmp_path: Path) -> None:
+    document = today()
+    meta = {"kernel": "mtia_ccp_events", "cuda_runtime": "mtia_runtime"}
+    for each in document["traceEvents"]:
+        each["cat"] = meta.get(each["cat"], each["cat"])
+    events = read(tmp_path, document).events
+    assert facts(events, "void gemm<float>(x)")[:3] == ("aten::addmm", "fc", "forward")
+
+
 def test_phases_of_the_host(tmp_path: Path) -> None:
     events = read(tmp_path, today()).events
     assert facts(events, "aten::stack") == ("aten::stack", "", "data", "cpu")
