@@ -29,7 +29,7 @@ FORWARD = """
         buf1 = empty_strided_cpu((64, 32), (32, 1), torch.float32)
         cpp_fused_gelu_0(buf0, buf1)
         buf2 = empty_strided_cpu((64, 16), (16, 1), torch.float32)
-        # Topologically Sorted Source Nodes: [linear_1], Original ATen: [aten.addmm]
+        # Topologically Sorted Source Nodes: [gelu, linear_1], Original ATen: [mm]
         extern_kernels.addmm(primals_5, buf1, primals_4, out=buf2)
         cpp_fused_add_native_layer_norm_1(buf2, primals_3)
         # Topologically Sorted Source Nodes: [head], Original ATen: [aten.addmm]

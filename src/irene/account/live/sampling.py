@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from irene.account.live.ranks import SAMPLES, Rank
 from irene.account.readers.recorded_power import PROCESS_CPU
-from irene.errors import UsageError
+from irene.errors import MeterError, UsageError
 from irene.meters.sampling.recording import Recording, read_recording
 from irene.meters.sampling.sampler import Sampler
 from irene.meters.sampling.sampler_process import SamplerProcess, open_sampler
@@ -115,10 +115,13 @@ class Sampling:
         if self._sampler is None:
             return None
         sampler, self._sampler = self._sampler, None
-        end = sampler.sample_now()
-        windows = sampler.between(self._begin or end, end)
+        windows, end_ns = tuple[Window, ...](), 0
+        with suppress(MeterError):  # it may have ended before us
+            end = sampler.sample_now()
+            windows = sampler.between(self._begin or end, end)
+            end_ns = end.time_ns
         sampler.stop()
-        return _filled(read_recording(sampler.path), windows, end.time_ns)
+        return _filled(read_recording(sampler.path), windows, end_ns)
 
     def abandon(self) -> None:
         """End, and forget what was sampled."""
