@@ -28,7 +28,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import product, repeat
 from pathlib import Path
 from typing import Any
@@ -44,13 +44,13 @@ from benchmarks.serve import (
 )
 from scripts.templates import read_variant, resolved
 
-from irene.analyse.config_fields import changed_config, read_config
+from irene.analyse.config_fields import changed, read_config
 from irene.errors import IreneError, TraceError
 from irene.predict.api import predict
 from irene.spec import RunSpec
 from irene.trace import catalogue
 from irene.trace.limits import DEFAULT_LIMITS
-from irene.trace.sources import Changed, locate
+from irene.trace.sources import locate
 from irene.trace.templates.keeping import shipped, shipped_fields
 from irene.trace.templates.trees import config_key, tree_from_template
 from irene.tree import ModelTree
@@ -121,6 +121,30 @@ def running() -> None:
             f"| {name}, running process | {1e3 * quick_s:.1f} ms | "
             f"{quick_s / slow_s:.3f} × a trace |"
         )
+
+
+LOADING = """
+import resource
+from irene.serve.computing.questions import ask
+from irene.trace import catalogue
+from irene.trace.sources import locate
+from irene.trace.templates import keeping, trees
+
+ask("energy", {"model": "bert-base-uncased"})
+for name in catalogue.entries():
+    for variant in keeping.shipped_fields(name):
+        found = keeping.shipped(name, trees.config_key(locate(name)), variant)
+        for piece in found.pieces if found else ():
+            piece._unfolded
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000)
+"""
+
+
+def memory() -> None:
+    """Most memory of a computing process that had every template that ships."""
+    words = [sys.executable, "-c", LOADING]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    print(f"| memory, all templates one after the other | {done.stdout.strip()} MB | |")
 
 
 def equality(
@@ -213,7 +237,7 @@ def _compared(name: str, variant: str, sizes: list[dict[str, int]]) -> Iterator[
     if changes:
         base = read_config(name, spec.model_class, DEFAULT_LIMITS)
         spec = spec.chosen_as(model_class=base.model_class)
-        source = Changed(name, changes, partial(changed_config, base, changes))
+        source = changed(base, changes)
     found: dict[RunSpec, ModelTree] = {}
     for size in sizes:
         asked = spec.changed(**size)
@@ -312,6 +336,7 @@ def main() -> int:
         return 0
     processes()
     running()
+    memory()
     return 0
 
 

@@ -11,9 +11,11 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from irene.errors import ConfigError, UsageError
+from irene.trace.sources import Changed, locate, short
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -66,7 +68,6 @@ def read_config(model: str, model_class: str | None, limits: Limits) -> ModelCon
         model_class: A class of transformers to build instead of the usual one.
         limits: What is refused.
     """
-    from irene.trace.sources import locate
     from irene.trace.templates.keeping import shipped_config
     from irene.trace.templates.trees import config_key
 
@@ -125,6 +126,16 @@ def fields_of(config: PretrainedConfig) -> tuple[dict[str, Any], dict[str, str]]
     return found, aliases
 
 
+def changed(base: ModelConfig, changes: Mapping[str, Any]) -> Changed:
+    """A model with some fields changed; its config is made when it is needed."""
+    return Changed(
+        base.name,
+        base.own_names(changes),
+        partial(changed_fields, base, changes),
+        partial(changed_config, base, changes),
+    )
+
+
 def changed_fields(base: ModelConfig, changes: Mapping[str, Any]) -> dict[str, Any]:
     """A config as it would be published with some fields changed.
 
@@ -156,7 +167,6 @@ def changed_config(base: ModelConfig, changes: Mapping[str, Any]) -> PretrainedC
         ConfigError: transformers refuses the config.
     """
     from irene.trace.models import config_of
-    from irene.trace.sources import short
 
     fields = changed_fields(base, changes)
     model_type = fields.pop("model_type")

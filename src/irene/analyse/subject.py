@@ -212,21 +212,15 @@ def _predicted(subject: Subject) -> ModelTree:
     machine = find_machine(subject.on)
     if not subject.fields and subject.norm is None:
         return predict_run(subject.run, machine, device=subject.device)
-    from irene.analyse.config_fields import changed_config, changed_fields
-    from irene.trace.sources import Changed
+    from irene.analyse.config_fields import changed
 
     base = subject.config()
-    changed = Changed(
-        subject.run.model,
-        base.own_names(subject.fields),
-        lambda: changed_fields(base, subject.fields),
-        lambda: changed_config(base, subject.fields),
-    )
+    source = changed(base, subject.fields)
     if subject.norm is None:
         run = subject.run.chosen_as(model_class=base.model_class)
-        return predict_run(run, machine, source=changed)
+        return predict_run(run, machine, source=source)
     run = subject.run.resolved(machine)
-    tree = _trace_with_norm(base, changed.make(), subject.norm, run)
+    tree = _trace_with_norm(base, source.make(), subject.norm, run)
     return machine.predict(tree)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
-from functools import partial
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -20,14 +20,14 @@ from transformers import (
 from transformers import PretrainedConfig as Config
 
 import irene
-from irene.analyse.config_fields import changed_config, fields_of, read_config
+from irene.analyse.config_fields import changed, fields_of, read_config
 from irene.errors import LimitError, SpecError, UsageError
 from irene.spec import RunSpec
 from irene.trace.catalogue import entries
 from irene.trace.costs import COSTS, OpCost
 from irene.trace.limits import DEFAULT_LIMITS
 from irene.trace.models import resolve
-from irene.trace.sources import Changed, locate
+from irene.trace.sources import locate
 from irene.trace.templates import keeping, trees
 from irene.trace.templates.fitting import NoTemplateError
 from irene.trace.templates.making import make_template
@@ -162,7 +162,7 @@ def test_templates_of_changed_configs_ship(name, changes, monkeypatch):
     spec = RunSpec.asked(name, {"batch_size": 3, "seq_len": 50})
     base = read_config(name, None, DEFAULT_LIMITS)
     spec = spec.chosen_as(model_class=base.model_class)
-    source = Changed(name, changes, lambda: changed_config(base, changes))
+    source = changed(base, changes)
     tree = trees.tree_from_template(spec, source=source)
     assert tree == trace_spec(spec, source=source.make())
 
@@ -171,13 +171,10 @@ def test_a_change_has_a_template_of_its_own(monkeypatch):
     spec = RunSpec("bert-l2-h128", batch_size=2, seq_len=9)
     base = read_config("bert-l2-h128", None, DEFAULT_LIMITS)
     for layers in (1, 2, 3):
-        changes = {"num_hidden_layers": layers}
-        source = Changed(
-            "bert-l2-h128", changes, partial(changed_config, base, changes)
-        )
+        source = changed(base, {"num_hidden_layers": layers})
         tree = trees.tree_from_template(spec, source=source, make=True)
         assert tree == trace_spec(spec, source=source.make())
-    absurd = Changed("bert-l2-h128", {"num_hidden_layers": 1001}, source.make)
+    absurd = changed(base, {"num_hidden_layers": 1001})
     with pytest.raises(LimitError, match="num_hidden_layers=1,001"):
         trees.tree_from_template(spec, source=absurd)
 
@@ -212,6 +209,28 @@ def test_nearly_all_models_ship_with_what_is_usual():
     for variant in ("forward/eager/fp32", "forward/sdpa/bf16"):
         models = [name for name in entries() if variant in keeping._model(name)]
         assert len(models) >= 0.99 * len(entries())
+
+
+def test_the_docs_count_what_ships():
+    found = Counter[tuple[str, str]]()
+    for name in entries():
+        for variant in keeping.shipped_fields(name):
+            run, changes, _ = variant.partition("?")
+            phase, _, setting = run.partition("/")
+            found["changed configs" if changes else phase, setting] += 1
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "tracing.md"
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if line.startswith("|")
+    ]
+    [start] = [i for i, row in enumerate(rows) if row[0] == "phase"]
+    told = {
+        (row[0], setting): int(number)
+        for row in rows[start + 2 : start + 7]
+        for setting, number in zip(rows[start][1:], row[1:], strict=True)
+    }
+    assert {each: number for each, number in told.items() if number} == dict(found)
 
 
 @pytest.mark.parametrize("damage", ["version", "cut", "block", "gone"])

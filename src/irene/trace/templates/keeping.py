@@ -31,7 +31,7 @@ COLUMNS = [name for name in Columns.__slots__ if name != "params"]
 ANY_DTYPE = "*"
 """In a structure: the dtype of the run."""
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}]
-LOADED = 64
+LOADED = 32
 """Templates that a process keeps unpacked."""
 
 DAMAGE = (lzma.LZMAError, ValueError, LookupError, TypeError)
