@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +94,19 @@ def tracked(here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     with wandb.init(mode="offline", dir=here, project="energy"), mlflow.start_run():
         yield ledger
     trackio.finish()
+
+
+@pytest.mark.parametrize(
+    ("schema", "file"),
+    [("github-actions", "action.yml"), ("gitlab-ci", "deploy/gitlab-ci.yml")],
+)
+def test_files_of_pipelines_keep_to_their_schemas(schema: str, file: str) -> None:
+    pytest.importorskip("check_jsonschema", reason="check-jsonschema is not installed")
+    command = ["-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", file]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.filterwarnings("ignore")
