@@ -104,10 +104,12 @@ class Supervised:
 
 
 def _children(pid: int) -> list[int]:
-    with contextlib.suppress(OSError):
-        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-        return [int(each) for each in text.split()]
-    return []
+    """Of all threads: each has those that it started."""
+    found: list[int] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, file.read_text().split())
+    return found
 
 
 def _words(pid: int) -> str:
