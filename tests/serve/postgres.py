@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,9 +71,12 @@ class Postgres:
                  "start")  # fmt: skip
 
     def kill(self) -> None:
-        """As a power cut would."""
+        """As a power cut would: those that it started hold its memory, too."""
         pid = (self.folder / "data" / "postmaster.pid").read_text().split()[0]
-        os.kill(int(pid), signal.SIGKILL)
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for each in (pid, *children):
+            with suppress(ProcessLookupError):
+                os.kill(int(each), signal.SIGKILL)
 
 
 @contextmanager
