@@ -72,11 +72,13 @@ class Postgres:
 
     def kill(self) -> None:
         """As a power cut would: those that it started hold its memory, too."""
-        pid = (self.folder / "data" / "postmaster.pid").read_text().split()[0]
+        file = self.folder / "data" / "postmaster.pid"
+        pid = file.read_text().split()[0]
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         for each in (pid, *children):
             with suppress(ProcessLookupError):
                 os.kill(int(each), signal.SIGKILL)
+        file.unlink()  # its number may stay taken until somebody has seen its end
 
 
 @contextmanager

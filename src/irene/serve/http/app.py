@@ -46,7 +46,9 @@ from irene.serve.uploads import endpoints as uploads
 from irene.serve.uploads.storage import Uploads
 
 logger = logging.getLogger(__name__)
-GARBAGE_S = 120.0
+GARBAGE_S = 60.0
+YOUNG = 10_000
+"""What came since the last look at it: most of it has gone with its request."""
 NEVER = 1_000_000_000
 GROUPS = (reference, questions, uploads, jobs)
 DESCRIPTION = (
@@ -160,7 +162,7 @@ async def _tidy(app: FastAPI) -> None:
     usual = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*usual[:2], NEVER)
+    gc.set_threshold(YOUNG, usual[1], NEVER)
     try:
         while True:
             await asyncio.sleep(GARBAGE_S)

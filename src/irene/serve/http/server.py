@@ -37,7 +37,7 @@ LOOK_S = 0.2
 SILENT_S = 60
 """Time after which an HTTP process that says nothing is replaced, s."""
 BACKLOG = 2048
-SWITCH_S = 0.0005
+SWITCH_S = 0.0001
 """How long a thread may keep the event loop waiting, s; Python's own is 5 ms."""
 
 
