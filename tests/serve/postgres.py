@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -72,13 +73,14 @@ class Postgres:
 
     def kill(self) -> None:
         """As a power cut would: those that it started hold its memory, too."""
-        file = self.folder / "data" / "postmaster.pid"
-        pid = file.read_text().split()[0]
+        pid = (self.folder / "data" / "postmaster.pid").read_text().split()[0]
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         for each in (pid, *children):
             with suppress(ProcessLookupError):
                 os.kill(int(each), signal.SIGKILL)
-        file.unlink()  # its number may stay taken until somebody has seen its end
+        ends = time.monotonic() + 60
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < ends:
+            time.sleep(0.05)  # its number is taken until somebody has seen its end
 
 
 @contextmanager
