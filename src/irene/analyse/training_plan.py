@@ -85,7 +85,7 @@ class TrainingPlan:
         region: Whose electricity.
         pue: Energy of the building by that of its machines.
         parts: J per step and GPU: `forward_backward`, `recomputed`, `optimiser`,
-            `exchange`, and `beyond` what kernels explain.
+            `exchange`, and what published trainings take `beyond_kernels`.
         notes: What a reader should know.
     """
 
@@ -215,7 +215,7 @@ def _step(
     parts = {
         "forward_backward": energy.joules,
         "recomputed": again.joules if again else 0.0, "optimiser": 0.0, "exchange": 0.0,
-        "beyond": 0.0,
+        "beyond_kernels": 0.0,
     }  # fmt: skip
     device, seconds = getattr(machine, "device", None), _seconds(tree)
     if device is None or seconds is None:
@@ -243,7 +243,7 @@ def _step(
     spread = max(ends[2] / ends[0], 1.0)
     time = Amount(max(low_s + shown_s, usual_s), low_s / spread, high_s * spread)
     parts |= {
-        "optimiser": update_j, "exchange": shown_j, "beyond": value - kernels_j
+        "optimiser": update_j, "exchange": shown_j, "beyond_kernels": value - kernels_j
     }  # fmt: skip
     low = ends[1] * (1 + update_j / ends[0])
     return _Step(Amount(value, low, max(high, high_s * sheet.tdp_w)), time, parts)
@@ -281,6 +281,12 @@ def _notes(step: _Step, tokens: int) -> list[str]:
     told += ["the input of data, evaluation, restarts and checkpoints are left out"]
     if step.time is None:
         told.append("AdamW and times are left out: the machine knows no times")
+    if step.parts["beyond_kernels"]:
+        told.append(
+            "kernels alone would be faster than trainings that were published: "
+            f"{USUAL_MFU:.0%} of the peak and {USUAL_POWER:.0%} of the power limit are "
+            "taken, as theirs"
+        )
     share = step.parts["optimiser"] / sum(step.parts.values())
     if share > SMALL_STEP:
         told.append(

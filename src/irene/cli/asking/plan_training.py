@@ -43,7 +43,7 @@ def _print(console: Console, found: TrainingPlan, _: argparse.Namespace) -> None
     console.print(found.energy_source, style="dim", markup=False)
     whole_j = sum(found.parts.values())
     shares = [
-        f"{name.replace('_', ' and ')} {joules / whole_j:.0%}"
+        f"{name.replace('_', ' ')} {joules / whole_j:.0%}"
         for name, joules in found.parts.items()
         if joules
     ]
