@@ -4,6 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 3
+WORKERS := -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	--constraint constraints.txt
 
@@ -67,15 +68,14 @@ test: $(VENV)/.dev $(TF_VENV)/.made $(OTHERS_VENV)/.made  ## run all tests (JOBS
 	@sh scripts/ensure-browser
 	@sh scripts/ensure-postgres
 	@sh scripts/ensure-typescript
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup \
-		--no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS)
 	@test ! -x $(OTHERS_VENV)/bin/python || OMP_NUM_THREADS=1 \
-		$(OTHERS_VENV)/bin/python -m pytest -W ignore -n $(JOBS) $(OTHERS_TESTS)
+		$(OTHERS_VENV)/bin/python -m pytest -W ignore $(WORKERS) $(OTHERS_TESTS)
 
 # Property tests draw the same examples in every `make test`.
 test-random: $(VENV)/.dev  ## run the property tests with new examples
-	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest \
-		-n $(JOBS) --dist loadgroup -m hypothesis
+	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest $(WORKERS) \
+		-m hypothesis
 
 # Not --quiet: it would hide the warnings from --strict.
 check: $(VENV)/.dev  ## check format, lint, types and docs

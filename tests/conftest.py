@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,11 +76,23 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_machines(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No machine that was learned or added here decides what a test sees."""
+def own_machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No machine that was learned or added here decides what a test sees.
+
+    Nor does a test wait for who else measures here: locks are in the temporary folder.
+    """
     os.environ["IRENE_HOME"] = str(tmp_path_factory.mktemp("irene-home"))
     os.environ.pop("IRENE_HARDWARE", None)
     os.environ.pop("COLUMNS", None)  # workers of a parallel run have one
+    # Not below pytest's own, which is too long for the names of sockets.
+    with (
+        tempfile.TemporaryDirectory(prefix="irene-", ignore_cleanup_errors=True) as own,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        Path(own).chmod(0o755)  # a database runs as a user of its own
+        patch.setenv("TMPDIR", own)
+        patch.setattr(tempfile, "tempdir", own)
+        yield
 
 
 DECODER = "two-layer-gpt"

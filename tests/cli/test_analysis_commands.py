@@ -229,7 +229,7 @@ def test_leaderboard_on_screen_and_as_csv(run):
     [
         (("bottlenecks", "bert-base-uncasd"), "did you mean bert-base-uncased"),
         (("bottlenecks", "gpt2", "--top", "0"), "--top is a share"),
-        (("bottlenecks", "gpt2", "--plot", "x.pdf"), "must end in .svg, .png, .html"),
+        (("bottlenecks", "gpt2", "--plot", "x.pdf"), "must end in .svg, .png or .html"),
         (("bottlenecks", "gpt2", "--on", "pc9"), "unknown hardware 'pc9'"),
         (("compare", "gpt2"), "compare needs two or more"),
         (("compare", "gpt2", "gpt2@x3"), "cannot read 'x3' after the @"),

@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         _check_alone(folder)
         found = restore(options.file, url, folder)
         lines = [f"{name:14} {n:>9,}" for name, n in found.items()]
-        put(options, SCHEMA, found, lines)
+        put(options, found, lines, SCHEMA)
         return 0
     if not options.store and not (folder / "irene.sqlite").exists():
         raise UsageError(f"{folder} is no folder of a server: give --data-dir")
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
             back_up(store, folder, options.file)
             size = options.file.stat().st_size
             told = {"file": str(options.file), "bytes": size}
-            put(options, SCHEMA, told, [f"{options.file}: {size:,} bytes"])
+            put(options, told, [f"{options.file}: {size:,} bytes"], SCHEMA)
     return 0
 
 
@@ -123,7 +123,7 @@ def _show(options: argparse.Namespace, store: Store, folder: Path) -> None:
             for each in found
         },
     }  # fmt: skip
-    put(options, SCHEMA, document, lines)
+    put(options, document, lines, SCHEMA)
 
 
 def _prune(options: argparse.Namespace, store: Store, folder: Path) -> None:
@@ -137,4 +137,4 @@ def _prune(options: argparse.Namespace, store: Store, folder: Path) -> None:
     lines = [f"deleted {', '.join(f'{n:,} {what}' for what, n in gone.items())}"]
     lines.append(f"the store has {after:,} bytes; it had {before:,}")
     told = {"deleted": gone, "before": before, "after": after}
-    put(options, SCHEMA, told, lines)
+    put(options, told, lines, SCHEMA)

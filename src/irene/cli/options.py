@@ -32,6 +32,23 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from error
 
 
+def pair(word: str, option: str, form: str = "NAME=VALUE") -> tuple[str, str]:
+    """Both sides of a word that an option takes.
+
+    Args:
+        word: As it was given.
+        option: Name of the option.
+        form: What the word looks like.
+
+    Raises:
+        UsageError: It is none.
+    """
+    name, is_pair, value = word.partition("=")
+    if not (name and is_pair and value):
+        raise UsageError(f"--{option} takes {form}, got {word!r}")
+    return name, value
+
+
 def duration_s(text: str) -> float:
     """A time as `30d`, `12h`, `90m` or `45s`, in s."""
     units = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}

@@ -47,11 +47,18 @@ def put_json(document: Mapping[str, Any]) -> None:
 
 def put(
     options: Any,
-    schema: str,
     document: Mapping[str, Any],
     parts: Iterable[RenderableType],
+    schema: str = "",
 ) -> None:
-    """One document with `--json`, else lines and tables for people."""
+    """One document with `--json`, else lines and tables for people.
+
+    Args:
+        options: Whose `json` decides.
+        document: With its own schema, or without.
+        parts: The same for people.
+        schema: Of a document that has none.
+    """
     if options.json:
         put_json({"schema": schema, **document})
     else:
@@ -109,13 +116,18 @@ def _print(parts: Iterable[RenderableType], console: Console | None = None) -> N
         console.print(part)
 
 
-def check_writable(file: str) -> None:
-    """Refuse a file whose folder is missing or closed, before the work is done."""
-    folder = Path(file).absolute().parent
-    if not folder.is_dir():
-        raise UsageError(f"cannot write {file}: no folder {folder}")
-    if Path(file).is_dir() or not os.access(folder, os.W_OK):
-        raise UsageError(f"cannot write {file}")
+def check_files(*files: str | None, plot: str | None = None) -> None:
+    """Refuse what cannot be drawn or written, before the work is done."""
+    if plot:
+        from irene.show.picture.picture import check_drawable
+
+        check_drawable(Path(plot))
+    for file in filter(None, (*files, plot)):
+        folder = Path(file).absolute().parent
+        if not folder.is_dir():
+            raise UsageError(f"cannot write {file}: no folder {folder}")
+        if Path(file).is_dir() or not os.access(folder, os.W_OK):
+            raise UsageError(f"cannot write {file}")
 
 
 def write_text(file: str, text: str) -> None:
@@ -140,12 +152,7 @@ def check_output(options: TreeView) -> None:
             "--top adds up costs, and parameters may be shared between nodes: "
             "use --sort energy, flops or bytes"
         )
-    if options.plot:
-        from irene.show.picture.picture import check_drawable
-
-        check_drawable(Path(options.plot))
-    for file in filter(None, (options.out, options.html, options.plot)):
-        check_writable(file)
+    check_files(options.out, options.html, plot=options.plot)
 
 
 def put_tree(tree: ModelTree, options: TreeView) -> None:
@@ -181,13 +188,6 @@ def put_tree(tree: ModelTree, options: TreeView) -> None:
 
 
 # Ledgers ----------------------------------------------------------------------
-
-
-def check_ledger_output(options: Any) -> None:
-    """Refuse what cannot be shown or written, before the work is done."""
-    for name in LEDGER_FILES:
-        if getattr(options, name):
-            check_writable(getattr(options, name))
 
 
 def put_ledger(ledger: Ledger, options: Any) -> None:

@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         ]
         shown = ("name", "scopes", "expires")
         told = {"tokens": [{k: getattr(each, k) for k in shown} for each in tokens]}
-    put(options, "irene.token/1", told, lines or ["no tokens"])
+    put(options, told, lines or ["no tokens"], "irene.token/1")
     return 0
 
 

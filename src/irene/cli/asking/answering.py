@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from irene.cli.options import (
@@ -21,7 +20,7 @@ from irene.cli.options import (
     chosen,
     values_of,
 )
-from irene.cli.output import say_written, write_text
+from irene.cli.output import check_files, say_written, write_text
 from irene.errors import UsageError
 from irene.parameters import Asked, parameters_of
 
@@ -238,18 +237,8 @@ class AnswerForm:
 
 def check_answer(options: argparse.Namespace) -> None:
     """Refuse files that cannot be written, before the work is done."""
-    from irene.cli.output import check_writable
-
-    plot = getattr(options, "plot", None)
-    if plot:
-        from irene.show.picture.picture import SUFFIXES
-
-        if Path(plot).suffix.lower() not in SUFFIXES:
-            raise UsageError(
-                f"--plot {plot}: the name must end in {', '.join(SUFFIXES)}"
-            )
-    for file in filter(None, (plot, getattr(options, "out", None))):
-        check_writable(file)
+    out, plot = (getattr(options, name, None) for name in ("out", "plot"))
+    check_files(out, plot=plot)
 
 
 def _put_answer(options: argparse.Namespace, question: Question[T], found: T) -> bool:

@@ -61,13 +61,12 @@ class Options:
 def run(options: Options) -> int:
     """Predict, compare, print."""
     from irene.analyse.budgets import check
-    from irene.cli.output import check_writable, screen, write_text
+    from irene.cli.output import check_files, screen, write_text
     from irene.cli.progress import working
     from irene.errors import UsageError
     from irene.show.checks import check_junit, check_markdown
 
-    for file in filter(None, (options.markdown, options.junit)):
-        check_writable(file)
+    check_files(options.markdown, options.junit)
     folder = Path(options.project).resolve()
     if not folder.is_dir():
         raise UsageError(f"no folder {options.project}")

@@ -35,11 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask everything and write the page."""
-    from irene.cli.output import check_writable, put_json, write_text
+    from irene.cli.output import check_files, put_json, write_text
     from irene.questions import AskReport
 
-    if options.html:
-        check_writable(options.html)
+    check_files(options.html)
     question = question_of(options, AskReport)
     report = answered(options, question, "asking")
     if options.json:

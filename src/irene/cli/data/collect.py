@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from irene.cli.output import put_json, screen
+from irene.cli.output import put, put_json, screen
 from irene.human import human_duration
 from irene.parameters import Asked
 from irene.show.terminal import columns
@@ -178,11 +178,8 @@ def _say_plan(plan: CollectionPlan, command: str) -> None:
 
 
 def _put_report(report: Report, options: Options) -> None:
-    if options.json:
-        put_json({**report.to_dict(), "store": options.store})
-        return
-    for line in _report_lines(report, options.store, MOST_LISTED):
-        print(line)
+    document = {**report.to_dict(), "store": options.store}
+    put(options, document, _report_lines(report, options.store, MOST_LISTED))
 
 
 # In words ---------------------------------------------------------------------

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from irene.cli.options import add_table, chosen
+from irene.cli.options import add_table, chosen, pair
 from irene.cli.output import put
 from irene.cli.progress import progress_bar, working
 from irene.parameters import Asked
@@ -194,7 +194,7 @@ def _show(options: Data) -> int:
     if is_store(path):
         with working(f"reading {path}"):
             store = summarise_store(Store.open(path))
-        put(options, "irene.data-store/1", asdict(store), store_parts(store))
+        put(options, asdict(store), store_parts(store), "irene.data-store/1")
         return 0
     with working(f"reading {options.data}"):
         table, left_out = read_data(options.data)
@@ -206,7 +206,7 @@ def _show(options: Data) -> int:
         "left_out": left_out,
     }
     parts = table_parts(summary, provenance, left_out)
-    put(options, "irene.data/1", document, parts)
+    put(options, document, parts, "irene.data/1")
     return 0
 
 
@@ -235,7 +235,7 @@ def _put_written(options: Written, schema: str, table: NodeTable, **more: Any) -
     out, counts = str(Path(options.out)), (len(table.keys), len(table))
     told = {"out": out, "format": options.to, "trees": counts[0], "nodes": counts[1]}
     line = f"{out}: {counts[0]:,} trees, {counts[1]:,} nodes"
-    put(options, schema, told | more, [line])
+    put(options, told | more, [line], schema)
     return 0
 
 
@@ -257,7 +257,7 @@ def _fetch(options: Fetching) -> int:
             print(f"{file.name}: {file.size_bytes:,} bytes, {state}", file=sys.stderr)
     print(data.about, file=sys.stderr)
     document = {"folder": str(folder), "files": files}
-    put(options, "irene.data-fetch/1", document, [str(folder)])
+    put(options, document, [str(folder)], "irene.data-fetch/1")
     return 0
 
 
@@ -288,7 +288,7 @@ def _check(options: InStore) -> int:
     counts = {"trees": trees, "segments": segments}
     told = [asdict(one) for one in findings]
     document = {"store": str(store.path), **counts, "findings": told}
-    put(options, "irene.data-check/1", document, lines)
+    put(options, document, lines, "irene.data-check/1")
     return int(bool(findings))
 
 
@@ -313,7 +313,7 @@ def _merge(options: Merging) -> int:
     ]
     told = {**asdict(merged), "renamed": renamed, "left_out": left_out}
     document = {"out": options.out, **told}
-    put(options, "irene.data-merge/1", document, lines)
+    put(options, document, lines, "irene.data-merge/1")
     return 0
 
 
@@ -342,7 +342,7 @@ def _export(options: Export) -> int:
     from irene.dataset.store import Store
     from irene.dataset.store.store_exchange import export_store
 
-    only = dict(_pair(word) for word in options.only)
+    only = dict(pair(word, "only", "FIELD=VALUE") for word in options.only)
     with working(f"exporting {options.store}"):
         table = export_store(
             Store.open(options.store),
@@ -356,15 +356,6 @@ def _export(options: Export) -> int:
     return _put_written(options, "irene.data-export/1", table)
 
 
-def _pair(word: str) -> tuple[str, str]:
-    from irene.errors import UsageError
-
-    name, is_pair, value = word.partition("=")
-    if not (name and is_pair):
-        raise UsageError(f"--only takes FIELD=VALUE, got {word!r}")
-    return name, value
-
-
 def _compact(options: InStore) -> int:
     from irene.dataset.store import Store
 
@@ -375,7 +366,7 @@ def _compact(options: InStore) -> int:
         f"{options.store}: {packed.segments_before:,} segments before, "
         f"{packed.segments_after:,} now"
     )
-    put(options, "irene.data-compact/1", document, [line])
+    put(options, document, [line], "irene.data-compact/1")
     return 0
 
 

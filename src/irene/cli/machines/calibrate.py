@@ -43,12 +43,12 @@ class Options(OfMachine, OfData):
 def run(options: Options) -> int:
     """Read, choose, write and say what was chosen."""
     from irene.cli.machines.train import put_predictor
-    from irene.cli.output import check_writable
+    from irene.cli.output import check_files
     from irene.predict.learning.join import Joiner
     from irene.predict.learning.machine_calibration import calibrate
     from irene.predict.machines.finding import find_trained
 
-    check_writable(options.out)
+    check_files(options.out)
     if not options.data and not options.name:
         raise UsageError("without data the new machine needs a name: --name NAME")
     source = find_trained(options.from_)

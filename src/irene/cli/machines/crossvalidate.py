@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from irene.cli.machines.learning_options import (
@@ -16,7 +15,7 @@ from irene.cli.machines.learning_options import (
     read_measured,
 )
 from irene.cli.machines.machine_text import level_table
-from irene.cli.output import put_json
+from irene.cli.output import check_files, put_json, say_written
 from irene.cli.progress import progress_bar
 from irene.parameters import Asked
 
@@ -64,12 +63,7 @@ def run(options: Options) -> int:
     """Read, cross-validate and print."""
     from irene.predict import make_method, make_split
 
-    if options.plot:
-        from irene.cli.output import check_writable
-        from irene.show.picture.picture import check_drawable
-
-        check_drawable(Path(options.plot))
-        check_writable(options.plot)
+    check_files(plot=options.plot)
     make_split(options.split)
     how = chosen_options(options)
     make_method(options.method, **how, seed=0)  # before reading
@@ -80,7 +74,7 @@ def run(options: Options) -> int:
         from irene.show.picture.answer_pictures import error_picture
 
         for path in error_picture(result).save(options.plot):
-            print(f"wrote {path}", file=sys.stderr)
+            say_written(path)
     if options.json:
         put_json(result.to_dict())
     else:

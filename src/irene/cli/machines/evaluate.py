@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from irene.cli.machines.learning_options import OfData, read_measured
 from irene.cli.machines.machine_text import level_table, unmatched_lines
-from irene.cli.output import put_json
+from irene.cli.output import check_files, put_json, say_written
 from irene.cli.progress import progress_bar, working
 from irene.parameters import Asked
 
@@ -41,10 +40,7 @@ class Options(OfData):
 
 def run(options: Options) -> int:
     """Read, compare and print."""
-    from irene.cli.output import check_writable
-
-    if options.out:
-        check_writable(options.out)
+    check_files(options.out)
     measured, result = _compare(options)
     if options.out:
         _write(options.data, options.out, measured, result)
@@ -84,7 +80,7 @@ def _write(data: str, out: str, measured: DataRead, result: Evaluation) -> None:
         copy_with_predictions(path, Path(out), result.predicted_j)
     else:
         write_jsonl(measured.table, Path(out), result.predicted_j)
-    print(f"wrote {out}", file=sys.stderr)
+    say_written(out)
 
 
 def _print_tables(result: Evaluation, measured: DataRead) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from irene.cli.machines.machine_text import fleet, machine_lines
-from irene.cli.output import put_json, screen
+from irene.cli.output import put, put_json, screen
 from irene.errors import UsageError
 from irene.parameters import Asked
 
@@ -88,10 +88,7 @@ def _use(options: Options) -> int:
 
     path = use_machine(options.names[1] if len(options.names) == 2 else None)
     name, why = default_machine()
-    if options.json:
-        _tell(options, "used", name, path)
-    else:
-        print(f"predictions are for {name}: {why}")
+    _tell(options, "used", name, path, f"predictions are for {name}: {why}")
     return 0
 
 
@@ -117,8 +114,7 @@ def _remove(options: Options) -> int:
     return 0
 
 
-def _tell(options: Options, done: str, name: str, path: Path) -> None:
-    if options.json:
-        put_json({"schema": "irene.hardware_change/1", done: name, "file": str(path)})
-    else:
-        print(f"{done} {name}: {path}")
+def _tell(options: Options, done: str, name: str, path: Path, words: str = "") -> None:
+    document = {done: name, "file": str(path)}
+    lines = [words or f"{done} {name}: {path}"]
+    put(options, document, lines, "irene.hardware_change/1")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from irene.cli.machines.machine_text import interval_line, learning_lines
-from irene.cli.output import put_json
+from irene.cli.output import put
 from irene.parameters import Asked
 from irene.show.text import plain
 
@@ -80,10 +80,7 @@ def run(options: Options) -> int:
             plan, name=options.name, device=options.device, threads=options.threads,
             fresh=options.fresh, tell=tell,
         )  # fmt: skip
-    if options.json:
-        put_json(found.to_dict())
-    else:
-        print(*learned_lines(found), sep="\n")
+    put(options, found.to_dict(), learned_lines(found))
     return 0
 
 
@@ -101,11 +98,9 @@ def _nodes(options: Options, file: Path, plan: str) -> int:
         found.append(node)
         said = f"kept in {node.path}" if node.path else f"not learned: {node.problem}"
         print(plain(f"{node.name} ({node.host or 'nowhere'}): {said}"), file=sys.stderr)
-    if options.json:
-        nodes = [{**node._asdict(), "path": str(node.path or "")} for node in found]
-        put_json({"schema": "irene.learned-nodes/1", "nodes": nodes})
-    else:
-        print("`irene hardware` lists them; --on NAME predicts for one")
+    nodes = [{**node._asdict(), "path": str(node.path or "")} for node in found]
+    words = "`irene hardware` lists them; --on NAME predicts for one"
+    put(options, {"nodes": nodes}, [words], "irene.learned-nodes/1")
     return 0 if all(node.path for node in found) else 1
 
 
@@ -152,8 +147,5 @@ def _check(options: Options) -> int:
 
     with _progress() as tell:
         found = check_machine(options.name, tell=tell)
-    if options.json:
-        put_json(found.to_dict())
-    else:
-        print(*map(plain, found.lines()), sep="\n")
+    put(options, found.to_dict(), map(plain, found.lines()))
     return 0

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from irene.cli.options import pair
 from irene.cli.progress import progress_bar, working
 from irene.errors import UsageError
 from irene.parameters import Asked
@@ -183,9 +184,7 @@ def read_measured(
 def _configs(words: Sequence[str]) -> dict[str, str]:
     found = {}
     for word in words:
-        name, is_pair, file = word.partition("=")
-        if not (name and is_pair and file):
-            raise UsageError(f"--configs takes NAME=FILE, got {word!r}")
+        name, file = pair(word, "configs", "NAME=FILE")
         if not Path(file).exists():
             raise UsageError(f"--configs {word}: there is no file {file}")
         found[name] = file
@@ -222,9 +221,7 @@ def chosen_options(options: MethodOptions) -> dict[str, Any]:
     """
     chosen: dict[str, Any] = {"features": options.features}
     for word in options.option:
-        name, is_pair, value = word.partition("=")
-        if not (name and is_pair and value):
-            raise UsageError(f"--option takes NAME=VALUE, got {word!r}")
+        name, value = pair(word, "option")
         if name in ("features", "seed"):
             raise UsageError(f"--option {word}: {name} has an option of its own")
         chosen[name] = _value(value)

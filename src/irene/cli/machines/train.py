@@ -62,9 +62,9 @@ class Options(OfMachine, MethodOptions):
 
 def run(options: Options) -> int:
     """Read, learn, write and say what was learned."""
-    from irene.cli.output import check_writable
+    from irene.cli.output import check_files
 
-    check_writable(options.out)
+    check_files(options.out)
     from irene.predict import make_method
 
     how = {**chosen_options(options), "seed": options.seed}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from irene.cli.machines.machine_text import level_table
-from irene.cli.output import put_json
+from irene.cli.output import put_json, say_written
 from irene.parameters import Asked
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def run(options: Options) -> int:
         put_json(examined.to_dict())
     else:
         _print(examined)
-    print(f"wrote {record}", file=sys.stderr)
+    say_written(record)
     return 0
 
 

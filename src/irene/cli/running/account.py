@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from irene.cli.options import OUTPUT
-from irene.cli.output import check_ledger_output, put_ledger
+from irene.cli.output import LEDGER_FILES, check_files, put_ledger
 from irene.errors import UsageError
 from irene.parameters import Asked
 
@@ -133,6 +133,7 @@ class Options:
 
 def run(options: Options) -> int:
     """Account for a program or what was recorded, then print or write."""
+    check_files(*(getattr(options, name) for name in LEDGER_FILES))
     if options.merge or options.program or options.module:
         return _run_or_merge(options)
     trace, power = options.trace, options.power
@@ -141,7 +142,6 @@ def run(options: Options) -> int:
             "give a script, or both --trace FILE and --power FILE; `irene account "
             "--help` says more"
         )
-    check_ledger_output(options)
     put_ledger(_recorded_ledger(trace, power, options), options)
     return 0
 
@@ -196,7 +196,6 @@ def _run_or_merge(options: Options) -> int:
     if given:
         word = given[0].replace("_", "-")
         raise UsageError(f"--{word} is for recorded files, not for a program or folder")
-    check_ledger_output(options)
     if options.merge:
         if options.program or options.module:
             raise UsageError("--merge runs nothing: give a folder or a program")

@@ -85,7 +85,7 @@ class Options:
 
 def run(options: Options) -> int:
     """Measure, then print or write; or only say what would be run."""
-    from irene.cli.output import check_output, check_writable, put_tree
+    from irene.cli.output import check_files, check_output, put_tree
     from irene.measure.protocol import pin_threads
     from irene.trace.limits import NO_LIMITS
     from irene.trace.sources import locate
@@ -93,7 +93,7 @@ def run(options: Options) -> int:
     check_output(options.view)
     if options.data:
         _check_data(Path(options.data), options.run)
-        check_writable(options.data)
+        check_files(options.data)
     locate(options.run.model)  # before torch is loaded
     arguments = written(options.run) | {
         "device": options.device,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from irene.cli.output import put_json, put_parts
+from irene.cli.output import check_files, put_json, put_parts
 from irene.errors import IreneError
 from irene.parameters import Asked
 from irene.show.text import plain
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+    from irene.measure.windows.exported import Figure
     from irene.measure.windows.monitored import Monitored
     from irene.meters.sampling.sampler_process import SamplerProcess
     from irene.meters.sampling.totals import Window
@@ -83,12 +83,15 @@ def run(options: Options) -> int:
     from irene.measure.windows.monitoring import monitor
     from irene.meters.finding import names_in
 
-    if options.plot:
-        from irene.show.picture import check_drawable
-
-        check_drawable(Path(options.plot))
+    check_files(plot=options.plot)
     command = options.command[options.command[:1] == ("--",) :]
     shown = options.prometheus is not None or options.otlp
+
+    def beside(sampler: SamplerProcess) -> AbstractContextManager[None]:
+        from irene.measure.windows.exported import Exported
+
+        return exporting("monitor", options, Exported(sampler))
+
     found = monitor(
         command,
         options.seconds or (math.inf if shown and not command else None),
@@ -96,7 +99,7 @@ def run(options: Options) -> int:
         options.period,
         Path(options.out) if options.out else None,
         output_to_errors=options.json,
-        beside=partial(_exporting, options) if shown else nullcontext,
+        beside=beside if shown else nullcontext,
     )
     try:
         _report(found, options)
@@ -110,18 +113,19 @@ def run(options: Options) -> int:
 
 
 @contextmanager
-def _exporting(options: Options, sampler: SamplerProcess) -> Iterator[None]:
-    """Show what is counted to Prometheus and OpenTelemetry, as asked."""
-    from irene.measure.windows.exported import Exported, to_otlp, to_prometheus
+def exporting(
+    command: str, options: Any, figures: Callable[[], list[Figure]]
+) -> Iterator[None]:
+    """Show figures to Prometheus and OpenTelemetry, as the options of a command say."""
+    from irene.measure.windows.exported import to_otlp, to_prometheus
 
-    exported = Exported(sampler)
     with ExitStack() as stack:
         if options.prometheus is not None:
-            port = stack.enter_context(to_prometheus(exported, options.prometheus))
+            port = stack.enter_context(to_prometheus(figures, options.prometheus))
             where = f"http://localhost:{port}/metrics"
-            print(f"irene monitor: {where}", file=sys.stderr, flush=True)
+            print(f"irene {command}: {where}", file=sys.stderr, flush=True)
         if options.otlp:
-            stack.enter_context(to_otlp(exported, options.otlp))
+            stack.enter_context(to_otlp(figures, options.otlp))
         yield
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from irene.cli.options import add_parameters, add_table, values_of
+from irene.cli.running.monitor import exporting
 from irene.errors import UsageError
 from irene.parameters import Asked, Parameter, parameters_of, read
 from irene.show.text import plain
@@ -104,6 +105,7 @@ def run(options: argparse.Namespace) -> int:
     """Look again and again, until the time is over or somebody stops it."""
     from irene.account.served.engines import Server
     from irene.account.served.watching import Watch
+    from irene.measure.windows.exported import Exported
     from irene.meters.sampling.sampler_process import SamplerProcess
 
     asked = read(Watching, values_of(options, parameters_of(Watching)))
@@ -115,7 +117,9 @@ def run(options: argparse.Namespace) -> int:
         sampler = stack.enter_context(meters)
         watch = Watch(server, sampler, stack.enter_context(requests), asked.wait)
         screen = _Screen(asked, watch, expecting)
-        with _exporting(asked, screen, sampler), suppress(KeyboardInterrupt):
+        power = Exported(sampler)
+        shown = exporting("watch", asked, lambda: [*power(), *screen.figures()])
+        with shown, suppress(KeyboardInterrupt):
             _look_on(asked, screen)
         screen.end()
     return 0
@@ -189,25 +193,6 @@ def _expecting(
         raise type(error)(f"{error} (--model)") from error
     spec = RunSpec(model, phase="generate", **given)
     return Expecting(spec, asked.on, counts.engine)
-
-
-@contextmanager
-def _exporting(asked: Watching, screen: _Screen, sampler: Any) -> Iterator[None]:
-    from irene.measure.windows.exported import Exported, to_otlp, to_prometheus
-
-    power = Exported(sampler)
-
-    def figures() -> list[Figure]:
-        return [*power(), *screen.figures()]
-
-    with ExitStack() as stack:
-        if asked.prometheus is not None:
-            port = stack.enter_context(to_prometheus(figures, asked.prometheus))
-            where = f"http://localhost:{port}/metrics"
-            print(f"irene watch: {where}", file=sys.stderr, flush=True)
-        if asked.otlp:
-            stack.enter_context(to_otlp(figures, asked.otlp))
-        yield
 
 
 class _Screen:
