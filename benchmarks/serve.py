@@ -133,7 +133,7 @@ def process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
     """A server that ends with the block."""
     made = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, process_group=0,
     )  # fmt: skip
     try:
         yield made

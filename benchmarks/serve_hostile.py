@@ -461,7 +461,7 @@ def serving(folder: Path, store: str | None) -> Iterator[tuple[int, int]]:
     ]  # fmt: skip
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(  # a signal to all of us is not for it
-            words, stdout=log, stderr=log, start_new_session=True
+            words, stdout=log, stderr=log, process_group=0
         )
     try:
         print(f"  ready after {wait_for(f'http://{HOST}:{port}/readyz'):.1f} s")

@@ -65,7 +65,7 @@ class Supervised:
     def _start(self) -> None:
         self.starts += 1
         self.process = subprocess.Popen(  # a signal to all of us is not for it
-            self._words, stdout=self._log, stderr=self._log, start_new_session=True
+            self._words, stdout=self._log, stderr=self._log, process_group=0
         )
 
     def _watch(self) -> None:
