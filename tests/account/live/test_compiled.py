@@ -78,6 +78,18 @@ def test_gradients_of_weights_are_known_by_their_shapes() -> None:
     ]
 
 
+def test_gradients_of_equal_weights_belong_to_one_module_each() -> None:
+    source = "def call(self, args):  # tangents_1\n" + "".join(
+        f"        buf{n} = empty_strided_cpu((16, 16), (16, 1))\n"
+        f"        # Topologically Sorted Source Nodes: [mm_{n}], Original ATen: [mm]\n"
+        f"        extern_kernels.mm(a, b, out=buf{n})\n"
+        for n in range(3)
+    )
+    nodes = [Node(f"linear_{name}", name) for name in "qkv"]
+    steps = inductor_steps(source, Graph(nodes, {n: {("16", "16")} for n in "qkv"}))
+    assert {step.path for step in steps} == set("qkv")
+
+
 @pytest.mark.parametrize(
     ("paths", "shared"),
     [(("a.b.c", "a.b"), "a.b"), (("a.bc", "a.bd"), "a"), (("a", ""), ""), ((), "")],

@@ -108,7 +108,7 @@ def inductor_steps(source: str, graph: Graph) -> list[Step]:
     told = {i: max(each) for i, each in enumerate(known) if each}
     # Gradients go back through the graph.
     ends = (len(nodes), -1) if "tangents_" in source else (-1, len(nodes))
-    steps = []
+    steps, given = [], set[str]()
     for i, (op, _, shape, is_fused) in enumerate(found):
         before = max((j for j in told if j < i), default=None)
         after = min((j for j in told if j > i), default=None)
@@ -126,7 +126,11 @@ def inductor_steps(source: str, graph: Graph) -> list[Step]:
                 n for n, each in enumerate(nodes) if shape in weights.get(each.path, ())
             ]
             near = [n for n in beside if 0 <= n < len(nodes)]
-            at = sorted(fits, key=lambda n: min(abs(n - m) for m in beside))[:1] or near
+            # Equal weights, as of queries and keys, have a gradient each.
+            fits.sort(key=lambda n: min(abs(n - m) for m in beside))
+            fits.sort(key=lambda n: nodes[n].path in given)
+            given |= {nodes[n].path for n in fits[:1]}
+            at = fits[:1] or near
         steps.append(Step(op, shared_path(nodes[n].path for n in at), is_fused))
     return steps
 
