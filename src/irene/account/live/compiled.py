@@ -117,8 +117,10 @@ def inductor_steps(source: str, graph: Graph) -> list[Step]:
             for j, end in zip((before, after), ends, strict=True)
         ]
         at = known[i]
-        if not is_fused:  # a library multiplies: a norm before it is only named too
-            at = [n for n in at if _multiplies(weights.get(nodes[n].path, ()))] or at
+        if (
+            not is_fused
+        ):  # a call of a library is one node; views before it are named too
+            at = [told[i]] if at else []
         if not at and is_fused:
             at = list(range(min(beside) + 1, max(beside)))
         elif not at:
@@ -133,10 +135,6 @@ def inductor_steps(source: str, graph: Graph) -> list[Step]:
             at = fits[:1] or near
         steps.append(Step(op, shared_path(nodes[n].path for n in at), is_fused))
     return steps
-
-
-def _multiplies(weights: Iterable[Shape]) -> bool:
-    return any(len(shape) > 1 for shape in weights)
 
 
 def _calls(source: str) -> Iterator[tuple[str, list[str], Shape, bool]]:
