@@ -36,6 +36,7 @@ FORWARD, BACKWARD = "CompiledFunction", "CompiledFunctionBackward"
 HOLDERS = (REGION, CALL, FORWARD)
 NODES = re.compile(r"# Topologically Sorted Source Nodes: \[([\w, ]*)\]")
 LIBRARY = re.compile(r"(?:extern_kernels\.(\w+)|torch\.ops\.(\w+)\.(\w+))[.\w]*\(")
+PRODUCT = re.compile(r"mm|linear|conv")
 FUSED = re.compile(r"^\s+(\w*fused_\w+)(?:\.run)?\(")
 SHAPE = re.compile(r"(buf\d+) = empty_strided\w*\(\(([\w, ]*)\)")
 REUSED = re.compile(r"(buf\d+) = (?:reinterpret_tensor\()?(buf\d+)[,;]")
@@ -128,11 +129,16 @@ def inductor_steps(source: str, graph: Graph) -> list[Step]:
                 n for n, each in enumerate(nodes) if shape in weights.get(each.path, ())
             ]
             near = [n for n in beside if 0 <= n < len(nodes)]
-            # Equal weights, as of queries and keys, have a gradient each.
             fits.sort(key=lambda n: min(abs(n - m) for m in beside))
-            fits.sort(key=lambda n: nodes[n].path in given)
-            given |= {nodes[n].path for n in fits[:1]}
-            at = fits[:1] or near
+            # Equal weights of siblings, as queries and keys, have a gradient each.
+            homes = [nodes[n].path.rpartition(".")[0] for n in fits]
+            fresh = [
+                n
+                for n, home in zip(fits, homes, strict=True)
+                if home == homes[0] and nodes[n].path not in given
+            ]
+            at = (fresh or fits)[:1] or near
+            given |= {nodes[n].path for n in fresh[:1]}
         steps.append(Step(op, shared_path(nodes[n].path for n in at), is_fused))
     return steps
 
