@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,12 @@ def test_what_takes_long_is_packed_and_unpacked_beside_the_loop(
         assert board["pending"]
     assert seen == set(slow)
     assert not inside
+
+
+def test_the_description_is_made_once_by_whichever_thread(tmp_path: Path) -> None:
+    with app_with(tmp_path) as app, ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(app_module.describe, [app] * 8))
+    assert all(each is made[0] for each in made)
 
 
 def test_garbage_is_not_looked_for_while_others_wait(tmp_path: Path) -> None:

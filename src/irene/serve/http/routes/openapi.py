@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path
@@ -76,10 +77,18 @@ def answers(schema: str, *, with_csv: bool = False) -> dict[int | str, dict[str,
     }
 
 
+_one_at_a_time = threading.Lock()
+
+
 def describe(app: FastAPI) -> dict[str, Any]:
     """The OpenAPI document of an app, with the schema of problems."""
-    if app.openapi_schema:
+    with _one_at_a_time:  # FastAPI makes it for one thread alone
+        if not app.openapi_schema:
+            app.openapi_schema = _described(app)
         return app.openapi_schema
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
     found = get_openapi(
         title=app.title,
         version=app.version,
@@ -95,5 +104,4 @@ def describe(app: FastAPI) -> dict[str, Any]:
         detail={**TEXT, "description": "What happened, and what to do."},
         instance=TEXT,
     )
-    app.openapi_schema = found
     return found
