@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import gzip
+from pathlib import Path
 
 import pytest
 
+from irene.predict.machines.chosen import use_machine
 from irene.serve.answers.memory import ETAG, LINK, Memory, make_ready
 
 
@@ -66,3 +68,14 @@ def test_a_request_is_remembered_as_it_came() -> None:
     assert memory.request("/tree", b"model=a", b"text/csv") is None
     memory.remember("/tree", b"model=b", b"*/*", "forgotten")
     assert memory.request("/tree", b"model=b", b"*/*") is None
+
+
+def test_a_request_is_asked_anew_once_a_machine_was_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IRENE_HOME", str(tmp_path))
+    memory = Memory(10_000)
+    memory.answers.put("key", make_ready("key", b"{}", "application/json"))
+    memory.remember("/energy", b"model=a", b"*/*", "key")
+    use_machine("h100")
+    assert memory.request("/energy", b"model=a", b"*/*") is None

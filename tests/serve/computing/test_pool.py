@@ -235,9 +235,9 @@ def test_lost_late_and_greedy_processes_are_replaced(running: Running) -> None:
     assert running.ask("energy", SMALL)  # by a new process
 
     running.pool.limits = Limits(seconds=0.2)
-    slow = {**SMALL, "model": "bert-large-uncased", "seq_len": 512}
+    traced = {**SMALL, "model_class": "BertForSequenceClassification"}
     with pytest.raises(Problem) as late:
-        running.ask("suggest", slow)
+        running.ask("energy", traced)
     assert late.value.status == 504
     running.pool.limits = Limits(seconds=60)
     assert running.ask("energy", SMALL)

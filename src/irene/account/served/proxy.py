@@ -104,19 +104,14 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_error(502, type(error).__name__)
                 return
             try:
-                told = self._pass_back(answer, times)
+                self._pass_back(answer, times)
             except (OSError, HTTPException):  # one of both has left
                 self.close_connection = True
-                return
-        times["end"] = time.time()
-        if self.command == "POST" and answer.status == HTTPStatus.OK:
-            where = f"an answer of {self.path}"
-            self.requests.tell(counts_in(told) | times, times["end"], where)
 
     do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = do_OPTIONS = _forward  # noqa: N815
 
-    def _pass_back(self, answer: HTTPResponse, times: dict[str, float]) -> bytes:
-        """The answer; when a stream began is written down."""
+    def _pass_back(self, answer: HTTPResponse, times: dict[str, float]) -> None:
+        """Pass the answer on; who has the end of it finds it told."""
         length = answer.getheader("Content-Length")
         self.send_response_only(answer.status, answer.reason)
         for name, value in _passed_on(answer.getheaders()):
@@ -127,16 +122,17 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.send_header("Content-Length", length or "0")
         self.end_headers()
-        parts = []
+        told = bytearray()
         while part := answer.read1(MOST_AT_ONCE):
-            parts.append(part)
+            told += part
             if streams:
                 times.setdefault("first_token", time.time())
-                part = b"%x\r\n%b\r\n" % (len(part), part)
-            self.wfile.write(part)
-        if streams:
-            self.wfile.write(b"0\r\n\r\n")
-        return b"".join(parts)
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(part), part))
+        times["end"] = time.time()
+        if self.command == "POST" and answer.status == HTTPStatus.OK:
+            where = f"an answer of {self.path}"
+            self.requests.tell(counts_in(bytes(told)) | times, times["end"], where)
+        self.wfile.write(b"0\r\n\r\n" if streams else told)
 
 
 def _passed_on(headers: Any) -> list[tuple[str, str]]:

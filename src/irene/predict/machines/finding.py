@@ -70,6 +70,14 @@ def hardware_folder() -> Path:
     return Path(settings or Path.home() / ".config") / "irene" / "hardware"
 
 
+def added_when_ns() -> int:
+    """When a machine was last added, learned, chosen or removed, ns; 0 for never."""
+    try:
+        return hardware_folder().stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 @cache
 def _shipped() -> tuple[Path, ...]:
     files = resources.files("irene.predict").joinpath("machines", "files")

@@ -6,6 +6,7 @@ import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from irene.predict.machines.finding import added_when_ns
 from irene.serve.recent import Recent
 
 SMALLEST_GZIP = 500
@@ -120,7 +121,8 @@ class Memory:
     """The answers that were asked for last, up to a size.
 
     A request that was answered is remembered as it came, so that the same request again
-    needs no parsing at all: that is what makes it as fast as a bare endpoint.
+    needs no parsing at all: that is what makes it as fast as a bare endpoint. It is
+    asked anew once a machine was added, learned or chosen.
 
     Args:
         most_bytes: How much is kept.
@@ -130,17 +132,17 @@ class Memory:
         self.answers: Recent[str, Ready] = Recent(
             most_bytes, lambda ready: ready.size, LARGEST_PART
         )
-        self._keys: Recent[tuple[str, bytes, bool], str] = Recent(MOST_REQUESTS)
+        self._keys: Recent[tuple[int, str, bytes, bool], str] = Recent(MOST_REQUESTS)
 
     def request(self, path: str, query: bytes, accept: bytes) -> Ready | None:
         """The answer to a request that was answered before."""
-        key = self._keys.get((path, query, prefers_csv(accept)))
+        key = self._keys.get((added_when_ns(), path, query, prefers_csv(accept)))
         return None if key is None else self.answers.get(key)
 
     def remember(self, path: str, query: bytes, accept: bytes, key: str) -> None:
         """Note which answer a request has."""
         if len(path) + len(query) <= LONGEST_REQUEST:
-            self._keys.put((path, query, prefers_csv(accept)), key)
+            self._keys.put((added_when_ns(), path, query, prefers_csv(accept)), key)
 
 
 def prefers_csv(accept: bytes) -> bool:
