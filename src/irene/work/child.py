@@ -43,6 +43,10 @@ START_S = 600.0
 """Even a machine that is very busy has started Python by then, s."""
 LAST_WORDS = 2000
 LONGEST_TEXT = 300
+OUT_OF_MEMORY = (
+    "alloc", "out of memory", "outofmemory", "error return without exception set",
+)  # fmt: skip
+"""Words of errors; the last are those of an extension that got no memory."""
 
 
 # From outside -----------------------------------------------------------------
@@ -306,7 +310,7 @@ def _is_out_of_memory(error: Exception) -> bool:
     if isinstance(error, MemoryError | RecursionError):
         return True
     words = f"{type(error).__name__} {error}".lower()
-    return any(hint in words for hint in ("alloc", "out of memory", "outofmemory"))
+    return any(hint in words for hint in OUT_OF_MEMORY)
 
 
 if __name__ == "__main__":
