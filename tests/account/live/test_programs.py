@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from irene.account import Ledger
+from irene.account.live.levels import _with_room
 from irene.account.live.ranks import Rank
 from irene.account.live.sampling import Sampling, _filled
 from irene.account.live.session import Level
@@ -270,6 +274,19 @@ def test_what_we_use_ourselves_is_not_logged_as_the_programs() -> None:
         assert sampling.used_j() - begin_j == pytest.approx(7.0)
     finally:
         sampling.abandon()
+
+
+def test_a_trace_for_which_the_disk_has_no_room_is_read_from_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert _with_room() == str(tmp_path)
+    usage = SimpleNamespace(free=4096)
+    real = shutil.disk_usage
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda at: usage if at == str(tmp_path) else real(at)
+    )
+    assert _with_room() == "/dev/shm"
 
 
 def test_a_full_disk_costs_the_curve_and_never_the_energy() -> None:

@@ -272,3 +272,11 @@ def test_curves_under_the_sliders_tell_sizes_and_take_them(page: Any) -> None:
     expect(words).to_have_text(re.compile(rf"^{size}: "))
     page.go_back()
     expect(page).to_have_url(re.compile("batch_size=2&"))
+
+
+def test_curves_say_what_they_are_of_and_where_memory_ends(page: Any) -> None:
+    words = page.locator(".size-curve .hint").first
+    page.goto("/?model=resnet-18")
+    expect(words).to_contain_text("per input")
+    page.goto("/?model=llama-3.1-8b&on=h100&prompt_len=2000&output_len=500")
+    expect(words).to_contain_text("fits below")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -40,6 +41,8 @@ OTHER_PROFILER = (
     "PyTorch has one profiler at a time, and another one {}: leave that out, or use "
     "level='module', which needs none"
 )
+ROOM_BYTES = 1 << 30
+"""Free on a disk that has room for any trace."""
 
 
 class ModuleLevel:
@@ -177,6 +180,14 @@ def _let_children_end() -> None:
             os.register_at_fork(after_in_child=leave)
 
 
+def _with_room() -> str:
+    """Where a trace can be for a moment: in memory, where the disk is nearly full."""
+    usual, memory = tempfile.gettempdir(), "/dev/shm"
+    if shutil.disk_usage(usual).free > ROOM_BYTES or not os.access(memory, os.W_OK):
+        return usual
+    return max(usual, memory, key=lambda place: shutil.disk_usage(place).free)
+
+
 class OpLevel:
     """Collects modules and has ops profiled; `events` gives what ran.
 
@@ -233,7 +244,7 @@ class OpLevel:
         profile.stop()
         if taken:
             raise UsageError(OTHER_PROFILER.format("ran inside the block"))
-        with tempfile.TemporaryDirectory(prefix="irene-") as folder:
+        with tempfile.TemporaryDirectory(prefix="irene-", dir=_with_room()) as folder:
             path = self._trace or Path(folder, "trace.json")
             path.unlink(missing_ok=True)
             # The profiler's own results: its Python events, which nobody needs here,

@@ -30,7 +30,7 @@ export function RunForm({ model, onModel, run, onRun, without = [], resolved, fi
   const set = (/** @type {string} */ name) => (/** @type {string | number} */ value, /** @type {any} */ how) => onRun({ ...run, [name]: String(value) }, how);
   const asked = (/** @type {string} */ name) => !without.includes(name);
   const size = (/** @type {string} */ name, /** @type {string} */ label, /** @type {number} */ most, /** @type {string} */ unit) =>
-    asked(name) && html`<${Sizes} key=${name} label=${label} unit=${unit} value=${Number(run[name] ?? resolved?.[name]) || 1} most=${most} onChange=${set(name)} curve=${curves && resolved && model ? { first: name === "batch_size", model, run, over: name } : null} />`;
+    asked(name) && html`<${Sizes} key=${name} label=${label} unit=${unit} value=${Number(run[name] ?? resolved?.[name]) || 1} most=${most} onChange=${set(name)} curve=${curves && resolved && model ? { first: name === "batch_size", model, run, over: name, unit: serving ? "output token" : readsTokens(known) ? "sequence" : "input" } : null} />`;
   const turn = (/** @type {string} */ mode) => {
     const can = (/** @type {string} */ name) => machines.find((each) => each.name === name)?.serves;
     const wanted = mode === "serving";

@@ -9,19 +9,19 @@ const HIGH = 34;
 
 /**
  * Per sequence, or per output token of a serving, so that sizes can be told apart by it.
- * @param {{model: string, run: Record<string, string>, over: string, label: string, values: readonly number[], value: number,
- *   onPick: (size: number) => void}} props values: steps of the slider
+ * @param {{model: string, run: Record<string, string>, over: string, unit: string, label: string, values: readonly number[], value: number,
+ *   onPick: (size: number) => void}} props unit: what energy is told of; values: steps of the slider
  */
-export function SizeCurve({ model, run, over, label, values, value, onPick }) {
+export function SizeCurve({ model, run, over, unit, label, values, value, onPick }) {
   const { [over]: _, ...rest } = run;
   const { document, error } = useAnswer("/what-if", { model, ...rest, over }, { wait: 400 });
   const [at, setAt] = useState(/** @type {number | null} */ (null));
-  const per = run.output_len ? "per output token" : "per sequence";
+  const per = `per ${unit}`;
   const parts = (/** @type {number} */ size) => ["batch_size", "output_len"].reduce((all, name) => all * (name === over ? size : Number(run[name] || 1)), 1);
   /** @type {{x: number, size: number, joules: number, low: number, high: number, fits?: boolean}[]} */
-  const points = (document?.over === over ? document.lines[0]?.points ?? [] : []).map((/** @type {any} */ { size, energy }) => {
+  const points = (document?.over === over ? document.lines[0]?.points ?? [] : []).map((/** @type {any} */ { size, energy, fits }) => {
     const [least, most, n] = [energy.low, energy.high, parts(size)];
-    return { x: position(values, size), size, joules: energy.joules / n, low: least / n, high: most / n };
+    return { x: position(values, size), size, joules: energy.joules / n, low: least / n, high: most / n, fits };
   }).filter((/** @type {any} */ point) => point.x >= 0);
   if (error) return null;
   if (points.length < 2) return html`<div class="size-curve"></div>`;
