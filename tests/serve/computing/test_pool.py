@@ -235,9 +235,10 @@ def test_lost_late_and_greedy_processes_are_replaced(running: Running) -> None:
     assert running.ask("energy", SMALL)  # by a new process
 
     running.pool.limits = Limits(seconds=0.2)
-    traced = {**SMALL, "model_class": "BertForSequenceClassification"}
+    traced = {"model_type": "bert", "num_hidden_layers": 1, "vocab_size": 30_011}
+    slow = {**SMALL, "model": "upload:slow", "configs": {"upload:slow": traced}}
     with pytest.raises(Problem) as late:
-        running.ask("energy", traced)
+        running.ask("energy", slow)
     assert late.value.status == 504
     running.pool.limits = Limits(seconds=60)
     assert running.ask("energy", SMALL)
