@@ -43,10 +43,6 @@ START_S = 600.0
 """Even a machine that is very busy has started Python by then, s."""
 LAST_WORDS = 2000
 LONGEST_TEXT = 300
-OUT_OF_MEMORY = (
-    "alloc", "out of memory", "outofmemory", "error return without exception set",
-)  # fmt: skip
-"""Words of errors; the last are those of an extension that got no memory."""
 
 
 # From outside -----------------------------------------------------------------
@@ -306,11 +302,14 @@ def _run(task: Task) -> tuple[dict[str, Any], bytes | None]:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Whether memory was short, which libraries say in many ways."""
-    if isinstance(error, MemoryError | RecursionError):
+    """Whether memory was short, which libraries say in many ways.
+
+    An extension that got none and does not say so is a SystemError.
+    """
+    if isinstance(error, MemoryError | RecursionError | SystemError):
         return True
     words = f"{type(error).__name__} {error}".lower()
-    return any(hint in words for hint in OUT_OF_MEMORY)
+    return any(hint in words for hint in ("alloc", "out of memory", "outofmemory"))
 
 
 if __name__ == "__main__":
