@@ -29,7 +29,9 @@ def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
             return found
         try:
             return import_module(f"{package}.{name}")
-        except ModuleNotFoundError:
+        except ModuleNotFoundError as error:
+            if error.name != f"{package}.{name}":  # it lacks something itself
+                raise
             raise AttributeError(
                 f"module {package!r} has no attribute {name!r}"
             ) from None
