@@ -14,6 +14,7 @@ from fastapi import Request, Response
 from sqlalchemy.exc import SQLAlchemyError
 
 from irene.analyse.subject import Subject, known_trees, read_subject
+from irene.predict.machines.finding import added_when_ns
 from irene.questions import AskTradeOff, AskWhatIf, Question
 from irene.questions.question import OfModel
 from irene.serve.answers.answering import Answering, Compute
@@ -156,11 +157,12 @@ async def give(
         compute: How, if not by asking a computing process.
     """
     answering: Answering = request.app.state.answering
+    since_ns = added_when_ns()
     ready = await answering.ask(
         inquiry, lambda: asyncio.ensure_future(_gone(request)), compute,
         client_of(request.scope),
     )  # fmt: skip
-    if request.method == "GET":
+    if request.method == "GET" and since_ns == added_when_ns():
         remember(request, ready.key)
     return send(request, ready)
 
