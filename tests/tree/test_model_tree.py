@@ -33,6 +33,16 @@ def test_costs_of_children_are_in_their_parents():
     assert (tree.total().flops, tree.total().bytes_read) == (220, 14)
 
 
+def test_a_tree_says_its_energy_where_it_has_one():
+    tree = small_tree()
+    assert repr(tree) == "<ModelTree Model: 8 nodes>"
+    joules = np.arange(8.0, 0, -1)
+    source = np.zeros(8, np.uint8)
+    energy = EnergyColumns(joules, joules * 0.9, joules * 1.1, source, "a test")
+    used = tree.with_energy(energy)
+    assert repr(used) == "<ModelTree Model: 8.00 J (7.20 – 8.80), 8 nodes>"
+
+
 def test_nodes_are_found_by_path():
     node = small_tree().find("layer.1.fc")
     assert (node.op, node.kind, node.params, node.name) == ("Linear", "ml", 20, "fc")

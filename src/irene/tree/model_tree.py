@@ -13,6 +13,7 @@ import numpy as np
 from irene.energy import Energy, SharedError
 from irene.errors import UsageError
 from irene.hardware import Hardware
+from irene.human import human_range
 from irene.presented import Drawing, presenter
 from irene.spec import RunSpec
 from irene.tree.columns import (
@@ -392,4 +393,6 @@ class ModelTree:
     def __repr__(self) -> str:
         """Short, for people."""
         what = self.spec.model if self.spec else self.root.op
-        return f"<ModelTree {what}: {self.node_count:,} nodes>"
+        energy = self.root.energy
+        used = "" if energy is None else f"{human_range(energy)}, "
+        return f"<ModelTree {what}: {used}{self.node_count:,} nodes>"
