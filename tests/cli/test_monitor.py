@@ -122,6 +122,7 @@ def test_watching_the_machine_reports_on_standard_output(run, options):
     code, out, err = run(*options, "--seconds", "0.1")
     assert (code, err) == (0, "")
     assert out.startswith("irene monitor: this machine\n")
+    assert max(map(len, out.splitlines())) < 200  # no blanks to fill a line in a file
 
 
 def test_files(run, options, tmp_path):

@@ -323,6 +323,12 @@ def test_a_steady_load_has_no_peak(refresh_s, period_s):
     assert np.nanmin(found.total_power_w) == pytest.approx(300.0, rel=0.01)
 
 
+@pytest.mark.parametrize("refresh_s", [0.101, 0.17, 0.5])
+def test_a_meter_slower_than_it_says_makes_no_peak(refresh_s):
+    found = counted_in_steps(lambda t: 300.0 * t, refresh_s, 0.1, says_s=0.001)
+    assert found.peak_power_w == pytest.approx(300.0, rel=0.01)
+
+
 @pytest.mark.parametrize("refresh_s", [0.001, 0.0199, 0.0995, 0.17])
 def test_a_real_peak_is_seen(refresh_s):
     def energy_j(t):  # 500 W for two seconds
@@ -333,11 +339,15 @@ def test_a_real_peak_is_seen(refresh_s):
     assert found.peak_power_w < 500.0 * 1.01
 
 
-def counted_in_steps(energy_j, refresh_s: float, period_s: float) -> Monitored:
+def counted_in_steps(
+    energy_j, refresh_s: float, period_s: float, says_s: float | None = None
+) -> Monitored:
     """20 s of a counter that has something new every so often."""
     times = np.arange(0, round(20.0 / period_s) + 1) * period_s + 0.0003
     joules = energy_j(np.floor(times / refresh_s) * refresh_s)
-    channel = Channel("wall:energy", "energy_j", "wall", resolution_s=refresh_s)
+    channel = Channel(
+        "wall:energy", "energy_j", "wall", resolution_s=says_s or refresh_s
+    )
     time_ns = np.rint(times * 1e9).astype(np.int64)
     recording = Recording((channel,), time_ns, joules[:, None], period_s)
     ends = int(time_ns[0]), int(time_ns[-1])

@@ -51,10 +51,10 @@ def store_parts(summary: StoreSummary) -> Iterator[RenderableType]:
     for machine in summary.machines:
         what = "; ".join(machine.descriptions) or "not described"
         yield f"\n{machine.name}: {what}"
-        yield from (
-            f"  {part}" if isinstance(part, str) else Padding(part, (0, 0, 0, 2))
-            for part in _machine(machine)
-        )
+        for part in _machine(machine):
+            words = isinstance(part, str)
+            beside = (0, 0, 0, 2)
+            yield f"  {part}" if words else Padding(part, beside, expand=False)
     if summary.failures:
         yield "\nfailed, and not measured since:"
     for failure in summary.failures:

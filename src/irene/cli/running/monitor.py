@@ -254,7 +254,9 @@ def _report_parts(found: Monitored) -> list[RenderableType]:
         powers = f"{_watts(found.mean_power_w)} mean, {_watts(found.peak_power_w)} peak"
         lines.append(f"  power      {powers}  {sparkline(found.total_power_w)}")
     lines.append(f"  time       {_time(found)}")
-    table = [Padding(_table(found), (0, 0, 0, 2))] if found.windows else []
+    table = (
+        [Padding(_table(found), (0, 0, 0, 2), expand=False)] if found.windows else []
+    )
     return [*lines, *table, *(f"  note       {plain(note)}" for note in found.notes)]
 
 

@@ -45,6 +45,17 @@ def calmest(seconds: Floats, joules: Floats, resolution_s: float) -> Floats:
     return calm
 
 
+def stood_still_s(seconds: Floats, joules: Floats) -> float:
+    """The longest time between two steps that readings in between saw none of, s.
+
+    A part that counts takes watts always: its sensor has nothing new more seldom than
+    it is read.
+    """
+    moved = np.flatnonzero(np.diff(joules) > 0) + 1
+    waits_s = np.diff(seconds[moved])[np.diff(moved) > 1]
+    return float(waits_s.max(initial=0.0))
+
+
 def _at_most(seconds: Floats, joules: Floats, resolution_s: float) -> Floats:
     """What energy cannot be above at each reading: what is read a step later, J."""
     later_s = seconds + resolution_s

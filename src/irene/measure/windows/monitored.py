@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from irene.energy import Energy
 from irene.measure.readings import window_energy
-from irene.measure.windows.calmest import calmest
+from irene.measure.windows.calmest import calmest, stood_still_s
 from irene.meters.sampling.recording import Recording
 from irene.meters.sampling.totals import Window
 
@@ -162,12 +162,15 @@ class Monitored:
     def _curve(self, column: int) -> tuple[Floats, Floats]:
         integral, known_s = self.recording.totals(column)
         channel = self.recording.channels[column]
-        if channel.quantity != "energy_j" or not channel.resolution_s:
+        if channel.quantity != "energy_j":
             return integral, known_s
         few = np.linspace(0, len(known_s) - 1, min(len(known_s), MOST_STEPS))
         at_s, where = np.unique(known_s[few.astype(int)], return_index=True)
         joules = integral[few.astype(int)[where]]
-        calm = calmest(at_s, joules, channel.resolution_s)
+        refresh_s = channel.resolution_s
+        if channel.counted and channel.source == "measured":
+            refresh_s = max(refresh_s, stood_still_s(at_s, joules))
+        calm = calmest(at_s, joules, refresh_s) if refresh_s else joules
         return np.interp(known_s, at_s, calm), known_s
 
     @cached_property
