@@ -19,7 +19,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +54,13 @@ from irene.predict.machines.gpu.kernel_tables import (
     gpu_folders,
     read_tables,
 )
-from irene.predict.machines.specs.specs_method import SHARED_JOINER, SpecsMethod
+from irene.predict.machines.specs.kernels import PRODUCTS, KernelData, fit_kernels
+from irene.predict.machines.specs.specs_method import (
+    SHARED_JOINER,
+    SpecsMethod,
+    measurements,
+)
+from irene.predict.machines.specs.specs_model import FLOOR_LIMIT, kernel_data
 from irene.tree import KINDS
 
 GPUS = ("h100", "h200", "b200")
@@ -300,7 +306,8 @@ def gpus() -> None:
 
 
 def causes() -> None:
-    """Tables of kernels without their largest sizes, a precision, or a GPU."""
+    """Kernels without their smallest, their largest sizes, a precision, or a GPU."""
+    show_elements()
     sheets = known_sheets()
     folders = gpu_folders(Path(os.environ["IRENE_DATA_DIR"]) / "gpu-ops")
     tables = {
@@ -320,6 +327,40 @@ def causes() -> None:
                 said_s = model.seconds(table.ops, sheets[gpu])
                 off = np.quantile(np.abs(np.log(said_s / table.time_s)), COVERAGE)
                 print(f"{gpu} {key} by that of {other} {name}: {off:.2f}")
+
+
+def show_elements() -> None:
+    """PC1's kernels that are no products, the smallest and the largest from the rest.
+
+    An octave, two and three are left out of every group; both ends count alike.
+    """
+    measured = measurements(read_data("irene-pc1")[0], SHARED_JOINER)
+    off: dict[float, list[float]] = {-1.0: [], 1.0: []}
+    for group, data in kernel_data(measured).items():
+        sizes = np.log2([float(math.prod(kernel.sizes)) for kernel in data.kernels])
+        for (end, found), left_out in product(off.items(), (1, 2, 3)):
+            beyond = end * sizes - (end * sizes).max() + left_out
+            out = beyond > 0
+            if group in PRODUCTS or min(out.sum(), (~out).sum()) < 3:
+                continue
+            known = [
+                k for k, is_out in zip(data.kernels, out, strict=True) if not is_out
+            ]
+            asked = [k for k, is_out in zip(data.kernels, out, strict=True) if is_out]
+            limit_j = FLOOR_LIMIT * float(measured.kernel_j.min())
+            rest = KernelData(tuple(known), data.energy_j[~out], data.repeats[~out])
+            said_j, _ = fit_kernels(rest, limit_j)[0].predict(asked)
+            octaves = end * sizes[out] - (end * sizes[~out]).max()
+            error = np.abs(np.log(said_j / data.energy_j[out]))
+            found += (error / np.maximum(octaves, 1.0)).tolist()
+    for end, name in ((-1.0, "smallest"), (1.0, "largest")):
+        print(f"pc1, {name} of kernels that are no products: "
+              f"{np.quantile(off[end], COVERAGE):.3f} for an octave")  # fmt: skip
+    # Nine of ten of both ends, where each counts half.
+    every = sorted(off[-1.0] + off[1.0])
+    inside = [np.mean([np.mean(np.array(o) <= v) for o in off.values()]) for v in every]
+    both = every[int(np.argmax(np.array(inside) >= COVERAGE))]
+    print(f"pc1, both ends alike: {both:.3f}")
 
 
 def show_sizes(gpu: str, table: KernelTable, sheet: Datasheet) -> None:

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 import irene
@@ -89,6 +91,40 @@ def test_more_energy_beyond_is_wider() -> None:
     assert "(120,000, not 768 to 3,072)" in notes(found[3])[0]
 
 
+@pytest.mark.parametrize(
+    ("made", "inputs", "octaves", "said"),
+    [
+        (nn.LayerNorm(768), torch.zeros(8, 128, 768), 0.0, ""),
+        (nn.LayerNorm(768), torch.zeros(64, 768), 2.0, "49,152, not 196,608 to"),
+        (nn.ReLU(), torch.zeros(8, 8), 6.585, "64, not 6,144 to 18,874,368"),
+        (nn.Embedding(9, 768), torch.zeros(9, 2048, dtype=torch.long), 1.585,
+         "14,155,776, not 24,576 to 4,718,592"),
+    ],
+)  # fmt: skip
+def test_a_module_without_products_knows_its_size(made, inputs, octaves, said) -> None:
+    """Five percent outside are still inside; then it is 0.12 for each octave."""
+    tree = irene.predict(made, on="pc1", inputs=inputs)
+    beyond = BEYOND["elements"] * max(octaves - math.log2(1.05), 0.0)
+    assert width(tree) == pytest.approx(math.hypot(BASE, beyond), rel=0.02)
+    words = f"in kernels of a size never measured ({said}"
+    assert [words in note for note in notes(tree)] == [True] * bool(said)
+
+
+@given(st.integers(1, 6_144), st.integers(1, 5))
+@settings(max_examples=20, deadline=None)
+def test_smaller_and_larger_kernels_are_never_surer(few: int, times: int) -> None:
+    """Nor does anything beyond make them surer than what was measured."""
+    many = 18_874_368 * times
+    counts = (few, max(few // times, 1), many // times, many)
+    near, away, inside, far = (
+        width(irene.predict(nn.ReLU(), on="pc1", inputs=torch.empty(n, device="meta")))
+        for n in counts
+    )
+    assert BASE <= near * (1 + 1e-9) <= away * (1 + 1e-9) ** 2
+    assert inside == pytest.approx(BASE)
+    assert inside <= far * (1 + 1e-9)
+
+
 def test_kernels_that_nobody_measured_are_named_with_their_share() -> None:
     made = nn.Sequential(nn.Conv2d(3, 64, 3), nn.ReLU())
     tree = irene.predict(made, on="pc1", inputs=torch.zeros(8, 3, 64, 64))
@@ -111,7 +147,7 @@ def test_a_loop_over_steps_is_named() -> None:
     assert any("a loop over steps as it was traced" in note for note in notes(tree))
 
 
-@pytest.mark.parametrize("cause", ["width", "tokens", "length", "group"])
+@pytest.mark.parametrize("cause", ["width", "tokens", "length", "elements", "group"])
 def test_a_wider_exam_makes_wider_intervals(cause: str) -> None:
     machine = find_trained("pc1")
     tree = irene.trace("bert-l2-h128", batch_size=1, seq_len=16, attention="sdpa")

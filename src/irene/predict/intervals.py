@@ -31,6 +31,7 @@ BEYOND: Mapping[str, float] = MappingProxyType(
         "width": 0.06,
         "tokens": 0.06,
         "length": 0.08,
+        "elements": 0.12,
         "dtype": 0.7,
         "phase": 0.5,
         "group": 0.9,
@@ -40,7 +41,8 @@ BEYOND: Mapping[str, float] = MappingProxyType(
 
 Of sizes for each octave. From exams on PC1 that leave the cause out: weights wider than
 768, runs of at most 1,024 tokens and of more than 2,048, lengths above 128 and below
-96, each group of kernels in turn; of types from kernels of GPUs whose table was left
+96, the smallest and the largest of kernels that are no products, each group of kernels
+in turn; of types from kernels of GPUs whose table was left
 out (`benchmarks/coverage.py`).
 """
 ASSUMED = frozenset({"phase"})

@@ -277,6 +277,10 @@ def _domain(source: Predictor, target: Target, choice: str) -> Domain:
         tokens=_hull(old.tokens, new.tokens),
         lengths=_hull(old.lengths, new.lengths),
         widths=_hull(old.widths, new.widths),
+        elements={
+            group: _hull(of_old, new.elements.get(group, of_old))
+            for group, of_old in old.elements.items()
+        },
     )
 
 

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from irene.predict.intervals import ASSUMED, Beyond, Widths
 from irene.predict.learned_file import Floats, Saved
-from irene.predict.machines.specs.work import Kernel, TreeWork
+from irene.predict.machines.specs.work import (
+    MIB,
+    OTHER,
+    PRODUCT_OF,
+    STREAM,
+    Kernel,
+    TreeWork,
+)
 from irene.tree import KINDS, ModelTree
 
 Rows = npt.NDArray[np.bool_]
@@ -39,6 +47,8 @@ class Domain(Saved):
         groups: Groups of kernels that were run alone.
         dtype: Floating-point type.
         software: What ran them, in words.
+        elements: Least and most elements of kernels that are no products, by group; of
+            elementwise work (`stream`) those of all groups.
     """
 
     models: tuple[str, ...]
@@ -48,6 +58,7 @@ class Domain(Saved):
     groups: tuple[str, ...]
     dtype: str
     software: str
+    elements: Mapping[str, Range] = field(default_factory=dict)
 
     def beyond(
         self, tree: ModelTree, work: TreeWork, joules: Floats, widths: Widths
@@ -73,25 +84,31 @@ class Domain(Saved):
         self, tree: ModelTree, work: TreeWork, own_j: Floats
     ) -> Iterator[tuple[str, str, Floats]]:
         """Name and words of every cause, and how far beyond each row is."""
-        rows = _kernel_rows(tree, work)
-        own = np.bincount(rows, own_j * tree.multiplicity, len(work.kernels) + 1)
+        kernels, rows = _kernel_rows(tree, work)
+        own = np.bincount(rows, own_j * tree.multiplicity, len(kernels) + 1)
         kernel_j = own[:-1].astype(np.float64) + 1e-300
         for cause, what, limits, sides in (
-            ("width", "in weights of a width never measured", self.widths, _widths),
-            ("tokens", "in products of a size never measured", self.tokens, _tokens),
-            ("length", "in attention of a length never measured", self.lengths, _steps),
+            ("width", "in weights of a width", {"gemm": self.widths}, slice(2, 4)),
+            ("tokens", "in products of a size", {"gemm": self.tokens}, slice(1, 2)),
+            ("length", "in attention of a length", {"bmm": self.lengths}, slice(1, 3)),
+            ("elements", "in kernels of a size", self.elements, None),
         ):
-            each = [sides(kernel) for kernel in work.kernels]
-            far = np.array([_octaves(values, limits) for values in each])
+            each = [
+                (k.sizes[sides] if sides else (prod(k.sizes),), limits[k.group])
+                if k.group in limits
+                else ((), (1, 1))
+                for k in kernels
+            ]
+            far = np.array([_octaves(*sized) for sized in each])
             if cause == "tokens" and tree.spec is not None:
                 # A pooler or a head has few rows in runs of any size.
-                far = np.minimum(far, _octaves([tree.spec.tokens], limits))
+                far = np.minimum(far, _octaves([tree.spec.tokens], self.tokens))
             if far.any():
-                weighty = each[int((far * kernel_j).argmax())]
-                value, (low, high) = _outermost(weighty, limits), limits
-                words = f"{what} ({value:,}, not {low:,} to {high:,})"
+                values, (low, high) = each[int((far * kernel_j).argmax())]
+                value = max(values, key=lambda v: _octaves([v], (low, high)))
+                words = f"{what} never measured ({value:,}, not {low:,} to {high:,})"
                 yield cause, words, np.append(far, 0.0)[rows]
-        yield "group", *self._unmeasured(tree, work, rows)
+        yield "group", *self._unmeasured(tree, kernels, rows)
         spec = tree.spec
         if spec is not None:
             everything = np.ones(len(tree))
@@ -102,10 +119,11 @@ class Domain(Saved):
                 yield "phase", words, everything
 
     def _unmeasured(
-        self, tree: ModelTree, work: TreeWork, rows: npt.NDArray[np.intp]
+        self, tree: ModelTree, kernels: Sequence[Kernel], rows: npt.NDArray[np.intp]
     ) -> tuple[str, Floats]:
         """Kernels of a group that nobody ran alone, and loops traced step by step."""
-        is_new = np.array([k.group not in self.groups for k in work.kernels] + [False])
+        known = {*self.groups, STREAM}
+        is_new = np.array([k.group not in known for k in kernels] + [False])
         new, looped = is_new[rows], _is_looped(tree)
         ops = Counter(tree.columns.op[new | looped].tolist()).most_common(3)
         common = ", ".join(tree.strings[op].removeprefix("aten.") for op, _ in ops)
@@ -118,13 +136,25 @@ class Domain(Saved):
         return words, (new | looped).astype(np.float64)
 
 
-def _kernel_rows(tree: ModelTree, work: TreeWork) -> npt.NDArray[np.intp]:
-    """Place of every row's kernel; the last place is that of none."""
-    rows = np.full(len(tree), len(work.kernels), dtype=np.intp)
+def _kernel_rows(
+    tree: ModelTree, work: TreeWork
+) -> tuple[list[Kernel], npt.NDArray[np.intp]]:
+    """Kernels, elementwise work among them, and the place of every row's.
+
+    The last place is that of rows with none.
+    """
+    rows = np.full(len(tree), -1, dtype=np.intp)
+    is_math = tree.columns.kind == MATH
     if work.kernels:
-        one = (tree.columns.kind == MATH) & (work.counts.sum(axis=1) > 0)
+        one = is_math & (work.counts.sum(axis=1) > 0)
         rows[one] = work.counts[one].argmax(axis=1)
-    return rows
+    elements = np.rint(work.stream_mib.sum(axis=1) * MIB / 8).astype(np.int64)
+    streams = is_math & (rows < 0) & (elements > 0)
+    sizes, which = np.unique(elements[streams], return_inverse=True)
+    rows[streams] = len(work.kernels) + which
+    kernels = [*work.kernels, *(Kernel(STREAM, (n, 1)) for n in sizes.tolist())]
+    rows[rows < 0] = len(kernels)
+    return kernels, rows
 
 
 def _is_looped(tree: ModelTree) -> Rows:
@@ -145,27 +175,11 @@ def _is_looped(tree: ModelTree) -> Rows:
     return looped
 
 
-def _widths(kernel: Kernel) -> tuple[int, ...]:
-    return kernel.sizes[2:] if kernel.group == "gemm" else ()
-
-
-def _tokens(kernel: Kernel) -> tuple[int, ...]:
-    return kernel.sizes[1:2] if kernel.group == "gemm" else ()
-
-
-def _steps(kernel: Kernel) -> tuple[int, ...]:
-    return kernel.sizes[1:3] if kernel.group == "bmm" else ()
-
-
 def _octaves(values: Sequence[int], limits: Range) -> float:
     """How many times a size would have to be halved or doubled to be inside."""
     low, high = limits[0] / SLACK, limits[1] * SLACK
     beyond = [max(low / max(v, 1), max(v, 1) / high, 1.0) for v in values]
     return float(np.log2(max(beyond, default=1.0)))
-
-
-def _outermost(values: Sequence[int], limits: Range) -> int:
-    return max(values, key=lambda value: _octaves([value], limits))
 
 
 def domain_of(
@@ -185,6 +199,11 @@ def domain_of(
     tokens = [batch * length for _, batch, length in sizes]
     lengths = [length for _, _, length in sizes]
     sides = [size for k in kernels if k.group == "gemm" for size in k.sizes[2:]] or [1]
+    elements: dict[str, list[int]] = {}
+    for kernel in kernels:
+        if kernel.group not in (*PRODUCT_OF.values(), OTHER):
+            for group in (kernel.group, STREAM):
+                elements.setdefault(group, []).append(prod(kernel.sizes))
     return Domain(
         tuple(dict.fromkeys(model for model, _, _ in sizes)),
         (min(tokens), max(tokens)),
@@ -193,4 +212,5 @@ def domain_of(
         tuple(sorted({k.group for k in kernels})),
         dtype,
         software,
+        {group: (min(sizes), max(sizes)) for group, sizes in elements.items()},
     )

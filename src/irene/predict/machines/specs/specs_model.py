@@ -218,7 +218,7 @@ def fit_specs(measured: Measurements) -> SpecsModel:
     if not len(measured.kernel_j) or not len(measured.parent_j):
         raise UsageError("specs needs measured primitives and measured modules")
     limit_j = FLOOR_LIMIT * float(measured.kernel_j.min())
-    data = _by_group(measured)
+    data = kernel_data(measured)
     groups = {name: fit_kernels(d, limit_j)[0] for name, d in data.items()}
     model, _ = _compose(groups, measured)
     if "gemm" in data:
@@ -231,7 +231,8 @@ def fit_specs(measured: Measurements) -> SpecsModel:
     return model
 
 
-def _by_group(measured: Measurements) -> dict[str, KernelData]:
+def kernel_data(measured: Measurements) -> dict[str, KernelData]:
+    """What was measured of kernels, by group."""
     rows: dict[str, list[int]] = {}
     for row, kernel in enumerate(measured.kernels):
         rows.setdefault(kernel.group, []).append(row)
