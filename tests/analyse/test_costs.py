@@ -29,10 +29,10 @@ def tree_of_16():
     return tree.with_spec(RunSpec("made-up", batch_size=16))
 
 
-def test_a_million_queries_by_hand():
-    """10 J per batch of 16: 0.625 J per query, 0.1736 kWh per million."""
+def test_a_million_requests_by_hand():
+    """10 J per batch of 16: 0.625 J per request, 0.1736 kWh per million."""
     found = cost_of(tree_of_16(), price_per_kwh=0.5, region="DE", pue=1.2)
-    million = line(found, "million queries")
+    million = line(found, "million requests")
     assert found.per_query.joules == pytest.approx(0.625)
     assert million.kwh == pytest.approx(0.625 * 1.2 / 3.6)
     assert million.kwh_low == pytest.approx(0.9 * million.kwh)
@@ -43,11 +43,11 @@ def test_a_million_queries_by_hand():
 
 @settings(max_examples=30)
 @given(trees(), st.floats(1, 1e9), st.floats(1, 3), st.floats(1.5, 50))
-def test_costs_scale_linearly(tree, queries, pue, factor):
+def test_costs_scale_linearly(tree, requests, pue, factor):
     chosen = {"price_per_kwh": 0.13, "region": "FR"}
-    base = cost_of(tree, queries=queries, per_day=queries, pue=pue, **chosen)
+    base = cost_of(tree, requests=requests, per_day=requests, pue=pue, **chosen)
     more = cost_of(
-        tree, queries=queries * factor, per_day=queries * factor, pue=pue, **chosen
+        tree, requests=requests * factor, per_day=requests * factor, pue=pue, **chosen
     )
     for name in ("day", "year"):
         small, large = line(base, name), line(more, name)
@@ -55,9 +55,9 @@ def test_costs_scale_linearly(tree, queries, pue, factor):
             assert getattr(large, field) == pytest.approx(
                 factor * getattr(small, field)
             )
-    assert line(base, "query").kwh == pytest.approx(line(more, "query").kwh)
-    wasteful = cost_of(tree, queries=queries, pue=2 * pue, **chosen)
-    assert line(wasteful, "query").kwh == pytest.approx(2 * line(base, "query").kwh)
+    assert line(base, "request").kwh == pytest.approx(line(more, "request").kwh)
+    wasteful = cost_of(tree, requests=requests, pue=2 * pue, **chosen)
+    assert line(wasteful, "request").kwh == pytest.approx(2 * line(base, "request").kwh)
 
 
 def test_a_year_is_its_days():
@@ -86,8 +86,8 @@ def test_every_region_has_year_and_source():
 def test_a_region_by_name_and_an_own_intensity():
     assert cost_of(tree_of_16(), region="germany").region.code == "DE"
     found = cost_of(tree_of_16(), gco2e_per_kwh=50)
-    assert line(found, "query").kg_co2e == pytest.approx(
-        0.05 * line(found, "query").kwh
+    assert line(found, "request").kg_co2e == pytest.approx(
+        0.05 * line(found, "request").kwh
     )
 
 
@@ -96,8 +96,8 @@ def test_a_region_by_name_and_an_own_intensity():
     [
         ({"region": "Germny"}, "no region 'Germny'; did you mean DE.*There are AT, AU"),
         ({"region": "XX"}, "no region 'XX'.*gco2e_per_kwh"),
-        ({"queries": -1}, "queries must be at least 0, got -1"),
-        ({"queries": float("inf")}, "queries must be"),
+        ({"requests": -1}, "requests must be at least 0, got -1"),
+        ({"requests": float("inf")}, "requests must be"),
         ({"per_day": float("nan")}, "per_day must be"),
         ({"price_per_kwh": -0.1}, "price_per_kwh must be"),
         ({"pue": 0.9}, "pue must be at least 1, got 0.9"),

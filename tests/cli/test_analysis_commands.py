@@ -192,7 +192,7 @@ def test_cost_on_screen(run, saved):
     words = ("--price", "0.1319", "--region", "DE", "--pue", "1.2", "--per-day", "1e5")
     code, out, err = run("cost", saved, *words)
     assert (code, err) == (0, "")
-    assert "million queries" in out
+    assert "million requests" in out
     assert "year" in out
     assert "344.14 g CO₂e per kWh, Germany 2024" in out
     assert "0.1319 USD per kWh" in out

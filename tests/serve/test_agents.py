@@ -32,7 +32,7 @@ def test_questions_are_asked_over_the_protocol() -> None:
     listed, answers = asked(
         ("predict", run),
         ("compare", {"subject": subjects, "on": "h100", "phase": "decode"}),
-        ("cost", {**run, "queries": 1000}),
+        ("cost", {**run, "requests": 1000}),
         ("models", {"search": "llama"}),
         ("hardware", {}),
         ("predict", {"model": "no-such-model"}),

@@ -1,7 +1,7 @@
-"""From joules to kilowatt-hours, money and CO₂e: per query, per million, per year.
+"""From joules to kilowatt-hours, money and CO₂e: per request, per million, per year.
 
-A query is one sequence (image, clip) of a batch. Intervals are carried through; every
-figure is a constant times the energy of a run, so that twice the queries cost twice.
+A request is one sequence (image, clip) of a batch. Intervals are carried through; every
+figure is a constant times the energy of a run, so that twice the requests cost twice.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class CostTerms:
     """How much is answered, where, and at which price.
 
     Attributes:
-        queries: Queries to answer; one is one sequence.
-        per_day: Queries per day, for a year's cost.
+        requests: Requests to answer; one is one sequence.
+        per_day: Requests per day, for a year's cost.
         price_per_kwh: Price of a kWh.
         currency: Of the price.
         region: Whose electricity, for CO₂e: a code or name of those that are listed.
@@ -68,7 +68,7 @@ class CostTerms:
         pue: Power usage effectiveness: energy of the building by that of its machines.
     """
 
-    queries: Annotated[float, _amount()] = 1e6
+    requests: Annotated[float, _amount("queries")] = 1e6
     per_day: Annotated[float | None, _amount()] = None
     price_per_kwh: Annotated[float | None, _amount("price", "MONEY")] = None
     currency: Annotated[
@@ -96,7 +96,7 @@ class CostTerms:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a number of queries takes.
+    """What a number of requests takes.
 
     Attributes:
         name: In words.
@@ -133,8 +133,8 @@ class Costing:
         model: Its name.
         run: Sizes and settings in words.
         energy_source: Where the energy comes from, in words.
-        per_query: Energy of one query, J, without the PUE.
-        lines: Per query, for the queries asked for, per million, per year.
+        per_query: Energy of one request, J, without the PUE.
+        lines: Per request, for the requests asked for, per million, per year.
         price_per_kwh: Money per kWh, if anybody said so.
         currency: Of the money.
         region: Whose electricity.
@@ -199,7 +199,7 @@ def _region(code: str) -> Region:
 
 
 def cost_of(tree: ModelTree, terms: CostTerms | None = None) -> Costing:
-    """What it costs to answer queries with a model.
+    """What it costs to answer requests with a model.
 
     Args:
         tree: Predicted, measured or accounted.
@@ -216,12 +216,12 @@ def cost_of(tree: ModelTree, terms: CostTerms | None = None) -> Costing:
 
         raise UsageError(NO_ENERGY)
     terms = terms or CostTerms()
-    queries, per_day, pue = terms.queries, terms.per_day, terms.pue
+    requests, per_day, pue = terms.requests, terms.per_day, terms.pue
     price_per_kwh, place = terms.price_per_kwh, terms.place
     per_query = energy.scaled(1 / (tree.spec.batch_size if tree.spec else 1))
-    amounts = {"query": 1.0, "million queries": 1e6}
-    if queries not in amounts.values():
-        amounts[f"{queries:,.0f} queries"] = queries
+    amounts = {"request": 1.0, "million requests": 1e6}
+    if requests not in amounts.values():
+        amounts[f"{requests:,.0f} requests"] = requests
     if per_day is not None:
         amounts["day"] = per_day
         amounts["year"] = per_day * DAYS_PER_YEAR

@@ -151,7 +151,7 @@ class Asker(ABC):
         model: Asked,
         on: str = "default",
         *,
-        queries: float = 1e6,
+        requests: float = 1e6,
         per_day: float | None = None,
         price_per_kwh: float | None = None,
         currency: str = "USD",
@@ -160,9 +160,9 @@ class Asker(ABC):
         pue: float = 1.0,
         **run: Unpack[RunOptions],
     ) -> Costing:
-        """Kilowatt-hours, money and CO₂e of answering queries with a model."""
+        """Kilowatt-hours, money and CO₂e of answering requests with a model."""
         terms = CostTerms(
-            queries, per_day, price_per_kwh, currency, region, gco2e_per_kwh, pue
+            requests, per_day, price_per_kwh, currency, region, gco2e_per_kwh, pue
         )
         return self.ask(AskCost(on=on, terms=terms, **_of(model, run)))
 

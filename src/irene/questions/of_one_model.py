@@ -201,7 +201,7 @@ def _to_change(subject: Subject, tree: ModelTree | None) -> Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class AskCost(OfModel["Costing"]):
-    """What it takes to answer queries with a model."""
+    """What it takes to answer requests with a model."""
 
     name: ClassVar[str] = "cost"
     summary: ClassVar[str] = "Kilowatt-hours, money and CO₂e"
@@ -211,7 +211,7 @@ class AskCost(OfModel["Costing"]):
     terms: CostTerms = field(default_factory=CostTerms)
 
     def answer(self, progress: Progress | None = None) -> Costing:
-        """Kilowatt-hours, money and CO₂e, per query and for many."""
+        """Kilowatt-hours, money and CO₂e, per request and for many."""
         from irene.analyse.costs import cost_of
 
         return cost_of(self.predicted(), self.terms)
@@ -228,7 +228,7 @@ class AskCard(OfModel["Card"]):
 
     terms: CostTerms = field(
         default_factory=CostTerms,
-        metadata={"left_out": ("queries", "per_day", "price_per_kwh")},
+        metadata={"left_out": ("requests", "per_day", "price_per_kwh")},
     )
 
     def answer(self, progress: Progress | None = None) -> Card:
@@ -256,7 +256,7 @@ class AskReport(OfModel["ReportPage"]):
 
     on: Annotated[str | None, *get_args(On)[1:]] = None  # type: ignore[assignment]
     terms: CostTerms = field(
-        default_factory=CostTerms, metadata={"left_out": ("queries", "gco2e_per_kwh")}
+        default_factory=CostTerms, metadata={"left_out": ("requests", "gco2e_per_kwh")}
     )
     without: tuple[Part, ...] = ()
     title: Annotated[str | None, Asked(metavar="TEXT")] = None

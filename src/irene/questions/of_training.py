@@ -53,7 +53,7 @@ class AskTrainingPlan(OfModel["TrainingPlan"]):
         float | None, Asked(least=0, most=LARGEST, metavar="MONEY", group=THE_COST)
     ] = None
     terms: CostTerms = field(
-        default_factory=CostTerms, metadata={"left_out": ("queries", "per_day")}
+        default_factory=CostTerms, metadata={"left_out": ("requests", "per_day")}
     )
 
     def answer(self, progress: Progress | None = None) -> TrainingPlan:

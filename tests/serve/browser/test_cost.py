@@ -25,7 +25,7 @@ def opened(page: Page, more: str = "") -> Page:
 def test_a_year_in_electricity_carbon_and_money(page: Page) -> None:
     opened(page)
     expect(page.locator(".lede")).to_contain_text("CO₂e")
-    expect(page.locator(".lede")).to_contain_text("250,000 queries a day")
+    expect(page.locator(".lede")).to_contain_text("250,000 requests a day")
     expect(page.locator(".figures.big")).to_contain_text("±")
 
 
@@ -55,15 +55,15 @@ def test_sliders_answer_at_once(page: Page) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     before = page.locator(".lede").text_content() or ""
-    slider = page.get_by_label("Queries per day")
+    slider = page.get_by_label("Requests per day")
     slider.evaluate(
         "each => { each.value = 24; each.dispatchEvent(new Event('input')); }"
     )
     expect(page.locator(".lede")).not_to_have_text(before)
-    expect(page.locator(".lede")).to_contain_text("100,000,000 queries a day")
+    expect(page.locator(".lede")).to_contain_text("100,000,000 requests a day")
     assert asked == []
     slider.press("ArrowRight")
-    expect(page.locator(".lede")).to_contain_text("200,000,000 queries a day")
+    expect(page.locator(".lede")).to_contain_text("200,000,000 requests a day")
     assert "per_day=200000000" in page.url
     page.get_by_label("PUE").press("Home")
     assert "pue=1" in page.url

@@ -131,9 +131,9 @@ test("costs follow the server's formula", () => {
   assert.equal(one.kwh.value, 1.5e-6);
   assert.equal(million.money.value.toFixed(6), "0.300000");
   assert.equal(million.kg.high.toFixed(6), "1.500000");
-  assert.equal(year.queries, 365250);
+  assert.equal(year.requests, 365250);
   assert.ok(Math.abs(month.kwh.value * 12 - year.kwh.value) < 1e-9);
-  assert.equal(day.queries, 1000);
+  assert.equal(day.requests, 1000);
   assert.equal(costLines({ joules: 1, low: 1, high: 1 }, { perDay: 1, price: null, intensity: 0, pue: 1 })[0].money, null);
   for (const position of [0, 7, 20, 36]) assert.equal(amountPosition(roundAmount(position)), position);
 });

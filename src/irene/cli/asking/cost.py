@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 USAGE = "MODEL|TREE.json [options]"
 EXAMPLES = """\
-MODEL may also be a saved tree, predicted or measured. A query is one sequence.
+MODEL may also be a saved tree, predicted or measured. A request is one sequence.
 
 examples:
   irene cost bert-base-uncased -b 16 -s 128 --price 0.1319 --region DE --pue 1.2
-  irene cost gpt2 -b 8 --queries 1e6 --per-day 250000 --region FR
+  irene cost gpt2 -b 8 --requests 1e6 --per-day 250000 --region FR
   irene cost measured.json --intensity 50
   irene cost --regions
 """
@@ -36,7 +36,7 @@ def _print(console: Console, found: Costing, _: argparse.Namespace) -> None:
     for line in found.lines:
         table.add_row(*_cells(line, money))
     console.print(f"{plain(found.model)}: {plain(found.run)}", style="bold")
-    console.print(f"{human_range(found.per_query)} per query · {found.energy_source}")
+    console.print(f"{human_range(found.per_query)} per request · {found.energy_source}")
     console.print(table)
     for told in _assumptions(found):
         console.print(told, style="dim", markup=False)

@@ -30,6 +30,7 @@ const PAGES = {
   "/leaderboard": () => import("./pages/leaderboard.js"),
   "/suggest": () => import("./pages/suggest.js"),
   "/cost": () => import("./pages/cost.js"),
+  "/serve-plan": () => import("./pages/serve-plan.js"),
   "/what-if": () => import("./pages/what-if.js"),
   "/open": () => import("./pages/open.js"),
   "/jobs/:id": () => import("./pages/job.js"),

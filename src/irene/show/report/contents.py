@@ -76,7 +76,7 @@ def make_report(
         tree: Predicted, measured, accounted, or traced only.
         base: The model that is predicted at other sizes; None for a tree alone.
         without: Parts not to make, of `PARTS`.
-        cost: Region, price, PUE and queries per day.
+        cost: Region, price, PUE and requests per day.
         progress: Told what is being done.
 
     Raises:

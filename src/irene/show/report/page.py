@@ -101,7 +101,7 @@ def report_html(report: Report, title: str | None = None) -> str:
         report=report,
         parts_there={n: told for n, told in TITLES.items() if there.get(n, True)},
         energy=report.tree.energy_of(0),
-        query=_query(report),
+        request=_request(report),
         costs=[[f"per {line.name}", *_cells(line)] for line in _lines(report)],
         million=next((_cells(ln) for ln in _lines(report) if ln.queries == 1e6), None),
         largest=_largest(report),
@@ -118,8 +118,8 @@ def report_html(report: Report, title: str | None = None) -> str:
 # The top ----------------------------------------------------------------------
 
 
-def _query(report: Report) -> str:
-    """What a query is in this run."""
+def _request(report: Report) -> str:
+    """What a request is in this run."""
     spec = report.tree.spec
     if spec is not None and spec.phase == "decode":
         return "new token"

@@ -17,8 +17,8 @@ from irene.spec import SERVING, RunSpec
 
 WEB = Path(str(resources.files("irene.serve").joinpath("web")))
 PAGES = (
-    "/", "/compare", "/trade-off", "/leaderboard", "/suggest", "/cost", "/what-if",
-    "/open", "/jobs/{job}", "/method", "/help",
+    "/", "/compare", "/trade-off", "/leaderboard", "/suggest", "/cost",
+    "/serve-plan", "/what-if", "/open", "/jobs/{job}", "/method", "/help",
 )  # fmt: skip
 FIELDS = 'name="irene-run" content=""'
 """Where the page is told which fields a run has."""

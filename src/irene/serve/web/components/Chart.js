@@ -4,11 +4,14 @@
 //     ${({x, y}) => html`<${Line} points=${...} x=${x} y=${y} />`}
 //   </${Chart}>
 //
-// x and y are {values | domain, log, zero, label, format, ticks}.
+// x and y are {values | domain, log, zero, label, format, ticks}. Curves is several lines with
+// their names.
 
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { series } from "../lib/colour.js";
 import { extent, linear, log } from "../lib/scale.js";
 import { digits } from "../lib/format.js";
+import { useDark } from "./Page.js";
 
 /**
  * Hook: width of an element, px, as it changes.
@@ -128,6 +131,44 @@ export function Scatter({ points, x, y, selected, onPick, onHover }) {
       ><title>${point.label ?? point.key ?? ""}</title></circle>`;
     })}
   </g>`;
+}
+
+const NAMES = 150; // px that names need beside curves
+const APART = 15;
+
+/**
+ * Curves, each with its name at its end; below them where there is no room beside.
+ * @param {{label: string, curves: readonly {name: string, points: any[]}[], x: any, y: any, selected?: string | null, height?: number,
+ *   onPick?: (point: any) => void, children?: (scales: any) => any}} props points: {x, y, low, high, key, label};
+ *   children: what is drawn below the curves
+ */
+export function Curves({ label, curves, x, y, selected, height = 360, onPick, children }) {
+  const dark = useDark();
+  const [ref, width] = useWidth();
+  const drawn = curves.map((each, index) => ({ ...each, colour: series(index, dark), at: 0 })).filter(({ points }) => points.length);
+  const points = drawn.flatMap((each) => each.points);
+  const named = drawn.some(({ name }) => name);
+  const beside = named && width > 4 * NAMES;
+  const end = (/** @type {any} */ each) => each.points.at(-1);
+  return html`<div ref=${ref}>
+    <${Chart}
+      label=${label} height=${height} margin=${{ right: beside ? NAMES : 20 }}
+      x=${{ values: points.map((each) => each.x), ...x }} y=${{ values: points.flatMap((each) => [each.low, each.high]), ...y }}
+    >${(/** @type {any} */ scales) => {
+      const { x: sx, y: sy } = scales;
+      // Names stand near the ends of their curves, apart and in the picture.
+      const order = [...drawn].sort((a, b) => sy(end(a).y) - sy(end(b).y));
+      order.forEach((each, i) => (each.at = Math.max(sy(end(each).y), (order[i - 1]?.at ?? -Infinity) + APART)));
+      order.reverse().forEach((each, i) => (each.at = Math.min(each.at, (order[i - 1]?.at ?? height) - APART)));
+      return html`${children?.(scales)}${drawn.map((each) => html`<g key=${each.name} style=${{ color: each.colour }} class="curve">
+        <${Line} points=${each.points} x=${sx} y=${sy} />
+        <${Scatter} points=${each.points.map((point) => ({ radius: 3, colour: each.colour, ...point }))} x=${sx} y=${sy} selected=${selected} onPick=${onPick} />
+        ${beside && html`<line class="lead-line" x1=${sx(end(each).x) + 4} y1=${sy(end(each).y)} x2=${sx.range[1] + 12} y2=${each.at} />
+          <text class="dot-name" x=${sx.range[1] + 16} y=${each.at} dy="0.32em">${each.name}</text>`}
+      </g>`)}`;
+    }}</${Chart}>
+    ${named && !beside && html`<p class="legend-row hint">${drawn.map(({ name, colour }) => html`<span class="key" key=${name}><i style=${{ background: colour }}></i>${name}</span>`)}</p>`}
+  </div>`;
 }
 
 /**

@@ -79,6 +79,22 @@ export function Segments({ label, value, options, onChange }) {
   </div>`;
 }
 
+/**
+ * Several of a few.
+ * @param {{label: string, value: string, options: readonly (readonly [string, string])[],
+ *   onChange: (value: string) => void}} props value: those that are chosen, with commas; options are [value, explanation]
+ */
+export function Toggles({ label, value, options, onChange }) {
+  const id = useId();
+  const chosen = value.split(",").filter(Boolean);
+  const turn = (/** @type {string} */ name) => options.map(([each]) => each).filter((each) => chosen.includes(each) !== (each === name));
+  return html`<div class="field"><span id=${id}>${label}</span>
+    <p class="chips" role="group" aria-labelledby=${id}>
+      ${options.map(([each, words]) => html`<button type="button" class="chip" key=${each} title=${words} aria-pressed=${chosen.includes(each)} onClick=${() => onChange(turn(each).join(","))}>${each}</button>`)}
+    </p>
+  </div>`;
+}
+
 /** @param {{label: any, checked: boolean, onChange: (checked: boolean) => void}} props */
 export function Check({ label, checked, onChange }) {
   return html`<label class="check">

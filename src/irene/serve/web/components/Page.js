@@ -18,6 +18,7 @@ export const NAVIGATION = [
   ["/leaderboard", "Leaderboard", "l"],
   ["/suggest", "Suggest", "s"],
   ["/cost", "Cost", "k"],
+  ["/serve-plan", "Serve plan", "p"],
   ["/what-if", "What if", "w"],
   ["/open", "Open", "o"],
 ];

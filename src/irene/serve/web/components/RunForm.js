@@ -8,9 +8,8 @@ import { Sizes } from "./Sizes.js";
 import { longest } from "../lib/catalogue.js";
 import { useMachines } from "../lib/machines.js";
 import { fieldLabel, runFields } from "../lib/parameters.js";
-import { asServing, CHOICES, isServing, settingChoices } from "../lib/run.js";
+import { asServing, CHOICES, isServing, SERVED, settingChoices } from "../lib/run.js";
 
-const SERVED = "llama-3.1-8b";
 const SIZED = ["prompt_len", "output_len"];
 
 /** @typedef {Record<string, string>} Run */
@@ -42,7 +41,7 @@ export function RunForm({ model, onModel, run, onRun, without = [], resolved, fi
   const hardware = asked("on") && html`<${HardwareSelect} value=${run.on} serving=${serving} onChange=${set("on")} />`;
   if (fixed) return html`<div class="group"><p class="hint">${fixed}</p></div>`;
   return html`<fieldset class="group"><legend>The run</legend>
-    <${Segments} label="What is run" value=${serving ? "serving" : "pass"} options=${[["pass", "one pass"], ["serving", "LLM serving"]]} onChange=${turn} />
+    ${asked("phase") && html`<${Segments} label="What is run" value=${serving ? "serving" : "pass"} options=${[["pass", "one pass"], ["serving", "LLM serving"]]} onChange=${turn} />`}
     ${onModel && html`<${ModelCombobox} value=${model} onChange=${onModel} kind=${serving ? "decoder" : ""} />`}
     ${serving
       ? html`${hardware}

@@ -16,8 +16,8 @@ function useNarrow() {
   return narrow;
 }
 
-/** @param {{words?: string, children?: any}} props words: what can be changed here */
-export function Side({ words = "Change model, sizes and hardware", children }) {
+/** @param {{change?: string, children?: any}} props change: what can be changed here */
+export function Side({ change = "model, sizes and hardware", children }) {
   if (!useNarrow()) return html`<aside class="side" aria-label="Settings">${children}</aside>`;
-  return html`<details class="side panel fold-form"><summary>${words}</summary><div class="side">${children}</div></details>`;
+  return html`<details class="side panel fold-form"><summary>Change ${change}</summary><div class="side">${children}</div></details>`;
 }

@@ -1,4 +1,4 @@
-// From joules per query to kilowatt-hours, money and CO2e, with the server's formula.
+// From joules per request to kilowatt-hours, money and CO2e, with the server's formula.
 
 import { nearest } from "./sizes.js";
 
@@ -9,11 +9,11 @@ export const DAYS_PER_YEAR = 365.25;
  * @typedef {{joules: number, low: number, high: number}} Range
  * @typedef {{perDay: number, price: number | null, intensity: number, pue: number}} Terms
  * @typedef {{value: number, low: number, high: number}} Amount
- * @typedef {{name: string, queries: number, kwh: Amount, money: Amount | null, kg: Amount}} Line
+ * @typedef {{name: string, requests: number, kwh: Amount, money: Amount | null, kg: Amount}} Line
  */
 
 /**
- * @param {Range} energy J per query
+ * @param {Range} energy J per request
  * @param {number} factor
  * @returns {Amount}
  */
@@ -22,28 +22,28 @@ function amount(energy, factor) {
 }
 
 /**
- * What queries cost: one, a million, a day's and a year's.
- * @param {Range} perQuery J
+ * What requests cost: one, a million, a day's and a year's.
+ * @param {Range} perRequest J
  * @param {Terms} terms intensity in g CO2e per kWh
  * @returns {Line[]}
  */
-export function costLines(perQuery, { perDay, price, intensity, pue }) {
+export function costLines(perRequest, { perDay, price, intensity, pue }) {
   /** @type {[string, number][]} */
   const amounts = [
-    ["one query", 1],
-    ["a million queries", 1e6],
+    ["one request", 1],
+    ["a million requests", 1e6],
     ["a day", perDay],
     ["a month", (perDay * DAYS_PER_YEAR) / 12],
     ["a year", perDay * DAYS_PER_YEAR],
   ];
-  return amounts.map(([name, queries]) => {
-    const kwh = (queries * pue) / JOULES_PER_KWH;
+  return amounts.map(([name, requests]) => {
+    const kwh = (requests * pue) / JOULES_PER_KWH;
     return {
       name,
-      queries,
-      kwh: amount(perQuery, kwh),
-      money: price === null ? null : amount(perQuery, kwh * price),
-      kg: amount(perQuery, (kwh * intensity) / 1000),
+      requests,
+      kwh: amount(perRequest, kwh),
+      money: price === null ? null : amount(perRequest, kwh * price),
+      kg: amount(perRequest, (kwh * intensity) / 1000),
     };
   });
 }

@@ -8,7 +8,7 @@ export const KEYS = [
       ["?", "this list"],
       ["/", "search"],
       ["Ctrl + K", "find a model, a machine or a page"],
-      ["g then e, c, t, l, s, k, w, o", "explore, compare, trade-off, leaderboard, suggest, cost, what if, open"],
+      ["g then e, c, t, l, s, k, p, w, o", "explore, compare, trade-off, leaderboard, suggest, cost, serve plan, what if, open"],
       ["Tab, Shift + Tab", "next, previous control"],
       ["Esc", "close what is open"],
     ],

@@ -23,6 +23,8 @@ export const CHOICES = {
   phase: ["forward", "prefill", "decode", "train", "generate"],
 };
 
+/** What is served at first. */
+export const SERVED = "llama-3.1-8b";
 /** A chat with a language model: what a serving is at first. */
 export const CHAT = Object.freeze({ batch_size: "64", prompt_len: "750", output_len: "500" });
 

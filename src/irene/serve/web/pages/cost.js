@@ -1,13 +1,10 @@
-// Kilowatt-hours, money and CO2e of answering queries with a model.
+// Kilowatt-hours, money and CO2e of answering requests with a model.
 
 import { html, useEffect, useState } from "../vendor/preact.js";
+import { AnswerPage } from "../components/AnswerPage.js";
 import { Bars } from "../components/Chart.js";
-import { Busy } from "../components/Busy.js";
 import { Choice, Entry, Notes, Slider } from "../components/Controls.js";
-import { ExportMenu } from "../components/ExportMenu.js";
-import { Problem } from "../components/Problem.js";
 import { RunForm } from "../components/RunForm.js";
-import { Side } from "../components/Side.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl, getOnce } from "../lib/api.js";
 import { amountPosition, costLines, roundAmount } from "../lib/costing.js";
@@ -47,57 +44,47 @@ export default function CostPage({ query, setQuery }) {
     setQuery({ [name]: value });
   };
   useEffect(() => setMoved({}), [text(query, "per_day"), text(query, "price"), text(query, "pue")]);
-  return html`<div class="page">
-    <header class="page-head">
-      <div><h1>Cost and carbon</h1><${Headline} document=${document} lines=${lines} currency=${currency} /></div>
-      <${ExportMenu}
-        name=${`cost-${model}`} csv=${() => cells(lines)} json=${() => document} api=${() => apiUrl("/cost", params)}
-        svg=${regions.length && lines.length ? () => barsSvg(`${model}: CO₂e a year by region`, places(regions, lines.at(-1)).map(({ name, kg }) => ({ label: name, value: kg, text: kilograms(kg) }))) : undefined}
-        cli=${() => commandLine("cost", [model], { ...runOptions(run), per_day: params.per_day, price: params.price, currency: currency === "USD" ? "" : currency, pue: params.pue, region: own ? "" : region, intensity: own })}
+  const take = {
+    name: `cost-${model}`, csv: () => cells(lines), json: () => document, api: () => apiUrl("/cost", params),
+    svg: regions.length && lines.length ? () => barsSvg(`${model}: CO₂e a year by region`, places(regions, lines.at(-1)).map(({ name, kg }) => ({ label: name, value: kg, text: kilograms(kg) }))) : undefined,
+    cli: () => commandLine("cost", [model], { ...runOptions(run), per_day: params.per_day, price: params.price, currency: currency === "USD" ? "" : currency, pue: params.pue, region: own ? "" : region, intensity: own }),
+  };
+  const side = html`
+    <${RunForm} model=${model} run=${run} resolved=${document?.spec} onModel=${(/** @type {string} */ name) => setQuery({ model: name, upload: null })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery({ ...runChanges(next), ...(isFile ? { anew: 1 } : {}) }, how)} />
+    <fieldset class="group"><legend>The service</legend>
+      <${Slider}
+        label="Requests per day" value=${amountPosition(perDay)} min=${6} max=${30} text=${integer(perDay)}
+        onInput=${(/** @type {number} */ at) => slide("per_day")(roundAmount(at))} onChange=${(/** @type {number} */ at) => settle("per_day")(roundAmount(at))}
       />
-    </header>
-    <div class="with-side">
-      <${Side}>
-        <${RunForm} model=${model} run=${run} resolved=${document?.spec} onModel=${(/** @type {string} */ name) => setQuery({ model: name, upload: null })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery({ ...runChanges(next), ...(isFile ? { anew: 1 } : {}) }, how)} />
-        <fieldset class="group"><legend>The service</legend>
-          <${Slider}
-            label="Queries per day" value=${amountPosition(perDay)} min=${6} max=${30} text=${integer(perDay)}
-            onInput=${(/** @type {number} */ at) => slide("per_day")(roundAmount(at))} onChange=${(/** @type {number} */ at) => settle("per_day")(roundAmount(at))}
-          />
-          <${Slider}
-            label="Price of a kWh" value=${price} min=${0} max=${1} step=${0.01} text=${price.toFixed(2)} hint=${html`in <select aria-label="Currency" value=${currency} onChange=${(/** @type {any} */ e) => setQuery({ currency: e.target.value === "USD" ? null : e.target.value })}>${[...new Set([...CURRENCIES, currency])].map((each) => html`<option value=${each} selected=${each === currency}>${each}</option>`)}</select>`}
-            onInput=${slide("price")} onChange=${settle("price")}
-          />
-          <${Slider}
-            label="PUE" value=${pue} min=${1} max=${2.5} step=${0.01} text=${pue.toFixed(2)}
-            hint="energy of the building by that of its machines" onInput=${slide("pue")} onChange=${settle("pue")}
-          />
-          <${Choice}
-            label="Electricity of" value=${region} onChange=${(/** @type {string} */ code) => setQuery({ region: code === "WORLD" ? null : code, intensity: null })}
-            options=${regions.length ? regions.map((each) => [each.code, `${each.name}, ${digits(each.gco2e_per_kwh)} g CO₂e per kWh`]) : [[region, document?.region.name ?? region]]}
-          />
-          <${Entry}
-            label="or g CO₂e per kWh" type="number" min=${0} step="any" value=${own} placeholder=${intensity ? digits(intensity) : ""}
-            onChange=${(/** @type {string} */ value) => setQuery({ intensity: value })}
-          />
-        </fieldset>
-      </${Side}>
-      <section class="main-column" aria-busy=${answer.busy}>
-        ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
-        ${!document && answer.busy && html`<${Busy} label="Predicting" />`}
-        ${document && html`<${Figures} line=${lines.at(-1)} currency=${currency} />
-          <div class="panel"><${Table} lines=${lines} currency=${currency} /></div>
-          <${Regions} regions=${regions} line=${lines.at(-1)} intensity=${intensity} chosen=${own ? "" : region} query=${query} />
-          <div class="panel stack">
-            <p>Energy: ${document.energy_source}. ${document.run}.
-              Intensity: ${own ? "as you gave it" : html`${document.region.name}, ${document.region.year}, ${document.region.source}`}.</p>
-            <${Notes} notes=${document.notes} />
-            <p><a href=${`/${writeQuery({ model, ...runChanges(run) })}`}>Where the energy goes</a> ·
-              <a href=${`/suggest${writeQuery({ model, ...runChanges(run) })}`}>What would save most</a></p>
-          </div>`}
-      </section>
-    </div>
-  </div>`;
+      <${Slider}
+        label="Price of a kWh" value=${price} min=${0} max=${1} step=${0.01} text=${price.toFixed(2)} hint=${html`in <select aria-label="Currency" value=${currency} onChange=${(/** @type {any} */ e) => setQuery({ currency: e.target.value === "USD" ? null : e.target.value })}>${[...new Set([...CURRENCIES, currency])].map((each) => html`<option value=${each} selected=${each === currency}>${each}</option>`)}</select>`}
+        onInput=${slide("price")} onChange=${settle("price")}
+      />
+      <${Slider}
+        label="PUE" value=${pue} min=${1} max=${2.5} step=${0.01} text=${pue.toFixed(2)}
+        hint="energy of the building by that of its machines" onInput=${slide("pue")} onChange=${settle("pue")}
+      />
+      <${Choice}
+        label="Electricity of" value=${region} onChange=${(/** @type {string} */ code) => setQuery({ region: code === "WORLD" ? null : code, intensity: null })}
+        options=${regions.length ? regions.map((each) => [each.code, `${each.name}, ${digits(each.gco2e_per_kwh)} g CO₂e per kWh`]) : [[region, document?.region.name ?? region]]}
+      />
+      <${Entry}
+        label="or g CO₂e per kWh" type="number" min=${0} step="any" value=${own} placeholder=${intensity ? digits(intensity) : ""}
+        onChange=${(/** @type {string} */ value) => setQuery({ intensity: value })}
+      />
+    </fieldset>`;
+  return html`<${AnswerPage} name="Cost and carbon" lede=${headline(document, lines, currency)} take=${take} side=${side} answer=${answer} busy="Predicting">
+    ${document && html`<${Figures} line=${lines.at(-1)} currency=${currency} />
+      <div class="panel"><${Table} lines=${lines} currency=${currency} /></div>
+      <${Regions} regions=${regions} line=${lines.at(-1)} intensity=${intensity} chosen=${own ? "" : region} query=${query} />
+      <div class="panel stack">
+        <p>Energy: ${document.energy_source}. ${document.run}.
+          Intensity: ${own ? "as you gave it" : html`${document.region.name}, ${document.region.year}, ${document.region.source}`}.</p>
+        <${Notes} notes=${document.notes} />
+        <p><a href=${`/${writeQuery({ model, ...runChanges(run) })}`}>Where the energy goes</a> ·
+          <a href=${`/suggest${writeQuery({ model, ...runChanges(run) })}`}>What would save most</a></p>
+      </div>`}
+  </${AnswerPage}>`;
 }
 
 /** @returns {any[]} regions that the server knows, if it tells */
@@ -109,13 +96,17 @@ function useRegions() {
   return regions;
 }
 
-/** @param {{document: any, lines: any[], currency: string}} props */
-function Headline({ document, lines, currency }) {
+/**
+ * @param {any} document
+ * @param {any[]} lines
+ * @param {string} currency
+ */
+function headline(document, lines, currency) {
   const year = lines.at(-1);
-  if (!document || !year) return html`<p class="lede">What it takes to answer queries with a model, for a year.</p>`;
-  return html`<p class="lede" role="status">${document.model}: <strong>${kwh(year.kwh.value)}</strong>,
+  if (!document || !year) return "What it takes to answer requests with a model, for a year.";
+  return html`${document.model}: <strong>${kwh(year.kwh.value)}</strong>,
     ${" "}<strong>${kilograms(year.kg.value)}</strong> CO₂e${year.money && html` and <strong>${money(year.money.value)} ${currency}</strong>`} a year
-    for ${integer(year.queries / 365.25)} queries a day.</p>`;
+    for ${integer(year.requests / 365.25)} requests a day.`;
 }
 
 /** @param {number} value kWh */
@@ -139,11 +130,11 @@ function Figures({ line, currency }) {
 function Table({ lines, currency }) {
   return html`<div class="table-scroll" tabindex="0" role="region" aria-label="Costs">
     <table class="data">
-      <caption class="visually-hidden">Costs of queries</caption>
-      <thead><tr><th scope="col">For</th><th scope="col" class="number">Queries</th><th scope="col" class="number">Electricity</th>
+      <caption class="visually-hidden">Costs of requests</caption>
+      <thead><tr><th scope="col">For</th><th scope="col" class="number">Requests</th><th scope="col" class="number">Electricity</th>
         <th scope="col" class="number">CO₂e</th><th scope="col" class="number">${currency}</th></tr></thead>
       <tbody>${lines.map((line) => html`<tr key=${line.name}>
-        <th scope="row">${line.name}</th><td class="number">${integer(line.queries)}</td>
+        <th scope="row">${line.name}</th><td class="number">${integer(line.requests)}</td>
         <td class="number">${kwh(line.kwh.value)} <span class="hint">${kwh(line.kwh.low)} – ${kwh(line.kwh.high)}</span></td>
         <td class="number">${kilograms(line.kg.value)}</td>
         <td class="number">${line.money ? money(line.money.value) : "–"}</td>
@@ -183,6 +174,6 @@ function Regions({ regions, line, intensity, chosen, query }) {
 /** @param {any[]} lines */
 function cells(lines) {
   const parts = ["kwh", "kg", "money"];
-  const head = ["for", "queries", ...parts.flatMap((name) => [name, `${name}_low`, `${name}_high`])];
-  return [head, ...lines.map((line) => [line.name, line.queries, ...parts.flatMap((name) => [line[name]?.value, line[name]?.low, line[name]?.high])])];
+  const head = ["for", "requests", ...parts.flatMap((name) => [name, `${name}_low`, `${name}_high`])];
+  return [head, ...lines.map((line) => [line.name, line.requests, ...parts.flatMap((name) => [line[name]?.value, line[name]?.low, line[name]?.high])])];
 }

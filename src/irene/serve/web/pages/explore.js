@@ -7,9 +7,9 @@ import { ramp, inkOn } from "../lib/colour.js";
 import { percent, plural } from "../lib/format.js";
 import { headline, settings, stripParts } from "../lib/headline.js";
 import { COVERS, useMachines } from "../lib/machines.js";
-import { FIRST_MODEL, readRun, runChanges, runOptions } from "../lib/run.js";
+import { carried, FIRST_MODEL, readRun, runChanges, runOptions } from "../lib/run.js";
 import { inWords } from "../lib/parameters.js";
-import { flag, text, writeQuery } from "../lib/state.js";
+import { flag, readQuery, text, writeQuery } from "../lib/state.js";
 import { commandLine } from "../lib/subjects.js";
 import { displayPath, keyOf, label, loadTree } from "../lib/tree.js";
 import { Busy } from "../components/Busy.js";
@@ -115,7 +115,8 @@ function Head({ document, setQuery }) {
       ${" "}<strong class="energy">${head.amount}</strong> ${head.interval && html`<span class="soft">${head.interval}</span>`}, ${head.source}
     </h1>
     ${document.hardware && html`<p class="soft">${[machine?.words ?? document.hardware.description, COVERS[document.hardware.covers] ?? document.hardware.covers].filter(Boolean).join(": ")}.</p>`}
-    ${document.generation && html`<${ServingFigures} document=${document} />`}
+    ${document.generation && html`<${ServingFigures} document=${document} />
+      <p><a href=${`/serve-plan${carried(readQuery(window.location.search))}`}>Find the cheapest set-up</a> that is quick enough.</p>`}
     <p class="lead-where">
       ${head.parts.map((part, i) => html`${i > 0 && ", "}<strong>${percent(part.share)}</strong> in ${part.text}${i === 0 && head.inside.length > 0 && html` (${shares(head.inside)})`}`)}${head.parts.length > 0 && ". "}
       By primitive: ${shares(head.primitives)}.

@@ -1,13 +1,10 @@
 // All models by their energy: filters, sort, units.
 
 import { html, useEffect, useMemo } from "../vendor/preact.js";
-import { Busy } from "../components/Busy.js";
+import { AnswerPage } from "../components/AnswerPage.js";
 import { Choice, Entry, Segments, SortHead } from "../components/Controls.js";
-import { ExportMenu } from "../components/ExportMenu.js";
-import { Problem } from "../components/Problem.js";
 import { useModels } from "../components/ModelCombobox.js";
 import { RunForm } from "../components/RunForm.js";
-import { Side } from "../components/Side.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
 import { counted, energyPer, intervalPer, joulesPerGflop, matching, PER, SORTS, sorted } from "../lib/board.js";
@@ -45,45 +42,35 @@ export default function LeaderboardPage({ query, setQuery }) {
   const pending = answer.document?.pending ?? 0;
   const shown = useMemo(() => sorted(matching(all, wanted), by, down, per), [answer.document, JSON.stringify(wanted), by, down, per]);
   const picked = list(query, "pick").filter((name) => all.some((/** @type {any} */ each) => each.model === name));
-  return html`<div class="page">
-    <header class="page-head">
-      <div><h1>Leaderboard</h1>
-        <p class="lede" role="status">${answer.document ? headline(shown, per, all.length) : "All models of the catalogue by their energy."}</p></div>
-      <${ExportMenu}
-        name="leaderboard" csv=${() => cells(shown)}
-        svg=${shown.length ? () => barsSvg(`Energy per ${per}`, shown.filter((each) => each.energy).map((each) => ({ label: each.model, value: energyPer(each, per), text: joules(energyPer(each, per)) }))) : undefined} json=${() => answer.document}
-        api=${() => apiUrl("/leaderboard", { ...run, ...filters, limit })}
-        cli=${() => commandLine("leaderboard", wanted.search.split(/\s+/).filter(Boolean), { ...runOptions(run), ...filters, limit })}
-      />
-    </header>
-    <div class="with-side">
-      <${Side}>
-        <fieldset class="group"><legend>Which models</legend>
-          <${Entry} label="Search" type="search" search value=${wanted.search} placeholder="name, family or kind" onChange=${(/** @type {string} */ words) => setQuery({ search: words }, { replace: true })} />
-          <div class="field-row">
-            <${Choice} label="Family" value=${wanted.family} options=${choices(models, "family", wanted.family)} onChange=${(/** @type {string} */ value) => setQuery({ family: value })} />
-            <${Choice} label="Kind" value=${wanted.kind} options=${choices(models, "kind", wanted.kind)} onChange=${(/** @type {string} */ value) => setQuery({ kind: value })} />
-            <${Choice} label="Parameters from" value=${text(query, "min_params")} options=${PARAMS} onChange=${(/** @type {string} */ value) => setQuery({ min_params: value })} />
-            <${Choice} label="up to" value=${text(query, "max_params")} options=${PARAMS} onChange=${(/** @type {string} */ value) => setQuery({ max_params: value })} />
-          </div>
-          <${Choice} label="Catalogue" value=${limit} options=${limits(limit)} onChange=${(/** @type {string} */ value) => setQuery({ limit: value })} />
-          <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === (serving ? "token" : PER[0]) ? null : value })} />
-        </fieldset>
-        <${RunForm} run=${run} resolved=${answer.document?.run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
-      </${Side}>
-      <section class="main-column" aria-busy=${answer.busy}>
-        ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
-        ${(answer.busy || pending > 0) && html`<${Busy} inline=${!!all.length} label=${pending ? `${integer(all.length)} models; ${integer(pending)} more are being predicted, once for these settings` : "Predicting"} />`}
-        ${picked.length > 0 && html`<p class="panel picked-bar">
-          <a class="button" href=${`/compare${writeQuery({ subject: picked.map((name) => writeSubject(name, {})), ...runChanges(run) })}`}>Compare ${plural(picked.length, "model")}</a>
-          <button type="button" class="quiet" onClick=${() => setQuery({ pick: null })}>Clear</button>
-          <span>${picked.join(", ")}</span></p>`}
-        ${answer.document && html`<div class="panel"><${Table} shown=${shown} per=${per} by=${by} down=${down} run=${run} picked=${picked} setQuery=${setQuery} /></div>
-          ${answer.document.left_out?.length > 0 && html`<details class="notes"><summary>Left out (${answer.document.left_out.length})</summary><ul>
-            ${answer.document.left_out.map((/** @type {any} */ each) => html`<li>${typeof each === "string" ? each : `${each.model}: ${each.problem ?? each.reason ?? ""}`}</li>`)}</ul></details>`}`}
-      </section>
-    </div>
-  </div>`;
+  const take = {
+    name: "leaderboard", csv: () => cells(shown), json: () => answer.document, api: () => apiUrl("/leaderboard", { ...run, ...filters, limit }),
+    svg: shown.length ? () => barsSvg(`Energy per ${per}`, shown.filter((each) => each.energy).map((each) => ({ label: each.model, value: energyPer(each, per), text: joules(energyPer(each, per)) }))) : undefined,
+    cli: () => commandLine("leaderboard", wanted.search.split(/\s+/).filter(Boolean), { ...runOptions(run), ...filters, limit }),
+  };
+  const lede = answer.document ? headline(shown, per, all.length) : "All models of the catalogue by their energy.";
+  const side = html`
+    <fieldset class="group"><legend>Which models</legend>
+      <${Entry} label="Search" type="search" search value=${wanted.search} placeholder="name, family or kind" onChange=${(/** @type {string} */ words) => setQuery({ search: words }, { replace: true })} />
+      <div class="field-row">
+        <${Choice} label="Family" value=${wanted.family} options=${choices(models, "family", wanted.family)} onChange=${(/** @type {string} */ value) => setQuery({ family: value })} />
+        <${Choice} label="Kind" value=${wanted.kind} options=${choices(models, "kind", wanted.kind)} onChange=${(/** @type {string} */ value) => setQuery({ kind: value })} />
+        <${Choice} label="Parameters from" value=${text(query, "min_params")} options=${PARAMS} onChange=${(/** @type {string} */ value) => setQuery({ min_params: value })} />
+        <${Choice} label="up to" value=${text(query, "max_params")} options=${PARAMS} onChange=${(/** @type {string} */ value) => setQuery({ max_params: value })} />
+      </div>
+      <${Choice} label="Catalogue" value=${limit} options=${limits(limit)} onChange=${(/** @type {string} */ value) => setQuery({ limit: value })} />
+      <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === (serving ? "token" : PER[0]) ? null : value })} />
+    </fieldset>
+    <${RunForm} run=${run} resolved=${answer.document?.run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />`;
+  const busy = pending ? `${integer(all.length)} models; ${integer(pending)} more are being predicted, once for these settings` : "Predicting";
+  return html`<${AnswerPage} name="Leaderboard" lede=${lede} take=${take} side=${side} answer=${answer} busy=${busy}>
+    ${picked.length > 0 && html`<p class="panel picked-bar">
+      <a class="button" href=${`/compare${writeQuery({ subject: picked.map((name) => writeSubject(name, {})), ...runChanges(run) })}`}>Compare ${plural(picked.length, "model")}</a>
+      <button type="button" class="quiet" onClick=${() => setQuery({ pick: null })}>Clear</button>
+      <span>${picked.join(", ")}</span></p>`}
+    ${answer.document && html`<div class="panel"><${Table} shown=${shown} per=${per} by=${by} down=${down} run=${run} picked=${picked} setQuery=${setQuery} /></div>
+      ${answer.document.left_out?.length > 0 && html`<details class="notes"><summary>Left out (${answer.document.left_out.length})</summary><ul>
+        ${answer.document.left_out.map((/** @type {any} */ each) => html`<li>${typeof each === "string" ? each : `${each.model}: ${each.problem ?? each.reason ?? ""}`}</li>`)}</ul></details>`}`}
+  </${AnswerPage}>`;
 }
 
 /**
@@ -107,7 +94,7 @@ function useBoard(run) {
     const timer = setTimeout(answer.retry, POLL_MS);
     return () => clearTimeout(timer);
   }, [answer.document, answer.busy]);
-  return { ...answer, busy: answer.busy && !pending };
+  return { ...answer, busy: answer.busy || pending > 0 };
 }
 
 /**

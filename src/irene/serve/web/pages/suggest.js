@@ -1,13 +1,10 @@
 // What to change, and what it saves.
 
 import { html, useState } from "../vendor/preact.js";
-import { Busy } from "../components/Busy.js";
+import { AnswerPage } from "../components/AnswerPage.js";
 import { Check, Choice, Notes } from "../components/Controls.js";
-import { ExportMenu } from "../components/ExportMenu.js";
 import { useModels } from "../components/ModelCombobox.js";
-import { Problem } from "../components/Problem.js";
 import { RunForm } from "../components/RunForm.js";
-import { Side } from "../components/Side.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
 import { barsSvg } from "../lib/drawings.js";
@@ -35,44 +32,33 @@ export default function SuggestPage({ query, setQuery }) {
   const shown = [...all]
     .filter((each) => (!effort || each.effort === effort) && (!sure || each.is_real))
     .sort((a, b) => Number(b.is_real) - Number(a.is_real) || b.share - a.share);
-  return html`<div class="page">
-    <header class="page-head">
-      <div><h1>Suggestions</h1>
-        <p class="lede" role="status">${document
-          ? html`${document.model} takes <strong>${joules(document.per_sequence_j)}</strong> per ${isServing(run) ? "request" : "sequence"}${" "}
-              <span class="hint">${interval(document.energy.joules, document.energy.low, document.energy.high)}</span> on ${document.hardware}.
-              ${" "}${best(all)}`
-          : "What to change about a model or its run, and what it saves."}</p>
-      </div>
-      <${ExportMenu}
-        name=${`suggest-${model}`} csv=${() => cells(shown)}
-        svg=${shown.length ? () => barsSvg(`What saves energy: ${model}`, shown.map((each) => ({ label: each.title, value: each.share, text: percent(each.share) }))) : undefined} json=${() => document} api=${() => apiUrl("/suggest", params)}
-        cli=${() => commandLine("suggest", [model], runOptions(run))}
-      />
-    </header>
-    <div class="with-side">
-      <${Side}>
-        <${RunForm} model=${model} run=${run} resolved=${document?.spec} onModel=${(/** @type {string} */ name) => setQuery({ model: name })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
-        <fieldset class="group"><legend>Show</legend>
-          <${Choice} label="What it may take" value=${effort} options=${EFFORTS} onChange=${(/** @type {string} */ value) => setQuery({ effort: value })} />
-          <${Check} label="only savings that are sure" checked=${sure} onChange=${(/** @type {boolean} */ on) => setQuery({ sure: on ? 1 : null })} />
-        </fieldset>
-      </${Side}>
-      <section class="main-column" aria-busy=${answer.busy}>
-        ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
-        ${!document && answer.busy && html`<${Busy} label="Trying every rule" />`}
-        ${document && !shown.length && html`<p class="panel">Nothing to suggest ${effort || sure ? "with these filters" : "for this run"}.</p>`}
-        ${GROUPS.map(([kind, words]) => {
-          const own = shown.filter((each) => each.effort === kind || (kind === "" && !GROUPS.some(([known]) => known === each.effort)));
-          return own.length > 0 && html`<section class="main-column" key=${kind}><h2>${words}</h2><ol class="suggestions">
-            ${own.map((each) => html`<${Suggestion} key=${each.title} each=${each} model=${model} run=${run} />`)}
-          </ol></section>`;
-        })}
-        ${document && html`<p class="hint">Rules that found nothing to save here: ${document.silent.join(", ") || "none"}.
-          Savings are per ${isServing(run) ? "request" : "sequence"}; they do not simply add up.</p><${Notes} notes=${document.notes} />`}
-      </section>
-    </div>
-  </div>`;
+  const lede = document
+    ? html`${document.model} takes <strong>${joules(document.per_sequence_j)}</strong> per ${isServing(run) ? "request" : "sequence"}${" "}
+        <span class="hint">${interval(document.energy.joules, document.energy.low, document.energy.high)}</span> on ${document.hardware}.
+        ${" "}${best(all)}`
+    : "What to change about a model or its run, and what it saves.";
+  const take = {
+    name: `suggest-${model}`, csv: () => cells(shown), json: () => document, api: () => apiUrl("/suggest", params),
+    svg: shown.length ? () => barsSvg(`What saves energy: ${model}`, shown.map((each) => ({ label: each.title, value: each.share, text: percent(each.share) }))) : undefined,
+    cli: () => commandLine("suggest", [model], runOptions(run)),
+  };
+  const side = html`
+    <${RunForm} model=${model} run=${run} resolved=${document?.spec} onModel=${(/** @type {string} */ name) => setQuery({ model: name })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
+    <fieldset class="group"><legend>Show</legend>
+      <${Choice} label="What it may take" value=${effort} options=${EFFORTS} onChange=${(/** @type {string} */ value) => setQuery({ effort: value })} />
+      <${Check} label="only savings that are sure" checked=${sure} onChange=${(/** @type {boolean} */ on) => setQuery({ sure: on ? 1 : null })} />
+    </fieldset>`;
+  return html`<${AnswerPage} name="Suggestions" lede=${lede} take=${take} side=${side} answer=${answer} busy="Trying every rule">
+    ${document && !shown.length && html`<p class="panel">Nothing to suggest ${effort || sure ? "with these filters" : "for this run"}.</p>`}
+    ${GROUPS.map(([kind, words]) => {
+      const own = shown.filter((each) => each.effort === kind || (kind === "" && !GROUPS.some(([known]) => known === each.effort)));
+      return own.length > 0 && html`<section class="main-column" key=${kind}><h2>${words}</h2><ol class="suggestions">
+        ${own.map((each) => html`<${Suggestion} key=${each.title} each=${each} model=${model} run=${run} />`)}
+      </ol></section>`;
+    })}
+    ${document && html`<p class="hint">Rules that found nothing to save here: ${document.silent.join(", ") || "none"}.
+      Savings are per ${isServing(run) ? "request" : "sequence"}; they do not simply add up.</p><${Notes} notes=${document.notes} />`}
+  </${AnswerPage}>`;
 }
 
 /** @param {any[]} all */

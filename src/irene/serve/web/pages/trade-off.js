@@ -1,13 +1,10 @@
 // Accuracy against energy: the Pareto front, budgets, your own table.
 
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
-import { Busy } from "../components/Busy.js";
+import { AnswerPage } from "../components/AnswerPage.js";
 import { Chart, Scatter } from "../components/Chart.js";
 import { Check, DropZone, Slider, Notes } from "../components/Controls.js";
-import { ExportMenu } from "../components/ExportMenu.js";
-import { Problem } from "../components/Problem.js";
 import { RunForm } from "../components/RunForm.js";
-import { Side } from "../components/Side.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl, post } from "../lib/api.js";
 import { digits, interval, joules, plural } from "../lib/format.js";
@@ -36,38 +33,29 @@ export default function TradeOffPage({ query, setQuery }) {
   const [hover, setHover] = useState("");
   const frame = useRef(/** @type {HTMLElement | null} */ (null));
   const asks = { budget_j: text(query, "budget_j"), at_least: text(query, "at_least") };
-  return html`<div class="page">
-    <header class="page-head">
-      <div><h1>Trade-off</h1><p class="lede" role="status">${answer.document ? verdict(all, budget, winner) : "Accuracy against energy."}</p></div>
-      <${ExportMenu}
-        name="trade-off" svg=${() => frame.current?.querySelector("svg") ?? null} csv=${() => cells(order)} json=${() => answer.document}
-        api=${file ? undefined : () => apiUrl("/trade-off", { ...run, ...asks })}
-        cli=${() => commandLine("trade-off", [], { ...(file ? { accuracy: file.name } : {}), ...runOptions(run), ...asks })}
-      />
-    </header>
-    <div class="with-side">
-      <${Side}>
-        <fieldset class="group"><legend>Accuracies</legend>
-          <p class="hint">${file ? html`From <strong>${file.name}</strong>, in this tab alone.` : "Published ones on SST-2."}</p>
-          <${DropZone} small label="Drop your own CSV" accept=".csv,text/csv" onFile=${(/** @type {File} */ each) => readTable(each).then(setFile)} hint="columns model and accuracy; also energy_j per sequence" />
-          ${file && html`<button type="button" onClick=${() => setFile(null)}>Back to the published ones</button>`}
-        </fieldset>
-        <${RunForm} run=${run} resolved=${answer.document?.run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />
-      </${Side}>
-      <section class="main-column" aria-busy=${answer.busy}>
-        ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
-        ${answer.busy && html`<${Busy} inline=${all.length > 0} label="Predicting the models" />`}
-        <${Budgets} all=${all} budget=${budget} moved=${moved} setMoved=${setMoved} setQuery=${setQuery} />
-        ${all.length > 0 && html`<div class="panel" ref=${frame}>
-            <${Picture} all=${all} budget=${budget} picked=${picked} hover=${hover} onHover=${setHover} onPick=${(/** @type {string} */ model) => setQuery({ model: model === text(query, "model") ? null : model })} names=${flag(query, "names")} />
-            <div class="chart-foot"><${Check} label="name every model" checked=${flag(query, "names")} onChange=${(/** @type {boolean} */ on) => setQuery({ names: on ? 1 : null }, { replace: true })} />
-              <${Details} each=${all.find((/** @type {any} */ one) => one.model === (hover || picked))} run=${run} /></div>
-          </div>
-          <div class="panel"><${Table} order=${order} budget=${budget} winner=${winner} picked=${picked} onPick=${(/** @type {string} */ model) => setQuery({ model })} /></div>`}
-        <${Notes} notes=${(answer.document?.left_out ?? []).map((/** @type {any} */ each) => `left out: ${each.model}: ${each.problem}`)} />
-      </section>
-    </div>
-  </div>`;
+  const take = {
+    name: "trade-off", svg: () => frame.current?.querySelector("svg") ?? null, csv: () => cells(order), json: () => answer.document,
+    api: file ? undefined : () => apiUrl("/trade-off", { ...run, ...asks }),
+    cli: () => commandLine("trade-off", [], { ...(file ? { accuracy: file.name } : {}), ...runOptions(run), ...asks }),
+  };
+  const lede = answer.document ? verdict(all, budget, winner) : "Accuracy against energy.";
+  const side = html`
+    <fieldset class="group"><legend>Accuracies</legend>
+      <p class="hint">${file ? html`From <strong>${file.name}</strong>, in this tab alone.` : "Published ones on SST-2."}</p>
+      <${DropZone} small label="Drop your own CSV" accept=".csv,text/csv" onFile=${(/** @type {File} */ each) => readTable(each).then(setFile)} hint="columns model and accuracy; also energy_j per sequence" />
+      ${file && html`<button type="button" onClick=${() => setFile(null)}>Back to the published ones</button>`}
+    </fieldset>
+    <${RunForm} run=${run} resolved=${answer.document?.run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />`;
+  return html`<${AnswerPage} name="Trade-off" lede=${lede} take=${take} side=${side} answer=${answer} busy="Predicting the models">
+    <${Budgets} all=${all} budget=${budget} moved=${moved} setMoved=${setMoved} setQuery=${setQuery} />
+    ${all.length > 0 && html`<div class="panel" ref=${frame}>
+        <${Picture} all=${all} budget=${budget} picked=${picked} hover=${hover} onHover=${setHover} onPick=${(/** @type {string} */ model) => setQuery({ model: model === text(query, "model") ? null : model })} names=${flag(query, "names")} />
+        <div class="chart-foot"><${Check} label="name every model" checked=${flag(query, "names")} onChange=${(/** @type {boolean} */ on) => setQuery({ names: on ? 1 : null }, { replace: true })} />
+          <${Details} each=${all.find((/** @type {any} */ one) => one.model === (hover || picked))} run=${run} /></div>
+      </div>
+      <div class="panel"><${Table} order=${order} budget=${budget} winner=${winner} picked=${picked} onPick=${(/** @type {string} */ model) => setQuery({ model })} /></div>`}
+    <${Notes} notes=${(answer.document?.left_out ?? []).map((/** @type {any} */ each) => `left out: ${each.model}: ${each.problem}`)} />
+  </${AnswerPage}>`;
 }
 
 /** @param {File} file */

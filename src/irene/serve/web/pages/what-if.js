@@ -1,18 +1,17 @@
 // Other sizes and settings: a heat map or curves, and which number the energy follows.
 
 import { html, useMemo, useRef, useState } from "../vendor/preact.js";
+import { AnswerPage } from "../components/AnswerPage.js";
 import { Busy } from "../components/Busy.js";
-import { Bars, Chart, Line, Scatter } from "../components/Chart.js";
+import { Bars, Curves } from "../components/Chart.js";
 import { Entry, Notes, Segments } from "../components/Controls.js";
-import { ExportMenu } from "../components/ExportMenu.js";
 import { useDark } from "../components/Page.js";
 import { useModels } from "../components/ModelCombobox.js";
 import { Problem } from "../components/Problem.js";
 import { RunForm } from "../components/RunForm.js";
-import { Side } from "../components/Side.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
-import { inkOn, ramp, series } from "../lib/colour.js";
+import { inkOn, ramp } from "../lib/colour.js";
 import { mapSvg } from "../lib/drawings.js";
 import { change, digits, integer, interval, joules } from "../lib/format.js";
 import { axes, grouped, listValues, MOST_CELLS, table } from "../lib/grid.js";
@@ -61,39 +60,30 @@ export default function WhatIfPage({ query, setQuery }) {
   const answer = useAnswer(batches && lengths && !problem ? "/what-if" : null, params, { wait: 250 });
   const { document } = answer;
   const frame = useRef(/** @type {HTMLElement | null} */ (null));
-  return html`<div class="page">
-    <header class="page-head">
-      <div><h1>What if</h1><p class="lede" role="status">${document ? headline(document, per) : "How the energy follows sizes and settings."}</p></div>
-      <${ExportMenu}
-        name=${`what-if-${model}`} csv=${() => cells(document)} json=${() => document} api=${() => apiUrl("/what-if", params)}
-        svg=${view === "curve" ? () => frame.current?.querySelector("svg") ?? null : () => drawnMap(document, per)}
-        cli=${() => commandLine("what-if", [model], { ...runOptions(run), set: sets })}
-      />
-    </header>
-    <div class="with-side">
-      <${Side}>
-        <fieldset class="group"><legend>What to vary</legend>
-          <${Entry} label=${serving ? "Streams at once" : "Batch sizes"} value=${batch} problem=${batches ? "" : "Whole numbers as 1,8,32 or 8:64:8"} hint="1,8,32 or from:to:step" onChange=${(/** @type {string} */ value) => setQuery({ batch_size: value })} />
-          <${Entry} label=${serving ? "Prompts" : "Sequence lengths"} value=${seq} problem=${lengths ? "" : "Whole numbers as 64,128 or 64:512:64"} onChange=${(/** @type {string} */ value) => setQuery({ [serving ? "prompt_len" : "seq_len"]: value })} />
-          <${Entry} label="Fields of the config" value=${sets.join(" ")} placeholder="num_hidden_layers=6,12" hint="FIELD=VALUE,… with spaces between" onChange=${(/** @type {string} */ value) => setQuery({ set: value.split(/\s+/).filter(Boolean) })} />
-          <${ConfigFields} model=${model} sets=${sets} onSet=${(/** @type {string[]} */ next) => setQuery({ set: next })} />
-        </fieldset>
-        <fieldset class="group"><legend>Show</legend>
-          <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === pers[0] ? null : value })} />
-          <${Segments} label="As" value=${view} options=${[["map", "heat map"], ["curve", "curves"]]} onChange=${(/** @type {string} */ value) => setQuery({ view: value === views[0] ? null : value })} />
-        </fieldset>
-        <${RunForm} model=${model} run=${run} resolved=${document?.spec} without=${["batch_size", "seq_len", "prompt_len"]} onModel=${(/** @type {string} */ name) => setQuery({ model: name })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next, usual), how)} />
-      </${Side}>
-      <section class="main-column" aria-busy=${answer.busy} ref=${frame}>
-        ${problem && html`<${Problem} error=${new Error(problem)} />`}
-        ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
-        ${answer.busy && html`<${Busy} inline=${!!document} label="Predicting every size" />`}
-        ${document && html`<${Groups} document=${document} per=${per} view=${view} run=${run} model=${model} />
-          <${Notes} notes=${[...new Set(document.rows.flatMap((/** @type {any} */ row) => row.notes))]} />`}
-        <${Sensitivity} model=${model} run=${run} />
-      </section>
-    </div>
-  </div>`;
+  const take = {
+    name: `what-if-${model}`, csv: () => cells(document), json: () => document, api: () => apiUrl("/what-if", params),
+    svg: view === "curve" ? () => frame.current?.querySelector("svg") ?? null : () => drawnMap(document, per),
+    cli: () => commandLine("what-if", [model], { ...runOptions(run), set: sets }),
+  };
+  const lede = document ? headline(document, per) : "How the energy follows sizes and settings.";
+  const side = html`
+    <fieldset class="group"><legend>What to vary</legend>
+      <${Entry} label=${serving ? "Streams at once" : "Batch sizes"} value=${batch} problem=${batches ? "" : "Whole numbers as 1,8,32 or 8:64:8"} hint="1,8,32 or from:to:step" onChange=${(/** @type {string} */ value) => setQuery({ batch_size: value })} />
+      <${Entry} label=${serving ? "Prompts" : "Sequence lengths"} value=${seq} problem=${lengths ? "" : "Whole numbers as 64,128 or 64:512:64"} onChange=${(/** @type {string} */ value) => setQuery({ [serving ? "prompt_len" : "seq_len"]: value })} />
+      <${Entry} label="Fields of the config" value=${sets.join(" ")} placeholder="num_hidden_layers=6,12" hint="FIELD=VALUE,… with spaces between" onChange=${(/** @type {string} */ value) => setQuery({ set: value.split(/\s+/).filter(Boolean) })} />
+      <${ConfigFields} model=${model} sets=${sets} onSet=${(/** @type {string[]} */ next) => setQuery({ set: next })} />
+    </fieldset>
+    <fieldset class="group"><legend>Show</legend>
+      <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === pers[0] ? null : value })} />
+      <${Segments} label="As" value=${view} options=${[["map", "heat map"], ["curve", "curves"]]} onChange=${(/** @type {string} */ value) => setQuery({ view: value === views[0] ? null : value })} />
+    </fieldset>
+    <${RunForm} model=${model} run=${run} resolved=${document?.spec} without=${["batch_size", "seq_len", "prompt_len"]} onModel=${(/** @type {string} */ name) => setQuery({ model: name })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next, usual), how)} />`;
+  return html`<${AnswerPage} name="What if" lede=${lede} take=${take} side=${side} answer=${answer} busy="Predicting every size" frame=${frame}>
+    ${problem && html`<${Problem} error=${new Error(problem)} />`}
+    ${document && html`<${Groups} document=${document} per=${per} view=${view} run=${run} model=${model} />
+      <${Notes} notes=${[...new Set(document.rows.flatMap((/** @type {any} */ row) => row.notes))]} />`}
+    <${Sensitivity} model=${model} run=${run} />
+  </${AnswerPage}>`;
 }
 
 /**
@@ -132,7 +122,7 @@ function Groups({ document, per, view, run, model }) {
   return html`${[...groups].map(([name, outcomes]) => html`<div class="panel" key=${name}>
     ${name && html`<h2>${name}</h2>`}
     ${view === "curve"
-      ? html`<${Curves} outcomes=${outcomes} rows=${rows} columns=${columns} per=${per} />`
+      ? html`<${Lines} outcomes=${outcomes} rows=${rows} columns=${columns} per=${per} />`
       : html`<${HeatMap} outcomes=${outcomes} rows=${rows} columns=${columns} per=${per} scale=${scale} run=${run} model=${model} />`}
   </div>`)}`;
 }
@@ -199,8 +189,7 @@ function described(outcome, per, base) {
 }
 
 /** @param {{outcomes: any[], rows: string, columns: string, per: string}} props */
-function Curves({ outcomes, rows, columns, per }) {
-  const dark = useDark();
+function Lines({ outcomes, rows, columns, per }) {
   const numeric = (/** @type {string} */ name) => outcomes.every((each) => Number.isFinite(Number(each.settings[name])));
   const many = (/** @type {string} */ name) => new Set(outcomes.map((each) => each.settings[name])).size > 1;
   const along = columns && many(columns) && numeric(columns) ? columns : rows;
@@ -214,39 +203,12 @@ function Curves({ outcomes, rows, columns, per }) {
     });
   const everything = kinds.flatMap(points);
   if (!numeric(along) || everything.length < 2) return html`<p class="hint">A curve needs at least two sizes of one kind.</p>`;
-  return html`<${Chart}
-    label=${`Energy per ${per} by ${words(along)}`} height=${360} margin=${{ right: split ? 150 : 20 }}
-    x=${{ values: everything.map((each) => each.x), label: words(along), log: true, format: integer, ticks: [...new Set(everything.map((each) => each.x))] }}
-    y=${{ values: everything.flatMap((each) => [each.low, each.high]), label: `energy per ${per}`, format: joules, log: true }}
-  >
-    ${(/** @type {any} */ { x, y }) => {
-      const all = kinds.map((kind, index) => ({ kind, own: points(kind), colour: series(index, dark), at: 0 })).filter(({ own }) => own.length);
-      spread(all, y);
-      return all.map(({ kind, own, colour, at }) => {
-        const last = own[own.length - 1];
-        return html`<g key=${kind} style=${{ color: colour }} class="curve">
-          <${Line} points=${own} x=${x} y=${y} />
-          <${Scatter} points=${own.map((point) => ({ ...point, radius: 3, colour, label: `${words(along)} ${point.x}: ${joules(point.y)}` }))} x=${x} y=${y} />
-          ${split && html`<line class="lead-line" x1=${x(last.x) + 4} y1=${y(last.y)} x2=${x.range[1] + 12} y2=${at} />
-            <text class="dot-name" x=${x.range[1] + 16} y=${at} dy="0.32em">${words(split)} ${kind}</text>`}
-        </g>`;
-      });
-    }}
-  </${Chart}>`;
-}
-
-/**
- * Heights of the names beside curves: near their ends, and apart.
- * @param {{own: any[], at: number}[]} all
- * @param {(value: number) => number} y
- */
-function spread(all, y) {
-  const order = all.map((each) => each).sort((a, b) => y(a.own[a.own.length - 1].y) - y(b.own[b.own.length - 1].y));
-  let above = -Infinity;
-  for (const each of order) {
-    each.at = Math.max(y(each.own[each.own.length - 1].y), above + 15);
-    above = each.at;
-  }
+  return html`<${Curves}
+    label=${`Energy per ${per} by ${words(along)}`}
+    curves=${kinds.map((kind) => ({ name: split ? `${words(split)} ${kind}` : "", points: points(kind).map((each) => ({ ...each, label: `${words(along)} ${each.x}: ${joules(each.y)}` })) }))}
+    x=${{ label: words(along), log: true, format: integer, ticks: [...new Set(everything.map((each) => each.x))] }}
+    y=${{ label: `energy per ${per}`, format: joules, log: true }}
+  />`;
 }
 
 /** @param {{model: string, run: any}} props */
