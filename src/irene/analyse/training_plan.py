@@ -22,6 +22,7 @@ from irene.analyse.costs import JOULES_PER_KWH, CostTerms, Region
 from irene.errors import UsageError
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
+from irene.predict.machines.gpu.gpu_machine import KERNELS_ALONE
 from irene.predict.machines.memory_fit import TRAINED_BYTES, USABLE, traced_fit
 from irene.spec import RunSpec
 from irene.tree import ModelTree
@@ -156,10 +157,9 @@ def plan_training(
         raise UsageError(f"{on} is no GPU of which {gpus} could train together")
     steps = max(1, -(-int(tokens) // (spec.tokens * gpus)))
     shards, fit_notes = _shards(tree, machine, gpus)
-    step_notes = [
-        n for n in tree.notes if shards == 1 or n not in _unfit(tree, machine)
-    ]
     step = _step(tree, forward, machine, gpus, shards)
+    said = _unfit(tree, machine) if shards > 1 else []
+    said += [KERNELS_ALONE] if step.time else []
     kwh = step.energy.times(steps * gpus * terms.pue / JOULES_PER_KWH)
     hours = step.time.times(steps / SECONDS_PER_HOUR) if step.time else None
     return TrainingPlan(
@@ -168,7 +168,10 @@ def plan_training(
         _money(kwh, hours, gpus, terms.price_per_kwh, price_per_gpu_hour),
         kwh.times(terms.place.gco2e_per_kwh / 1000), terms.place, terms.pue,
         step.parts,
-        (*fit_notes, *_notes(step, spec.tokens), *step_notes),
+        (
+            *fit_notes, *_notes(step, spec.tokens),
+            *(note for note in tree.notes if note not in said),
+        ),
     )  # fmt: skip
 
 
@@ -276,17 +279,28 @@ def _money(
     )
 
 
+def _what_counts(step: _Step) -> str:
+    """What the energy of a step is taken from, and what its interval reaches to."""
+    taken = "kernels, AdamW and exchange take longer than in published trainings"
+    if step.parts["beyond_kernels"]:
+        taken = (
+            "kernels alone would be faster than trainings that were published: "
+            f"{USUAL_MFU:.0%} of the peak and {USUAL_POWER:.0%} of the power limit are "
+            "taken, as theirs"
+        )
+    return (
+        f"{taken}; the interval reaches from kernels alone, less what they are unsure "
+        f"by, to {LOWEST_MFU:.0%} of the peak at the power limit"
+    )
+
+
 def _notes(step: _Step, tokens: int) -> list[str]:
     told = ["extrapolation: no training was measured on this machine"]
     told += ["the input of data, evaluation, restarts and checkpoints are left out"]
     if step.time is None:
         told.append("AdamW and times are left out: the machine knows no times")
-    if step.parts["beyond_kernels"]:
-        told.append(
-            "kernels alone would be faster than trainings that were published: "
-            f"{USUAL_MFU:.0%} of the peak and {USUAL_POWER:.0%} of the power limit are "
-            "taken, as theirs"
-        )
+    else:
+        told.append(_what_counts(step))
     share = step.parts["optimiser"] / sum(step.parts.values())
     if share > SMALL_STEP:
         told.append(
