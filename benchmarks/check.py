@@ -111,9 +111,9 @@ def code_change(draw: random.Random) -> Change:
     return f"{old} -> {new}", before, after, nodes
 
 
-def main(count: int = 200) -> None:
+def main(count: int = 200, seed: int = 0) -> None:
     """Draw changes, judge them, and print what was seen, missed and invented."""
-    draw = random.Random(0)
+    draw = random.Random(seed)
     changes = [draw.choice([config_change, code_change])(draw) for _ in range(count)]
     with tempfile.TemporaryDirectory() as made:
         budgets = []

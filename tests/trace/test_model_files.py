@@ -8,12 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import irene
+from irene.cli import main
 from irene.errors import ConfigError
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
+from irene.questions import QUESTIONS
 from irene.spec import RunSpec
 from irene.trace import catalogue
 from irene.trace.limits import DEFAULT_LIMITS
@@ -72,8 +75,6 @@ def write_gguf(path: Path, arch: str, config: Mapping[str, Any], kind: str) -> P
     tied = config.get("tie_word_embeddings", FAMILIES[config["model_type"]].tied)
     if not tied:
         shapes["output"] = (vocab, hidden)
-    import numpy as np
-
     for name, shape in shapes.items():
         size = shape[0] * shape[1]
         info = (f"{name}.weight", shape, np.dtype(np.float16), 2 * size)
@@ -88,7 +89,7 @@ def write_gguf(path: Path, arch: str, config: Mapping[str, Any], kind: str) -> P
 def same(one: ModelTree, other: ModelTree) -> bool:
     """Whether all nodes are called the same and do the same."""
     documents = [tree.fold().to_dict()["tree"] for tree in (one, other)]
-    return documents[0] == documents[1]
+    return bool(documents[0] == documents[1])
 
 
 def config_of(name: str) -> dict[str, Any]:
@@ -147,6 +148,79 @@ def test_a_file_that_is_cut_short(tmp_path: Path, cut: int) -> None:
     part.write_bytes(whole.read_bytes()[:cut])
     with pytest.raises(ConfigError, match=r"cut short|is not a GGUF"):
         read_model_file(part)
+
+
+def test_a_length_that_no_file_has(tmp_path: Path) -> None:
+    whole = write_gguf(tmp_path / "a.gguf", "llama", config_of("llama-3.2-1b"), "F16")
+    text, length = b"token 7", struct.pack("<Q", 7)
+    damaged = whole.read_bytes().replace(
+        length + text, struct.pack("<Q", 1 << 63) + text
+    )
+    (tmp_path / "b.gguf").write_bytes(damaged)
+    with pytest.raises(ConfigError, match="damaged within its header"):
+        read_model_file(tmp_path / "b.gguf")
+
+
+def test_a_gguf_file_is_meant_as_llama_cpp_serves_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_gguf(tmp_path / "m.gguf", "llama", config_of("llama-3.2-1b"), "Q4_K")
+    tree, spec = irene.predict(path), irene.predict(path).spec
+    assert spec is not None
+    assert _where(path) == ("rtx4090", "generate")
+    assert (spec.batch_size, spec.prompt_len, spec.output_len) == (1, 128, 128)
+    assert {"phase", "batch_size", "prompt_len"} <= set(spec.chosen)
+    assert any("llama.cpp, which runs GGUF files, was mea" in n for n in tree.notes)
+    assert main(["predict", str(path), "--json"]) == 0
+    asked = json.loads(capsys.readouterr().out)
+    other = QUESTIONS["energy"].asked({"model": str(path)})
+    assert other.document(other.answer()) == asked
+    assert asked["energy_j"] == tree.to_dict()["energy_j"]
+    given = irene.predict(path, on="rtx4090", phase="generate", batch_size=1)
+    assert given.energy_of(0) == tree.energy_of(0)
+    monkeypatch.setenv("IRENE_HARDWARE", "pc1")
+    assert _where(path) == ("pc1", "forward")
+
+
+@pytest.mark.parametrize(
+    ("run", "where"),
+    [
+        ({"phase": "forward"}, ("pc1", "forward")),
+        ({"dtype": "fp32"}, ("pc1", "forward")),
+        ({"on": "pc1"}, ("pc1", "forward")),
+        ({"device": "cpu"}, ("pc1", "forward")),
+        ({"phase": "decode"}, ("rtx4090", "decode")),
+        ({"on": "h100"}, ("h100", "generate")),
+        ({"on": "h100", "attention": "eager"}, ("h100", "forward")),
+    ],
+)
+def test_what_somebody_says_of_a_gguf_file_counts(
+    tmp_path: Path, run: dict[str, Any], where: tuple[str, str]
+) -> None:
+    config = config_of("gpt2") | {"n_layer": 1, "n_inner": 3072}
+    path = write_gguf(tmp_path / "m.gguf", "gpt2", config, "F16")
+    assert _where(path, seq_len=8, **run) == where
+
+
+def test_an_encoder_in_a_gguf_file_is_traced(tmp_path: Path) -> None:
+    config = config_of("bert-l2-h128")
+    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "bert")
+    for name, method in list(ADD.items())[:4]:
+        getattr(writer, f"add_{method}")(config[name])
+    info = ("token_embd.weight", (config["vocab_size"], 128), np.dtype("f2"), 2)
+    writer.add_tensor_info(*info, raw_dtype=gguf.GGMLQuantizationType.F16)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    writer.close()
+    assert _where(tmp_path / "m.gguf", seq_len=8) == ("pc1", "forward")
+
+
+def _where(path: Path, **run: Any) -> tuple[str, str]:
+    tree = irene.predict(path, **run)
+    assert tree.spec is not None
+    assert tree.hardware is not None
+    return tree.hardware.name, tree.spec.phase
 
 
 def test_an_architecture_that_nobody_knows(tmp_path: Path) -> None:

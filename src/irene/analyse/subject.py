@@ -79,12 +79,12 @@ class Subject:
     why: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        """Name the machine that is meant where nobody named one."""
-        if self.on == "default":
-            from irene.predict.machines.chosen import chosen_note, default_machine
+        """Say which run and machine are meant where nobody did."""
+        from irene.predict.machines.chosen import meant
 
-            object.__setattr__(self, "why", chosen_note(self.on))
-            object.__setattr__(self, "on", default_machine().name)
+        run, on, why = meant(self.run, self.on, self.device)
+        for name, value in (("run", run), ("on", on), ("why", why or self.why)):
+            object.__setattr__(self, name, value)
 
     def changed(self, changes: Mapping[str, Any]) -> Subject:
         """With other values.
@@ -139,22 +139,25 @@ def known_trees(trees: Mapping[str, str]) -> Iterator[None]:
         _TREES.reset(token)
 
 
-def read_subject(text: str, run: RunSpec, on: str = "default") -> Subject:
+def read_subject(
+    text: str, run: RunSpec, on: str = "default", device: str = "meta"
+) -> Subject:
     """Read what somebody wrote.
 
     Args:
         text: `tree.json`, `MODEL` or `MODEL@SIZE,…`.
         run: The run, as far as the text does not say otherwise.
         on: Machine, unless the text names another.
+        device: Where the model is traced.
 
     Raises:
         UsageError: What follows the `@` is not a size or setting.
     """
     if is_saved_tree(text):
-        return Subject(run.of(text), on, is_tree=True)
+        return Subject(run.of(text), on, device=device, is_tree=True)
     model, at, words = text.rpartition("@")
     if not at or (files_count() and Path(text).exists()):
-        return Subject(run.of(text), on)
+        return Subject(run.of(text), on, device=device)
     values: dict[str, Any] = {}
     for word in filter(None, words.split(",")):
         if word.startswith("on="):
@@ -167,7 +170,7 @@ def read_subject(text: str, run: RunSpec, on: str = "default") -> Subject:
             raise UsageError(f"{text!r}: cannot read {word!r} after the @; {HOW}")
     if {"prompt_len", "output_len"} & set(values):
         values.setdefault("phase", "generate")
-    return Subject(run.of(model).changed(**values), on)
+    return Subject(run.of(model).changed(**values), on, device=device)
 
 
 def is_saved_tree(text: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from irene.errors import ConfigError, UsageError
-from irene.predict.machines.chosen import chosen_note
+from irene.predict.machines.chosen import meant
 from irene.predict.machines.finding import Machine, find_machine
 from irene.spec import (
     SERVING_FIELDS,
@@ -64,21 +64,25 @@ def predict(
     """
     if isinstance(inputs, str):
         raise UsageError(f"inputs are tensors; for a machine write on={inputs!r}")
+    if isinstance(model, ModelTree) and (run or inputs is not None):
+        raise UsageError("a tree has its run already: give it alone")
+    source: Any = model
+    is_config = not isinstance(model, ModelTree) and hasattr(model, "to_dict")
+    is_named, spec = isinstance(model, str | Path) or is_config, RunSpec()
+    if is_named:
+        spec = RunSpec.asked(str(getattr(source, "model_type", source)), run)
+    spec, on, why = meant(spec, on, device)
     machine, step_s = find_machine(on), None if step_ms is None else step_ms / 1e3
     if isinstance(model, ModelTree):
-        if run or inputs is not None:
-            raise UsageError("a tree has its run already: give it alone")
-        return _on(machine, model, step_s).with_notes(*chosen_note(on))
-    if isinstance(model, str | Path) or hasattr(model, "to_dict"):
-        source: Any = model
-        spec = RunSpec.asked(str(getattr(source, "model_type", source)), run)
+        return _on(machine, model, step_s).with_notes(*why)
+    if is_named:
         return predict_run(
             spec, machine, source=source, step_s=step_s, device=device, limits=limits
-        ).with_notes(*chosen_note(on))
+        ).with_notes(*why)
     from irene.trace.tracer import trace
 
-    tree = trace(model, inputs, device=device, limits=limits, **run)
-    return _on(machine, tree, step_s).with_notes(*chosen_note(on))
+    tree = trace(source, inputs, device=device, limits=limits, **run)
+    return _on(machine, tree, step_s).with_notes(*why)
 
 
 def predict_run(

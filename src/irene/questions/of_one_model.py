@@ -152,8 +152,9 @@ class AskEnergy(AskTree):
         from irene.predict.api import predict_run
         from irene.predict.machines.finding import find_machine
 
-        machine = find_machine(self.on)
-        return predict_run(self.run, machine, step_s=self.step_ms / 1e3)
+        machine, step_s = find_machine(subject.on), self.step_ms / 1e3
+        tree = predict_run(subject.run, machine, step_s=step_s)
+        return tree.with_notes(*subject.why)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,8 +264,8 @@ class AskReport(OfModel["ReportPage"]):
 
     def subject(self) -> Subject:
         """The run on its machine, by default the one that was learned."""
-        found = read_subject(self.run.model, self.run, self.on or "default")
-        return replace(found, device=self.device)
+        on = self.on or "default"
+        return read_subject(self.run.model, self.run, on, self.device)
 
     def answer(self, progress: Progress | None = None) -> ReportPage:
         """A page of all answers, and why some are missing."""

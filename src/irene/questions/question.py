@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 from irene.analyse.curve import Size
@@ -151,8 +151,7 @@ class OfModel(Question[T_co]):
 
     def subject(self) -> Subject:
         """The run on its machine, or a saved tree."""
-        found = read_subject(self.run.model, self.run, self.on)
-        return replace(found, device=self.device)
+        return read_subject(self.run.model, self.run, self.on, self.device)
 
     def subjects(self) -> Sequence[Subject]:
         """The one subject; none where a tree was given."""

@@ -12,6 +12,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,18 @@ def is_model_file(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
+def is_engines_file(model: str) -> bool:
+    """Whether a name is that of a GGUF file with a language model for llama.cpp."""
+    from irene.trace.sources import files_count
+
+    if not model.lower().endswith(GGUF) or not files_count():
+        return False
+    try:
+        return bool(read_model_file(Path(model))["model_type"] != "bert")
+    except ConfigError:  # it is told where the model is read
+        return False
+
+
 def onnx_path(model: object) -> Path | None:
     """The path of an ONNX file, if a model is one: it has a graph and no config."""
     if not isinstance(model, str | Path) or not str(model).lower().endswith(ONNX):
@@ -101,7 +114,8 @@ def read_model_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} has a graph, and no config that could be served")
     try:
         if path.name.lower().endswith(GGUF):
-            return _config_of(_read_gguf(path), path)
+            state = path.stat()
+            return dict(_read_gguf(path, (state.st_mtime_ns, state.st_size)))
         return _config_beside(path)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
@@ -123,7 +137,14 @@ class _Header:
     tensors: Mapping[str, tuple[tuple[int, ...], str]]
 
 
-def _read_gguf(path: Path) -> _Header:
+@lru_cache(maxsize=16)
+def _read_gguf(path: Path, state: tuple[int, int]) -> Mapping[str, Any]:
+    """The config of a GGUF file, read once for as long as it stays as it is."""
+    del state  # only tells two contents of one file apart
+    return _config_of(_header_of(path), path)
+
+
+def _header_of(path: Path) -> _Header:
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
             raise ConfigError(f"{path} is not a GGUF file")
@@ -139,7 +160,7 @@ def _read_gguf(path: Path) -> _Header:
                 count, keys = reader.number("Q"), reader.number("Q")
                 values = {reader.text(): reader.value() for _ in range(keys)}
                 return _Header(values, dict(reader.tensor() for _ in range(count)))
-            except (struct.error, IndexError, UnicodeDecodeError, KeyError) as error:
+            except (struct.error, LookupError, UnicodeError, OverflowError) as error:
                 raise ConfigError(
                     f"{path} is cut short or damaged within its header"
                 ) from error
@@ -159,16 +180,11 @@ class _Reader:
 
     def text(self) -> str:
         """A text after its length."""
-        begin = self._skip_text()
-        return self._data[begin : self._at].decode()
-
-    def _skip_text(self) -> int:
         length = self.number("Q")
-        begin = self._at
         self._at += length
         if self._at > len(self._data):
             raise IndexError(f"a text of {length} bytes does not fit")
-        return begin
+        return self._data[self._at - length : self._at].decode()
 
     def value(self) -> Any:
         """A value after its type."""
@@ -180,8 +196,10 @@ class _Reader:
     def _array(self) -> Any:
         kind, count = self.number("I"), self.number("Q")
         if kind == TEXT:
-            for _ in range(count):
-                self._skip_text()
+            at, length_at = self._at, struct.Struct("<Q").unpack_from
+            for _ in range(count):  # of a vocabulary: hundreds of thousands
+                at += 8 + length_at(self._data, at)[0]
+            self._at = at
             return count
         if kind == ARRAY:
             raise KeyError("an array of arrays")
@@ -281,8 +299,7 @@ def _from_tensors(header: _Header, kind: str, path: Path) -> dict[str, Any]:
         fields["attention_bias"] = "blk.0.attn_q.bias" in tensors
     if kind == "llama":
         fields["mlp_bias"] = "blk.0.ffn_up.bias" in tensors
-    fields |= _how_stored(tensors)
-    return fields
+    return fields | _how_stored(tensors)
 
 
 def _how_stored(tensors: Mapping[str, tuple[tuple[int, ...], str]]) -> dict[str, Any]:
@@ -344,14 +361,12 @@ def _tensors(path: Path) -> Iterator[tuple[str, tuple[list[int], str]]]:
     """Shape and type of every tensor, by name."""
     if path.name.lower().endswith(INDEX):
         try:
-            parts = set(
-                json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()
-            )
+            index = json.loads(path.read_text(encoding="utf-8"))
+            parts = set(index["weight_map"].values())
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(f"{path} is no index of safetensors: {error}") from error
-        there = [path.parent / name for name in sorted(parts)]
-        for part in there:
-            if part.is_file():  # an index says enough without its parts
+        for name in sorted(parts):
+            if (part := path.parent / name).is_file():  # it says enough without them
                 yield from _tensors(part)
         return
     with path.open("rb") as file:
@@ -366,9 +381,8 @@ def _tensors(path: Path) -> Iterator[tuple[str, tuple[list[int], str]]]:
             if name != "__metadata__":
                 yield name, (each["shape"], each["dtype"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(
-            f"the safetensors header of {path} is damaged: {error}"
-        ) from (error)
+        told = f"the safetensors header of {path} is damaged: {error}"
+        raise ConfigError(told) from error
 
 
 def _check_belongs(

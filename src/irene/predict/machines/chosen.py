@@ -1,4 +1,4 @@
-"""The machine that is meant where nobody names one, and why."""
+"""The machine and the run that are meant where nobody says so, and why."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from irene.predict.machines.finding import (
     hardware_folder,
     known_machines,
 )
+from irene.spec import SERVING_PHASES, RunSpec
+from irene.trace.model_files import is_engines_file
 from irene.whole_file import whole_file
 
 SHIPPED = "pc1"
+LLAMA_CPP = "rtx4090"
+"""Machine whose servings were measured with llama.cpp."""
 VARIABLE = "IRENE_HARDWARE"
 USED = ".used"
 """File that keeps what `irene hardware use` chose."""
@@ -37,11 +41,15 @@ class Chosen(NamedTuple):
     why: str
 
 
-def default_machine() -> Chosen:
+def default_machine(*, of_llama_cpp: bool = False) -> Chosen:
     """The machine of `$IRENE_HARDWARE`, of `irene hardware use`, or learned here.
 
     Else the one that ships. What was learned on another machine, in a home that both
-    share, is not taken for this one.
+    share, is not taken for this one; nor is what was learned with PyTorch for a file
+    that only llama.cpp runs.
+
+    Args:
+        of_llama_cpp: Whether the serving of a GGUF file is asked for.
     """
     named = os.environ.get(VARIABLE)
     if named:
@@ -49,6 +57,9 @@ def default_machine() -> Chosen:
     used = text_in(hardware_folder() / USED)
     if used:
         return Chosen(used, "`irene hardware use` chose it")
+    if of_llama_cpp:
+        why = "llama.cpp, which runs GGUF files, was measured there"
+        return Chosen(LLAMA_CPP, f"{why}; --on names another")
     path = known_machines().get(THIS_MACHINE)
     if path is None:
         how = "`irene learn --quick` learns this machine in 3 minutes"
@@ -100,13 +111,45 @@ def named(on: str) -> str:
     return default_machine().name if on == DEFAULT else on
 
 
-def chosen_note(on: str) -> tuple[str, ...]:
-    """What to say of the machine of a prediction: nothing where somebody named it.
+class Meant(NamedTuple):
+    """A run on a machine, where somebody may have left either open.
+
+    Attributes:
+        run: The run.
+        on: Name or file of the machine.
+        why: Why it is that machine: nothing where somebody named it.
+    """
+
+    run: RunSpec
+    on: str
+    why: tuple[str, ...] = ()
+
+
+def meant(run: RunSpec, on: str, device: str = "meta") -> Meant:
+    """What is run, and where.
+
+    PyTorch does not run a GGUF file: of a language model in one, its serving is meant,
+    unless somebody asks for what only a trace has; of one stream at a time where that
+    was measured.
 
     Args:
+        run: As it was asked for.
         on: As it was asked for.
+        device: Where the model is traced.
     """
-    if on != DEFAULT:
-        return ()
-    name, why = default_machine()
-    return (f"for {name}: {why}",)
+    traced = ("attention", "decoder_len", "model_class", "dtype")
+    is_served = (
+        device == "meta"
+        and (run.phase in SERVING_PHASES or not run.given("phase"))
+        and not any(map(run.given, traced))
+        and is_engines_file(run.model)
+    )
+    why: tuple[str, ...] = ()
+    if on == DEFAULT:
+        on, reason = default_machine(of_llama_cpp=is_served)
+        why = (f"for {on}: {reason}",)
+    if is_served and not run.given("phase") and find_machine(on).serves:
+        run = run.chosen_as(phase="generate")
+        if on == LLAMA_CPP and not run.given("batch_size"):
+            run = run.chosen_as(batch_size=1)
+    return Meant(run, on, why)
