@@ -5,7 +5,8 @@ several configurations (GPU, how many, precision, streams), and for every limit 
 ladder on the time between two tokens, the configuration that takes the fewest joules
 per token among those that are quick enough. The choice is made with energies and times
 predicted by calibrations that have not seen the model family; beside it two ways to
-choose that need no prediction.
+choose that need no prediction. Last, what the same energies would find with times that
+are wrong by so much at random, without bias: what the errors of times alone allow.
 
     IRENE_DATA_DIR=DATA python -m benchmarks.serve_plan [--json]
 """
@@ -17,14 +18,18 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 from benchmarks.serving_calibration import examined
 from benchmarks.servings import Serving, read_servings, served
 
 LIMITS_MS = (10, 15, 20, 30, 50, 75, 100, 150)
 """Limits that people set on the time between two tokens, ms."""
+DRAWS = 60
+MEDIANS = (0.0, 0.027, 0.04, 0.054, 0.077, 0.1)
+"""Errors of times that are drawn."""
 NEAR = 1.05
 """Energy by that of the best up to which a choice counts as good."""
 
@@ -122,6 +127,26 @@ def configurations(servings: Sequence[Serving]) -> list[Configuration]:
     return [Configuration(each, float(j), float(s)) for each, j, s in rows]
 
 
+def allowed(some: Configurations, median: float) -> tuple[float, float, float]:
+    """What is found with normal errors of times of this median; the mean, nine of ten.
+
+    Args:
+        some: Whose predicted energies are kept.
+        median: Of the errors' sizes; the median of a normal one is 0.6745 of its σ.
+    """
+    random = np.random.default_rng(DRAWS)
+    shares = []
+    for _ in range(DRAWS):
+        off = np.exp(random.normal(0.0, median / 0.6745, len(some)))
+        drawn = [
+            replace(each, step_s=each.serving.step_s * times)
+            for each, times in zip(some, off.tolist(), strict=True)
+        ]
+        shares.append(examine(drawn)["irene"]["best"])
+    low, high = np.quantile(shares, (0.05, 0.95))
+    return float(np.mean(shares)), float(low), float(high)
+
+
 def main() -> int:
     """Run all, print or write."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -133,7 +158,8 @@ def main() -> int:
         print("needs IRENE_DATA_DIR with serving/mlenergy-v3-text.csv", file=sys.stderr)
         return 0
     clean = [each for each in read_servings(data) if each.is_clean]
-    found = examine(configurations(clean))
+    predicted = configurations(clean)
+    found = examine(predicted)
     if options.json:
         print(json.dumps(found, indent=2))
         return 0
@@ -143,6 +169,11 @@ def main() -> int:
         print(
             f"{name:16}{row['questions']:10}{row['best']:8.0%}{row['near']:12.0%}"
             f"{row['too_slow']:10.0%}"
+        )
+    for median in MEDIANS:
+        best, low, high = allowed(predicted, median)
+        print(
+            f"times wrong by {median:.1%} at random: {best:.0%} ({low:.0%}–{high:.0%})"
         )
     return 0
 

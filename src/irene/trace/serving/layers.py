@@ -25,6 +25,8 @@ ACTIVATIONS = {
 
 SPACE_NAMES = {"GatedDeltaNet": "linear_attn", "Mamba": "mamba", "ShortConv": "conv"}
 """What a state space is called where it is not called as attention is."""
+CHUNK = 128
+"""Tokens of a prompt after which a state goes through memory, as most configs say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,11 @@ class LayerWriter:
         self.write.all_reduce(node, hidden)
 
     def _state_space(self, node: int, m: StateSpace) -> None:
-        """While decoding, every sequence's state is read and written."""
+        """Decoding reads and writes every sequence's state.
+
+        Of a prompt that of each chunk is written, read and written when it is passed
+        on, and read.
+        """
         hidden, element = self.decoder.hidden, self.write.elementwise
         heads, groups = self._split(m.heads), self._split(m.groups)
         inner, whole = heads * m.head_dim, m.heads * m.head_dim
@@ -229,9 +235,10 @@ class LayerWriter:
         channels = here.channels
         if m.kernel:
             seen = m.kernel if is_decode else 1
+            name = "conv_update" if is_decode else "causal_conv"
             biased = m.rule in ("Mamba2", "Mamba")
             element(
-                node, "conv1d", "causal_conv", seen * channels, seen * channels,
+                node, "conv1d", name, seen * channels, seen * channels,
                 params=wide.channels * (m.kernel + biased),
                 flops=2 * m.kernel * channels,
             )  # fmt: skip
@@ -244,9 +251,13 @@ class LayerWriter:
             element(node, "layernorm", "rms_norm", told, told, params=told)
             self._linear(node, "dt_proj", inner, m.rank, (m.rank + 1) * whole)
         state = inner * m.state
-        kept = state * m.number_bytes // ACTIVATION_BYTES if is_decode else 0
+        kept, name = state * m.number_bytes // ACTIVATION_BYTES, "state_update"
+        if not is_decode and m.rule not in ("Mamba", "ShortConv"):
+            kept, name = 2 * kept // CHUNK, "chunk_scan"
+        elif not is_decode:
+            kept = 0
         element(
-            node, "ssm", "state_update", kept + channels + heads, kept + inner,
+            node, "ssm", name, kept + channels + heads, kept + inner,
             params=wide.learned, flops=6 * state,
         )  # fmt: skip
         element(

@@ -33,7 +33,7 @@ from irene.tree import ModelTree
 WORTH_SAYING = 0.01
 WEIGHTED = ("linear", "fused_moe")
 """Ops of servings whose weights are stored in a type of their own."""
-LAYERS = {"state_update": "hybrid", "fused_moe": "experts"}
+LAYERS = {"state_update": "hybrid", "chunk_scan": "hybrid", "fused_moe": "experts"}
 """Kinds of layers by an op that only they have."""
 SERVED: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "vllm": {

@@ -55,8 +55,8 @@ FP32_FACTOR = 2.0
 ELSEWHERE = "between board and wall"
 """Cause of what is asked for elsewhere than it was measured."""
 EXPERTS = "fused_moe"
-STATES = "state_update"
-"""Op of layers that are state spaces."""
+STATES = frozenset({"state_update", "chunk_scan"})
+"""Ops of layers that are state spaces."""
 UNMEASURED_WIDTH = 0.5
 """Half the interval, in log units, of what is no serving: an assumption."""
 KERNELS_ALONE = "kernels alone, without what a host makes them wait: ± 65 % is assumed"
@@ -237,7 +237,7 @@ class GpuMachine:
                 alone_ms = kernels[1] / steps * 1e3
                 notes.append(f"warning: kernels alone would take {alone_ms:.3g} ms")
             each_s = max(step_s * steps - kernels[1], 0.0) / runs.sum()
-        is_hybrid = STATES in tree.strings
+        is_hybrid = not STATES.isdisjoint(tree.strings)
         # Groups that share no experts do not wait for each other.
         groups = 1 if EXPERTS in tree.strings else spec.data_parallel
         ranks = spec.gpus // groups

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import NamedTuple, cast
 
@@ -38,6 +39,12 @@ GAP = "host_gap"
 """Op of the node for the time between kernels."""
 ROUTING = "power_law_1.2"
 """How tokens choose experts: far from evenly, as in the models people serve."""
+LONGER = {"conv_update": 1.44, "causal_conv": 2.4, "chunk_scan": 3.24}
+"""How much longer kernels of state spaces take than their bytes, by their op.
+
+Mamba-2 on B200, as it was measured (`benchmarks/state_spaces.py`); other state spaces
+and GPUs are taken as alike.
+"""
 TYPES: Mapping[str, WeightType] = {"fp16": "bf16", "fp32": "bf16"}
 
 
@@ -215,8 +222,8 @@ def _gather_scatter(signature: Signature, node: _Node) -> Op:
     return GatherScatter(2.0 * tokens * hidden, signature.inputs[1][0])
 
 
-def _memory(signature: Signature, node: _Node) -> Op:
-    times = node.runs * node.ranks
+def _memory(signature: Signature, node: _Node, longer: float = 1.0) -> Op:
+    times = node.runs * node.ranks / longer
     return Memory(
         node.bytes_read / times, node.bytes_written / times, node.flops / times
     )
@@ -231,6 +238,7 @@ SERVING_READERS: Mapping[str, Callable[[Signature, _Node], Op]] = {
     "fused_moe": _moe,
     "all_reduce": _collective,
     "gather_scatter": _gather_scatter,
+    **{op: partial(_memory, longer=times) for op, times in LONGER.items()},
 }
 """How ops are read from their shapes; all others only move their bytes."""
 
