@@ -6,13 +6,14 @@ import json
 
 import pytest
 
-from irene.analyse import leaderboard
+from irene.analyse import energy_cache, leaderboard
 from irene.analyse.energy_cache import EnergyCache, default_cache
 from irene.analyse.leaderboard import choose_entries, rank_models
 from irene.errors import UsageError
 from irene.predict.machines.memory_fit import MemoryFit
 from irene.spec import RunSpec
 from irene.trace import catalogue
+from irene.trace.templates import keeping
 
 SIZES = RunSpec(batch_size=2, seq_len=32)
 
@@ -125,3 +126,12 @@ def test_filters():
 def test_wrong_filters_get_one_clear_message(chosen, said):
     with pytest.raises(UsageError, match=said):
         choose_entries(**chosen)
+
+
+def test_answers_are_named_by_all_code(tmp_path, monkeypatch):
+    monkeypatch.setattr(keeping.resources, "files", lambda _: tmp_path)
+    monkeypatch.setattr(energy_cache, "code_digest", keeping.code_digest.__wrapped__)
+    before = energy_cache.program_identity()
+    (tmp_path / "questions").mkdir()
+    (tmp_path / "questions" / "energy.py").write_text("changed")
+    assert energy_cache.program_identity() != before

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from irene.errors import UsageError
-from irene.work.bounds import limit_memory
+from irene.work.bounds import give_way, limit_memory
 from irene.work.lock import alone_on
 from irene.work.task import report
 
@@ -43,6 +43,13 @@ def echo(argument: Mapping[str, Any]) -> bytes:
 
 def environment(argument: Mapping[str, Any]) -> bytes:
     return json.dumps({**os.environ, "folder": str(Path.cwd())}).encode()
+
+
+def lets_others_go_first(argument: Mapping[str, Any]) -> bytes:
+    give_way(argument["nice"])
+    session = Path("/proc/self/autogroup")
+    of_session = session.read_text().split()[-1] if session.exists() else None
+    return json.dumps([os.nice(0), of_session]).encode()
 
 
 def hundred_reports(argument: Mapping[str, Any]) -> bytes:

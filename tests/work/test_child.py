@@ -162,6 +162,14 @@ def test_memory_is_limited() -> None:
     assert run_task(task("take_memory")).fault == "memory"
 
 
+def test_a_task_gives_way_to_other_sessions_too() -> None:
+    outcome = run_task(task("lets_others_go_first", nice=7))
+    assert outcome.payload is not None
+    own, of_session = json.loads(outcome.payload)
+    assert own == min(os.nice(0) + 7, 19)
+    assert of_session in ("7", None)  # not every kernel has it
+
+
 def test_a_result_past_its_limit_is_refused() -> None:
     bounds = Bounds(result_bytes=5)
     outcome = run_task(task("hundred_reports", bounds, length=6))

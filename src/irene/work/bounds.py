@@ -6,9 +6,15 @@ Python. Where the system has no such limits, nothing happens.
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+_M_ARENA_MAX = -8
+"""Of glibc's malloc.h."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,20 @@ class Bounds:
                 resource.setrlimit(name, both)
 
 
+def give_way(nice: int) -> None:
+    """Let other processes go first.
+
+    Where the kernel shares the CPUs among sessions first, as on desktops, a process
+    that began its own has to say so for its session, too.
+
+    Args:
+        nice: Added to its niceness; that of its session.
+    """
+    os.nice(nice)
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(nice), encoding="ascii")
+
+
 def limit_memory(further_bytes: int) -> None:
     """Let this process take no more than so much on top of what it has.
 
@@ -67,6 +87,20 @@ def limit_memory(further_bytes: int) -> None:
         most = min(most, hard)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def few_arenas() -> None:
+    """Have all threads take memory from few places: each keeps what has become free."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # a C library that has none
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+
+
+def return_memory() -> None:
+    """Give the system back what this process has taken and no longer uses."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _own_bytes() -> int | None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import pytest
+
+from irene.serve.http.connections import Rounds
 
 from ..real_server import RealServer
 
@@ -102,3 +108,46 @@ def test_what_is_no_request_to_us_is_refused(
     with connect(server) as line:
         line.sendall(words)
         assert line.recv(100).startswith(b"HTTP/1.1 " + status)
+
+
+def test_in_each_round_one_of_an_address_goes_on() -> None:
+    async def go() -> None:
+        rounds = Rounds()
+        went: list[str] = []
+
+        def come(address: str) -> None:
+            if rounds.may(address, partial(went.append, address)):
+                went.append(address)
+
+        for _ in range(30):
+            come("many")
+        come("one")
+        assert went == ["many", "one"]
+        before = len(went)
+        for number in range(60):  # also those who come while others wait
+            await asyncio.sleep(0)
+            come(f"other {number}")
+            assert went[-1] == f"other {number}"
+            assert len(went) <= before + 2
+            before = len(went)
+        assert went.count("many") == 30
+        come("many")
+        assert went[-1] == "many"  # nobody is kept waiting for ever
+
+    asyncio.run(go())
+
+
+def test_many_requests_of_one_address_at_once_are_all_answered(
+    server: RealServer,
+) -> None:
+    body = json.dumps({"x": "y" * 300_000}).encode()
+    head = f"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
+    whole = f"{head}\r\nConnection: close\r\n\r\n".encode() + body
+    with ThreadPoolExecutor(12) as threads:
+
+        def post(_: int) -> bytes:
+            with connect(server, "127.0.0.5") as line:
+                line.sendall(whole)
+                return line.recv(12)
+
+        assert set(threads.map(post, range(60))) == {b"HTTP/1.1 405"}

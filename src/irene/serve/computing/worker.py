@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irene.errors import UsageError
-from irene.work.bounds import limit_memory
+from irene.work.bounds import give_way, limit_memory
 from irene.work.task import report
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def warm_up(argument: Mapping[str, Any]) -> bytes:
     Args:
         argument: `memory_bytes` that may be taken.
     """
-    os.nice(NICE)
+    give_way(NICE)
     limit_memory(argument["memory_bytes"])
     from irene.serve.computing.questions import ask
 
@@ -63,7 +63,7 @@ def predict_job(argument: Mapping[str, Any]) -> bytes:
     Raises:
         IreneError: It cannot be predicted.
     """
-    os.nice(NICE)
+    give_way(NICE)
     os.environ["OMP_NUM_THREADS"] = "1"
     limit_memory(argument["memory_bytes"])
     report(0, PREDICT_STEPS, "loading the libraries")

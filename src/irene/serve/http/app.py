@@ -44,6 +44,7 @@ from irene.serve.jobs.runner import JobRunner
 from irene.serve.store import Store, open_store
 from irene.serve.uploads import endpoints as uploads
 from irene.serve.uploads.storage import Uploads
+from irene.work.bounds import return_memory
 
 logger = logging.getLogger(__name__)
 GARBAGE_S = 60.0
@@ -167,6 +168,7 @@ async def _tidy(app: FastAPI) -> None:
         while True:
             await asyncio.sleep(GARBAGE_S)
             gc.collect()
+            await asyncio.to_thread(return_memory)
     finally:
         gc.unfreeze()
         gc.set_threshold(*usual)

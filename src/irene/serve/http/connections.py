@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache, partial
+from itertools import islice
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from irene.serve.http.access import network_of
+from irene.serve.http.access import MOST_CLIENTS, network_of
 from irene.serve.http.settings import Settings
 
 LINE = "line"
@@ -22,6 +26,46 @@ LATE_S = 5.0
 """The application says itself that a body came too slowly; this is for others, s."""
 REST_S = 2.0
 """Time for the rest of a body that nobody wants any more, s."""
+AT_ONCE = 16
+"""Addresses that kept others waiting and go on in one round of the event loop."""
+
+
+class Rounds:
+    """In each round of the event loop one connection of an address goes on.
+
+    Whoever sends on two hundred at once waits for itself; others come in between.
+    """
+
+    def __init__(self) -> None:
+        self._went: set[str] = set()
+        self._waiting: dict[str, deque[Callable[[], None]]] = {}
+
+    def may(self, address: str, later: Callable[[], None]) -> bool:
+        """Whether a connection of an address may go on at once.
+
+        Args:
+            address: Its own.
+            later: Called when its turn comes, if it may not.
+        """
+        if not self._went:
+            asyncio.get_running_loop().call_soon(self._next)
+        may = address not in self._went and address not in self._waiting
+        if may:
+            self._went.add(address)
+        else:
+            self._waiting.setdefault(address, deque()).append(later)
+        return may
+
+    def _next(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._went = set(islice(self._waiting, AT_ONCE))
+        if self._went:
+            loop.call_soon(self._next)
+        for address in [*islice(self._waiting, AT_ONCE)]:
+            line = self._waiting.pop(address)
+            loop.call_soon(line.popleft())
+            if line:  # behind all others
+                self._waiting[address] = line
 
 
 class Lines:
@@ -36,10 +80,11 @@ class Lines:
 
     def __init__(self, settings: Settings) -> None:
         self.limits = settings.limits
-        self.is_proxy = settings.is_proxy
+        self.is_proxy = lru_cache(MOST_CLIENTS)(settings.is_proxy)
         self._open: dict[str, dict[PatientProtocol, None]] = {}
         self._waiting: dict[PatientProtocol, None] = {}
         self.count = 0
+        self.rounds = Rounds()
 
     def add(self, line: PatientProtocol) -> bool:
         """Take a new connection; False if there is no place for it."""
@@ -131,7 +176,19 @@ class PatientProtocol(H11Protocol):
         self.on_response_complete()
 
     def data_received(self, data: bytes) -> None:
+        """Read on, at once or when it is this address's turn; a proxy takes its own."""
+        later = partial(self._read, data, late=True)
+        if self.is_proxy or self._lines.rounds.may(self.address, later):
+            self._read(data)
+        else:
+            self.flow.pause_reading()
+
+    def _read(self, data: bytes, *, late: bool = False) -> None:
         """Read on; what has begun must be whole in time."""
+        if late:
+            if self.transport.is_closing():
+                return
+            self.flow.resume_reading()
         super().data_received(data)
         self._watch()
 
