@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -90,12 +91,15 @@ def generation_of(tree: ModelTree) -> Generation | None:
     spread = root.get("time_spread", 1.0)
     between = _spread(_between(spec.batch_size, outputs, time_s, parts), spread)
     gaps = sum(_total(tree, node) for node in _gaps(tree))
-    static_j = root["static_j"]
+    static_j, power = root["static_j"], total.scaled(1 / time_s)
+    # What makes energy uncertain may be time: power stays between idle and the limit.
+    least_w = min(max(power.low, root.get("idle_w", 0.0)), power.value)
+    most_w = max(min(power.high, root.get("tdp_w", math.inf)), power.value)
     return Generation(
         j_per_request=total.scaled(1 / requests),
         j_per_output_token=total.scaled(1 / (requests * outputs)),
         j_per_total_token=total.scaled(1 / (requests * (prompt + outputs))),
-        j_per_second=total.scaled(1 / time_s),
+        j_per_second=Span(power.value, least_w, most_w),
         ttft_s=_spread(_first_token(parts), spread),
         tbt_s=between,
         output_tokens_per_s=requests * outputs / time_s,

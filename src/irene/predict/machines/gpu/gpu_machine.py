@@ -172,8 +172,12 @@ class GpuMachine:
         width, causes = self._uncertain(tree, nodes, doubts, own, widths[0])
         place = tree.spec.at if tree.spec and tree.spec.at else self.usual_place
         wall = walls()[self.device.sheet.host]
+        gpus = tree.spec.gpus if tree.spec else 1
+        if place == "board":
+            sheet = self.device.sheet
+            most_w = (tree.spec and tree.spec.power_limit_w) or sheet.tdp_w
+            at_root |= {"idle_w": gpus * sheet.idle_w, "tdp_w": gpus * most_w}
         if place == "wall":
-            gpus = tree.spec.gpus if tree.spec else 1
             at_wall = wall.joules(
                 np.stack([own.joules, own.static_j]), own.time_s, gpus
             )
