@@ -345,6 +345,15 @@ def test_file_of_another_machine_is_not_taken(
         drift.check_machine("this-machine")
 
 
+def test_what_asks_for_measured_trees_says_what_to_do_instead(
+    learned: LearnedMachine, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep_machine(learned)
+    assert main(["evaluate", "nowhere", "--predictor", learned.hardware.name]) == 2
+    told = capsys.readouterr().err
+    assert "fitted to no measured trees: `irene learn --check`" in told
+
+
 def test_damaged_file_is_a_sentence(learned: LearnedMachine, own_home: Path) -> None:
     path = keep_machine(learned)
     path.write_text(path.read_text()[:-40] + '"}')

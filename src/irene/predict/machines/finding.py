@@ -233,14 +233,18 @@ def find_trained(on: str) -> Predictor:
     """The predictor of a machine that was fitted to measured trees, or in a file.
 
     Raises:
-        UsageError: No such machine and no such file, or it is a GPU that is predicted
-            kernel by kernel.
+        UsageError: No such machine and no such file, or it was fitted to no trees.
     """
     machine = find_machine(on)
+    if isinstance(machine, LearnedMachine):
+        raise UsageError(
+            f"{on} was learned from single kernels, and was fitted to no measured "
+            "trees: `irene learn --check` says whether it behaves as it was learned"
+        )
     if not isinstance(machine, Predictor):
         raise UsageError(
-            f"{on} is predicted op by op or kernel by kernel, and was fitted to no "
-            "measured trees: this needs the file of a predictor, or pc1"
+            f"{on} is predicted kernel by kernel, and was fitted to no measured trees: "
+            "this needs the file of a predictor, or pc1"
         )
     return machine
 
