@@ -148,20 +148,20 @@ class GpuMachine:
         Raises:
             UsageError: The tree has no ops to predict, or a step time makes no sense.
         """
-        is_serving = is_serving_tree(tree)
+        is_serving, sheet = is_serving_tree(tree), self.device.sheet
         if step_s is not None and not (is_serving and step_s > 0):
             raise UsageError("a step time is a positive number, of a serving")
         nodes = serving_ops(tree) if is_serving else traced_ops(tree)
         if is_serving:
-            nodes = replace(nodes, reasons=doubted(nodes.ops, self.device.sheet))
+            nodes = replace(nodes, reasons=doubted(nodes.ops, sheet))
         costs = self.device.costs(nodes.ops, eager=not is_serving)
         own = self._own(tree, nodes, costs)
         doubts = OpDoubts.of(nodes, costs, is_serving)
         if is_serving:
             widths, notes = self._fill_gaps(tree, nodes, own, step_s)
-            fit = memory_fit(tree, self.device.sheet)
+            fit = memory_fit(tree, sheet)
         else:
-            fit = traced_fit(tree, self.device.sheet.memory_bytes, USABLE)
+            fit = traced_fit(tree, sheet.memory_bytes, USABLE)
             widths = (UNMEASURED_WIDTH, self.calibration.time_width)
             notes = [KERNELS_ALONE]
         tree = tree.with_notes(*fit.notes())
@@ -171,10 +171,9 @@ class GpuMachine:
         notes.append(f"servings calibrated on {self.calibration.source}")
         width, causes = self._uncertain(tree, nodes, doubts, own, widths[0])
         place = tree.spec.at if tree.spec and tree.spec.at else self.usual_place
-        wall = walls()[self.device.sheet.host]
+        wall = walls()[sheet.host]
         gpus = tree.spec.gpus if tree.spec else 1
         if place == "board":
-            sheet = self.device.sheet
             most_w = (tree.spec and tree.spec.power_limit_w) or sheet.tdp_w
             at_root |= {"idle_w": gpus * sheet.idle_w, "tdp_w": gpus * most_w}
         if place == "wall":
@@ -187,9 +186,8 @@ class GpuMachine:
             far = np.full(len(tree), wall.width)
             causes.append(Beyond.of(ELSEWHERE, place, tree, own.joules, far))
         tree = self._composed(tree, own, width, causes)
-        for name, value in at_root.items():
-            tree = tree.with_features({**tree.features, name: _root(tree, value)})
-        return tree.with_notes(*notes)
+        known = {name: _root(tree, value) for name, value in at_root.items()}
+        return tree.with_features({**tree.features, **known}).with_notes(*notes)
 
     def _own(self, tree: ModelTree, nodes: NodeOps, costs: OpCosts) -> _Costs:
         """What every row takes by itself, without gaps."""
