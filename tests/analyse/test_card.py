@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -75,3 +76,23 @@ def test_a_tree_without_energy_has_no_card(tree: ModelTree) -> None:
 def test_the_front_matter_is_yaml(tree: ModelTree) -> None:
     parts = card_yaml(card_of(tree)).split("---\n")
     assert list(yaml.safe_load(parts[1])) == ["co2_eq_emissions"]
+
+
+@pytest.mark.parametrize(
+    ("run", "units"),
+    [
+        ({"prompt_len": 75, "output_len": 50}, ("output token", "request")),
+        ({"phase": "decode"}, ("token", "sequence")),
+    ],
+)
+def test_energies_are_of_what_the_run_has(run: Any, units: tuple[str, ...]) -> None:
+    card = card_of(predict("llama-3.2-1b", on="h100", batch_size=4, **run))
+    for form in (card_label(card), card_regulation(card)):
+        for unit in units:
+            assert f") per {unit}" in form
+
+
+def test_images_have_no_tokens() -> None:
+    told = card_regulation(card_of(predict("vit-base-patch16-224", on="pc1")))
+    assert ") per input" in told
+    assert "token" not in told

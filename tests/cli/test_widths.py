@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from irene import cli, show
 from irene.account import attribute
 from irene.cli import main
 from irene.cli.output import put_ledger
@@ -37,7 +39,21 @@ COMMANDS = {
     "account": ("account", "LEDGER"),
     "data": ("data", "show", "TREES"),
     "monitor": ("monitor", "--seconds", "0.05", "--meters", "estimate"),
+    "measure": ("measure", "bert-l2-h128", "-s", "16", "--plan"),
+    "collect": ("collect", "small", "--store", "NOTHING", "--dry-run"),
+    "hardware": ("hardware",),
 }
+PLAIN = {
+    "card": ("card", LONG, *CHAT),
+    "crossvalidate": ("crossvalidate", "TREES"),
+    "doctor": ("doctor", "--seconds", "0", "--sysfs", "TREES"),
+}
+"""Commands whose lines are left to the terminal, with nothing cut."""
+OTHERS = {
+    "study", "train", "train-ops", "evaluate", "validate", "calibrate", "watch",
+    "learn", "data-dir", "token", "report", "mcp", "serve", "completion",
+}  # fmt: skip
+"""Commands without a table, or that need minutes: what they have is a `Fitted`."""
 BUDGETS = f"""\
 [[budget]]
 model = "{LONG}"
@@ -53,7 +69,9 @@ SHOWN = SimpleNamespace(
 )  # fmt: skip
 PROSE = ("data", "monitor", "trade-off")
 """Commands whose sentences are left to the terminal; their tables fit."""
-AMOUNT = r"−?\+?\d[\d.,]*(?:e[+-]\d+)? (?:[kmµnMG]?J\b|[kMGTP]\b|W\b)"
+AMOUNT = (
+    r"−?\+?\d[\d.,]*(?:e[+-]\d+)? (?:[kmµnMG]?J\b|[kMGTP]\b|W\b|G?i?B\b|m?s\b|min\b)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +146,27 @@ def test_bars_and_costs_go_before_names(screen):
     assert "no room for FLOPs" in narrow
     assert "model.embed_tokens" in narrow
     assert re.search(r"a_mod\w+…\w+", screen(COMMANDS["show"], 60))
+
+
+@pytest.mark.parametrize("command", PLAIN)
+def test_lines_are_whole_at_every_width(screen, command):
+    whole, *others = (screen(PLAIN[command], w) for w in (None, 60, 80, 100, 120))
+    assert "…" not in whole
+    for out in others:  # a reading of this moment may differ
+        assert re.sub(r"[\d.]+", "", out) == re.sub(r"[\d.]+", "", whole)
+
+
+def test_every_command_is_looked_at(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    listed = re.findall(r"^  ([a-z][a-z-]+) +\w", capsys.readouterr().out, re.MULTILINE)
+    known = {words[0] for words in COMMANDS.values()} | {*PLAIN} | OTHERS
+    assert known == {name for name in listed if name != "irene"}
+
+
+def test_every_table_fits():
+    """No command makes a table of its own, which would cut numbers."""
+    rooms = (Path(cli.__file__).parent, Path(show.__file__).parent)
+    files = [path for room in rooms for path in room.rglob("*.py")]
+    made = {path.name for path in files if re.search(r"\bTable\(", path.read_text())}
+    assert made == {"fitted.py"}

@@ -16,7 +16,7 @@ from irene.energy import Energy
 from irene.errors import UsageError
 from irene.parameters import written
 from irene.tree import ModelTree
-from irene.tree.headline import energy_source, model_name, run_words
+from irene.tree.headline import energy_per_unit, energy_source, model_name, run_words
 
 SCHEMA = "irene.card/1"
 PER_EMISSIONS = 1e6
@@ -32,10 +32,11 @@ class Card:
         run: Sizes and settings in words.
         hardware: The machine, and what of it the energy covers.
         energy: Per token, J.
-        per_sequence: Per sequence, J.
+        per_sequence: Per sequence, J; of a serving, per request.
+        units: What these are energies of, in words; one where tokens mean nothing.
         source: `predicted`, `measured` or `estimated`.
         energy_source: Where the energy comes from, in words.
-        grams_per_million: CO₂e of a million sequences, g, with the PUE.
+        grams_per_million: CO₂e of a million requests, g, with the PUE.
         region: Whose electricity.
         pue: Energy of the building by that of its machines.
         params: Parameters.
@@ -50,6 +51,7 @@ class Card:
     hardware: str
     energy: Energy
     per_sequence: Energy
+    units: tuple[str, ...]
     source: str
     energy_source: str
     grams_per_million: float
@@ -77,7 +79,7 @@ class Card:
             "co2_eq_emissions": {
                 "emissions": float(f"{self.grams_per_million:.6g}"),
                 "source": f"irene {__version__}, {self.source}: {self.command}",
-                "training_type": "inference, one million sequences",
+                "training_type": "inference, one million requests",
                 "geographical_location": where,
                 "hardware_used": self.hardware,
             }
@@ -109,7 +111,8 @@ def card_of(
     total = tree.total()
     return Card(
         model_name(tree), run_words(tree), where, energy.scaled(1 / spec.tokens),
-        per_sequence, energy.source, energy_source(tree), per_sequence.joules * factor,
+        per_sequence, tuple(unit for unit, _ in reversed(energy_per_unit(tree))),
+        energy.source, energy_source(tree), per_sequence.joules * factor,
         terms.place, terms.pue, int(tree.root.params), int(total.flops),
         date or datetime.now(tz=UTC).date().isoformat(), _command(tree), tree.notes,
     )  # fmt: skip

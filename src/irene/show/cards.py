@@ -10,6 +10,7 @@ from irene.show.text import plain
 
 if TYPE_CHECKING:
     from irene.analyse.card import Card
+    from irene.energy import Energy
 
 WIDTH, LINE, TOP = 560, 20, 64
 LONGEST = 82
@@ -25,10 +26,10 @@ def card_yaml(card: Card) -> str:
 
 def card_label(card: Card) -> str:
     """An SVG label that needs no font, script or network."""
-    headline = f"{human_energy(card.energy.joules)} per token, {card.source}"
+    first, energy = _energies(card)[0]
+    headline = f"{human_energy(energy.joules)} per {first}, {card.source}"
     lines = [
-        f"{human_range(card.energy)} per token",
-        f"{human_range(card.per_sequence)} per sequence",
+        *(f"{human_range(each)} per {unit}" for unit, each in _energies(card)),
         card.run, card.hardware, f"{card.source} {card.date}", card.command,
     ]  # fmt: skip
     height = TOP + LINE * len(lines) + 12
@@ -48,6 +49,17 @@ def card_label(card: Card) -> str:
     )
 
 
+def _energies(card: Card) -> list[tuple[str, Energy]]:
+    """Of a token where there are any, and of a sequence, with the words for these."""
+    return list(
+        zip(
+            card.units,
+            (card.energy, card.per_sequence)[-len(card.units) :],
+            strict=True,
+        )
+    )
+
+
 def _cut(text: str) -> str:
     text = plain(text)
     return escape(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
@@ -61,14 +73,14 @@ def card_regulation(card: Card) -> str:
     estimated there, with the method.
     """
     kind = "measured" if card.source == "measured" else "estimated"
+    energies = [f"{human_range(each)} per {unit}" for unit, each in _energies(card)]
     return "\n".join([
         "### Energy (Regulation (EU) 2024/1689, Annex XI, section 1, point 2)", "",
         f"- Model: {plain(card.model)}, {human(card.params)} parameters",
         f"- Use: inference, {plain(card.run)}",
         f"- Computational resources: {human(card.flops)}FLOP per run on "
         f"{plain(card.hardware)}",
-        f"- Energy consumption, {kind}: {human_range(card.energy)} per token, "
-        f"{human_range(card.per_sequence)} per sequence",
+        f"- Energy consumption, {kind}: {', '.join(energies)}",
         f"- Method: {plain(card.energy_source)}; `{plain(card.command)}`, {card.date}",
         "- Training: not covered by this block (`irene plan-training` estimates it, "
         "`irene monitor` measures it)", "",
