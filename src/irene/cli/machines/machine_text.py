@@ -25,9 +25,9 @@ def fleet(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     Args:
         document: Of `irene hardware --json`.
     """
-    heads = ("<machine", "year", "memory", "<covers", "error", "90 % within", "<what it is")
-    about = ("what it is",)
-    table = columns(*heads, goes=(*about, "covers", "error"), wide=about)
+    heads = ("<machine", "year", "memory", "<covers", "error", "90 % within")
+    about = "what it is"
+    table = columns(*heads, f"<{about}", goes=(about, "covers", "error"), wide=(about,))
     for fields in document["hardware"]:
         table.add_row(*map(plain, _fleet_row(fields)))
     yield table
