@@ -301,3 +301,10 @@ def test_a_predictor_of_another_machine_is_asked_about() -> None:
     assert "only 1% of whole models" in _remarks(result)[0]  # type: ignore[arg-type]
     result.coverage.model = 0.95
     assert _remarks(result) == []  # type: ignore[arg-type]
+
+
+def test_too_few_models_to_hold_one_out_is_told():
+    levels = {"ml": 1.0, "module": 1.0, "model": 1.0}
+    none = dict.fromkeys(levels)
+    told = {"held_out_errors_percent": {"model": none, "small": levels}}
+    assert "too few models to hold a model out" in "\n".join(error_lines(told))

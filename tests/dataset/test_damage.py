@@ -50,6 +50,13 @@ def cell(column: int, value: str) -> Callable[[str], str]:
     return change
 
 
+@pytest.mark.parametrize("level", ["module", "ml1", "ml2"])
+def test_a_file_with_a_header_only_is_told(folder: Path, level: str) -> None:
+    file = folder / f"{level}_level_features.csv"
+    file.write_text(file.read_text().splitlines()[0] + "\n")
+    assert f"{file.name} has no rows" in read_data(folder)[1]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

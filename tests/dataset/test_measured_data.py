@@ -65,6 +65,9 @@ def test_a_level_in_another_unit_is_told(tmp_path: Path, table: NodeTable) -> No
     leaves = np.where(table.has_children, table.energy_j, 1000 * table.energy_j)
     odd = read_data(_written(replace(table, energy_j=leaves), tmp_path))[1]
     assert "in another unit" in odd[0]
+    roots = np.where(table.parent < 0, 1000 * table.energy_j, table.energy_j)
+    odd = read_data(_written(replace(table, energy_j=roots), tmp_path))[1]
+    assert any(line.startswith("warning: models take") for line in odd)
 
 
 def _written(table: NodeTable, folder: Path) -> Path:

@@ -10,11 +10,17 @@ from typing import Literal
 
 import numpy as np
 
-from irene.dataset.formats.csv2021 import FILES, read_folder, write_folder
+from irene.dataset.formats.csv2021 import (
+    FILES,
+    FUNCTIONAL,
+    read_folder,
+    write_folder,
+)
 from irene.dataset.formats.jsonl2021 import read_jsonl, write_jsonl
 from irene.dataset.formats.nodes_parquet import Provenance, read_parquet, write_parquet
 from irene.dataset.table import NodeTable
 from irene.errors import FormatError, UsageError
+from irene.tree import KINDS
 from irene.whole_file import cache_folder
 
 Format = Literal["csv", "jsonl", "parquet"]
@@ -23,7 +29,8 @@ VARIABLE = "IRENE_DATA_DIR"
 """Environment variable that names the folder of the user's data."""
 
 ODD = 10.0
-"""Parts of so many times their whole, or less, are of another unit."""
+"""Parts of so many times their whole, or power, or less, are of another unit."""
+WARNING = "warning: "
 ENDINGS = ("", ".parquet", ".jsonl")
 
 
@@ -64,7 +71,7 @@ def read_data(path: Path | str, name: str | None = None) -> tuple[NodeTable, lis
 
 
 def _odd_units(table: NodeTable) -> Iterator[str]:
-    """What to say where parts take far more or less than what they are part of."""
+    """What to say of levels whose energies do not fit the others'."""
     inner = table.parent >= 0
     below = np.zeros(len(table))
     np.add.at(below, table.parent[inner], np.nan_to_num(table.energy_j[inner]))
@@ -73,8 +80,33 @@ def _odd_units(table: NodeTable) -> Iterator[str]:
         ratio = float(np.median(below[known] / table.energy_j[known]))
         if not 1 / ODD < ratio < ODD:
             yield (
-                f"warning: parts take {ratio:.3g} times what they are part of: are "
+                f"{WARNING}parts take {ratio:.3g} times what they are part of: are "
                 "energies of one level missing, or in another unit?"
+            )
+    yield from _odd_powers(table)
+
+
+def _odd_powers(table: NodeTable) -> Iterator[str]:
+    """Levels whose energy per second is far from that of all: one machine drew it."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        power_w = table.energy_j / table.features["times_mean"]
+    known = np.isfinite(power_w) & (power_w > 0)
+    functional = np.isin(np.array(table.op), sorted(FUNCTIONAL))
+    levels = {f"{kind}s": table.kind == code for code, kind in enumerate(KINDS)}
+    primitives = levels.pop("mls")
+    levels["primitives"] = primitives & ~functional
+    levels["functional primitives"] = primitives & functional
+    medians = {
+        name: float(np.median(power_w[rows & known]))
+        for name, rows in levels.items()
+        if (rows & known).any()
+    }
+    usual = float(np.median(list(medians.values()))) if medians else 0.0
+    for name, watts in medians.items():
+        if not 1 / ODD < watts / usual < ODD:
+            yield (
+                f"{WARNING}{name} take {watts:.3g} W, others {usual:.3g} W: are their "
+                "energies or times in another unit?"
             )
 
 

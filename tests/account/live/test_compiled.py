@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from irene.account.live.compiled import (
+from irene.account.live.inductor import (
     Graph,
     Node,
     Step,
     inductor_steps,
+    saved_paths,
     shared_path,
 )
 from tests.account.live.test_live import watched
@@ -38,25 +39,25 @@ FORWARD = """
 """
 BACKWARD = """
     def call(self, args):
+        primals_1, primals_4, gelu, bmm, view, tangents_1 = args
         buf0 = empty_strided_cpu((64, 16), (16, 1), torch.float32)
-        # Topologically Sorted Source Nodes: [linear_1, mm], Original ATen: [aten.mm]
+        # Topologically Sorted Source Nodes: [gelu, mm], Original ATen: [aten.mm]
         extern_kernels.mm(tangents_1, primals_4, out=buf0)
-        buf1 = empty_strided_cpu((16, 32), (32, 1), torch.float32)
-        # Topologically Sorted Source Nodes: [mm_1], Original ATen: [aten.mm]
-        extern_kernels.mm(tangents_1, buf9, out=buf1)
+        # Topologically Sorted Source Nodes: [gelu, mm_1], Original ATen: [aten.mm]
+        extern_kernels.mm(reinterpret_tensor(tangents_1, (16, 64)), gelu, out=buf1)
         cpp_fused_gelu_backward_0(buf0)
-        buf3 = buf1; del buf1  # reuse
-        buf4 = empty_strided_cpu((32, 16), (16, 1), torch.float32)
         # Topologically Sorted Source Nodes: [mm_2], Original ATen: [aten.mm]
-        extern_kernels.mm(buf0, primals_3, out=buf4)
-        return (buf4, )
+        extern_kernels.mm(buf0, view, out=buf4)
+        extern_kernels.bmm(buf0, view, out=buf5)
+        return (reinterpret_tensor(buf4, (32, 16), (16, 1), 0), None, None, buf1, )
 """
-NODES = [Node(name, path) for name, path in (
-    ("linear", "layer.fc"), ("gelu", "layer.act"), ("linear_1", "layer.out"),
-    ("add", "layer"), ("norm", "layer.norm"), ("head", "head"),
+NODES = [Node(name, path, op) for name, path, op in (
+    ("linear", "layer.fc", "aten::linear"), ("gelu", "layer.act", "aten::gelu"),
+    ("linear_1", "layer.out", "aten::linear"), ("add", "layer", "aten::add"),
+    ("norm", "layer.norm", "aten::layer_norm"), ("head", "head", "aten::linear"),
 )]  # fmt: skip
-WEIGHTS = {"layer.fc": {("32", "16"), ("32",)}, "layer.out": {("16", "32"), ("16",)}}
-GRAPH = Graph(NODES, WEIGHTS)
+WEIGHT_OF = (0, 0, None, 2, 2, 5)
+GRAPH = Graph(NODES, [[] if n is None else [NODES[n]] for n in WEIGHT_OF])
 
 
 def test_calls_of_inductor_have_the_modules_of_their_nodes() -> None:
@@ -69,25 +70,33 @@ def test_calls_of_inductor_have_the_modules_of_their_nodes() -> None:
     ]
 
 
-def test_gradients_of_weights_are_known_by_their_shapes() -> None:
-    assert inductor_steps(BACKWARD, GRAPH) == [
+def test_products_of_gradients_have_the_modules_of_their_weights() -> None:
+    """Whatever nodes the code names: `gelu` is the sibling that comes before."""
+    saved = {"gelu": "layer.act", "bmm": "head", "view": "layer.fc"}
+    assert inductor_steps(BACKWARD, GRAPH, saved) == [
         Step("aten::mm", "layer.out"),
         Step("aten::mm", "layer.out"),
         Step("cpp_fused_gelu_backward_0", "layer", is_fused=True),
         Step("aten::mm", "layer.fc"),
+        Step("aten::bmm", "layer.fc"),
     ]
 
 
-def test_gradients_of_equal_weights_belong_to_one_module_each() -> None:
-    source = "def call(self, args):  # tangents_1\n" + "".join(
-        f"        buf{n} = empty_strided_cpu((16, 16), (16, 1))\n"
-        f"        # Topologically Sorted Source Nodes: [mm_{n}], Original ATen: [mm]\n"
-        f"        extern_kernels.mm(a, b, out=buf{n})\n"
-        for n in range(3)
+def test_what_was_saved_is_known_by_the_order_of_what_is_returned() -> None:
+    returns = "return (buf2, primals_1, primals_4, buf1, buf2, buf0, )"
+    source = FORWARD.replace("return (buf2, )", returns)
+    steps = inductor_steps(source, GRAPH)
+    found = saved_paths(source, steps, BACKWARD)
+    assert found == {"gelu": "layer.act", "bmm": "layer.out", "view": "layer.fc"}
+
+
+def test_a_weight_of_two_modules_belongs_to_the_one_that_multiplies() -> None:
+    """As in models whose last product shares the weight of their embedding."""
+    nodes = [Node("embed", "wte", "aten::embedding"), Node("l", "head", "aten::linear")]
+    source = (
+        "def call(self, args):\n        extern_kernels.mm(buf0, primals_1, out=b)\n"
     )
-    nodes = [Node(f"linear_{name}", name) for name in "qkv"]
-    steps = inductor_steps(source, Graph(nodes, {n: {("16", "16")} for n in "qkv"}))
-    assert {step.path for step in steps} == set("qkv")
+    assert inductor_steps(source, Graph(nodes, [nodes])) == [Step("aten::mm", "head")]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ a region in the order of its graph:
 - Backends that run the graph op by op (`eager`, `aot_eager`): ops are matched by name
   and order.
 - Inductor: the code that it wrote calls libraries and fused kernels one after the
-  other, and names the nodes behind most. Library calls are ops in the trace; fused
-  kernels of a CPU are what lies between them. A kernel that fuses several modules runs
-  for the smallest module that holds them all.
+  other (`inductor`). Library calls are ops in the trace; fused kernels of a CPU are
+  what lies between them.
 
 What was found becomes marks of modules, as hooks would have made them.
 """
@@ -17,33 +16,31 @@ What was found becomes marks of modules, as hooks would have made them.
 from __future__ import annotations
 
 import gc
-import itertools
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from irene.account.align.nesting import nest
+from irene.account.live.inductor import (
+    Graph,
+    Node,
+    Step,
+    inductor_steps,
+    saved_paths,
+    shared_path,
+)
 from irene.account.readers.kineto.linking import MARK
 
 REGION, CALL = "Torch-Compiled Region: ", "## Call CompiledFxGraph "
 FORWARD, BACKWARD = "CompiledFunction", "CompiledFunctionBackward"
 HOLDERS = (REGION, CALL, FORWARD)
-NODES = re.compile(r"# Topologically Sorted Source Nodes: \[([\w, ]*)\]")
-LIBRARY = re.compile(r"(?:extern_kernels\.(\w+)|torch\.ops\.(\w+)\.(\w+))[.\w]*\(")
-PRODUCT = re.compile(r"mm|linear|conv")
-FUSED = re.compile(r"^\s+(\w*fused_\w+)(?:\.run)?\(")
-SHAPE = re.compile(r"(buf\d+) = empty_strided\w*\(\(([\w, ]*)\)")
-REUSED = re.compile(r"(buf\d+) = (?:reinterpret_tensor\()?(buf\d+)[,;]")
-RESULT = re.compile(r"out=(buf\d+)")
 ROOT = re.compile(r"^[LG]\[['\"].*?['\"]\]|\.slice\([^)]*\)")
-Shape = tuple[str, ...]
-"""Sizes as they are written: a dynamic one has a name."""
 EDGE_US = 1e-3
 ALIKE = 0.7
 """Share of the ops of a region that must be those of a graph taken for its own."""
@@ -51,118 +48,10 @@ NO_GRAPH = (
     "{} calls of compiled regions have no module inside: the graph they were made from "
     "is not known"
 )
-
-
-class Step(NamedTuple):
-    """What a compiled region does at one point.
-
-    Attributes:
-        op: As a trace calls it, `aten::addmm`; of a fused kernel its name.
-        path: Module it runs for, below the one that was compiled.
-        is_fused: Whether it is a kernel that a trace of a CPU does not show.
-    """
-
-    op: str
-    path: str
-    is_fused: bool = False
-
-
-class Node(NamedTuple):
-    """A node of a graph: its name, its module, and its op as a trace calls it."""
-
-    name: str
-    path: str
-    op: str = ""
-
-
-class Graph(NamedTuple):
-    """Nodes in order, and the shapes of the weights of each module."""
-
-    nodes: Sequence[Node]
-    weights: Mapping[str, set[Shape]]
-
-
-def shared_path(paths: Iterable[str]) -> str:
-    """The smallest module that holds all given ones."""
-    split = [path.split(".") for path in paths]
-    same = itertools.takewhile(
-        lambda parts: len(set(parts)) == 1, zip(*split, strict=False)
-    )
-    return ".".join(parts[0] for parts in same)
-
-
-def inductor_steps(source: str, graph: Graph) -> list[Step]:
-    """Calls of the code that Inductor wrote for a graph, with their modules.
-
-    A call whose nodes the graph does not have is one that a gradient needs: it runs for
-    the nearest module that has a weight of the shape of its result, else for what holds
-    those before and after it.
-
-    Args:
-        source: The code.
-        graph: The graph.
-    """
-    nodes, weights = graph
-    place = {node.name: number for number, node in enumerate(nodes)}
-    found = list(_calls(source))
-    known = [[place[n] for n in names if n in place] for _, names, _, _ in found]
-    told = {i: max(each) for i, each in enumerate(known) if each}
-    # Gradients go back through the graph.
-    ends = (len(nodes), -1) if "tangents_" in source else (-1, len(nodes))
-    steps, given = [], set[str]()
-    for i, (op, _, shape, is_fused) in enumerate(found):
-        before = max((j for j in told if j < i), default=None)
-        after = min((j for j in told if j > i), default=None)
-        beside = [
-            end if j is None else told[j]
-            for j, end in zip((before, after), ends, strict=True)
-        ]
-        at = known[i]
-        if (
-            not is_fused
-        ):  # a call of a library is one node; views before it are named too
-            at = [told[i]] if at else []
-        if not at and is_fused:
-            at = list(range(min(beside) + 1, max(beside)))
-        elif not at:
-            fits = [
-                n for n, each in enumerate(nodes) if shape in weights.get(each.path, ())
-            ]
-            near = [n for n in beside if 0 <= n < len(nodes)]
-            fits.sort(key=lambda n: min(abs(n - m) for m in beside))
-            # Equal weights of siblings, as queries and keys, have a gradient each.
-            homes = [nodes[n].path.rpartition(".")[0] for n in fits]
-            fresh = [
-                n
-                for n, home in zip(fits, homes, strict=True)
-                if home == homes[0] and nodes[n].path not in given
-            ]
-            at = (fresh or fits)[:1] or near
-            given |= {nodes[n].path for n in fresh[:1]}
-        steps.append(Step(op, shared_path(nodes[n].path for n in at), is_fused))
-    return steps
-
-
-def _calls(source: str) -> Iterator[tuple[str, list[str], Shape, bool]]:
-    """Op, names of nodes, shape of the result, and whether fused, of every call."""
-    names: list[str] = []
-    shapes: dict[str, Shape] = {}
-    body = source.partition("def call(")[2].partition("\n        return (")[0]
-    for line in body.splitlines():
-        if found := NODES.search(line):
-            names = found[1].split(", ")
-        elif found := SHAPE.search(line):
-            shapes[found[1]] = tuple(re.findall(r"\w+", found[2]))
-        elif found := REUSED.search(line):
-            shapes[found[1]] = shapes.get(found[2], ())
-        if found := FUSED.match(line):
-            yield found[1], names, (), True
-            names = []
-        elif found := LIBRARY.search(line):
-            op = f"aten::{found[1]}" if found[1] else f"{found[2]}::{found[3]}"
-            result = RESULT.search(line)
-            yield op, names, shapes.get(result[1], ()) if result else (), False
-            names = []
+FUSED_MODULES = (
+    "kernels that Inductor fused from several modules are charged to the smallest "
+    "module that holds them all: compare with a plain run by layer"
+)
 
 
 def _graphs() -> tuple[dict[str, Graph], list[Graph], dict[str, str]]:
@@ -189,19 +78,22 @@ def _graphs() -> tuple[dict[str, Graph], list[Graph], dict[str, str]]:
 
 
 def _graph(module: Any) -> Graph:
-    nodes, weights = [], dict[str, set[Shape]]()
-    for node in module.graph.nodes:
-        meta = node.meta
-        stack = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack")
-        path = _path(list(stack.values())[-1][0]) if stack else ""
-        if node.op == "placeholder":
-            shape = getattr(meta.get("example_value"), "shape", ())
-            weights.setdefault(path, set()).add(tuple(map(str, shape)))
-        elif node.op.startswith("call"):
-            # `aten.addmm.default`, or a function by its name.
-            target = str(getattr(node.target, "__name__", node.target))
-            nodes.append(Node(node.name, path, f"aten::{target.partition('.')[0]}"))
-    return Graph(nodes, weights)
+    found = {node: _node(node) for node in module.graph.nodes}
+    calls = [each for node, each in found.items() if node.op.startswith("call")]
+    inputs = [
+        [found[u] for u in node.users] if "_parameters_" in node.name else []
+        for node in found
+        if node.op == "placeholder"
+    ]
+    return Graph(calls, inputs)
+
+
+def _node(node: Any) -> Node:
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+    path = _path(list(stack.values())[-1][0]) if stack else ""
+    # `aten.addmm.default`, or a function by its name.
+    target = str(getattr(node.target, "__name__", node.target))
+    return Node(node.name, path, f"aten::{target.partition('.')[0]}")
 
 
 def _path(name: str) -> str:
@@ -251,6 +143,8 @@ class _Regions:
         self._parent = nest(np.array(lane), start, end).parent.tolist()
         self._region: dict[int, tuple[str, str]] = {}
         self._sequences: dict[int, tuple[str, str]] = {}
+        self._steps: dict[str, list[Step]] = {}
+        self._forward: dict[str, str] = {}
 
     def marks(self) -> Iterator[dict[str, Any]]:
         """A mark for every stretch of a region whose module is known."""
@@ -261,7 +155,7 @@ class _Regions:
             self._note_region(row)
             if (above := self._parent[row]) >= 0:
                 inside.setdefault(above, []).append(row)
-        lost = 0
+        lost, fused = 0, False
         for row in self._innermost(order):
             name = self._name(row)
             children = [c for c in inside.get(row, ()) if "::" in self._name(c)]
@@ -269,7 +163,8 @@ class _Regions:
             graph = dynamo.get(number)
             if name.startswith(CALL):
                 code = sources.get(name.removeprefix(CALL).split()[0], "")
-                steps = inductor_steps(code, graph) if graph else []
+                steps = self._inductor(number, code, graph) if graph else []
+                fused = fused or any(step.is_fused for step in steps)
             else:
                 steps = self._plain(children, graph, others)
             if steps:
@@ -278,6 +173,20 @@ class _Regions:
                 lost += 1
         if lost:
             self._notes.append(NO_GRAPH.format(lost))
+        if fused:
+            self._notes.append(FUSED_MODULES)
+
+    def _inductor(self, number: str, code: str, graph: Graph) -> list[Step]:
+        """Steps of a call of Inductor's code; the forward pass comes first."""
+        if code not in self._steps:
+            saved = {}
+            if "tangents_" in code and number in self._forward:
+                forward = self._forward[number]
+                saved = saved_paths(forward, self._steps[forward], code)
+            else:
+                self._forward[number] = code
+            self._steps[code] = inductor_steps(code, graph, saved)
+        return self._steps[code]
 
     def _innermost(self, order: Iterable[int]) -> list[int]:
         """Calls of compiled code that hold no other such call."""

@@ -176,8 +176,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _say_left_out(options: Document, left_out: Sequence[str]) -> None:
+    from irene.cli.data.data_text import left_out_line
+
     for line in () if options.json else left_out:
-        print(f"left out: {line}", file=sys.stderr)
+        print(left_out_line(line), file=sys.stderr)
 
 
 # Data of any format -----------------------------------------------------------

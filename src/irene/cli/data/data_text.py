@@ -41,7 +41,12 @@ def table_parts(
     yield ""
     yield _levels(summary.levels, "distinct")
     for line in left_out:
-        yield f"\nleft out: {line}"
+        yield f"\n{left_out_line(line)}"
+
+
+def left_out_line(line: str) -> str:
+    """What was left out of data, or what a reader is warned of."""
+    return line if line.startswith("warning: ") else f"left out: {line}"
 
 
 def store_parts(summary: StoreSummary) -> Iterator[RenderableType]:

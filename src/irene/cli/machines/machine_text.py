@@ -145,11 +145,15 @@ def error_lines(told: Mapping[str, Any]) -> list[str]:
     """
     errors = told.get("held_out_errors_percent") or {}
     lines = level_table("held out, error in %", errors)
-    if errors and not any(v for row in errors.values() for v in (row or {}).values()):
+    none = [name for name, row in errors.items() if not any((row or {}).values())]
+    if none and len(none) == len(errors):
         lines.append(
             "nothing could be held out, of one model: errors are not known, and "
             "intervals are a factor of e"
         )
+    elif none:
+        what = " or ".join(none)
+        lines.append(f"too few models to hold a {what} out: errors on others not known")
     others = told.get("errors_percent_by_choice") or {}
     if others:
         lines += ["", *level_table("by choice, error in %", others)]

@@ -76,7 +76,8 @@ def read_folder(folder: Path) -> tuple[NodeTable, list[str]]:
         FormatError: A file is damaged; with its name and line.
     """
     trees = _read_files(folder)
-    left_out: list[str] = []
+    filled = {row.level for rows in trees.values() for row in rows}
+    left_out = [f"{FILES[each]} has no rows" for each in FILES if each not in filled]
     built = []
     for key, rows in trees.items():
         nodes = _assemble(rows)
