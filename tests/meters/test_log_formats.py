@@ -261,8 +261,15 @@ def test_codecarbon_from_the_start_of_its_run(write: Write) -> None:
     assert [energy_j(log) for log in logs] == pytest.approx([720.0, 3600.0, 360.0])
     assert logs[0].time_ns[0] == BEGIN_S * S
     assert "estimated" in logs[0].notes[0]
+    short = text.replace("emissions_rate,", "").replace(",0.01,", ",")
+    assert energy_j(read_power_logs(write(short))[1]) == pytest.approx(3600.0)
     with pytest.raises(FormatError, match="2 runs"):
         read_power_logs(write(text.replace("r1,20.0", "r2,20.0")))
+
+
+def test_energy_without_a_unit_that_nobody_knows_is_refused(write: Write) -> None:
+    with pytest.raises(FormatError, match="no column of power"):
+        read_power_logs(write("timestamp,energy_consumed\n1,0.1\n2,0.2\n"))
 
 
 # Prometheus, Grafana, Scaphandre ------------------------------------------------

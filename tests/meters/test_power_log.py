@@ -89,6 +89,28 @@ def test_mlperfs_log_is_read(write) -> None:
     assert "-3600" in late.notes[-1]
 
 
+@pytest.mark.parametrize(
+    ("shown", "hour"),
+    [
+        ("01/31/2024 12:05:01.5 AM", 0),
+        ("1/31/2024 9:05:01.5 am", 9),
+        ("01-31-2024 12:05:01.5 PM", 12),
+        ("2024-01-31 02:05:01.5 p.m.", 14),
+        ("2024-01-31T02:05:01.5 PM +01:00", 13),
+    ],
+)
+def test_hours_of_half_a_day(write, shown: str, hour: int) -> None:
+    later = shown.replace("01.5", "02.5")
+    log = read_power_log(write(f"time,watts\n{shown},5\n{later},6\n"))
+    first = 1_706_659_200 + hour * 3600 + 5 * 60 + 1.5  # midnight of that day, UTC
+    assert_log(log, [round(first * 1e9), round((first + 1) * 1e9)], [5.0, 6.0])
+
+
+def test_an_hour_that_no_half_day_has_is_refused(write) -> None:
+    with pytest.raises(FormatError, match="no line with a time"):
+        read_power_log(write("time,watts\n01/31/2024 14:05:01 PM,5\n"))
+
+
 def test_a_date_out_of_the_calendar_is_dropped(write) -> None:
     good = "".join(f"2021-03-01T00:00:0{n}Z,1\n" for n in range(3))
     log = read_power_log(write(f"time,watts\n2021-02-30T00:00:00Z,1\n{good}"))

@@ -8,7 +8,7 @@
 | Prometheus, DCGM, Kepler | JSON with `data.result` |
 | Grafana | JSON with `frames`; CSV with labels above its columns |
 | Scaphandre | JSON with `host.consumption` |
-| CodeCarbon | CSV with `emissions_rate` |
+| CodeCarbon | CSV with `run_id`, `duration` and `cpu_energy` |
 | Zeus | windows: CSV with `start_time,window_name,elapsed_time` |
 
 Whatever is none of them is a table of time and watts or joules: see `log_lines`.
@@ -226,6 +226,9 @@ def _scaphandre(documents: Sequence[Any]) -> list[Column]:
     return [Column("host", times, watts)]
 
 
+CODECARBON = {"timestamp", "run_id", "duration", "cpu_energy"}
+
+
 def _codecarbon(text: str) -> list[Column]:
     """Energy so far of each part, kWh, from the start of a run to each of its rows."""
     parts = {"cpu": ("cpu", CPU), "gpu": ("", GPU), "ram": ("cpu", "dram")}
@@ -310,7 +313,9 @@ FORMATS = (
     LogFormat("perf stat -I", lambda head: "power/energy-" in head, _perf),
     LogFormat("Prometheus, Grafana or Scaphandre", is_json, _json),
     LogFormat(
-        "CodeCarbon", lambda head: "emissions_rate" in head.split("\n")[0], _codecarbon
+        "CodeCarbon",
+        lambda head: set(head.split("\n")[0].strip().split(",")) >= CODECARBON,
+        _codecarbon,
     ),
     LogFormat(
         "Home Assistant",

@@ -15,8 +15,8 @@ their number or UUID in every line, as `nvidia-smi --format=csv
 --query-gpu=timestamp,index,power.draw` writes them. Energy that is counted
 (`time,joules`) is read as well.
 
-Times are s, ms, µs or ns since 1970, told apart by their size, or dates. A date without
-a zone is taken as UTC.
+Times are s, ms, µs or ns since 1970, told apart by their size, or dates, also with AM
+and PM; of `03/04/2025` the month comes first. A date without a zone is taken as UTC.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ POWER_NAMES = (
     "powerdraw", "powerdrawaverage",
 )  # fmt: skip
 ENERGY_NAMES = (
-    "joules", "joule", "energy", "totalenergy", "energyconsumed", "kwh", "wh",
+    "joules", "joule", "energy", "totalenergy", "kwh", "wh",
 )  # fmt: skip
 DEVICE_NAMES = ("index", "gpuindex", "gpuid", "uuid", "gpuuuid", "pcibusid")
 VOLT_NAMES = ("volts", "volt", "v", "voltage")
@@ -53,8 +53,9 @@ NANOSECONDS = ((1e11, 1e9), (1e14, 1e6), (1e17, 1e3))
 1e11 s are the year 5138, 1e11 ms are March 1973."""
 DATE = re.compile(
     r"(?:(\d{4})[-/](\d\d?)[-/](\d\d?)"
-    r"|(\d\d?)[-/](\d\d?)[-/](\d{4}))[T ]+(\d\d):(\d\d)$"
+    r"|(\d\d?)[-/](\d\d?)[-/](\d{4}))[T ]+(\d\d?):(\d\d)$"
 )
+HALF_DAY = re.compile(r"\s*([AP])\.?M\.?$", re.IGNORECASE)
 ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
 
 
@@ -235,12 +236,23 @@ def _date_ns(text: str) -> float:
     zone = ZONE.search(text)
     if zone:
         text = text[: zone.start()].rstrip()
+    if half := HALF_DAY.search(text):
+        text = _full_day(text[: half.start()], half[1].upper())
     minute, _, second = text.rpartition(":")
     seconds = float(second)
     if not 0 <= seconds < 61:
         raise ValueError(f"no date: {text!r}")
     start_s = _minute_s(minute) - (_zone_seconds(zone.group()) if zone else 0)
     return start_s * 1e9 + seconds * 1e9
+
+
+def _full_day(text: str, half: str) -> str:
+    """A date whose hours go to twelve, with hours that go to 24."""
+    day, _, clock = text.replace("T", " ").rpartition(" ")
+    hour, _, rest = clock.partition(":")
+    if not 1 <= int(hour) <= 12:
+        raise ValueError(f"no hour of half a day: {text!r}")
+    return f"{day} {int(hour) % 12 + 12 * (half == 'P'):02}:{rest}"
 
 
 def _zone_seconds(zone: str) -> int:
