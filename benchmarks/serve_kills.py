@@ -229,8 +229,9 @@ def _cpu_s(pid: int) -> dict[int, float]:
 
 def _wait(server: Supervised, seq_len: Iterator[int]) -> float:
     begun, number = time.monotonic(), next(seq_len)
-    # The whole of it: those whose parent was killed answer a little longer.
-    while set(ALWAYS) - set(server.family()) or not server.answers(number):
+    # The whole of it, after the answer: those whose parent was killed answer a little
+    # longer, and it may still seem to be there when it is asked.
+    while not server.answers(number) or set(ALWAYS) - set(server.family()):
         assert time.monotonic() < begun + PATIENCE_S, "it does not come back"
         time.sleep(0.1)
     return time.monotonic() - begun

@@ -3,6 +3,8 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import json
+import os
+import signal
 import socket
 import socketserver
 import sqlite3
@@ -17,7 +19,7 @@ from typing import Any, ClassVar
 import httpx
 import pytest
 
-from irene.serve.http.server import _metrics_folder
+from irene.serve.http.server import SILENT_S, _metrics_folder
 from irene.serve.http.settings import METRICS_FOLDER, Settings
 from irene.serve.uploads.endpoints import READ_HERE_BYTES
 from irene.spec import RunSpec
@@ -295,6 +297,30 @@ def test_a_parent_that_is_killed_at_once_leaves_nothing(
     theirs = children_of(pid)
     server.kill()  # long before they have loaded anything
     until(lambda: not any(map(is_alive, theirs)), "all of them have ended")
+
+
+def http_processes(pid: int) -> set[int]:
+    found = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    words = {each: Path(f"/proc/{each}/cmdline").read_text() for each in found}
+    return {each for each, text in words.items() if "spawn_main" in text}
+
+
+def test_a_process_that_dies_while_its_parent_waits_for_it_is_replaced(
+    tmp_path: Path,
+) -> None:
+    options = ("--workers", "2", "--computing", "1")
+    server = RealServer(tmp_path / "data", tmp_path / "log", options)
+    server.start(ready=False)
+    try:
+        pid = server.process.pid
+        before = http_processes(pid)
+        one = min(before)
+        os.kill(one, signal.SIGSTOP)
+        time.sleep(2.0)  # its parent asks how it is, and would wait for a minute
+        os.kill(one, signal.SIGKILL)
+        until(lambda: http_processes(pid) - before, "there is another", SILENT_S / 2)
+    finally:
+        server.stop()
 
 
 def test_several_processes_answer_on_one_port(tmp_path: Path) -> None:

@@ -99,10 +99,20 @@ def run(settings: Settings, sock: socket.socket) -> None:
         return
     folder, lock = _metrics_folder(settings)
     try:
-        Multiprocess(config, [sock]).run()
+        _Parent(config, [sock]).run()
     finally:
         lock.release()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Parent(Multiprocess):
+    """Replaces an HTTP process that has died at once, also while it waits for it."""
+
+    def keep_subprocess_alive(self) -> None:
+        """Look after them."""
+        for each in self.processes:
+            each.child_conn.close()  # theirs alone: so its end is heard here
+        super().keep_subprocess_alive()
 
 
 def _make_app(settings: Settings, parent: int) -> FastAPI:

@@ -86,7 +86,7 @@ class Limits:
     stored_bytes: int = 4_000_000_000
     uploads_bytes: int = 4_000_000_000
     energies_bytes: int = 200_000_000
-    memory_answers_bytes: int = 32_000_000
+    memory_answers_bytes: int = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,7 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
     _switch_to_wal(cursor)
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute("PRAGMA cache_size=-256")  # in kB: the system has the pages, too
     cursor.close()
 
 
