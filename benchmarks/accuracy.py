@@ -25,6 +25,7 @@ from irene.dataset import NodeTable, TreeKey, read_data
 from irene.errors import IreneError
 from irene.predict import CrossValidation, Errors, Method, Split, crossvalidate
 from irene.predict import make_method as method_by_name
+from irene.predict.exams.crossvalidation import predict_round
 from irene.predict.exams.splits import (
     Fold,
     by_batch_size,
@@ -35,7 +36,7 @@ from irene.predict.exams.splits import (
     smaller_than,
 )
 from irene.predict.intervals import COVERAGE, LEVELS, widths_of
-from irene.predict.learning.training_runs import exam
+from irene.predict.learning.training_runs import held_out
 from irene.predict.machines.specs.specs_method import FileModel, SpecsMethod
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.paper.baselines import PartialMethod
@@ -251,7 +252,13 @@ def coverage(table: NodeTable) -> dict[str, dict[str, float]]:
     Returns:
         Coverage by model and level.
     """
-    groups = exam(table, RememberedSpecs, "model")
+    groups = [
+        held_out(
+            table.take(fold.test),
+            predict_round(table, RememberedSpecs(), fold).energy_j,
+        )
+        for fold in by_model(table)
+    ]
     covered = {}
     for i, (model, group) in enumerate(zip(table.models, groups, strict=True)):
         widths = widths_of([*groups[:i], *groups[i + 1 :]])

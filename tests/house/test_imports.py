@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,3 +82,12 @@ def test_light_commands_import_no_torch(
 @pytest.mark.parametrize("name", ["irene", *(f"irene.{word}" for word in WORDS)])
 def test_the_words_import_no_torch(told: dict[str, Any], name: str) -> None:
     assert told[name] == []
+
+
+def test_every_benchmark_finds_what_it_imports() -> None:
+    """They run seldom: a name that moved would be noticed when its figure is needed."""
+    root = Path(__file__).parents[2]
+    names = sorted(f"benchmarks.{file.stem}" for file in root.glob("benchmarks/*.py"))
+    assert "benchmarks.accuracy" in names
+    program = "import importlib, sys; [*map(importlib.import_module, sys.argv[1:])]"
+    subprocess.run([sys.executable, "-c", program, *names], cwd=root, check=True)
