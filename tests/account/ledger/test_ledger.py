@@ -222,6 +222,9 @@ def test_two_channels_of_one_device_add_up() -> None:
     ledger = attribute(builder.build(), [package, dram])
     assert ledger.by_op()[0].energy_j == pytest.approx(1.2)
     assert [a.attributed_j for a in ledger.accounts] == pytest.approx([1.0, 0.2])
+    part = [replace(package, without=("package-1",)), dram]
+    said = attribute(builder.build(), part).total.produced_by
+    assert said == "package, dram without package-1"
 
 
 def test_files_of_different_times_are_refused_with_the_offset_that_helps() -> None:

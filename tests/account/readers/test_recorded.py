@@ -169,6 +169,7 @@ def test_a_recording_says_what_is_missing_in_it(tmp_path: Path) -> None:
     file.close()
     power = read_power(file.path)
     assert [one.name for one in power.series] == ["rapl:package-0"]
+    assert power.series[0].without == ("rapl:package-1",)
     assert any("rapl:package-1 is missing in the total" in n for n in power.notes)
 
 

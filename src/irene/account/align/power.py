@@ -37,6 +37,7 @@ class PowerSeries:
         resolution_s: How often the sensor has something new, s; 0 unknown.
         idle_w: Power of the device while nothing runs, W; None unknown.
         share: Share of each stretch that is this program's own; None for all of it.
+        without: Channels of the same machine that could not be read, by name.
     """
 
     name: str
@@ -50,6 +51,7 @@ class PowerSeries:
     resolution_s: float = 0.0
     idle_w: float | None = None
     share: Floats | None = None
+    without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be aligned."""

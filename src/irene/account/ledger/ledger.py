@@ -93,8 +93,10 @@ class Ledger:
 
     @property
     def produced_by(self) -> str:
-        """The channels."""
-        return ", ".join(account.name for account in self.accounts)
+        """The channels; a part of a machine says what it is without."""
+        missing = dict.fromkeys(name for power in self.power for name in power.without)
+        without = " without " + ", ".join(missing) if missing else ""
+        return ", ".join(account.name for account in self.accounts) + without
 
     @property
     def total(self) -> Energy:

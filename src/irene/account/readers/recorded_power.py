@@ -114,6 +114,7 @@ def _channel_series(
         "relative_error": channel.relative_error,
         "resolution_s": channel.resolution_s,
         "share": share if channel.device == CPU else None,
+        "without": tuple(each.name for each in recording.channels if each.missing),
     }
     return PowerSeries(channel.name, times, begin, end, **facts)
 
