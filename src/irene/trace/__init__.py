@@ -12,7 +12,8 @@ The package is also the function: `irene.trace("bert-base-uncased", batch_size=8
   inputs.
 - `wrapped`: sentence-transformers, quantised layers and pipelines; `pipelines`: those
   of several models.
-- `model_files`: the config that GGUF and safetensors files imply, by their headers.
+- `model_files`: the config that GGUF and safetensors files imply, by their headers;
+  `gguf_header`: that of GGUF.
 - `onnx_graph`: an ONNX file as a module that can be traced; `onnx_ops`: its ops.
 - `catalogue`: configs of known models; needs no torch.
 - `templates`: trees as functions of size, evaluated without torch; `templates.trees` is

@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import json
 import pickle
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,10 @@ from irene.serve.uploads.documents import (
     readable_name,
 )
 from irene.serve.uploads.storage import Uploads
+from irene.trace.model_files import read_model_file
 from irene.tree import ModelTree, Signature, TreeBuilder
+
+from ...trace.test_model_files import config_of, write_gguf
 
 MOST = 1_000_000
 NUMBERS = st.integers(-(10**30), 10**30) | st.floats(
@@ -135,6 +139,23 @@ def test_other_packed_data_are_refused(body: bytes) -> None:
 def test_a_config_is_known_by_its_model_type() -> None:
     assert read_document(text(CONFIG), MOST).kind == "config"
     assert read_document(gzip.compress(text(CONFIG)), MOST).body == text(CONFIG)
+
+
+def test_of_a_gguf_file_the_config_is_kept(tmp_path: Path) -> None:
+    config = config_of("llama-3.2-1b")
+    file = write_gguf(tmp_path / "m.gguf", "llama", config, "Q4_K")
+    found = read_document(file.read_bytes(), MOST)
+    assert found.kind == "config"
+    assert json.loads(found.body) == read_model_file(file)
+    with pytest.raises(ConfigError, match="cut short or damaged"):
+        read_document(file.read_bytes()[:200], MOST)
+
+
+def test_files_that_hold_no_model_say_what_to_bring() -> None:
+    with pytest.raises(FormatError, match=r"bring the config\.json beside"):
+        read_document(struct.pack("<Q", 2) + b"{}", MOST)
+    with pytest.raises(FormatError, match="what `irene account` makes of it"):
+        read_document(b'{"traceEvents": [], "baseTimeNanoseconds": 1e18}', MOST)
 
 
 def test_the_model_types_are_those_of_transformers() -> None:

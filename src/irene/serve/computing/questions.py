@@ -30,7 +30,7 @@ Arguments = Mapping[str, Any]
 RANKED = "ranked"
 """What a leaderboard needs of some models; no question of a user."""
 CHECKED = "checked"
-"""Which kind of document a file holds; no question of a user."""
+"""Which kind of document a file holds, and a config; no question of a user."""
 NOT_ASKED = ("configs", "trees", "hub", "format", "run")
 MOST_NODES = 60_000
 _found: Recent[str, Any] = Recent(MOST_NODES, lambda found: _size(found))
@@ -123,7 +123,8 @@ def _ranked(models: list[str], **values: Any) -> dict[str, Any]:
 def _checked(path: str, most_bytes: int) -> bytes:
     from irene.serve.uploads.documents import read_document
 
-    return read_document(Path(path).read_bytes(), most_bytes).kind.encode()
+    found = read_document(Path(path).read_bytes(), most_bytes)
+    return b"\n".join((found.kind.encode(), found.body * (found.kind == "config")))
 
 
 def _json(document: Any) -> bytes:

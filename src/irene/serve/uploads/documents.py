@@ -16,7 +16,9 @@ import numpy as np
 
 from irene.errors import ConfigError, FormatError, IreneError, LimitError
 from irene.serve.uploads.bounded_json import parse, unpacked
+from irene.trace.gguf_header import MAGIC
 from irene.trace.limits import DEFAULT_LIMITS, OVERRIDE
+from irene.trace.model_files import gguf_config
 from irene.tree import ModelTree
 
 LONGEST_NAME = 200
@@ -47,7 +49,7 @@ class Document:
 
 
 def read_document(body: bytes, most_bytes: int) -> Document:
-    """Check a config.json, a saved tree or a ledger.
+    """Check a config.json, a saved tree or a ledger; of a GGUF file, take the config.
 
     Args:
         body: The file, as it is or gzipped.
@@ -59,6 +61,10 @@ def read_document(body: bytes, most_bytes: int) -> Document:
         LimitError: It is too large, or asks for absurd sizes.
     """
     text = unpacked(body, most_bytes)
+    if text.startswith(MAGIC):
+        text = json.dumps(gguf_config(text, "the file")).encode()
+    elif text[8:9] == b"{":  # after the length of the header
+        raise FormatError("safetensors hold no config: bring the config.json beside it")
     value = parse(text)
     if not isinstance(value, dict):
         raise FormatError(
@@ -68,6 +74,11 @@ def read_document(body: bytes, most_bytes: int) -> Document:
     if str(value.get("schema", "")).startswith(SCHEMAS):
         kind = _check_tree(value, text)
         return Document(kind, text)
+    if "traceEvents" in value:
+        raise FormatError(
+            "this is a trace of a profiler: what `irene account` makes of it and a "
+            "power log, as JSON, opens here"
+        )
     _check_config(value, text)
     return Document("config", text)
 

@@ -50,7 +50,8 @@ BODY: dict[str, Any] = {
     ],
     "requestBody": {
         "required": True,
-        "description": "A config.json, or a document `irene.tree/1`; gzip is fine.",
+        "description": "A config.json, a document `irene.tree/1`, or a GGUF file as "
+        "far as its weights; gzip is fine.",
         "content": {
             "application/json": {"schema": {"type": "object"}},
             "application/gzip": ANYTHING,
@@ -146,8 +147,9 @@ async def _checked(request: Request, body: bytes, most_bytes: int) -> Document:
         raise Problem(413, str(error)) from error
     except OSError as error:
         raise disk_full() from error
-    text = await asyncio.to_thread(unpacked, body, most_bytes)
-    return Document(reply.body.decode(), text)
+    kind, _, config = reply.body.partition(b"\n")
+    text = config or await asyncio.to_thread(unpacked, body, most_bytes)
+    return Document(kind.decode(), text)
 
 
 def _write(file: IO[bytes], body: bytes) -> None:
