@@ -91,6 +91,7 @@ def test_a_file_is_dropped(page: Page) -> None:
     page.locator(".drop").dispatch_event("drop", {"dataTransfer": data})
     expect(page.get_by_role("treegrid")).to_contain_text("encoder")
     assert "model=upload:" in page.url
+    expect(page.get_by_role("heading", name="config.json, 8 × 128")).to_be_visible()
 
 
 def test_a_tree_opens_in_the_views(page: Page, tmp_path: Path) -> None:

@@ -38,6 +38,15 @@ export function parseRecent(text) {
 export const recent = () => parseRecent(kept("localStorage", KEY));
 
 /**
+ * What people call a model; one that was brought, by its file.
+ * @param {string} model
+ */
+export function calledName(model) {
+  if (!model.startsWith("upload:")) return model;
+  return recent().find((each) => each.href.includes(model.slice("upload:".length)))?.name ?? "your model";
+}
+
+/**
  * @param {string} kind
  * @param {string} name
  * @param {string} href

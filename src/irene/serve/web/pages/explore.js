@@ -9,6 +9,7 @@ import { headline, settings, stripParts } from "../lib/headline.js";
 import { COVERS, useMachines } from "../lib/machines.js";
 import { carried, FIRST_MODEL, readRun, runChanges, runOptions } from "../lib/run.js";
 import { inWords } from "../lib/parameters.js";
+import { calledName } from "../lib/recent.js";
 import { flag, readQuery, text, writeQuery } from "../lib/state.js";
 import { commandLine } from "../lib/subjects.js";
 import { displayPath, keyOf, label, loadTree } from "../lib/tree.js";
@@ -111,7 +112,7 @@ function Head({ document, setQuery }) {
   const pin = (/** @type {number} */ row) => setQuery({ path: keyOf(tree, row) });
   return html`
     <h1 class="lead">
-      <strong>${head.model}</strong>${head.sizes && `, ${head.sizes}`}${head.where && html` on <strong title=${document.hardware?.description}>${head.where}</strong>`}:
+      <strong>${calledName(head.model)}</strong>${head.sizes && `, ${head.sizes}`}${head.where && html` on <strong title=${document.hardware?.description}>${head.where}</strong>`}:
       ${" "}<strong class="energy">${head.amount}</strong> ${head.interval && html`<span class="soft">${head.interval}</span>`}, ${head.source}
     </h1>
     ${document.hardware && html`<p class="soft">${[machine?.words ?? document.hardware.description, COVERS[document.hardware.covers] ?? document.hardware.covers].filter(Boolean).join(": ")}.</p>`}
