@@ -67,7 +67,7 @@ class InProcess:
 @pytest.fixture(scope="package")
 def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
     folder = tmp_path_factory.mktemp("hostile")
-    limits = Limits(seconds=20, jobs=10_000)
+    limits = Limits(jobs=10_000)
     server = InProcess(
         Settings(data_dir=folder / "data", computing=1, limits=limits, access_log=False)
     )
