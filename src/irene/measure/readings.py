@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from irene.energy import Energy, Source
-from irene.meters.channel import Channel, missing_notes
+from irene.meters.channel import Channel, missing_notes, without
 from irene.meters.sampling.totals import FROZEN_S, Window
 
 GPU_FEATURES = {
@@ -126,8 +126,7 @@ def _source(counted: Iterable[Channel]) -> Source:
 def _meters(counted: Iterable[Channel], missing: Mapping[str, str]) -> str:
     """Names of the meters that a total is from; a part says what it is without."""
     names = _distinct(channel.name.partition(":")[0] for channel in counted)
-    without = " without " + ", ".join(missing) if missing else ""
-    return " + ".join(names) + without
+    return " + ".join(names) + without(missing)
 
 
 def _silent(windows: Sequence[Window]) -> dict[str, str]:

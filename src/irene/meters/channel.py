@@ -5,7 +5,7 @@ Nothing here imports numpy: a sampler in a process of its own must stay small.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar, get_args
@@ -66,6 +66,12 @@ class Channel:
     def in_total(self) -> bool:
         """Whether its joules are part of the machine's total."""
         return self.counted and self.is_energy
+
+
+def without(missing: Iterable[str]) -> str:
+    """What the names of a sum's meters go on with where parts are missing."""
+    names = ", ".join(dict.fromkeys(missing))
+    return names and f" without {names}"
 
 
 def missing_notes(missing: Mapping[str, str]) -> list[str]:

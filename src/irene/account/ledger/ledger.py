@@ -24,6 +24,7 @@ from irene.account.ledger.rows import NO_POWER, ChannelAccount, ModuleRow, RestR
 from irene.account.ledger.scopes import ScopeTree, merged
 from irene.account.ledger.timeline import Timeline, timeline
 from irene.energy import Energy, Source
+from irene.meters.channel import without
 from irene.presented import presenter
 from irene.tables import csv_of_rows, data_frame
 
@@ -94,9 +95,8 @@ class Ledger:
     @property
     def produced_by(self) -> str:
         """The channels; a part of a machine says what it is without."""
-        missing = dict.fromkeys(name for power in self.power for name in power.without)
-        without = " without " + ", ".join(missing) if missing else ""
-        return ", ".join(account.name for account in self.accounts) + without
+        names = ", ".join(account.name for account in self.accounts)
+        return names + without(name for power in self.power for name in power.without)
 
     @property
     def total(self) -> Energy:
