@@ -129,6 +129,7 @@ def test_an_estimated_channel_makes_estimated_rows() -> None:
     machine = training(1)
     ledger = attribute(machine.events(), [machine.counter(1.0, source="estimated")])
     assert {row.energy.source for row in ledger.by_op() if row.energy} == {"estimated"}
+    assert "J estimated, " in repr(ledger)
 
 
 def test_what_the_sensor_cannot_resolve_is_flagged_and_its_group_given() -> None:

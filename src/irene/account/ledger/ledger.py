@@ -290,8 +290,8 @@ class Ledger:
     def __repr__(self) -> str:
         """Short, for people."""
         return (
-            f"<Ledger {len(self.events):,} events, {self.measured_j:.6g} J measured, "
-            f"{self.attributed_j:.6g} J attributed>"
+            f"<Ledger {len(self.events):,} events, {self.measured_j:.6g} J "
+            f"{self.source}, {self.attributed_j:.6g} J attributed>"
         )
 
 
