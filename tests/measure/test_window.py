@@ -30,13 +30,15 @@ class Clock:
     def __init__(self) -> None:
         self.now_ns = 1_000_000_000
         self.seen = threading.local()
+        self.passing = threading.Lock()
 
     def __call__(self) -> int:
-        self.seen.now_ns = self.now_ns
-        return self.now_ns
+        self.seen.now_ns = now_ns = self.now_ns
+        return now_ns
 
     def pass_s(self, seconds: float) -> None:
-        self.now_ns += round(seconds * 1e9)
+        with self.passing:  # two threads that add at once would set it back
+            self.now_ns += round(seconds * 1e9)
 
     def of_sample_s(self) -> float:
         return self.seen.now_ns * 1e-9
