@@ -2,8 +2,8 @@
 
 Two energies of one machine share errors, and what they share cancels between them. So
 an energy carries the causes of its error: each with its size, and with a place. Errors
-of one cause are one error at one place, and less alike the farther apart two places
-are: their correlation is exp(−distance). What is named nowhere is the energy's own.
+of one cause are one error at one place, and differ the more the farther apart two
+places are, until they share nothing. What is named nowhere is the energy's own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 Source = Literal["measured", "predicted", "estimated"]
 ROUNDING = 1e-9
@@ -25,26 +25,21 @@ class SharedError:
     Attributes:
         cause: What makes it, in words; names the error.
         width: Half the interval that it alone would give, in log units.
-        place: Coordinates by name, 0 where one is missing; distances along them add
-            up, and one of 1 leaves a correlation of 1/e.
+        place: Coordinates by name, 0 where one is missing. Distances along them add
+            up, to the square of what errors of near places differ by, in log units.
     """
 
     cause: str
     width: float
     place: Mapping[str, float] = field(default_factory=dict)
 
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> SharedError:
-        """Read what `asdict` wrote."""
-        place = {str(name): float(at) for name, at in fields["place"].items()}
-        return cls(str(fields["cause"]), float(fields["width"]), place)
-
     def likeness(self, other: SharedError) -> float:
         """Correlation with another error of the same cause, 0 to 1."""
-        axes = {*self.place, *other.place}
-        return math.exp(
-            -sum(abs(self.place.get(a, 0.0) - other.place.get(a, 0.0)) for a in axes)
-        )
+        here, there = self.place, other.place
+        square = sum(abs(here.get(a, 0.0) - there.get(a, 0.0)) for a in {*here, *there})
+        # Of two widths a and b with a correlation r: (a − b)² + 2 (1 − r) a b.
+        both = 2 * self.width * other.width
+        return math.exp(-square / both) if both else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +71,6 @@ class Energy:
             raise ValueError(f"energy must be finite, got {self}")
         if not self.low <= self.joules <= self.high:
             raise ValueError(f"energy outside its own interval: {self}")
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Energy:
-        """Read what `asdict` wrote."""
-        errors = tuple(map(SharedError.from_dict, fields.get("errors", ())))
-        return cls(**{**fields, "errors": errors})
 
     def scaled(self, factor: float) -> Energy:
         """The energy of `factor` such runs (or of a part, below 1).

@@ -14,6 +14,24 @@ from irene.errors import UsageError
 
 
 @contextmanager
+def trying_to(do: str, path: Path | str) -> Iterator[None]:
+    """Say in one way that something cannot be done to a file.
+
+    Args:
+        do: `read` or `write`.
+        path: The file.
+
+    Raises:
+        UsageError: The system refuses it in the block.
+    """
+    try:
+        yield
+    except OSError as error:
+        told = f"cannot {do} {path}: {error.strerror or error}"
+        raise UsageError(told) from error
+
+
+@contextmanager
 def whole_file(
     path: Path, make_folder: bool = True, mode: int | None = None
 ) -> Iterator[BinaryIO]:
@@ -27,12 +45,10 @@ def whole_file(
     Raises:
         UsageError: The file cannot be written.
     """
-    try:
+    with trying_to("write", path):
         if make_folder:
             path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -45,6 +61,29 @@ def whole_file(
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise UsageError(f"cannot write {path}: {error.strerror}") from error
+        raise
+
+
+def append_whole(handle: int, data: bytes, end: int) -> None:
+    """Write at the end of an open file and wait for the disk, all of it or nothing.
+
+    Args:
+        handle: Of the file.
+        data: What comes.
+        end: Where the file ends; what is beyond, of a writer that was killed, goes.
+
+    Raises:
+        OSError: There is no room; the file ends where it did.
+    """
+    os.ftruncate(handle, end)
+    os.lseek(handle, end, os.SEEK_SET)
+    try:
+        while data:
+            data = data[os.write(handle, data) :]
+        os.fsync(handle)
+    except OSError:
+        os.ftruncate(handle, end)
+        os.lseek(handle, end, os.SEEK_SET)
         raise
 
 

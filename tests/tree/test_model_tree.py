@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from irene.errors import LimitError, UsageError
 from irene.tree import OWN, EnergyColumns, ModelTree, TreeBuilder
@@ -208,6 +210,23 @@ def test_folding_loses_nothing(tree):
         before.flops,
         before.bytes,
     )
+
+
+@given(trees())
+def test_what_becomes_equal_folds_as_in_the_whole_tree(tree):
+    def without_costs(of):
+        return of._derive(replace(of.columns, flops=np.zeros_like(of.columns.flops)))
+
+    again = without_costs(tree.fold()).fold()
+    assert again == without_costs(tree).fold()
+    assert again.unfold() == without_costs(tree)
+
+
+@given(trees(), st.sampled_from(("module", "ml", "math")))
+def test_a_folded_tree_is_cut_as_the_whole_one(tree, level):
+    cut = tree.fold().at_level(level)
+    assert cut.unfold() == tree.at_level(level)
+    assert cut == tree.at_level(level).fold() or not tree.fold().members
 
 
 @given(trees())

@@ -2,10 +2,10 @@
 
 - `model_tree`: `ModelTree`, what everybody passes around.
 - `node`: `Node`, a view of one row.
-- `columns`: the arrays inside; `features`: measured values beside the energy.
+- `columns`: the arrays inside, and measured values beside the energy.
 - `builder`: `TreeBuilder`, how trees are made.
 - `folding`: fold, unfold, cut.
-- `document`: the JSON document, out and in; `node_table`: one row per node.
+- `document`: the JSON document, out and in; the table with one row per node.
 - `generation`: what a generation takes per request, token and second.
 - `headline`: name, sizes and origin of a tree in words; which notes are warnings.
 

@@ -6,7 +6,7 @@ level higher. Folding, unfolding and pruning are then plain selections of rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, get_args
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.energy import SharedError, Source
+from irene.errors import UsageError
 
 KINDS = ("model", "module", "ml", "math")
 SOURCES: tuple[Source, ...] = get_args(Source)
@@ -146,12 +147,12 @@ class Columns:
             end[here] = stops[np.searchsorted(stops, here, side="right")]
         return end
 
-    def children_sum(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Sum over each row's direct children of `values`, times their counts."""
-        total = np.zeros(len(self), dtype=values.dtype)
-        if len(self) > 1:
-            np.add.at(total, self.parents()[1:], (values * self.count)[1:])
-        return total
+    def own(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What of `values` is of each row alone: without its children, times counts."""
+        below = np.zeros_like(values)
+        np.add.at(below, self.parents()[1:], (values * self.count)[1:])
+        alone: npt.NDArray[Any] = values - below
+        return alone
 
     def inclusive(
         self, own: npt.NDArray[Any], parent: Ints | None = None
@@ -207,3 +208,33 @@ class Cost:
     def rank(self) -> tuple[float, int, int]:
         """Sorts costs, the largest first: by energy, FLOPs, bytes."""
         return -(self.energy_j or 0.0), -self.flops, -self.bytes
+
+
+def checked_features(features: Mapping[str, Floats], rows: int) -> dict[str, Floats]:
+    """The columns as arrays of numbers.
+
+    Raises:
+        UsageError: A column does not have one value per row, or one is infinite.
+    """
+    columns = {name: np.asarray(v, dtype=np.float64) for name, v in features.items()}
+    for name, values in columns.items():
+        if values.shape != (rows,):
+            raise UsageError(f"{len(values)} values of {name} for {rows} nodes")
+        if np.isinf(values).any():
+            raise UsageError(f"a value of {name} is not finite")
+    return columns
+
+
+def features_of_row(features: Mapping[str, Floats], row: int) -> dict[str, float]:
+    """What is known of one row."""
+    known = ((name, float(values[row])) for name, values in features.items())
+    return {name: value for name, value in known if not np.isnan(value)}
+
+
+def features_of_rows(rows: Sequence[Mapping[str, float]]) -> dict[str, Floats]:
+    """Columns of what is known of each row; NaN where a row does not have a name."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {
+        name: np.array([row.get(name, np.nan) for row in rows], dtype=np.float64)
+        for name in names
+    }

@@ -1,9 +1,13 @@
-"""The JSON document of a tree, `irene.tree/1`: lossless, versioned, out and in."""
+"""The documents of a tree.
+
+`irene.tree/1` is JSON: lossless, versioned, out and in. The table, as CSV or for
+pandas, has one row per node in pre-order, with the costs of one instance.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,12 +17,23 @@ import numpy as np
 from irene.energy import SharedError
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
+from irene.saved import read_values
 from irene.spec import RunSpec
+from irene.tables import csv_of_columns, data_frame
 from irene.tree.builder import TreeBuilder
-from irene.tree.columns import KINDS, SOURCES, EnergyColumns, Signature
-from irene.tree.features import from_rows, of_row
+from irene.tree.columns import (
+    KINDS,
+    SOURCES,
+    EnergyColumns,
+    Floats,
+    Shape,
+    Signature,
+    features_of_row,
+    features_of_rows,
+)
 from irene.tree.generation import generation_of
 from irene.tree.model_tree import ModelTree
+from irene.whole_file import trying_to
 
 SCHEMA = "irene.tree/1"
 COSTS = ("params", "flops", "bytes_read", "bytes_written")
@@ -72,7 +87,7 @@ def _nodes(tree: ModelTree) -> dict[str, Any]:
             node["members"] = [
                 {"name": name, "place": place} for name, place in tree.members[row]
             ]
-        known = of_row(tree.features, row)
+        known = features_of_row(tree.features, row)
         if known:
             node["features"] = known
         node["children"] = []
@@ -111,10 +126,8 @@ def load(path: str | Path) -> ModelTree:
         UsageError: The file cannot be opened.
         FormatError: It is not a tree, is corrupt, or of a newer version.
     """
-    try:
+    with trying_to("read", path):
         text = Path(path).read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
     try:
         return from_json(text)
     except FormatError as error:
@@ -154,7 +167,7 @@ def _read(document: Mapping[str, Any]) -> ModelTree:
         parent, above, node = stack.pop()
         handle = builder.add(
             parent,
-            _relative(node["path"], above, parent),
+            relative_path(node["path"], above),
             node["kind"],
             node["op"],
             signature=_signature(node),
@@ -174,7 +187,7 @@ def _read(document: Mapping[str, Any]) -> ModelTree:
         provenance=document["provenance"],
         notes=document["notes"],
         unsupported=document["unsupported"],
-    ).with_features(from_rows(features))
+    ).with_features(features_of_rows(features))
     if document["produced_by"] is None:
         return tree
     joules, low, high, source = (
@@ -187,7 +200,7 @@ def _read(document: Mapping[str, Any]) -> ModelTree:
             high,
             source.astype(np.uint8),
             document["produced_by"],
-            tuple(map(SharedError.from_dict, document.get("errors", ()))),
+            tuple(read_values(SharedError, e) for e in document.get("errors", ())),
         ),
         tree.hardware,
     )
@@ -201,14 +214,12 @@ def _own_costs(node: Mapping[str, Any]) -> dict[str, int]:
     return own
 
 
-def _relative(path: str, above: str, parent: int) -> str:
-    if parent < 0:
-        return path
+def relative_path(path: str, above: str) -> str:
+    """A path as a tree keeps it: from its parent, or with a leading slash."""
     if not above:
         return path
-    if path.startswith(f"{above}."):
-        return path[len(above) + 1 :]
-    return f"/{path}"
+    inside = path.startswith(f"{above}.")
+    return path[len(above) + 1 :] if inside else f"/{path}"
 
 
 def _signature(node: Mapping[str, Any]) -> Signature:
@@ -224,3 +235,81 @@ def _energy(node: Mapping[str, Any]) -> tuple[float, float, float, int]:
         return (np.nan, np.nan, np.nan, 0)
     source = SOURCES.index(node["source"])
     return (node["energy_j"], node["low_j"], node["high_j"], source)
+
+
+ENERGY_COLUMNS = ("energy_j", "low_j", "high_j", "source", "own_j", "share")
+
+
+def tree_csv(tree: ModelTree) -> str:
+    """The table as CSV, empty where nothing is known.
+
+    Args:
+        tree: Any tree; columns of energy are empty if it carries none.
+    """
+    columns = {n: v for n, v in _costs(tree).items() if n != "depth"}
+    energies = {name: [None] * len(tree) for name in ENERGY_COLUMNS} | _energies(tree)
+    if tree.energy is not None:
+        energies["source"] = [
+            source if joules == joules else None
+            for source, joules in zip(
+                energies["source"], tree.energy.joules.tolist(), strict=True
+            )
+        ]
+    return csv_of_columns({
+        name: _told(values)
+        for name, values in (columns | energies | tree.features).items()
+    })  # fmt: skip
+
+
+def tree_frame(tree: ModelTree) -> Any:
+    """The table as a pandas DataFrame, not-a-number where nothing is known.
+
+    Args:
+        tree: Any tree; columns of energy are there if it carries energy.
+
+    Raises:
+        MissingExtraError: pandas is not installed.
+    """
+    return data_frame(_costs(tree) | _energies(tree) | tree.features)
+
+
+def _costs(tree: ModelTree) -> dict[str, Any]:
+    columns = tree.columns
+    signatures = [tree.signatures[i] for i in columns.signature.tolist()]
+    return {
+        "path": tree.paths,
+        "kind": [KINDS[kind] for kind in columns.kind.tolist()],
+        "op": np.array(tree.strings, dtype=object)[columns.op],
+        "depth": columns.depth,
+        "call": tree.calls,
+        "count": columns.count,
+        "instances": tree.multiplicity,
+        "dtype": [signature.dtype for signature in signatures],
+        "inputs": [_shapes(signature.inputs) for signature in signatures],
+        "outputs": [_shapes(signature.outputs) for signature in signatures],
+        "params": columns.params,
+        "flops": columns.flops,
+        "bytes_read": columns.bytes_read,
+        "bytes_written": columns.bytes_written,
+    }
+
+
+def _energies(tree: ModelTree) -> dict[str, Any]:
+    energy = tree.energy
+    if energy is None:
+        return {}
+    total_j = energy.joules[0]
+    shares = energy.joules * tree.multiplicity / (total_j if total_j > 0 else np.nan)
+    sources = [SOURCES[source] for source in energy.source.tolist()]
+    values = (energy.joules, energy.low, energy.high, sources, tree.own_j, shares)
+    return dict(zip(ENERGY_COLUMNS, values, strict=True))
+
+
+def _shapes(shapes: Sequence[Shape]) -> str:
+    return " ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
+
+
+def _told(values: Sequence[Any] | Floats) -> list[Any]:
+    """Values of a column of a CSV; unknown ones are nothing."""
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    return [None if value != value else value for value in listed]

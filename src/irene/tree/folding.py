@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from irene.errors import UsageError
 from irene.tree.columns import KINDS
-from irene.tree.features import of_row
 
 if TYPE_CHECKING:
     from irene.tree.model_tree import ModelTree
 
+Members = tuple[tuple[str, int], ...]
 NUMBERED = re.compile(r"(?:(?<=^)|(?<=[./]))\d+(?=\.|$)")
 
 
-def fold(tree: ModelTree) -> ModelTree:
+def fold(tree: ModelTree, level: str = "math") -> ModelTree:
     """Equal siblings that differ only by a number in their name, or by call, as one.
 
     Two siblings are equal when their whole subtrees are: names below, ops, shapes,
@@ -25,76 +26,64 @@ def fold(tree: ModelTree) -> ModelTree:
     `unfold`.
 
     Args:
-        tree: Any tree; an already folded one is unfolded first.
+        tree: Any tree; of one that is folded, what is equal by now becomes one as well.
+        level: Deepest kind of nodes that stays.
     """
-    if tree.members:
-        tree = unfold(tree)
-    classes = _subtree_classes(tree)
-    patterns = [NUMBERED.sub("#", text) for text in tree.strings]
+    strings = {text: i for i, text in enumerate(tree.strings)}
+    below = _instances(tree, strings)
+    if level != KINDS[-1]:
+        kinds, deepest = tree.columns.kind.tolist(), KINDS.index(level)
+        below = [[each for each in some if kinds[each[0]] <= deepest] for some in below]
+    classes = _subtree_classes(tree, below)
+    patterns = [_pattern(text) for text in strings]
+    names = list(strings)
     keep: list[int] = []
     count: list[int] = []
-    members: dict[int, tuple[tuple[str, int], ...]] = {}
-    stack = [0]
-    groups: dict[int, list[tuple[int, int]]] = {}
+    members: dict[int, Members] = {}
+    stack = [[(0, 0, 0)]]
     while stack:
-        row = stack.pop()
-        group = groups.pop(row, None)
-        if group is not None:
-            members[len(keep)] = tuple(
-                (tree.strings[tree.columns.name[r]], place) for r, place in group
-            )
+        group = stack.pop()
+        row = group[0][0]
+        if len(group) > 1:
+            members[len(keep)] = tuple((names[name], at) for _, name, at in group)
         keep.append(row)
-        count.append(len(group) if group else 1)
-        heads = _group_children(tree, row, classes, patterns)
-        groups |= {head: equal for head, equal in heads.items() if len(equal) > 1}
-        stack.extend(reversed(heads))
+        count.append(len(group))
+        equal: dict[tuple[int, str], list[tuple[int, int, int]]] = {}
+        for place, (child, name) in enumerate(below[row]):
+            key = classes[child], patterns[name]
+            equal.setdefault(key, []).append((child, name, place))
+        stack.extend(reversed(equal.values()))
     counts = np.array(count, dtype=np.int64)
-    return tree.select(
-        np.array(keep, dtype=np.int64), {"count": counts}, members=members
-    )
+    rows = np.array(keep, dtype=np.int64)
+    return tree.select(rows, {"count": counts}, members=members)
 
 
-def _subtree_classes(tree: ModelTree) -> list[int]:
+@lru_cache(maxsize=10_000)
+def _pattern(name: str) -> str:
+    return NUMBERED.sub("#", name)
+
+
+def _subtree_classes(tree: ModelTree, below: list[list[tuple[int, int]]]) -> list[int]:
     """A number for every row; equal numbers mean equal subtrees (own name apart)."""
     columns = tree.columns
-    properties = [columns.kind, columns.op, columns.signature, columns.params]
-    properties += [columns.flops, columns.bytes_read, columns.bytes_written]
-    keys = list(zip(*(column.tolist() for column in properties), strict=True))
-    energies: list[object] = [None] * len(tree)
-    if tree.energy is not None:
-        e = tree.energy
-        columns_of_energy = (e.joules, e.low, e.high, e.source)
-        rows = zip(*(column.tolist() for column in columns_of_energy), strict=True)
-        # Unknown equals unknown, which not-a-number does not.
-        energies = [None if np.isnan(row[0]) else row for row in rows]
-    if tree.features:
-        measured = (
-            tuple(of_row(tree.features, row).items()) for row in range(len(tree))
-        )
-        energies = list(zip(energies, measured, strict=True))
-    names, parents = columns.name.tolist(), tree.parents.tolist()
-    below: list[list[int]] = [[] for _ in keys]
+    e = tree.energy
+    known = [
+        columns.kind, columns.op, columns.signature, columns.params, columns.flops,
+        columns.bytes_read, columns.bytes_written,
+    ]  # fmt: skip
+    lists: list[list[object]] = [column.tolist() for column in known]
+    measured = [*tree.features.values(), *((e.joules, e.low, e.high) if e else ())]
+    # Unknown equals unknown, which not-a-number does not.
+    lists += ([v if v == v else None for v in each.tolist()] for each in measured)
+    if e is not None:
+        lists.append(np.where(np.isnan(e.joules), 0, e.source).tolist())
+    keys = list(zip(*lists, strict=True))
     numbers: dict[object, int] = {}
     classes = [0] * len(keys)
     for row in range(len(keys) - 1, -1, -1):
-        key = (keys[row], energies[row], tuple(below[row]))
+        key = (keys[row], *((classes[child], name) for child, name in below[row]))
         classes[row] = numbers.setdefault(key, len(numbers))
-        if row:
-            below[parents[row]] += (classes[row], names[row])
     return classes
-
-
-def _group_children(
-    tree: ModelTree, row: int, classes: list[int], patterns: list[str]
-) -> dict[int, list[tuple[int, int]]]:
-    """First row of each group of equal children -> (row, place) of all its members."""
-    heads: dict[tuple[int, str], int] = {}
-    groups: dict[int, list[tuple[int, int]]] = {}
-    for place, child in enumerate(tree.children_of(row)):
-        key = (classes[child], patterns[tree.columns.name[child]])
-        head = heads.setdefault(key, child)
-        groups.setdefault(head, []).append((child, place))
-    return groups
 
 
 def unfold(tree: ModelTree) -> ModelTree:
@@ -106,44 +95,33 @@ def unfold(tree: ModelTree) -> ModelTree:
     if not tree.members:
         return tree
     strings = {text: i for i, text in enumerate(tree.strings)}
-    source: list[int] = []
-    names: list[int] = []
-    own_name = tree.columns.name.tolist()
-    stack: list[tuple[int, int]] = [(0, own_name[0])]
+    below = _instances(tree, strings)
+    found = []
+    stack = [(0, int(tree.columns.name[0]))]
     while stack:
-        row, name = stack.pop()
-        source.append(row)
-        names.append(name)
-        stack.extend(reversed(_instances(tree, row, strings)))
-    columns = {
-        "name": np.array(names, dtype=np.int64),
-        "count": np.ones(len(names), dtype=np.int64),
-    }
-    rows = np.array(source, dtype=np.int64)
+        found.append(stack.pop())
+        stack.extend(reversed(below[found[-1][0]]))
+    rows, names = np.array(found, dtype=np.int64).T
+    columns = {"name": names, "count": np.ones(len(names), dtype=np.int64)}
     return tree.select(rows, columns, strings=tuple(strings), members={})
 
 
-def _instances(
-    tree: ModelTree, row: int, strings: dict[str, int]
-) -> list[tuple[int, int]]:
-    """Row and name of every child instance, in the order of the unfolded tree."""
-    children = tree.children_of(row)
-    if not any(child in tree.members for child in children):
-        names = tree.columns.name
-        return [(child, int(names[child])) for child in children]
-    placed: dict[int, tuple[int, int]] = {}
-    free: list[tuple[int, int]] = []
-    for child in children:
-        if child not in tree.members:
-            free.append((child, int(tree.columns.name[child])))
-            continue
-        for name, place in tree.members[child]:
-            placed[place] = (child, strings.setdefault(name, len(strings)))
-    rest = iter(free)
-    return [
-        placed[place] if place in placed else next(rest)
-        for place in range(len(placed) + len(free))
-    ]
+def _instances(tree: ModelTree, strings: dict[str, int]) -> list[list[tuple[int, int]]]:
+    """Below every row: row and name of all instances, in the unfolded tree's order."""
+    names, parents = tree.columns.name.tolist(), tree.parents.tolist()
+    below: list[list[tuple[int, int]]] = [[] for _ in names]
+    for row in range(1, len(names)):
+        below[parents[row]].append((row, names[row]))
+    for row in {parents[row] for row in tree.members}:
+        free = (each for each in below[row] if each[0] not in tree.members)
+        placed = {
+            place: (child, strings.setdefault(name, len(strings)))
+            for child, _ in below[row]
+            for name, place in tree.members.get(child, ())
+        }
+        total = sum(len(tree.members.get(child, "1")) for child, _ in below[row])
+        below[row] = [placed.get(i) or next(free) for i in range(total)]
+    return below
 
 
 def cut(tree: ModelTree, level: str) -> ModelTree:
@@ -151,5 +129,5 @@ def cut(tree: ModelTree, level: str) -> ModelTree:
     if level not in KINDS:
         raise UsageError(f"level must be one of {', '.join(KINDS)}; got {level!r}")
     if tree.members:
-        return cut(unfold(tree), level).fold()
+        return fold(tree, level)
     return tree.select(np.flatnonzero(tree.columns.kind <= KINDS.index(level)))

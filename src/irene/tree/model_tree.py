@@ -25,8 +25,8 @@ from irene.tree.columns import (
     Floats,
     Ints,
     Signature,
+    checked_features,
 )
-from irene.tree.features import checked
 from irene.tree.node import Node
 from irene.whole_file import whole_file
 
@@ -257,8 +257,7 @@ class ModelTree:
         """Energy of every row that none of its children carries, J."""
         if self.energy is None:
             return None
-        below: Floats = self.columns.children_sum(self.energy.joules)
-        return self.energy.joules - below
+        return self.columns.own(self.energy.joules)
 
     def with_energy(
         self, energy: EnergyColumns, hardware: Hardware | None = None
@@ -284,7 +283,9 @@ class ModelTree:
 
     def with_features(self, features: Mapping[str, Floats]) -> ModelTree:
         """The same tree carrying these measured values, by name, one per row."""
-        return self._derive(self.columns, features=checked(features, len(self)))
+        return self._derive(
+            self.columns, features=checked_features(features, len(self))
+        )
 
     def with_notes(self, *notes: str) -> ModelTree:
         """The same tree with more that a reader should know."""
@@ -355,7 +356,7 @@ class ModelTree:
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with a row per node; costs are of one instance."""
-        from irene.tree.node_table import tree_frame
+        from irene.tree.document import tree_frame
 
         return tree_frame(self)
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from irene.energy import Energy
-from irene.tree.columns import KINDS, Shape, Signature
-from irene.tree.features import of_row
+from irene.tree.columns import KINDS, Shape, Signature, features_of_row
 
 if TYPE_CHECKING:
     from irene.tree.model_tree import ModelTree
@@ -122,7 +121,7 @@ class Node:
     @property
     def features(self) -> dict[str, float]:
         """What else was measured of one instance, by name; only what is known."""
-        return of_row(self.tree.features, self.row)
+        return features_of_row(self.tree.features, self.row)
 
     @property
     def own_j(self) -> float | None:
