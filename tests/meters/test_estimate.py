@@ -110,13 +110,12 @@ def test_a_part_of_a_processor_takes_that_part(
     assert part_w * parts == pytest.approx(whole_w)
 
 
-@given(cores, densities, st.floats(0.01, 0.5))
-def test_the_first_half_of_the_threads_costs_more(cores, density, load):
-    def rise(begin: float, end: float) -> float:
-        first, last = (MODEL.power_w(cores, density, x) for x in (begin, end))
-        return last - first
-
-    assert rise(0.0, load) > rise(1.0 - load, 1.0)
+@given(models, cores, densities, clocks, loads)
+def test_power_rises_in_a_straight_line(model, cores, density, clock, load):
+    ends = (model.power_w(cores, density, end, clock) for end in (0.0, 1.0))
+    idle_w, full_w = ends
+    straight_w = idle_w + load * (full_w - idle_w)
+    assert model.power_w(cores, density, load, clock) == pytest.approx(straight_w)
 
 
 @given(
@@ -213,7 +212,7 @@ def test_the_meter_follows_the_load_and_is_labelled(fake):
         powers.append(meter.read()[0])
     assert powers == sorted(powers)
     idle_w, half_w, full_w = powers
-    assert half_w - idle_w == pytest.approx(0.75 * (full_w - idle_w))
+    assert half_w - idle_w == pytest.approx(0.5 * (full_w - idle_w))
     assert meter.channels[0].relative_error > 0
     meter.close()
     meter.close()
@@ -403,7 +402,7 @@ def test_the_table_is_sound():
     ],
 )
 def test_the_unknown_is_compared_with_its_kind(processor, group):
-    assert usual_power(processor).group == group
+    assert usual_power(processor)[0] == group
 
 
 def test_arm_has_no_model_name(fake):
@@ -440,7 +439,7 @@ def test_the_shipped_numbers_say_where_they_are_from(name):
 def test_with_the_clock_no_processor_left_out_is_far_off():
     document = json.loads(FILE.read_text(encoding="utf-8"))
     told = document["models"]["with_clock"]["left_out_mean_error_percent"]
-    assert [round(error["ours"]) for error in told.values()] == [28, 30, 40]
+    assert [round(error["ours"]) for error in told.values()] == [33, 32, 34]
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no {DATA}: set IRENE_DATA_DIR")

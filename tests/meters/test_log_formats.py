@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from irene.errors import FormatError, UsageError
-from irene.meters.logs.power_log import PowerLog, read_power_log, read_power_logs
+from irene.meters.logs.log_lines import PowerLog
+from irene.meters.logs.power_log import read_power_log, read_power_logs
 
 S = 1_000_000_000
 BEGIN_S = 1_706_709_901  # 2024-01-31 14:05:01 UTC

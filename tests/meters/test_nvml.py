@@ -15,8 +15,8 @@ import pytest
 from irene.errors import MeterError, MissingExtraError
 from irene.meters.channel import SensorLostError
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.gpu.cuda_visible import Gpu, visible_gpus
 from irene.meters.gpu.nvml import NvmlMeter, open_nvml, probe
+from irene.meters.gpu.nvml_queries import Gpu, visible_gpus
 
 from .fake_nvml import ERRORS, FakeGpu, FakeNvml
 

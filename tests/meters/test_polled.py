@@ -10,9 +10,9 @@ import pytest
 
 from irene.errors import MeterError, UsageError
 from irene.meters.finding import names_in, open_meters
+from irene.meters.sensors import PolledMeter
 from irene.meters.wall.http_json import HttpSource, open_http
 from irene.meters.wall.ipmi import probe as probe_ipmi
-from irene.meters.wall.polling import PolledMeter
 from irene.meters.wall.prometheus import open_prometheus
 
 SHELLY_2 = {"id": 0, "output": True, "apower": 61.4, "aenergy": {"total": 2.5}}
@@ -178,7 +178,7 @@ def test_an_exporter_without_watts_is_refused():
 
 
 def test_silence_has_no_value(monkeypatch):
-    monkeypatch.setattr("irene.meters.wall.polling.SHORTEST_SILENCE_NS", 0)
+    monkeypatch.setattr("irene.meters.sensors.SHORTEST_SILENCE_NS", 0)
     answers = iter([[5.0]])
     meter = PolledMeter("made-up", (), lambda: next(answers), 1e-4)
     while not meter.problem:

@@ -16,7 +16,8 @@ from irene.meters.logs.log_clock import (
     fit_clock,
     rising_edges,
 )
-from irene.meters.logs.power_log import PowerLog, read_power_log
+from irene.meters.logs.log_lines import PowerLog
+from irene.meters.logs.power_log import read_power_log
 
 BEGIN_NS = 1_616_012_301_541_000_000  # 2021-03-17 20:18:21.541 UTC
 S = 1_000_000_000

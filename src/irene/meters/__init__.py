@@ -3,17 +3,15 @@
 - `channel`: `Meter` and `Channel`, the shape of every sensor.
 - `finding`: which meters there are, and the best ones here; each joule once.
 - `energy_counter`: counters that wrap, fall silent or start again; `sensors`: meters of
-  sensors that are asked one by one.
+  sensors that are asked one by one, and of slow ones in a thread.
 - `machine`: what this machine is: its processor, and all of it in words.
 - `hwmon`: what drivers show of Grace, Intel and AMD GPUs.
 - `metric_names`: what the names of metrics say of unit and device.
 - `cpu`: counters of the CPU (`rapl`, `perf`; `zones`: which of them add up); load and
   memory (`procfs`, with `cpu_load` and `cpu_sensors`), from `kernel_files`.
-- `gpu`: `nvml`, with `nvml_queries` and `cuda_visible`; `amd_smi`; `zeus_devices`:
-  others.
-- `wall`: `serial_line`: wall meters, with `serial_formats` and `line_reader`;
-  `http_json`: plugs and boards; `prometheus`: exporters; `ipmi`, `battery`;
-  `polling`: what asks the slow ones.
+- `gpu`: `nvml`, with `nvml_queries`; `amd_smi`; `zeus_devices`: others.
+- `wall`: `serial_line`: wall meters, with `line_reader`; `http_json`: plugs and boards;
+  `prometheus`: exporters; `ipmi`, `battery`.
 - `logs`: `power_log`: logs of external meters, with `log_lines` and `log_clock`.
 - `estimate`: `cpu_estimate`: the CPU's power where nothing measures it, labelled so;
   `cpu_basis`: what it takes the machine for.
@@ -23,5 +21,3 @@
 
 Nothing is imported here: a sampler in a process of its own must stay small.
 """
-
-__all__: list[str] = []

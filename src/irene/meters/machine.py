@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -126,6 +126,24 @@ def describe_machine(roots: Roots | None = None) -> dict[str, str]:
         "virtual": "yes" if processor.virtual else "no",
         **{name: text for name, text in optional.items() if text},
     }
+
+
+def machine_words(machine: Mapping[str, str], *more: str) -> str:
+    """Processor, cores, memory and GPU of what `describe_machine` gives, in one line.
+
+    Args:
+        machine: What it gives.
+        more: What comes before the GPU.
+    """
+    cores = f"{machine['cores']} cores" if "cores" in machine else ""
+    parts = (
+        machine.get("cpu"),
+        cores,
+        machine.get("memory"),
+        *more,
+        machine.get("gpu"),
+    )
+    return ", ".join(filter(None, parts))
 
 
 def _memory(meminfo: str) -> str:

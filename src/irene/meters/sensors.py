@@ -5,9 +5,12 @@ One that fails gives nothing, and the others go on; a meter is lost when all fai
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from irene.errors import MeterError
 from irene.meters.channel import NO_VALUE, Channel, SensorLostError
 
 
@@ -74,3 +77,86 @@ class SensorMeter:
         sensors, self._sensors = self._sensors, ()
         if sensors:
             self._let_go()
+
+
+SILENT_PERIODS = 3
+SHORTEST_SILENCE_NS = 2_000_000_000
+CLOSING_S = 5.0
+
+
+class PolledMeter:
+    """A meter whose values are fetched in a thread, from the start until `close`.
+
+    A plug, a BMC or an exporter takes from milliseconds to seconds to answer. The
+    sampler never waits for it: it takes the last answer, if that is not too old.
+
+    A value holds until the next one comes. After three periods without an answer there
+    is none: what was used meanwhile is not known, and is not filled in.
+
+    Args:
+        name: Short name.
+        channels: What it gives.
+        fetch: Asks for one value for each channel; may raise anything.
+        every_s: Time between two questions, s.
+
+    Raises:
+        MeterError: The first answer cannot be had.
+
+    Attributes:
+        problem: Why the last question was not answered, or "".
+    """
+
+    def __init__(
+        self,
+        name: str,
+        channels: Sequence[Channel],
+        fetch: Callable[[], Sequence[float]],
+        every_s: float,
+    ) -> None:
+        self.name = name
+        self.channels = tuple(channels)
+        self.problem = ""
+        self._fetch = fetch
+        self._every_s = every_s
+        self._stop = threading.Event()
+        # Replaced as a whole, so that the other thread sees it whole.
+        self._last: tuple[int, Sequence[float]] = (0, ())
+        self._ask()
+        if self.problem:
+            raise MeterError(f"{name}: {self.problem}")
+        self._thread = threading.Thread(
+            target=self._run, name=f"irene-{name}", daemon=True
+        )
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every_s):
+            self._ask()
+
+    def _ask(self) -> None:
+        try:
+            values = self._fetch()
+        except Exception as error:  # noqa: BLE001  anything may answer at an address
+            self.problem = str(error) or type(error).__name__
+        else:
+            self.problem = ""
+            self._last = (time.monotonic_ns(), values)
+
+    def read(self) -> Sequence[float]:
+        """The last values; `NO_VALUE` while nothing answers.
+
+        Raises:
+            SensorLostError: The meter is closed.
+        """
+        if self._stop.is_set():
+            raise SensorLostError(f"{self.name} is closed")
+        answered_ns, values = self._last
+        patience_ns = max(SHORTEST_SILENCE_NS, SILENT_PERIODS * self._every_s * 1e9)
+        if time.monotonic_ns() - answered_ns > patience_ns:
+            return [NO_VALUE] * len(self.channels)
+        return values
+
+    def close(self) -> None:
+        """End the thread; closing twice is fine."""
+        self._stop.set()
+        self._thread.join(CLOSING_S)

@@ -1,3 +1,1 @@
 """The CPU: RAPL, perf, load, clocks, temperature, processes."""
-
-__all__: list[str] = []

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import fmean, pstdev
 
 from irene.errors import UsageError
 from irene.meters.machine import Processor
@@ -56,27 +57,6 @@ class KnownProcessor:
         return self.tdp_w / self.cores
 
 
-@dataclass(frozen=True, slots=True)
-class UsualPower:
-    """Thermal design power per core of a group of processors.
-
-    Attributes:
-        group: Which, in words.
-        count: How many there are in the table.
-        tdp_w_per_core: Geometric mean, W.
-        log_deviation: Standard deviation of the logarithm.
-        low_w: The smallest, W.
-        high_w: The largest, W.
-    """
-
-    group: str
-    count: int
-    tdp_w_per_core: float
-    log_deviation: float
-    low_w: float
-    high_w: float
-
-
 @cache
 def known_processors() -> tuple[KnownProcessor, ...]:
     """All processors of the table."""
@@ -110,25 +90,21 @@ def _names(said: str, name: str) -> bool:
     return re.search(pattern, said) is not None
 
 
-def usual_power(processor: Processor) -> UsualPower:
-    """What is usual for processors of this kind, for one that the table does not have.
+def usual_power(processor: Processor) -> tuple[str, list[float]]:
+    """TDP per core of processors of its kind, W, for one that the table does not have.
 
     Args:
         processor: What is known of it; a virtual machine is taken for a server.
+
+    Returns:
+        Which processors, in words; watts of each, the least first.
     """
     kind = _kind(processor)
     vendor = "Ampere" if processor.vendor == ARM else processor.vendor
-    table = known_processors()
-    choices = {
-        f"{vendor} {kind}": [k for k in table if (k.vendor, k.kind) == (vendor, kind)],
-        kind: [k for k in table if k.kind == kind],
-    }
-    group, rows = next((g, rows) for g, rows in choices.items() if rows)
-    logs = [math.log(row.tdp_w_per_core) for row in rows]
-    mean = sum(logs) / len(logs)
-    deviation = math.sqrt(sum((x - mean) ** 2 for x in logs) / len(logs))
-    low, high = (math.exp(end) for end in (min(logs), max(logs)))
-    return UsualPower(group, len(rows), math.exp(mean), deviation, low, high)
+    alike = [known for known in known_processors() if known.kind == kind]
+    own = [known for known in alike if known.vendor == vendor]
+    group = f"{vendor} {kind}" if own else kind
+    return group, sorted(known.tdp_w_per_core for known in own or alike)
 
 
 def _kind(processor: Processor) -> str:
@@ -171,8 +147,7 @@ class LoadModel:
         """
         idle = min(self.idle_w_per_core, self.idle_share_limit * tdp_w_per_core)
         idle *= clock if self.follows_clock else 1.0
-        busy = 1.0 - (1.0 - load) ** 2
-        return cores * (idle + self.active_share * tdp_w_per_core * busy)
+        return cores * (idle + self.active_share * tdp_w_per_core * load)
 
     def words(self, cores: float, tdp_w_per_core: float) -> str:
         """What it says of a machine."""
@@ -182,8 +157,8 @@ class LoadModel:
         else:
             how, at = "without the clock", ""
         return (
-            f"model {how}: {idle:.1f} W idle{at}, {full:.1f} W at full load, three "
-            "quarters of the rise at half load"
+            f"model {how}: {idle:.1f} W idle{at}, {full:.1f} W at full load, a "
+            "straight line between them"
         )
 
 
@@ -284,13 +259,15 @@ def _tdp(
     if known:
         line = f"TDP {known.tdp_w:g} W with {known.cores} cores, as {known.vendor} says"
         return known.tdp_w_per_core, 0.0, line
-    usual = usual_power(processor)
+    group, usual_w = usual_power(processor)
+    logs = list(map(math.log, usual_w))
+    middle_w = math.exp(fmean(logs))
     line = (
-        f"TDP unknown: {usual.tdp_w_per_core:.1f} W a core taken, the middle of "
-        f"{usual.count} {usual.group} processors ({usual.low_w:.1f} to "
-        f"{usual.high_w:.1f} W); {TDP_VARIABLE}=WATTS states that of all CPUs seen here"
+        f"TDP unknown: {middle_w:.1f} W a core taken, the middle of {len(logs)} "
+        f"{group} processors ({usual_w[0]:.1f} to {usual_w[-1]:.1f} W); "
+        f"{TDP_VARIABLE}=WATTS states that of all CPUs seen here"
     )
-    return usual.tdp_w_per_core, NORMAL_90 * usual.log_deviation, line
+    return middle_w, NORMAL_90 * pstdev(logs), line
 
 
 def _positive(text: str) -> float:

@@ -1,12 +1,12 @@
 """The CPU's power where nothing measures it: an estimate, and labelled so.
 
-    power = cores · (idle · clock + active_share · TDP per core · (1 − (1 − load)²))
+    power = cores · (idle · clock + active_share · TDP per core · load)
 
 Idle power grows with the number of cores and of what lies around them; the rest grows
-with the TDP. Load is a share of threads: a core with two of them is idle only if both
-are, which is what the square says. Where the clock is not known to vary, in most
-virtual machines, idle power is that of a mean clock. How both were fitted and how wrong
-they are on a processor they have not seen: docs/explanation/cpu-estimate.md.
+with the TDP and with the busy share of all threads. Where the clock is not known to
+vary, in most virtual machines, idle power is that of a mean clock. How both were fitted
+and how wrong they are on a processor they have not seen:
+docs/explanation/cpu-estimate.md.
 """
 
 from __future__ import annotations

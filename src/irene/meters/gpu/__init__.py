@@ -1,3 +1,1 @@
 """GPUs and accelerators: NVML, and what `zeus` reaches."""
-
-__all__: list[str] = []

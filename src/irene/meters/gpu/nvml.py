@@ -1,7 +1,7 @@
 """NVIDIA GPUs through NVML: energy, power, utilisation, memory, clocks, temperature.
 
 Names carry the number that `nvidia-smi` shows (`nvml:0:energy`), devices the one that
-torch uses (`cuda:0`); `cuda_visible` says how one leads to the other. GPUs that
+torch uses (`cuda:0`); `visible_gpus` says how one leads to the other. GPUs that
 `CUDA_VISIBLE_DEVICES` hides from the program are left out: they work for somebody else.
 With MIG, energy is that of the whole board; an instance has no sensor.
 """
@@ -15,8 +15,13 @@ from typing import Any
 
 from irene.errors import MeterError, library
 from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
-from irene.meters.gpu.cuda_visible import Gpu, VisibleGpu, visible_gpus
-from irene.meters.gpu.nvml_queries import Answers, answers_of
+from irene.meters.gpu.nvml_queries import (
+    Answers,
+    Gpu,
+    VisibleGpu,
+    answers_of,
+    visible_gpus,
+)
 
 INSTALL = "pip install 'irene-energy[nvidia]'"
 REMEDIES = {

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from irene.meters.logs.log_lines import Column, Layout, clock_of, lacks_zone
+from irene.meters.logs.log_lines import Layout, PowerLog, clock_of, lacks_zone
 from irene.meters.logs.metric_series import (
     grafana_csv,
     grafana_json,
@@ -63,10 +63,10 @@ class LogFormat:
 
     name: str
     looks: Callable[[str], bool]
-    read: Callable[[str], Sequence[Column]]
+    read: Callable[[str], Sequence[PowerLog]]
 
 
-def read_columns(text: str) -> Sequence[Column] | None:
+def read_columns(text: str) -> Sequence[PowerLog] | None:
     """Columns of a log of a known program; None where it is none of them.
 
     Raises:
@@ -79,13 +79,13 @@ def read_columns(text: str) -> Sequence[Column] | None:
                 columns = form.read(text)
             except (KeyError, IndexError, TypeError) as error:
                 raise ValueError(f"looks like {form.name}, but is damaged") from error
-            if not any(len(column.times) for column in columns):
+            if not any(len(column.time_ns) for column in columns):
                 raise ValueError(f"{form.name}: no power or energy of a machine in it")
-            return [column for column in columns if len(column.times)]
+            return [column for column in columns if len(column.time_ns)]
     return None
 
 
-def _dmon(text: str) -> list[Column]:
+def _dmon(text: str) -> list[PowerLog]:
     """Rows of `nvidia-smi dmon`: a line for each GPU, `-` where there is nothing."""
     lines = [line.replace(",", " ") for line in text.splitlines() if line.strip()]
     names = next(line for line in lines if "pwr" in line).lstrip("# ").lower().split()
@@ -102,12 +102,12 @@ def _dmon(text: str) -> list[Column]:
         times.append(clock(f"{day[:4]}-{day[4:6]}-{day[6:]} {words['time']}"))
         powers.append(float(words["pwr"]))
     return [
-        Column(f"GPU {gpu}", times, powers, False, True, gpu_device(gpu), GPU)
+        PowerLog(f"GPU {gpu}", times, powers, False, True, gpu_device(gpu), GPU)
         for gpu, (times, powers) in found.items()
     ]
 
 
-def _dcgmi(text: str) -> list[Column]:
+def _dcgmi(text: str) -> list[PowerLog]:
     """Rows of `dcgmi dmon`, a line for each GPU, each behind a time that `ts` wrote."""
     names: list[str] = []
     found: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
@@ -135,7 +135,7 @@ def _dcgmi(text: str) -> list[Column]:
                 known.append(float(value) * DCGMI_UNITS[name])
     counted = {gpu for gpu, name in found if name == "TOTEC"}
     return [
-        Column(
+        PowerLog(
             f"GPU {gpu}", times, values, name == "TOTEC", lacks_zone(first),
             gpu_device(gpu), GPU,
         )
@@ -144,7 +144,7 @@ def _dcgmi(text: str) -> list[Column]:
     ]  # fmt: skip
 
 
-def _zeus(text: str) -> list[Column]:
+def _zeus(text: str) -> list[PowerLog]:
     """Windows of Zeus' monitor, one after the other, with the energy of each GPU, J."""
     rows = list(csv.DictReader(text.splitlines()))
     rows.sort(key=lambda row: float(row["start_time"]))
@@ -166,12 +166,12 @@ def _zeus(text: str) -> list[Column]:
             values = np.column_stack((watts, watts, none, none))[kept]
             place = gpu_device(found[1]), GPU
             columns.append(
-                Column(name, times[kept], values, False, False, *place, (note,))
+                PowerLog(name, times[kept], values, False, False, *place, (note,))
             )
     return columns
 
 
-def _perf(text: str) -> list[Column]:
+def _perf(text: str) -> list[PowerLog]:
     """Counts of each interval, added up; psys, cores and graphics hold no more."""
     begin_s, local = _perf_start(text)
     found: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
@@ -184,7 +184,7 @@ def _perf(text: str) -> list[Column]:
             times.append((begin_s + float(count[1])) * 1e9)
             joules.append(joules[-1] + float(count[2].replace(",", "")))
     return [
-        Column(
+        PowerLog(
             f"energy-{zone} {socket}".strip(),
             times,
             joules,
@@ -208,7 +208,7 @@ def _perf_start(text: str) -> tuple[float, bool]:
     return begin.timestamp(), True
 
 
-def _json(text: str) -> list[Column]:
+def _json(text: str) -> list[PowerLog]:
     documents = list(parsed(text))
     first = documents[0]
     if "data" in first:
@@ -218,18 +218,18 @@ def _json(text: str) -> list[Column]:
     return grafana_json(first)
 
 
-def _scaphandre(documents: Sequence[Any]) -> list[Column]:
+def _scaphandre(documents: Sequence[Any]) -> list[PowerLog]:
     """Power of the host in µW, with seconds since 1970."""
     hosts = [each["host"] for each in documents if "host" in each]
     times = np.array([float(host["timestamp"]) for host in hosts]) * 1e9
     watts = np.array([float(host["consumption"]) for host in hosts]) * 1e-6
-    return [Column("host", times, watts)]
+    return [PowerLog("host", times, watts)]
 
 
 CODECARBON = {"timestamp", "run_id", "duration", "cpu_energy"}
 
 
-def _codecarbon(text: str) -> list[Column]:
+def _codecarbon(text: str) -> list[PowerLog]:
     """Energy so far of each part, kWh, from the start of a run to each of its rows."""
     parts = {"cpu": ("cpu", CPU), "gpu": ("", GPU), "ram": ("cpu", "dram")}
     clock = clock_of("-:", Layout(",", 0, (1,)))
@@ -246,7 +246,7 @@ def _codecarbon(text: str) -> list[Column]:
         joules = np.array([0.0, *(float(row[f"{part}_energy"]) * KWH for row in rows)])
         if joules[-1] > 0:
             columns.append(
-                Column(
+                PowerLog(
                     part,
                     np.concatenate(([begin], ends)),
                     joules,
@@ -260,7 +260,7 @@ def _codecarbon(text: str) -> list[Column]:
     return columns
 
 
-def _home_assistant(text: str) -> list[Column]:
+def _home_assistant(text: str) -> list[PowerLog]:
     """History of sensors as downloaded: states in W, of energies in kWh."""
     clock = clock_of("-:", Layout(",", 0, (1,)))
     found: dict[str, tuple[list[float], list[float]]] = {}
@@ -275,7 +275,7 @@ def _home_assistant(text: str) -> list[Column]:
     powers = {name for name in found if "energy" not in name}
     note = "Home Assistant tells no unit: taken as {}"
     return [
-        Column(
+        PowerLog(
             name,
             np.array(times),
             np.array(values) * (1.0 if powers else KWH),

@@ -23,10 +23,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
+
+from irene.meters.logs.log_clock import ClockCorrection
 
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "epoch", "t", "unix")
 POWER_NAMES = (
@@ -60,28 +64,54 @@ ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Column:
-    """One series of a log.
+class PowerLog:
+    """One series of a log; `read_power_logs` gives it sorted, with no time twice.
 
     Attributes:
-        name: What the log calls it; "" if it holds one only.
-        times: When, ns since 1970; as on the clock of the place where `is_local`.
+        name: What the log calls it, or the file; "" if it holds one only.
+        time_ns: When, ns since 1970; as on the clock of the place where `is_local`.
         values: Power, W, or where `is_counter` energy so far, J.
         is_counter: Whether it counts energy.
-        is_local: Whether the log does not say of which zone its times are.
+        is_local: Whether nobody says of which zone its times are.
         device: As torch names it; "" for the machine, or where the log does not tell.
         covers: What it covers: `gpu-board`, `cpu-package`, …; "" where unknown.
-        notes: What a reader should know.
+        notes: What a reader should know: lines that were dropped, gaps, ….
     """
 
     name: str
-    times: Any
+    time_ns: Any
     values: Any
     is_counter: bool = False
     is_local: bool = False
     device: str = ""
     covers: str = ""
     notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+    @property
+    def energy_j(self) -> Any:
+        """The count at each time, J; None where power was logged."""
+        return self.values if self.is_counter else None
+
+    @property
+    def power_w(self) -> Any:
+        """Power at each time, W; of a counter, the mean since the time before.
+
+        NaN where a counter went back.
+        """
+        if not self.is_counter:
+            return self.values
+        steps_j = np.diff(self.values)
+        watts = np.where(steps_j < 0, np.nan, steps_j) / (np.diff(self.time_ns) * 1e-9)
+        return np.concatenate((watts[:1], watts))
+
+    def on_clock(self, clock: ClockCorrection) -> PowerLog:
+        """The same log with its times on our clock."""
+        note = f"clock: {clock.offset_s:+.6f} s, {clock.drift_ppm:+.1f} ppm"
+        times = clock.apply(self.time_ns)
+        return replace(self, time_ns=times, notes=(*self.notes, note))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from irene.meters.logs.log_lines import Column, Layout, clock_of, lacks_zone
+from irene.meters.logs.log_lines import Layout, PowerLog, clock_of, lacks_zone
 from irene.meters.metric_names import Metric, counted_once, metric_of
 
 UNNAMED = "series without a name: taken as W"
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 MS = 1e6
-Series = tuple[Metric, Column]
+Series = tuple[Metric, PowerLog]
 
 
-def prometheus_json(document: Any) -> list[Column]:
+def prometheus_json(document: Any) -> list[PowerLog]:
     """Answer of `/api/v1/query_range`: series with pairs of seconds and text."""
     found: list[Series] = []
     for series in document["data"]["result"]:
@@ -31,7 +31,7 @@ def prometheus_json(document: Any) -> list[Column]:
     return _distinct(found)
 
 
-def grafana_json(document: Any) -> list[Column]:
+def grafana_json(document: Any) -> list[PowerLog]:
     """Frames, as a panel's inspector and `/api/ds/query` give them; times in ms."""
     found: list[Series] = []
     for frame in _frames(document):
@@ -52,7 +52,7 @@ def _frames(document: Any) -> Iterator[Any]:
         yield from result.get("frames", ())
 
 
-def grafana_csv(lines: Sequence[str]) -> list[Column]:
+def grafana_csv(lines: Sequence[str]) -> list[PowerLog]:
     """Table that a panel's inspector saves: time, and a column for each series."""
     header, *rows = [row for row in csv.reader(lines) if row]
     found: list[Series] = []
@@ -77,7 +77,7 @@ def _column(labels: Mapping[str, str], times: Any, values: Any) -> Iterable[Seri
     metric = metric_of(labels)
     if metric is not None:
         known = np.isfinite(values)
-        column = Column(
+        column = PowerLog(
             metric.name,
             times[known],
             values[known] * metric.size,
@@ -89,7 +89,7 @@ def _column(labels: Mapping[str, str], times: Any, values: Any) -> Iterable[Seri
         yield metric, column
 
 
-def _distinct(found: Sequence[Series]) -> list[Column]:
+def _distinct(found: Sequence[Series]) -> list[PowerLog]:
     kept = counted_once([metric for metric, _ in found])
     return [column for metric, column in found if metric in kept]
 

@@ -1,4 +1,4 @@
-"""PowerLog: the finished log of an external meter, read as samples.
+"""Power logs: the finished log of an external meter, read as samples.
 
 Meant for logs that a wall meter, another program or another machine wrote while a
 program ran here. `log_lines` reads tables, `log_formats` what known programs write;
@@ -19,13 +19,14 @@ from irene.errors import FormatError, UsageError
 from irene.meters.logs.log_clock import ClockCorrection, from_local_ns
 from irene.meters.logs.log_formats import read_columns
 from irene.meters.logs.log_lines import (
-    Column,
     Layout,
+    PowerLog,
     clock_of,
     find_layouts,
     lacks_zone,
 )
 from irene.meters.metric_names import GPU, gpu_device
+from irene.whole_file import trying_to
 
 GAP_MEDIANS = 3
 MOST_DEVICES = 64
@@ -34,46 +35,6 @@ MOST_W = 20_000.0
 SHOWN_LINES = 5
 WANTED = "power is a number, a time counts from 1970 or is as 2024-01-31 14:05:01"
 OLDEST_DATE_S = 1e8  # 1973: a log that begins earlier counts from its own start
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PowerLog:
-    """Power over time, sorted, no time twice.
-
-    Attributes:
-        name: Name of the file, and of the series in it where there are several.
-        time_ns: When, ns since 1970, int64.
-        power_w: Power at that time, W, float64.
-        notes: What a reader should know: lines that were dropped, gaps, ….
-        device: As torch names it; "" where the log does not tell.
-        covers: What it covers (`gpu-board`, `cpu-package`, …); "" where unknown.
-        energy_j: Where energy was counted, the count at each time, J; power is then
-            the mean since the time before. Else None.
-        is_local: Whether nobody says of which zone its times are.
-    """
-
-    name: str
-    time_ns: Any
-    power_w: Any
-    notes: tuple[str, ...] = ()
-    device: str = ""
-    covers: str = ""
-    energy_j: Any = None
-    is_local: bool = False
-
-    def __post_init__(self) -> None:
-        """Nobody changes a log."""
-        self.time_ns.setflags(write=False)
-        self.power_w.setflags(write=False)
-
-    def __len__(self) -> int:
-        return len(self.time_ns)
-
-    def on_clock(self, clock: ClockCorrection) -> PowerLog:
-        """The same log with its times on our clock."""
-        note = f"clock: {clock.offset_s:+.6f} s, {clock.drift_ppm:+.1f} ppm"
-        times = clock.apply(self.time_ns)
-        return replace(self, time_ns=times, notes=(*self.notes, note))
 
 
 @dataclass(slots=True)
@@ -144,13 +105,11 @@ def read_power_logs(
 
 
 def _text(path: Path) -> list[str]:
-    try:
+    with trying_to("read", path):
         return path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _table(path: Path, text: list[str]) -> list[Column]:
+def _table(path: Path, text: list[str]) -> list[PowerLog]:
     number, line = _first_line(path, text)
     try:
         layouts = find_layouts(line)
@@ -175,7 +134,7 @@ def _table(path: Path, text: list[str]) -> list[Column]:
 
 def _columns(
     path: Path, first: int, parts: list[tuple[Layout, str, list[str]]]
-) -> list[Column]:
+) -> list[PowerLog]:
     """All columns in which a power is, with a note of the others."""
     columns, silent = [], []
     for layout, device, text in parts:
@@ -211,8 +170,8 @@ def _by_device(
     return found
 
 
-def _column(lines: _Lines, layout: Layout, device: str) -> Column:
-    return Column(
+def _column(lines: _Lines, layout: Layout, device: str) -> PowerLog:
+    return PowerLog(
         layout.name.strip(),
         np.array(lines.times),
         np.array(lines.powers),
@@ -224,18 +183,18 @@ def _column(lines: _Lines, layout: Layout, device: str) -> Column:
     )
 
 
-def _log(file: str, column: Column, zone: str, several: bool) -> PowerLog:
-    notes = list(column.notes)
-    times = column.times
-    if column.is_local:
+def _log(file: str, log: PowerLog, zone: str, several: bool) -> PowerLog:
+    notes = list(log.notes)
+    times = log.time_ns
+    if log.is_local:
         if zone:
             times = from_local_ns(times, zone)
         notes.append(f"times have no zone: taken as {zone or 'UTC'}")
     if abs(times[0]) < OLDEST_DATE_S * 1e9:
         notes.append("times do not count from 1970: give an offset")
-    name = f"{file} {column.name}" if several else file
-    log = _sorted_log(name, replace(column, times=times), notes)
-    return replace(log, is_local=column.is_local and not zone)
+    name = f"{file} {log.name}" if several else file
+    is_local = log.is_local and not zone
+    return _sorted(replace(log, name=name, time_ns=times, is_local=is_local), notes)
 
 
 def _first_line(path: Path, text: list[str]) -> tuple[int, str]:
@@ -310,10 +269,10 @@ def _notes(lines: _Lines) -> list[str]:
     return notes
 
 
-def _sorted_log(name: str, column: Column, notes: list[str]) -> PowerLog:
+def _sorted(log: PowerLog, notes: list[str]) -> PowerLog:
     # Whole ns: half a microsecond is lost where a log counts seconds as decimals.
-    times = np.rint(np.array(column.times)).astype(np.int64)
-    values = np.array(column.values)
+    times = np.rint(np.array(log.time_ns)).astype(np.int64)
+    values = np.array(log.values)
     steps = np.diff(times)
     if np.any(steps < 0):
         notes.append(
@@ -323,7 +282,7 @@ def _sorted_log(name: str, column: Column, notes: list[str]) -> PowerLog:
         times, values = times[order], values[order]
     if np.any(np.diff(times) == 0):
         times, where, count = np.unique(times, return_inverse=True, return_counts=True)
-        what = "energy" if column.is_counter else "power"
+        what = "energy" if log.is_counter else "power"
         notes.append(f"{len(values) - len(times)} times given twice: {what} averaged")
         values = np.bincount(where, weights=values) / count
     steps = np.diff(times)
@@ -331,19 +290,13 @@ def _sorted_log(name: str, column: Column, notes: list[str]) -> PowerLog:
     if np.any(wide):
         longest_s = steps.max() * 1e-9
         notes.append(f"{int(wide.sum())} gaps, the longest {longest_s:.3f} s")
-    powers = _mean_power(times, values, notes) if column.is_counter else values
-    if len(powers) and np.nanmedian(powers) > MOST_W:
-        notes.append(f"{np.nanmedian(powers):.4g} W: are these milliwatts?")
-    energy = values if column.is_counter else None
-    place = column.device, column.covers
-    return PowerLog(name, times, powers, tuple(notes), *place, energy)
-
-
-def _mean_power(times: Any, joules: Any, notes: list[str]) -> Any:
-    """Mean power since the time before, W; NaN where a counter went back."""
-    steps_j = np.diff(joules)
-    back = int(np.sum(steps_j < 0))
+    back = int(np.sum(np.diff(values) < 0)) if log.is_counter else 0
     if back:
         notes.append(f"the counter went back {back} times: nothing is known there")
-    watts = np.where(steps_j < 0, np.nan, steps_j) / (np.diff(times) * 1e-9)
-    return np.concatenate((watts[:1], watts))
+    found = replace(log, time_ns=times, values=values)
+    powers = found.power_w
+    if len(powers) and np.nanmedian(powers) > MOST_W:
+        notes.append(f"{np.nanmedian(powers):.4g} W: are these milliwatts?")
+    for column in (times, values):
+        column.setflags(write=False)  # nobody changes a log
+    return replace(found, notes=tuple(notes))

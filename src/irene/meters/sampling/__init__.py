@@ -1,3 +1,1 @@
 """Samplers, what they recorded, and running totals."""
-
-__all__: list[str] = []

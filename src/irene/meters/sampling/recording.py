@@ -24,6 +24,7 @@ from irene.meters.sampling.sample_file import (
     recent_paths,
 )
 from irene.meters.sampling.totals import ChannelTotal, Window
+from irene.whole_file import trying_to
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -146,10 +147,8 @@ def read_recording(path: Path) -> Recording:
         UsageError: There is no such file.
         FormatError: It is not a file of samples, or of a newer version.
     """
-    try:
+    with trying_to("read", path):
         data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
     whole = data.endswith(b"\n")
     lines = data.splitlines(keepends=True)
     if not whole and lines:

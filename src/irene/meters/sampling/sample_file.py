@@ -23,8 +23,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from irene.errors import UsageError
 from irene.meters.channel import Channel
+from irene.whole_file import trying_to
 
 SCHEMA = "irene.samples/1"
 FLUSH_S = 1.0
@@ -79,13 +79,11 @@ class SampleFile:
             "channels": [asdict(channel) for channel in channels],
         }
         names = ["time_ns", *(channel.name for channel in channels)]
-        try:
+        with trying_to("write", path):
             path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
             flags |= getattr(os, "O_BINARY", 0)  # Windows would write two ends of line
             self._handle = os.open(path, flags, 0o666)
-        except OSError as error:
-            raise UsageError(f"cannot write {path}: {error.strerror}") from error
         self._lines += [f"#{json.dumps(header)}\n", ",".join(names) + "\n"]
         self.flush()
 

@@ -10,6 +10,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import mkdtemp  # a process of its own needs none
 from typing import Self
 
 from irene.errors import UsageError
@@ -181,8 +182,6 @@ class Streaming(ABC):
         self.path = path or self._temporary()
 
     def _temporary(self) -> Path:
-        from tempfile import mkdtemp  # a process of its own needs none
-
         folder = mkdtemp(prefix="irene-")
         weakref.finalize(self, _remove, folder, os.getpid())
         return Path(folder, "samples.csv")

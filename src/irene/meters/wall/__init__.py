@@ -1,3 +1,1 @@
 """Wall meters on a serial line."""
-
-__all__: list[str] = []

@@ -14,16 +14,15 @@ import os
 import re
 import ssl
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
 from irene.errors import MeterError, UsageError
-from irene.meters.channel import Channel, Finding, probed
+from irene.meters.channel import Channel
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.wall.polling import PolledMeter
+from irene.meters.sensors import PolledMeter
 from irene.parameters import read
 
 TOKEN = "IRENE_METER_TOKEN"
@@ -134,15 +133,6 @@ def open_http(source: HttpSource | str) -> PolledMeter:
         note=note.replace(",", ";").replace('"', ""),
     )
     return PolledMeter("http", [channel], fetch, source.every_s)
-
-
-def probe(source: HttpSource | str) -> Finding:
-    """Whether a meter answers at an address; never raises."""
-    return probed("http", partial(open_http, source), _summary)
-
-
-def _summary(meter: PolledMeter) -> str:
-    return f"{meter.channels[0].name}: {meter.read()[0]:.1f}"
 
 
 def fetched(url: str, insecure: bool = False) -> bytes:

@@ -12,7 +12,7 @@ import subprocess
 
 from irene.errors import MeterError
 from irene.meters.channel import Channel, Finding, probed
-from irene.meters.wall.polling import PolledMeter
+from irene.meters.sensors import PolledMeter
 
 COMMAND = ("ipmitool", "dcmi", "power", "reading")
 READING = re.compile(r"Instantaneous power reading:\s*(\d+)\s*Watts")

@@ -12,11 +12,11 @@ from functools import partial
 from urllib.parse import parse_qsl
 
 from irene.errors import MeterError, UsageError, library
-from irene.meters.channel import NO_VALUE, Channel, Finding, probed
+from irene.meters.channel import NO_VALUE, Channel
 from irene.meters.energy_counter import GrowingCounter
 from irene.meters.metric_names import Metric, counted_once, metric_of
+from irene.meters.sensors import PolledMeter
 from irene.meters.wall.http_json import fetched
-from irene.meters.wall.polling import PolledMeter
 
 Sample = tuple[str, Mapping[str, str], float]
 """Name, labels and value of one line of metrics."""
@@ -67,11 +67,6 @@ def open_prometheus(text: str) -> PolledMeter:
     counted = counted_once(list(first))
     channels = [_channel(m, counted=m in counted, every_s=every_s) for m in first]
     return PolledMeter("prometheus", channels, fetch, every_s)
-
-
-def probe(text: str) -> Finding:
-    """Whether an exporter answers at an address; never raises."""
-    return probed("prometheus", partial(open_prometheus, text), install=INSTALL)
 
 
 def samples_of(text: bytes) -> Iterator[Sample]:

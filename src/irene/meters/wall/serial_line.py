@@ -14,9 +14,14 @@ from typing import Any, get_args
 from urllib.parse import parse_qsl
 
 from irene.errors import MeterError, UsageError, library
-from irene.meters.channel import Channel, Finding, SensorLostError, probed
-from irene.meters.wall.line_reader import LineCounts, LineReader
-from irene.meters.wall.serial_formats import Checksum, checked_text, line_parser
+from irene.meters.channel import Channel, SensorLostError
+from irene.meters.wall.line_reader import (
+    Checksum,
+    LineCounts,
+    LineReader,
+    checked_text,
+    line_parser,
+)
 from irene.parameters import read
 
 INSTALL = "pip install 'irene-energy[serial]'"
@@ -37,7 +42,7 @@ class SerialSource:
     Attributes:
         port: Device, best one of `/dev/serial/by-id`.
         baud: Bits per second.
-        format: `emonpi`, or the columns of a line; see `serial_formats`.
+        format: `emonpi`, or the columns of a line; see `line_parser`.
         checksum: `auto`, `xor` or `crc16`.
         node: Node of an emonPi packet.
         field: Which 16-bit field of an emonPi packet is the power, from 1; 3 is the
@@ -159,22 +164,6 @@ def open_serial(
         reader.close()
         raise _nothing_heard(source, reader, patience_s)
     return SerialMeter(source, reader)
-
-
-def probe(source: SerialSource | str, patience_s: float = PATIENCE_S) -> Finding:
-    """Whether a wall meter answers on a line; never raises."""
-    return probed("serial", lambda: open_serial(source, patience_s), _summary, INSTALL)
-
-
-def _summary(meter: SerialMeter) -> str:
-    _, power_w = meter.read()
-    if power_w != power_w:
-        raise MeterError(f"{meter.source.port} has fallen silent ({meter.line_counts})")
-    spacing_s = meter.channels[0].resolution_s
-    return (
-        f"{power_w:.1f} W at {meter.source.port}, a reading every {spacing_s:.3f} s "
-        f"({meter.line_counts})"
-    )
 
 
 def _line(serial: Any, source: SerialSource) -> Any:
