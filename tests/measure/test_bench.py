@@ -88,7 +88,9 @@ def test_without_an_energy_that_counts_there_is_no_bench():
 
 
 def test_a_round_survives_json():
-    one = Round(3, 0.1, 0.01, 0.02, math.nan, 0.1, math.nan, 0, 1, 2, 3, math.nan, {})
+    one = Round(
+        3, 0.1, 0.01, 0.02, math.nan, 0.1, math.nan, 0.0, 1.0, 2.0, 3.0, math.nan
+    )
     assert str(Round.from_dict(one.to_dict())) == str(one)
 
 

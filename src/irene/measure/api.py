@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
 import torch
-import transformers
 from torch import nn
 
 from irene.errors import UsageError
@@ -18,6 +17,8 @@ from irene.measure.alone.bench import Bench
 from irene.measure.alone.device import (
     check_exclusive,
     choose_device,
+    environment,
+    home_of,
     synchroniser,
     using_threads,
 )
@@ -27,7 +28,6 @@ from irene.measure.alone.result import measured_tree
 from irene.measure.alone.target import Model, Target, named_target, own_target
 from irene.measure.protocol import DEFAULT, PAPER, QUICK, MeasureProtocol
 from irene.meters.channel import Meter
-from irene.meters.machine import describe_machine
 from irene.meters.sampling.sampler_process import open_sampler
 from irene.spec import RunOptions, RunSpec, shows_run_options
 from irene.trace.limits import Limits, limits_from_environment
@@ -103,7 +103,9 @@ def measure(
     if exclusive:
         check_exclusive()
     with ExitStack() as stack:
-        where = _home(model) if isinstance(model, nn.Module) else choose_device(device)
+        where = (
+            home_of(model) if isinstance(model, nn.Module) else choose_device(device)
+        )
         stack.enter_context(alone_on(where))
         used_threads = stack.enter_context(using_threads(threads))
         names = ["auto"] if meters is None else meters
@@ -113,7 +115,8 @@ def measure(
         target = subject.target()
         wait = synchroniser(target.device)
         bench = Bench(sampler, chosen, target.device, wait, exclusive)
-        machine = _environment(target, used_threads, exclusive)
+        machine = environment(target.device, used_threads)
+        machine |= {"priority": "real-time"} if exclusive else {}
         diary = _journal(target, machine, bench, journal, fresh)
         book = stack.enter_context(diary) if diary is not None else None
         tree, nodes = target.capture()
@@ -185,23 +188,6 @@ class _Subject:
         return named_target(self.model, spec, device, self.limits)
 
 
-def _home(model: nn.Module) -> str:
-    """The device that a module is on, as torch names it."""
-    return next((str(p.device) for p in model.parameters()), "cpu")
-
-
-def _environment(target: Target, threads: int, exclusive: bool) -> dict[str, str]:
-    """The machine and the software, in words."""
-    return {
-        **describe_machine(),
-        "device": target.device,
-        "threads": str(threads),
-        **({"priority": "real-time"} if exclusive else {}),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }
-
-
 def _journal(
     target: Target,
     machine: Mapping[str, str],
@@ -215,7 +201,7 @@ def _journal(
         "spec": target.spec.to_dict(),
         "machine": dict(machine),
         "channels": [[c.name, c.source, c.counted] for c in bench.sampler.channels],
-        "protocol": bench.protocol.to_dict(),
+        "protocol": asdict(bench.protocol),
     }
     if callable(journal):
         return journal(header)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from irene.errors import UsageError
@@ -52,10 +52,6 @@ class MeasureProtocol:
         if "rounds" in given:
             given.setdefault("extra_rounds", given["rounds"])
         return replace(self, **given)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON-ready values."""
-        return asdict(self)
 
 
 def pin_threads() -> None:

@@ -1,3 +1,1 @@
 """Every distinct node of a model, run alone under the meters."""
-
-__all__: list[str] = []

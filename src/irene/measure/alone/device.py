@@ -20,6 +20,7 @@ from torch import nn
 from irene.errors import LimitError, UsageError
 from irene.human import human
 from irene.meters.cpu.kernel_files import Roots
+from irene.meters.machine import describe_machine
 
 AUTO = "auto"
 PRIORITY = 1
@@ -61,6 +62,29 @@ def _count(backend: str) -> int:
         return int(torch.backends.mps.is_available())
     module = getattr(torch, backend)
     return int(module.device_count()) if module.is_available() else 0
+
+
+def home_of(model: nn.Module) -> str:
+    """The device that a module is on, as torch names it."""
+    return next((str(p.device) for p in model.parameters()), "cpu")
+
+
+def environment(device: str, threads: int) -> dict[str, str]:
+    """The machine and the software that runs on it, in words.
+
+    Args:
+        device: As torch names it.
+        threads: Of torch.
+    """
+    import transformers
+
+    return {
+        **describe_machine(),
+        "device": device,
+        "threads": str(threads),
+        "torch": str(torch.__version__),
+        "transformers": transformers.__version__,
+    }
 
 
 def synchroniser(device: str) -> Callable[[], None]:

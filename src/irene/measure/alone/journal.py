@@ -15,7 +15,7 @@ from typing import Any, Self
 from irene.errors import IreneError, UsageError
 from irene.measure.alone.capture import digest
 from irene.measure.alone.rounds import NodeResult
-from irene.whole_file import cache_folder
+from irene.whole_file import append_whole, cache_folder, trying_to
 
 SCHEMA = "irene.measure/1"
 
@@ -64,12 +64,10 @@ class Journal:
 
     def __enter__(self) -> Self:
         """Open the file and read what is in it."""
-        try:
+        with trying_to("write", self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
             self._handle = os.open(self.path, flags)
-        except OSError as error:
-            raise UsageError(f"cannot write {self.path}: {error.strerror}") from error
         try:
             self._lock()
             end = 0 if self._fresh else self._read()
@@ -147,20 +145,12 @@ class Journal:
         data = json.dumps(fields, allow_nan=False).encode() + b"\n"
         end = os.lseek(self._handle, 0, os.SEEK_CUR)
         try:
-            while data:
-                data = data[os.write(self._handle, data) :]
-            os.fsync(self._handle)
+            append_whole(self._handle, data, end)
         except OSError as error:
-            self._take_back(end)
             raise IreneError(
                 f"cannot write {self.path}: {error.strerror}; the {len(self.results)} "
                 "measurements in it are kept: make room and give the same command again"
             ) from error
-
-    def _take_back(self, end: int) -> None:
-        """Leave no half line behind."""
-        os.ftruncate(self._handle, end)
-        os.lseek(self._handle, end, os.SEEK_SET)
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

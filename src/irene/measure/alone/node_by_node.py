@@ -86,7 +86,7 @@ class Plan:
         """The plan as JSON-ready values."""
         return {
             "schema": PLAN_SCHEMA,
-            "protocol": self.protocol.to_dict(),
+            "protocol": asdict(self.protocol),
             "distinct": len(self.nodes),
             "nodes_in_tree": sum(node.times for node in self.nodes),
             "total_s": self.total_s,

@@ -12,8 +12,9 @@ from irene.hardware import Hardware
 from irene.measure.alone.bench import Bench
 from irene.measure.alone.capture import DistinctNode
 from irene.measure.alone.rounds import FLAGS, Figures, NodeResult
+from irene.meters.machine import machine_words
 from irene.tree import EnergyColumns, ModelTree
-from irene.tree.features import from_rows
+from irene.tree.columns import features_of_rows
 
 MOST_NAMED = 5
 UNSTEADY = 0.1
@@ -55,20 +56,9 @@ def measured_tree(
     )
     told = {**tree.provenance, **machine, **_story(bench, results, rounds)}
     described = tree.with_provenance(told).with_notes(*_notes(nodes, results, bench))
-    hardware = Hardware(name, readings.covers, _in_words(machine))
-    features = from_rows([one.features for one in known])
+    hardware = Hardware(name, readings.covers, machine_words(machine))
+    features = features_of_rows([one.features for one in known])
     return described.with_features(features).with_energy(energy, hardware)
-
-
-def _in_words(machine: Mapping[str, str]) -> str:
-    cores = machine.get("cores")
-    parts = [
-        machine.get("cpu", ""),
-        f"{cores} cores" if cores else "",
-        machine.get("memory", ""),
-        machine.get("gpu", ""),
-    ]
-    return ", ".join(filter(None, parts))
 
 
 def _story(

@@ -16,10 +16,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import mean, median, stdev
 from typing import Any
+
+from irene.saved import Saved
 
 COVERAGE = 0.90
 HOT = 1.1
@@ -44,7 +46,7 @@ FLAGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class Round(Saved):
     """One round of a node; energies are of one run of it.
 
     Attributes:
@@ -83,24 +85,6 @@ class Round:
     def power_w(self) -> float:
         """Mean power of the round, W."""
         return self.energy_j / self.latency_s
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values; what is unknown is null."""
-        known = {n: _or_none(v) for n, v in asdict(self).items() if n != "features"}
-        features = {n: v for n, v in self.features.items() if v == v}
-        return {**known, "features": features}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Round:
-        """Read what `to_dict` wrote."""
-        known: dict[str, Any] = {
-            name: math.nan if value is None else value for name, value in fields.items()
-        }
-        return cls(**known)
-
-
-def _or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def flags_of(rounds: Sequence[Round]) -> list[tuple[str, ...]]:
@@ -181,7 +165,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeResult:
+class NodeResult(Saved):
     """What was measured of a distinct node.
 
     Attributes:
@@ -268,24 +252,6 @@ class NodeResult:
         values = [value(r) for r in self.counting]
         known = [v for v in values if v == v]
         return combine(known) if known else math.nan
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values."""
-        return {
-            "key": self.key,
-            "label": self.label,
-            "date": self.date,
-            "wanted": self.wanted,
-            "problem": self.problem,
-            "rounds": [r.to_dict() for r in self.rounds],
-        }
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> NodeResult:
-        """Read what `to_dict` wrote."""
-        rounds = tuple(Round.from_dict(one) for one in fields["rounds"])
-        plain = {name: value for name, value in fields.items() if name != "rounds"}
-        return cls(rounds=rounds, **plain)
 
 
 def _feature(name: str) -> Callable[[Round], float]:

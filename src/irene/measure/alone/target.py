@@ -13,7 +13,7 @@ from transformers import PretrainedConfig
 
 from irene.errors import UsageError
 from irene.measure.alone.capture import Capture, DistinctNode, distinct_nodes
-from irene.measure.alone.device import check_memory, choose_device
+from irene.measure.alone.device import check_memory, choose_device, home_of
 from irene.spec import RunOptions, RunSpec
 from irene.trace.inputs import make_inputs
 from irene.trace.limits import Limits
@@ -125,7 +125,7 @@ def own_target(
     """
     spec = spec_of_module(model, inputs, run)
     _check_run(spec, limits)
-    home = next((str(p.device) for p in model.parameters()), "cpu")
+    home = home_of(model)
     if home == "meta":
         raise UsageError("the model is on the meta device: it has no weights to run")
     if device != "auto" and choose_device(device) != choose_device(home):

@@ -16,14 +16,20 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn.functional import linear
+from transformers import AutoConfig
 
 from irene.errors import IreneError
 from irene.measure.alone.bench import Bench, undisturbed
 from irene.measure.alone.device import available_bytes
 from irene.measure.alone.rounds import Round, flags_of
 from irene.measure.inside.designs import Block, Item, Product
-from irene.measure.inside.op_timing import clock_of, timed_ops, watching_cost_s
-from irene.measure.inside.prepared import Prepared, prepare
+from irene.measure.inside.op_timing import (
+    Prepared,
+    clock_of,
+    prepare,
+    timed_ops,
+    watching_cost_s,
+)
 from irene.measure.inside.seen import Measured, OpTime, Part, Whole
 from irene.measure.protocol import MeasureProtocol
 from irene.spec import RunSpec
@@ -173,8 +179,6 @@ class Runner:
         Args:
             block: Of a design.
         """
-        from transformers import AutoConfig
-
         spec = RunSpec.asked(block.family, dict(block.run))
         name = block.fields.get("name")
         if name is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from irene.saved import Saved
 
 
 class OpTime(NamedTuple):
@@ -70,7 +71,7 @@ class Whole(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Saved):
     """What was seen of one item.
 
     Attributes:
@@ -105,34 +106,3 @@ class Measured:
     def energy_known(self) -> bool:
         """Whether there is something to learn from it."""
         return bool(self.ops)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Measured:
-        """Read what `to_dict` wrote."""
-        values = dict(fields)
-        whole = values.pop("whole")
-        return cls(
-            ops=tuple(_op(row) for row in values.pop("ops")),
-            whole=Whole(tuple(whole[0]), *whole[1:]) if whole else None,
-            parts=tuple(_part(row) for row in values.pop("parts")),
-            flags=tuple(values.pop("flags")),
-            **values,
-        )
-
-
-def _op(row: Any) -> OpTime:
-    op, primitive, inputs, outputs, *rest = row
-    return OpTime(op, primitive, _shapes(inputs), _shapes(outputs), *rest)
-
-
-def _shapes(rows: Any) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(row) for row in rows)
-
-
-def _part(row: Any) -> Part:
-    name, ops, calls, hot_s = row
-    return Part(name, tuple((i, n) for i, n in ops), tuple(calls), hot_s)

@@ -1,9 +1,6 @@
 """Windows around any code, and whole programs under meters.
 
 - `window`: `window` and `windows`; `window_session`: meters sampled meanwhile.
-- `monitoring`, `monitored`: a whole program under meters, and what it used; `calmest`:
-  power over time from the steps of a counter.
+- `monitoring`, `monitored`: a whole program under meters, and what it used.
 - `exported`: what is counted so far, for Prometheus and OpenTelemetry.
 """
-
-__all__: list[str] = []
