@@ -7,9 +7,24 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from irene.account import Events, EventsBuilder, PowerSeries
+from irene.meters.channel import Channel
 
 BEGIN_NS = 1_700_000_000_000_000_000
 MS = 1_000_000
+WATTS = 40.0
+
+
+class SteadyMeter:
+    """A machine that always takes the same."""
+
+    name = "steady"
+    channels = (Channel("wall:power", "power_w", "wall", relative_error=0.01),)
+
+    def read(self) -> list[float]:
+        return [WATTS]
+
+    def close(self) -> None:
+        pass
 
 
 @dataclass

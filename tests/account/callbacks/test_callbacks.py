@@ -23,23 +23,9 @@ from transformers import (
 from irene.account.callbacks import hugging_face
 from irene.account.callbacks import lightning as lightning_callback
 from irene.errors import MissingExtraError, UsageError
-from irene.meters.channel import Channel
+from tests.account.simulated import WATTS, SteadyMeter
 
-WATTS = 40.0
 STEPS = 6
-
-
-class SteadyMeter:
-    """A machine that always takes the same."""
-
-    name = "steady"
-    channels = (Channel("wall:power", "power_w", "wall", relative_error=0.01),)
-
-    def read(self) -> list[float]:
-        return [WATTS]
-
-    def close(self) -> None:
-        pass
 
 
 STEADY: dict[str, Any] = {"meters": [SteadyMeter()], "period_s": 0.005}

@@ -24,10 +24,9 @@ from transformers import (
 
 from irene.account.live.session import Level, LiveLedger, record
 from irene.errors import UsageError
-from irene.meters.channel import Channel
 from tests.account.readers.kineto.linked_parts import backward_s, linked_trace
+from tests.account.simulated import WATTS, SteadyMeter
 
-WATTS = 40.0
 SMALL: dict[str, Any] = {
     "num_hidden_layers": 2,
     "hidden_size": 32,
@@ -35,19 +34,6 @@ SMALL: dict[str, Any] = {
     "intermediate_size": 64,
     "vocab_size": 100,
 }
-
-
-class SteadyMeter:
-    """A machine that always takes the same."""
-
-    name = "steady"
-    channels = (Channel("wall:power", "power_w", "wall", relative_error=0.01),)
-
-    def read(self) -> list[float]:
-        return [WATTS]
-
-    def close(self) -> None:
-        pass
 
 
 def watched(model: nn.Module | None = None, **options: Any) -> LiveLedger:

@@ -16,9 +16,8 @@ from irene.account.live.script import Program, after_import, run_program
 from irene.account.live.session import Wanted
 from irene.cli import main
 from irene.errors import UsageError
-from irene.meters.channel import Channel
+from tests.account.simulated import WATTS, SteadyMeter
 
-WATTS = 40.0
 TRAIN = """
 import torch
 from torch import nn
@@ -31,19 +30,6 @@ def train(steps):
         model(torch.zeros(4, 8)).sum().backward()
         optimizer.step()
 """
-
-
-class SteadyMeter:
-    """A machine that always takes the same."""
-
-    name = "steady"
-    channels = (Channel("wall:power", "power_w", "wall", relative_error=0.01),)
-
-    def read(self) -> list[float]:
-        return [WATTS]
-
-    def close(self) -> None:
-        pass
 
 
 def wanted(**options: Any) -> Wanted:

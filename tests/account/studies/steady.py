@@ -8,30 +8,16 @@ from transformers import AlbertConfig, BertConfig, PretrainedConfig
 
 from irene.account.studies import Conditions, Subject
 from irene.account.studies.run import Operation, Run
-from irene.meters.channel import Channel
+from tests.account.simulated import WATTS, SteadyMeter
 
 __all__ = ["WATTS", "SteadyMeter", "albert", "bert", "made_run", "quick"]
 
-WATTS = 40.0
 SIZES: dict[str, Any] = {
     "hidden_size": 32,
     "num_attention_heads": 2,
     "intermediate_size": 64,
     "vocab_size": 100,
 }
-
-
-class SteadyMeter:
-    """A machine that always takes the same."""
-
-    name = "steady"
-    channels = (Channel("wall:power", "power_w", "wall", relative_error=0.01),)
-
-    def read(self) -> list[float]:
-        return [WATTS]
-
-    def close(self) -> None:
-        pass
 
 
 def quick(**changes: Any) -> Conditions:

@@ -9,7 +9,7 @@ from irene.account.live.session import Level
 from irene.account.studies import MODES, Job, Mode, Subject
 from irene.account.studies.profile import profile
 from irene.account.studies.run import OWN, Run, perform
-from irene.errors import FormatError, UsageError
+from irene.errors import UsageError
 from tests.account.studies.steady import WATTS, albert, bert, quick
 
 
@@ -78,7 +78,7 @@ def test_other_kinds_of_model() -> None:
 def test_a_run_can_be_kept() -> None:
     run = perform(Job(bert(), "prediction", quick()))
     assert Run.from_dict(run.to_dict()) == run
-    with pytest.raises(FormatError, match="not a run"):
+    with pytest.raises(TypeError):
         Run.from_dict({"operations": 3})
 
 

@@ -7,5 +7,3 @@
 - `alignment`: exact energy of every event from one series.
 - `attribution`: events × all series, and the check that nothing is lost.
 """
-
-__all__: list[str] = []

@@ -6,5 +6,3 @@
 - `training`: what the first two have in common.
 - `trackers`: energy in Weights & Biases, MLflow, Trackio, TensorBoard and CSV files.
 """
-
-__all__: list[str] = []

@@ -27,6 +27,7 @@ from irene.measure.windows.monitored import Monitored
 from irene.measure.windows.window import EnergyWindow
 from irene.tables import csv_of_rows
 
+ARTEFACT = "irene-ledger"
 LEDGER = "irene-ledger.json"
 PREFIX = "energy"
 MOST_MODULES = 100
@@ -136,7 +137,7 @@ def _wandb(figures: Figures, file: Path | None, step: int | None, _: str) -> Non
         raise UsageError("no run of Weights & Biases is open: wandb.init() first")
     wandb.run.log(dict(figures), step=step)
     if file is not None:
-        artefact = wandb.Artifact("irene-ledger", type="energy")
+        artefact = wandb.Artifact(ARTEFACT, type="energy")
         artefact.add_file(str(file))
         wandb.run.log_artifact(artefact)
 
@@ -157,7 +158,7 @@ def _trackio(figures: Figures, file: Path | None, step: int | None, _: str) -> N
     except RuntimeError as error:
         raise UsageError("no run of Trackio is open: trackio.init(…) first") from error
     if file is not None:
-        trackio.save(str(file))
+        trackio.log_artifact(str(file), ARTEFACT, "energy")
 
 
 def _tensorboard(

@@ -2,10 +2,7 @@
 
 - `ledger`: `Ledger`, the energy of every op call, and every way to look at it.
 - `rows`: what a group of calls used; `grouping`: sums over groups; `scopes`: modules
-  as a tree.
-- `ledger_tree`: the ledger as the tree that everything else uses.
-- `tables`: as JSON, columns, CSV and Parquet; `perfetto`: as a trace; `timeline`: power
-  over time.
+  as a tree, and as the tree that everything else uses.
+- `tables`: as JSON, columns, CSV, Parquet and Perfetto trace; `timeline`: power over
+  time.
 """
-
-__all__: list[str] = []

@@ -19,9 +19,9 @@ from irene.account.arrays import Bools, Floats, Ints
 from irene.account.events import Coded, Events
 from irene.account.ledger import tables
 from irene.account.ledger.grouping import distinct_ops, grouped, summed
-from irene.account.ledger.perfetto import to_perfetto
 from irene.account.ledger.rows import NO_POWER, ChannelAccount, ModuleRow, RestRow, Row
 from irene.account.ledger.scopes import ScopeTree, merged
+from irene.account.ledger.tables import to_perfetto
 from irene.account.ledger.timeline import Timeline, timeline
 from irene.energy import Energy, Source
 from irene.meters.channel import without
@@ -230,7 +230,7 @@ class Ledger:
         Args:
             costs: A trace of one step of the same model, for FLOPs and bytes.
         """
-        from irene.account.ledger.ledger_tree import ledger_tree
+        from irene.account.ledger.scopes import ledger_tree
 
         return ledger_tree(self, costs)
 

@@ -7,5 +7,3 @@
 - `steps`: where steps begin and end, and which of them are recorded.
 - `ranks`: several processes, each with a file of its own, and one ledger of them all.
 """
-
-__all__: list[str] = []

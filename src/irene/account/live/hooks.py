@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -159,18 +159,6 @@ class Hooks:
 
         self._plain_next = plain
         dataloader._BaseDataLoaderIter.__next__ = watched_next  # type: ignore[assignment, method-assign]
-
-
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Tensors inside tuples, lists and dictionaries."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from tensors_in(part)
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from tensors_in(part)
 
 
 class ModuleNames:

@@ -31,9 +31,10 @@ from torch._C._profiler import _RecordFunctionFast
 
 from irene.account.events import Events, EventsBuilder
 from irene.account.live.compiled import CompiledModules
-from irene.account.live.hooks import ModuleNames, is_loss, tensors_in
+from irene.account.live.hooks import ModuleNames, is_loss
 from irene.account.readers.kineto import read_kineto
 from irene.errors import FormatError, UsageError
+from irene.trace.costs.call import tensors_in
 
 MADE_IN = "irene.made_in"
 """Begin of a key of a graph node's metadata; blocks in blocks have each their own."""
@@ -76,7 +77,7 @@ class ModuleLevel:
         calls = self._open.setdefault(threading.get_ident(), [])
         if calls:
             around = calls[-1]
-            for tensor in tensors_in(inputs):
+            for tensor in tensors_in([inputs]):
                 self._tag(tensor, around[0], around[1])
         phase = _phase(module)
         calls.append((path, type(module).__name__, phase, time.time_ns()))
@@ -85,7 +86,7 @@ class ModuleLevel:
         """A module's forward has ended."""
         if self._is_recording:
             self._close(threading.get_ident(), time.time_ns())
-            for tensor in tensors_in(outputs):
+            for tensor in tensors_in([outputs]):
                 self._tag(tensor, path, type(module).__name__)
 
     def begin(self, name: str, phase: str) -> None:

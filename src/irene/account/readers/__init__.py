@@ -4,5 +4,3 @@
   series for each channel that counts.
 - `kineto`: traces of PyTorch; `tensorflow`: those of TensorFlow and JAX.
 """
-
-__all__: list[str] = []

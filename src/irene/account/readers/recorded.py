@@ -22,8 +22,10 @@ from irene.account.readers.tensorflow.tf1_timeline import read_timeline
 from irene.account.readers.tensorflow.wire import opening
 from irene.account.readers.tensorflow.xplane import read_xspace
 from irene.errors import FormatError, UsageError
-from irene.meters.logs.power_log import PowerLog, read_power_logs
+from irene.meters.logs.log_lines import PowerLog
+from irene.meters.logs.power_log import read_power_logs
 from irene.meters.sampling.recording import read_recording
+from irene.whole_file import trying_to
 
 RECORDING_MAGIC = b'#{"schema"'
 UNKNOWN_ERROR = (
@@ -198,11 +200,8 @@ def read_power(
 
 
 def _first_bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(256)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    with trying_to("read", path), path.open("rb") as file:
+        return file.read(256)
 
 
 def _power_of_file(path: Path, cpus: int | None) -> RecordedPower:
@@ -231,12 +230,11 @@ def _power_of_log(
 
 def _series_of_log(log: PowerLog, device: str, relative_error: float) -> PowerSeries:
     at_least_two(len(log), log.name)
-    counted = log.energy_j is not None
-    make = PowerSeries.from_counter if counted else PowerSeries.from_power
+    make = PowerSeries.from_counter if log.is_counter else PowerSeries.from_power
     return make(
         log.name,
         log.time_ns,
-        log.energy_j if counted else log.power_w,
+        log.values,
         device=device,
         covers=log.covers or device or "wall",
         relative_error=relative_error,

@@ -6,5 +6,3 @@
 - `requests`: single requests, and whose energy it was; `proxy`: a door that sees them.
 - `watching`: a server and the meters of a machine, asked again and again.
 """
-
-__all__: list[str] = []

@@ -12,8 +12,8 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +23,8 @@ from irene.account.events import PYTHON
 from irene.account.ledger.grouping import grouped
 from irene.account.live.session import record
 from irene.account.studies.program import Conditions, Job, Program, make_program
-from irene.errors import FormatError, UsageError
+from irene.errors import UsageError
+from irene.saved import Saved
 from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(Saved):
     """What is kept of a run.
 
     Attributes:
@@ -98,27 +99,6 @@ class Run:
         """Energy of every step, J."""
         columns = zip(*(each.step_j for each in self.operations), strict=True)
         return tuple(math.fsum(column) for column in columns)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Run:
-        """The opposite of `to_dict`.
-
-        Raises:
-            FormatError: It is something else.
-        """
-        try:
-            operations = tuple(
-                Operation(**{**row, "step_j": tuple(map(float, row["step_j"]))})
-                for row in fields["operations"]
-            )
-            rest = {**fields, "operations": operations, "notes": tuple(fields["notes"])}
-            return cls(**rest)
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"not a run of a study: {error}") from error
 
 
 def perform(job: Job) -> Run:
@@ -296,6 +276,6 @@ def _read(path: Path) -> Run | None:
         return Run.from_dict(json.loads(path.read_text(encoding="utf-8"))["run"])
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, FormatError):
+    except (ValueError, KeyError, TypeError):
         LOG.warning("%s is damaged: its run is made again", path)
         return None

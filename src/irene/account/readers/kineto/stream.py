@@ -16,7 +16,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
 
-from irene.errors import FormatError, UsageError
+from irene.errors import FormatError
+from irene.whole_file import trying_to
 
 CHUNK = 2**20
 LARGEST_VALUE = 16 * 2**20
@@ -198,10 +199,8 @@ class _Unpacked:
 
 
 def _open(path: Path) -> IO[bytes] | _Unpacked:
-    try:
+    with trying_to("read", path):
         file = path.open("rb")
         packed = file.read(2) == GZIP_MAGIC
         file.seek(0)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
     return _Unpacked(file) if packed else file

@@ -16,15 +16,16 @@ from dataclasses import dataclass, replace
 from irene.account.events import Events
 from irene.account.readers.tensorflow.hlo import METADATA, HloNames, Program
 from irene.account.readers.tensorflow.name_scopes import is_loss, is_optimizer
-from irene.account.readers.tensorflow.recorded_ops import Op, build
-from irene.account.readers.tensorflow.tensorflow_events import NO_CLOCK, op_names
-from irene.account.readers.tensorflow.xplane import XSpace
-from irene.account.readers.tensorflow.xplane_ops import (
+from irene.account.readers.tensorflow.recorded_ops import (
     EXECUTORS,
     Namer,
+    Op,
     StatsOf,
+    build,
     read_ops,
 )
+from irene.account.readers.tensorflow.tensorflow_events import NO_CLOCK, op_names
+from irene.account.readers.tensorflow.xplane import XSpace
 
 WRAPPED = re.compile(r"^([\w\-]+)\((.*)\)$")
 FUNCTIONS = {"jit", "pjit", "xla_call", "core_call"}

@@ -14,15 +14,18 @@ from dataclasses import replace
 from irene.account.events import Events
 from irene.account.readers.tensorflow.hlo import METADATA, HloNames, Program
 from irene.account.readers.tensorflow.name_scopes import DATA, NameScopes, Placed
-from irene.account.readers.tensorflow.recorded_ops import Op, RecordedOps, Step, build
-from irene.account.readers.tensorflow.xplane import Value, XSpace
-from irene.account.readers.tensorflow.xplane_ops import (
+from irene.account.readers.tensorflow.recorded_ops import (
     EXECUTORS,
     HOST,
     Namer,
+    Op,
+    RecordedOps,
     StatsOf,
+    Step,
+    build,
     read_ops,
 )
+from irene.account.readers.tensorflow.xplane import Value, XSpace
 
 OP = re.compile(r"^([^:\s]+):([A-Za-z_]\w*)$")
 EAGER = "EagerLocalExecute: "
