@@ -21,7 +21,7 @@ from irene.dataset.formats.nodes_parquet import Provenance, read_parquet, write_
 from irene.dataset.table import NodeTable
 from irene.errors import FormatError, UsageError
 from irene.tree import KINDS
-from irene.whole_file import cache_folder
+from irene.whole_file import cache_folder, trying_to
 
 Format = Literal["csv", "jsonl", "parquet"]
 PARQUET_MAGIC = b"PAR1"
@@ -156,11 +156,8 @@ def format_of(path: Path) -> Format:
     """
     if path.is_dir():
         return "csv"
-    try:
-        with path.open("rb") as file:
-            start = file.read(4096)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    with trying_to("read", path), path.open("rb") as file:
+        start = file.read(4096)
     if not start:
         raise FormatError(f"{path}: the file is empty")
     if start.startswith(PARQUET_MAGIC) or path.suffix == ".parquet":

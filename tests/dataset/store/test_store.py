@@ -110,8 +110,6 @@ def test_a_tree_without_energy_or_run_is_refused(store: Store) -> None:
     tree = made_up_tree()
     with pytest.raises(UsageError, match="carry energy"):
         store.add(tree._derive(tree.columns, energy=None), origin())
-    with pytest.raises(UsageError, match="3 keys"):
-        store.add(tree, origin(), keys=["a", "b", "c"])
 
 
 def test_trees_are_chosen(store: Store) -> None:
@@ -178,23 +176,6 @@ def test_of_two_measurements_the_same_one_counts_everywhere(tmp_path: Path) -> N
     assert tables[0].equals(tables[1])
 
 
-def test_nodes_that_were_measured_are_known(store: Store) -> None:
-    tree = made_up_tree()
-    keys = ["model", "layer", "fc", None, "layer", "fc", None, "head", "view"]
-    results = {key: {"key": key, "rounds": []} for key in ("fc", "layer")}
-    name = store.add(tree, origin(protocol="quick"), keys=keys, results=results)
-    store.add(made_up_tree(batch_size=4), origin())
-    known = Store.open(store.path).known_nodes("desk", origin().software_name)
-    assert set(known) == {"model", "layer", "fc", "head", "view"}
-    assert known["fc"].entry == name
-    assert known["fc"].energy_j == tree.energy.joules[2]
-    assert known["fc"].result == {"key": "fc", "rounds": []}
-    assert known["head"].result is None
-    assert known["view"].energy_j is None
-    assert store.known_nodes("desk", "torch 3.0") == {}
-    assert store.known_nodes("desk", where=lambda e: e.origin.protocol == "full") == {}
-
-
 def test_opening_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no store .*irene collect"):
         Store.open(tmp_path / "none")
@@ -229,12 +210,11 @@ def test_a_segment_of_fewer_columns_is_read(store: Store) -> None:
     (path,) = store.files.segments.iterdir()
     pq = pyarrow().pq
     table = pq.read_table(path)
-    fewer = table.drop_columns(["more", "feature_repeats", "node"])
+    fewer = table.drop_columns(["more", "feature_repeats"])
     pq.write_table(fewer.replace_schema_metadata(table.schema.metadata), path)
     (tree,) = Store.open(store.path).trees()
     assert "rounds_busy" not in tree.features
     assert tree.find("layer.1").energy == made_up_tree().find("layer.1").energy
-    assert store.known_nodes("desk") == {}
 
 
 def test_a_newer_segment_is_refused(store: Store) -> None:

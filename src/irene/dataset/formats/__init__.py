@@ -1,3 +1,1 @@
 """Formats of measured data on disk: the two of 2021, and our own in Parquet."""
-
-__all__: list[str] = []

@@ -12,6 +12,7 @@ import numpy as np
 from irene.dataset.table import FEATURES, NodeTable
 from irene.errors import FormatError, UsageError
 from irene.tree import KINDS
+from irene.whole_file import trying_to
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -33,19 +34,16 @@ def read_lines(path: Path, longest_bytes: int) -> Iterator[str]:
         UsageError: The file cannot be read.
         FormatError: A line is too long or not UTF-8; with file and line.
     """
-    try:
-        with path.open("rb") as file:
-            number = 0
-            while line := file.readline(longest_bytes + 1):
-                number += 1
-                if len(line) > longest_bytes:
-                    raise FormatError(
-                        f"{path}:{number}: the line is longer than "
-                        f"{longest_bytes:,} bytes: not data of ours"
-                    )
-                yield _decode(line, number, path)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    with trying_to("read", path), path.open("rb") as file:
+        number = 0
+        while line := file.readline(longest_bytes + 1):
+            number += 1
+            if len(line) > longest_bytes:
+                raise FormatError(
+                    f"{path}:{number}: the line is longer than "
+                    f"{longest_bytes:,} bytes: not data of ours"
+                )
+            yield _decode(line, number, path)
 
 
 def _decode(line: bytes, number: int, path: Path) -> str:

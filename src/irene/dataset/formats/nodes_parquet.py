@@ -7,6 +7,7 @@ where it is from. Pages carry checksums, so that damage is found when it is read
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -57,6 +58,15 @@ class Provenance:
             f"covers {hardware.covers}",
             date[:10],
         )
+
+    @property
+    def run(self) -> tuple[str, str, Hardware] | None:
+        """Dtype, attention and machine, where `of_run` wrote it; else None."""
+        found = re.fullmatch(r".+, (\w+), (\w+) attention, covers (.*)", self.source)
+        if found is None:
+            return None
+        name, _, description = self.hardware.partition(": ")
+        return found[1], found[2], Hardware(name, found[3], description)
 
 
 def write_parquet(

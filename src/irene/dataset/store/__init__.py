@@ -13,6 +13,5 @@ from irene.dataset.store.entries import Entry, Origin
 from irene.dataset.store.store import Store
 from irene.dataset.store.store_care import Finding
 from irene.dataset.store.store_files import is_store
-from irene.dataset.store.tree_rows import KnownNode
 
-__all__ = ["Entry", "Finding", "KnownNode", "Origin", "Store", "is_store"]
+__all__ = ["Entry", "Finding", "Origin", "Store", "is_store"]

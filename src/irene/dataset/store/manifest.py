@@ -22,8 +22,8 @@ from typing import Any
 
 from irene.dataset.store.entries import Entry, Machine
 from irene.dataset.store.store_files import cannot_write
-from irene.errors import FormatError, UsageError
-from irene.whole_file import whole_file
+from irene.errors import FormatError
+from irene.whole_file import append_whole, trying_to, whole_file
 
 CHECK = b',"check":"'
 CHECK_DIGITS = 16
@@ -91,21 +91,19 @@ class Manifest:
             UsageError: The file cannot be read.
             FormatError: A sound line is of a newer version.
         """
-        with self._lock:
-            try:
-                with self.path.open("rb") as file:
-                    # The same file, in which what was read ends with a line still?
-                    inode = os.fstat(file.fileno()).st_ino
-                    file.seek(max(0, self._end - 1))
-                    if inode != self._file or (self._end and file.read(1) != b"\n"):
-                        self._forget()
-                        self._file = inode
-                    file.seek(self._end)
-                    self._take(file.read())
-            except OSError as error:
-                raise UsageError(
-                    f"cannot read {self.path}: {error.strerror}"
-                ) from error
+        with (
+            self._lock,
+            trying_to("read", self.path),
+            self.path.open("rb") as file,
+        ):
+            # The same file, in which what was read ends with a line still?
+            inode = os.fstat(file.fileno()).st_ino
+            file.seek(max(0, self._end - 1))
+            if inode != self._file or (self._end and file.read(1) != b"\n"):
+                self._forget()
+                self._file = inode
+            file.seek(self._end)
+            self._take(file.read())
 
     def _take(self, text: bytes) -> None:
         end = text.rfind(b"\n") + 1
@@ -214,13 +212,10 @@ class Manifest:
         """
         self.refresh()
         data = b"".join(map(_sealed, lines))
-        try:
+        with trying_to("write", self.path):
             handle = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise UsageError(f"cannot write {self.path}: {error.strerror}") from error
         try:
-            os.ftruncate(handle, self._end)  # a line that was cut off
-            _write(handle, data, self._end)
+            append_whole(handle, data, self._end)
         except OSError as error:
             raise cannot_write(self.path, error) from error
         finally:
@@ -234,18 +229,6 @@ class Manifest:
             file.writelines(line for line in lines if _opened(line))
         self._forget()
         self.refresh()
-
-
-def _write(handle: int, data: bytes, end: int) -> None:
-    """Write at the end and wait for the disk; leave no half line behind."""
-    os.lseek(handle, end, os.SEEK_SET)
-    try:
-        while data:
-            data = data[os.write(handle, data) :]
-        os.fsync(handle)
-    except OSError:
-        os.ftruncate(handle, end)
-        raise
 
 
 def _sealed(fields: Mapping[str, Any]) -> bytes:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from irene.dataset.store.entries import Entry, Machine, Origin, run_fields
 from irene.dataset.store.manifest import Manifest
@@ -34,10 +33,7 @@ from irene.dataset.store.store_tables import (
     median_table,
 )
 from irene.dataset.store.tree_rows import (
-    KNOWN_COLUMNS,
-    KnownNode,
     entry_table,
-    known_nodes,
     tree_of_rows,
     tree_rows,
 )
@@ -105,8 +101,6 @@ class Store:
         tree: ModelTree,
         origin: Origin,
         *,
-        keys: Sequence[str | None] = (),
-        results: Mapping[str, Mapping[str, Any]] | None = None,
         unless_there: bool = False,
     ) -> str:
         """Put one measured run into the store; on disk when this returns.
@@ -114,9 +108,6 @@ class Store:
         Args:
             tree: With spec and energy. It is kept unfolded.
             origin: Where it comes from.
-            keys: For each row of the tree, the key of the distinct node that was
-                measured (`DistinctNode.key`); for `known_nodes`.
-            results: `NodeResult.to_dict()` of keys, to be used again.
             unless_there: Whether to leave the store as it is if this run, on this
                 hardware and software, has been measured already.
 
@@ -131,8 +122,6 @@ class Store:
         if tree.spec is None or tree.energy is None:
             raise UsageError("a store keeps trees that name their run and carry energy")
         flat = tree.unfold()
-        if len(keys) not in (0, len(flat)):
-            raise UsageError(f"{len(keys)} keys for a tree of {len(flat)} nodes")
         entry = Entry.made_now(tree.spec, origin, flat.to_json(), len(flat))
         there = self._there(entry, unless_there)
         if there is not None:
@@ -144,7 +133,7 @@ class Store:
             "unsupported": flat.unsupported,
             "produced_by": tree.energy.produced_by,
         }
-        rows = entry_table(entry, told, tree_rows(flat, keys, results))
+        rows = entry_table(entry, told, tree_rows(flat))
         ((_, content),) = segments_of([([entry.id], rows)])
         with held(self.files.lock):
             there = self._there(entry, unless_there)
@@ -277,24 +266,6 @@ class Store:
         chosen = {entry.id: entry for entry in fit}
         tables = read_entries(self.files, self.manifest, chosen, TABLE_COLUMNS)
         return median_table(chosen, tables, name or fit[0].hardware)
-
-    def known_nodes(
-        self,
-        hardware: str,
-        software: str | None = None,
-        where: Where | None = None,
-    ) -> dict[str, KnownNode]:
-        """Distinct nodes that were measured, by the key of `add`.
-
-        Args:
-            hardware: Name of the machine.
-            software: As `Origin.software_name`; None for any.
-            where: Of entries for which it is true only, such as of one protocol.
-        """
-        measured = self._measured(hardware, where)
-        fit = [e.id for e in measured if software in (None, e.software)]
-        read = read_entries(self.files, self.manifest, fit, KNOWN_COLUMNS)
-        return known_nodes(table for _, table in read)
 
     def _measured(self, hardware: str | None, where: Where | None) -> list[Entry]:
         return [

@@ -7,8 +7,8 @@ and JSONL data of 2021. What they do not say is not made up: it stays unknown.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,6 @@ from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.spec import RunSpec
 
-MEASURED_HERE = re.compile(r".+, (\w+), (\w+) attention, covers (.+)")
-"""The source of what `irene measure --data` and `irene data export` have written."""
 UNKNOWN = "unknown"
 FLAG = json.dumps({"rounds_disturbed": 1.0})
 """What is kept of a node that something disturbed, where nobody says what."""
@@ -57,16 +55,12 @@ def import_data(store: Store, path: Path | str) -> tuple[list[str], list[str]]:
     kind = format_of(found)
     told = read_provenance(found) if kind == "parquet" else Provenance()
     name, _, description = told.hardware.partition(": ")
-    match = MEASURED_HERE.fullmatch(told.source)
-    dtype, attention, covers = match.groups() if match else ("fp32", "eager", UNKNOWN)
-    origin = Origin(
-        host=UNKNOWN,
-        hardware=Hardware(name or table.name, covers, description),
-        started=told.date,
-        engine="import",
-    )
+    unknown = Hardware(name, UNKNOWN, description)
+    dtype, attention, hardware = told.run or ("fp32", "eager", unknown)
+    hardware = replace(hardware, name=hardware.name or table.name)
+    origin = Origin(UNKNOWN, hardware, started=told.date, engine="import")
     note = f"imported from {kind} data: {told.source or table.name}"
-    if not match:
+    if told.run is None:
         note += "; dtype and attention were not recorded, fp32 and eager are assumed"
     kind_of_run = {"dtype": dtype, "attention": attention}
     return _add_trees(store, table, origin, note, kind_of_run), left_out

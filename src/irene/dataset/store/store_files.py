@@ -23,7 +23,7 @@ from filelock import FileLock
 
 from irene import __version__
 from irene.errors import FormatError, IreneError, UsageError
-from irene.whole_file import whole_file
+from irene.whole_file import trying_to, whole_file
 
 SCHEMA = "irene.store/1"
 
@@ -95,10 +95,8 @@ def held(path: Path) -> Iterator[None]:
         UsageError: The file cannot be made.
     """
     lock = FileLock(path, mode=0o666)
-    try:
+    with trying_to("write", path):
         lock.acquire(poll_interval=0.01)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
     try:
         yield
     finally:
@@ -140,15 +138,13 @@ def make_store(path: Path) -> None:
         others = (f for f in path.iterdir() if f not in ours)
         if any(not file.name.startswith(".store.json.") for file in others):
             raise UsageError(f"{_no_store(path)}; choose a folder that is empty or new")
-    try:
+    with trying_to("write", path):
         for folder in (files.segments, files.writing, files.quarantine):
             folder.mkdir(parents=True, exist_ok=True)
         with held(files.lock):
             if not is_store(path):
                 files.manifest.touch()
                 _write_about(files)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _write_about(files: StoreFiles) -> None:

@@ -8,8 +8,7 @@ that a segment can be read without the manifest.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from irene.spec import RunSpec
 from irene.tables import pyarrow
 from irene.tree import KINDS, EnergyColumns, ModelTree
 from irene.tree.columns import SOURCES, Columns, Signature
+from irene.tree.document import relative_path
 
 FEATURE_NAMES = (
     *NODE_FEATURES,
@@ -35,13 +35,10 @@ FEATURE_NAMES = (
 """Features with a column of their own, `feature_NAME`; others are in `more`."""
 TEXTS = (
     "entry", "model", "path", "kind", "op", "inputs", "outputs", "dtype", "source",
-    "more", "node", "result", "header",
+    "more", "header",
 )  # fmt: skip
 WHOLES = ("batch_size", "seq_len", "parent", *COSTS)
 NUMBERS = ("energy_j", "low_j", "high_j", *(f"feature_{n}" for n in FEATURE_NAMES))
-
-KNOWN_COLUMNS = ("entry", "parent", "node", "result", "energy_j", "low_j", "high_j")
-"""What `known_nodes` reads."""
 
 Rows = dict[str, list[Any]]
 
@@ -89,17 +86,11 @@ def entry_table(entry: Entry, told: Mapping[str, Any], rows: Rows) -> Any:
     return filled(pa.table({**rows, **of_entry}))
 
 
-def tree_rows(
-    tree: ModelTree,
-    keys: Sequence[str | None] = (),
-    results: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Rows:
+def tree_rows(tree: ModelTree) -> Rows:
     """The nodes of a tree, column by column; without `entry` and `header`.
 
     Args:
         tree: Unfolded, with spec and energy.
-        keys: Key of every row, if the rows have any.
-        results: What was measured of a key, kept at its first row.
     """
     spec, energy, columns = tree.spec, tree.energy, tree.columns
     assert spec is not None
@@ -108,7 +99,6 @@ def tree_rows(
         (json.dumps(s.inputs), json.dumps(s.outputs), s.dtype) for s in tree.signatures
     ]
     of_row = [shapes[place] for place in columns.signature.tolist()]
-    told = {key: json.dumps(result) for key, result in (results or {}).items()}
     return {
         **{n: [value] * len(tree) for n, value in TreeKey.of(spec)._asdict().items()},
         "parent": tree.parents.tolist(),
@@ -124,9 +114,6 @@ def tree_rows(
         "high_j": known_values(energy.high),
         "source": [SOURCES[place] for place in energy.source.tolist()],
         **_feature_rows(tree),
-        "node": list(keys) or [None] * len(tree),
-        # Once per key, and then no more.
-        "result": [told.pop(key or "", None) for key in keys] or [None] * len(tree),
     }
 
 
@@ -161,7 +148,7 @@ def tree_of_rows(rows: Mapping[str, Sequence[Any]], hardware: Hardware) -> Model
     names = [paths[0]]
     for parent, path in zip(rows["parent"][1:], paths[1:], strict=True):
         depth.append(depth[parent] + 1)
-        names.append(_relative(path, paths[parent]))
+        names.append(relative_path(path, paths[parent]))
     columns = Columns.from_lists(
         {
             "depth": depth,
@@ -188,14 +175,6 @@ def tree_of_rows(rows: Mapping[str, Sequence[Any]], hardware: Hardware) -> Model
     )
 
 
-def _relative(path: str, above: str) -> str:
-    """A path as a tree keeps it: from its parent, or with a leading slash."""
-    if not above:
-        return path
-    inside = path.startswith(f"{above}.")
-    return path[len(above) + 1 :] if inside else f"/{path}"
-
-
 def _signature(inputs: str, outputs: str, dtype: str) -> Signature:
     into, out = (tuple(map(tuple, json.loads(text))) for text in (inputs, outputs))
     return Signature(into, out, dtype)
@@ -212,54 +191,3 @@ def _features(rows: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 
 def _array(values: Sequence[float | None]) -> Any:
     return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class KnownNode:
-    """A distinct node that was measured.
-
-    Attributes:
-        key: Names the node, as `DistinctNode.key`.
-        entry: Id of the entry it was measured in.
-        energy_j: Its energy, J; None where unknown.
-        low_j: Lower end of the 90 % interval, J.
-        high_j: Upper end, J.
-        result: `NodeResult.to_dict()` of it; None where it was not kept.
-    """
-
-    key: str
-    entry: str
-    energy_j: float | None
-    low_j: float | None
-    high_j: float | None
-    result: Mapping[str, Any] | None
-
-
-def known_nodes(tables: Iterable[Any]) -> dict[str, KnownNode]:
-    """The distinct nodes of rows, by key; one with a result counts first.
-
-    Args:
-        tables: `KNOWN_COLUMNS` of entries, in any order.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for table in tables:
-        for row in table.filter(table.column("node").is_valid()).to_pylist():
-            there = found.get(row["node"])
-            if there is None or _rank(row) < _rank(there):
-                found[row["node"]] = row
-    return {
-        key: KnownNode(
-            key,
-            row["entry"],
-            row["energy_j"],
-            row["low_j"],
-            row["high_j"],
-            json.loads(row["result"]) if row["result"] else None,
-        )
-        for key, row in found.items()
-    }
-
-
-def _rank(row: Mapping[str, Any]) -> tuple[bool, str]:
-    """The choice is the same in whatever order segments are read."""
-    return row["result"] is None, row["entry"]
