@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import irene
-from irene.errors import ConfigError
+from irene.errors import ConfigError, SpecError
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install onnx")
 
@@ -148,10 +152,10 @@ def test_files_that_are_none_are_told_in_one_sentence(tmp_path, write, says):
     ],
 )  # fmt: skip
 def test_shapes_are_those_of_the_reference(op, shapes, given):
-    import numpy as np
     from onnx.reference import ReferenceEvaluator
 
-    from irene.trace.onnx_graph import OnnxGraph
+    from irene.trace.onnx_graph import Running
+    from irene.trace.onnx_ops import Tensor, kind_of
 
     names = [f"x{i}" for i in range(len(shapes))]
     node = onnx.helper.make_node(op, names, ["y"], name=op, **given)
@@ -159,6 +163,54 @@ def test_shapes_are_those_of_the_reference(op, shapes, given):
     (want,) = ReferenceEvaluator(node).run(None, arrays)
     values = [onnx.helper.make_tensor_value_info(n, 1, None) for n in (*names, "y")]
     graph = onnx.helper.make_graph([node], "g", values[:-1], values[-1:])
-    metas = {n: torch.empty(a.shape, device="meta") for n, a in arrays.items()}
-    (found,) = OnnxGraph(graph)(**metas)
-    assert tuple(found.shape) == want.shape
+    running = Running(onnx.helper.make_model(graph))
+    running.run({n: Tensor(a.shape, kind_of(a.dtype)) for n, a in arrays.items()})
+    assert running.values["y"].shape == want.shape
+    assert running.builder.rows[0].signature.outputs == (want.shape,)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_graph_is_traced_without_torch(encoder):
+    code = (
+        "import sys, irene; irene.predict(sys.argv[1], on='pc1');"
+        "assert not {'torch', 'transformers'} & set(sys.modules)"
+    )
+    words = [sys.executable, "-c", code, str(encoder)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ops_cost_what_torch_runs_for_them(encoder):
+    """Products, copies, norms: the same math ops with the same shapes and costs."""
+
+    def ops(tree):
+        return Counter(
+            (node.op, node.signature, node.flops, node.bytes_read, node.bytes_written)
+            for node in tree.nodes("math")
+            if node.op in ("aten.mm", "aten.bmm", "aten._softmax", "aten.gelu")
+        )
+
+    graph = irene.trace(str(encoder), batch_size=4, seq_len=16)
+    model = irene.trace(Encoder(), torch.ones(4, 16, dtype=torch.long))
+    products = [n for n in model.nodes("math") if n.op == "aten.addmm"]
+    assert len(products) == sum(n.op == "aten.mm" for n in graph.nodes("math"))
+    graph_ops, model_ops = ops(graph), ops(model)
+    assert {k: n for k, n in graph_ops.items() if k[0] != "aten.mm"} == model_ops
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_only_forward_is_in_a_graph(encoder):
+    with pytest.raises(SpecError, match="has no phase 'train'"):
+        irene.trace(str(encoder), phase="train")
+
+
+def test_what_the_reference_does_not_know_is_known_by_its_shape(tmp_path):
+    index = onnx.numpy_helper.from_array(np.zeros((4, 2), np.int64), "i")
+    table = onnx.numpy_helper.from_array(np.zeros((1, 2), np.int64), "t")
+    nodes = [
+        onnx.helper.make_node("GatherElements", ["t", "i"], ["n"], axis=1),
+        onnx.helper.make_node("Gather", ["x", "n"], ["y"], axis=1),
+    ]
+    path = made(tmp_path / "m.onnx", *nodes, weights=[index, table])
+    assert irene.trace(path, batch_size=8).root.signature.outputs == ((8, 4, 2),)

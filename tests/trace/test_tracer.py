@@ -6,7 +6,13 @@ import pytest
 import torch
 import transformers
 from torch import nn
-from transformers import BertConfig, BertModel, LlamaConfig, MixtralConfig
+from transformers import (
+    BertConfig,
+    BertModel,
+    DINOv3ViTConfig,
+    LlamaConfig,
+    MixtralConfig,
+)
 
 import irene
 from irene.errors import SpecError, TraceError
@@ -347,3 +353,12 @@ def test_what_a_class_remembers_of_an_earlier_run_changes_no_trace():
     first, second = (irene.trace(Remembering(), torch.zeros(2, 4)) for _ in range(2))
     assert first.to_json() == second.to_json()
     assert "arange" in first.by_operator()
+
+
+def test_what_a_models_file_remembers_of_a_run_changes_no_trace():
+    config = DINOv3ViTConfig(  # its positions are kept by a function beside its classes
+        hidden_size=16, intermediate_size=32, num_hidden_layers=1,
+        num_attention_heads=2, image_size=32,
+    )  # fmt: skip
+    first, second = (irene.trace(config, batch_size=2) for _ in range(2))
+    assert first == second

@@ -239,3 +239,24 @@ def test_what_a_pipeline_does_not_take_is_told(painter):
         irene.predict(painter, {"prompt": 5})
     with pytest.raises(UsageError, match="needs inputs as it is called with"):
         irene.predict(painter, torch.zeros(1))
+
+
+@pytest.mark.parametrize(
+    "name", ["resnet18", "vit_tiny_patch16_224", "convnext_atto", "efficientnet_b0"]
+)
+def test_models_of_timm_have_the_products_that_they_run(name):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    timm = pytest.importorskip("timm", reason="timm is not installed")
+    model, images = timm.create_model(name).eval(), torch.zeros(2, 3, 224, 224)
+    tree = irene.predict(model, images)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(images)
+    products = sum(
+        node.flops
+        for node in tree.nodes("math")
+        if "mm" in node.op or "conv" in node.op
+    )
+    assert products == counter.get_total_flops()
+    assert tree.root.params == sum(weight.numel() for weight in model.parameters())
+    assert tree.energy_of(0).joules > 0

@@ -8,13 +8,13 @@ The package is also the function: `irene.trace("bert-base-uncased", batch_size=8
   backward ops go; `captor`: who is handed the call behind every node.
 - `values`: content of small meta tensors; `meta_shapes`: shapes, worked out once.
 - `costs`: FLOPs and bytes of an op, in one open table.
-- `sources`, `models`, `inputs`, `positions`, `limits`: from a name to a model and its
-  inputs.
+- `sources`, `twins`, `models`, `inputs`, `positions`, `limits`: from a name to a model
+  and its inputs.
 - `wrapped`: sentence-transformers, quantised layers and pipelines; `pipelines`: those
   of several models.
 - `model_files`: the config that GGUF and safetensors files imply, by their headers;
   `gguf_header`: that of GGUF.
-- `onnx_graph`: an ONNX file as a module that can be traced; `onnx_ops`: its ops.
+- `onnx_graph`: the tree of an ONNX file; `onnx_ops`: its ops; needs no torch.
 - `catalogue`: configs of known models; needs no torch.
 - `templates`: trees as functions of size, evaluated without torch; `templates.trees` is
   where the tree of a run is got.

@@ -7,39 +7,16 @@ node's number leads back to that primitive.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from irene.trace.costs.call import Call, OpCost, TensorSpec
+from irene.trace.costs.call import Call, Leaf, TensorSpec
 from irene.trace.costs.table import COSTS
 from irene.trace.naming import ModuleNames
 from irene.tree import Signature, TreeBuilder
 
 SUFFIX = "backward"
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A math op before it has its place in the tree."""
-
-    name: str
-    op: str
-    signature: Signature
-    cost: OpCost
-
-    def add_to(self, builder: TreeBuilder, parent: int) -> None:
-        """Append as the last child, numbered by its position."""
-        place = len(builder.rows[parent].children)
-        builder.add(
-            parent,
-            f"{self.name}_{place}" if place else self.name,
-            "math",
-            self.op,
-            signature=self.signature,
-            **self.cost._asdict(),
-        )
 
 
 class Gradients:

@@ -20,7 +20,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from irene.errors import ConfigError, NoAttentionError
 from irene.spec import RunSpec
 from irene.trace.limits import Limits
-from irene.trace.sources import locate, quiet, short
+from irene.trace.sources import quiet, short
+from irene.trace.twins import find_config
 from irene.trace.values import carrying_values
 
 CODE = "auto_map"
@@ -82,10 +83,9 @@ def resolve(
         limits.check_config(model.to_dict())
         name = getattr(model, "_name_or_path", "") or model.model_type
         return Resolved(name, model, _class_of(model, model_class), "a config object")
-    source = locate(model)
+    source = find_config(model, limits)
     config = _make_config(source.read(limits), source.name, limits)
-    usual = source.entry.auto_class if source.entry else None
-    chosen = _class_of(config, model_class or usual)
+    chosen = _class_of(config, model_class or source.usual_class)
     return Resolved(source.name, config, chosen, source.origin)
 
 

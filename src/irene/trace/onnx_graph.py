@@ -1,28 +1,36 @@
-"""A graph of ONNX as a module that torch runs, so that it can be traced.
+"""A graph of ONNX as a tree, without torch.
 
 Only shapes of weights are taken; those in files beside the graph are never opened. What
-depends on shapes alone is worked out by onnx' own reference; all else runs as the torch
-function that `onnx_ops` names. Names of nodes (`/encoder/layer.0/Add`) make the tree.
+depends on shapes alone is worked out by onnx' own reference, shapes by onnx' inference;
+`onnx_ops` says what runs. Names of nodes (`/encoder/layer.0/Add`) make the tree.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
+import numpy as np
 
-from irene.errors import ConfigError, TraceError, library
+from irene.errors import ConfigError, IreneError, SpecError, TraceError, library
 from irene.spec import RunSpec
-from irene.trace.onnx_ops import OPS, dtype_of
+from irene.trace.costs.call import Leaf
+from irene.trace.onnx_ops import OPS, Node, Shapes, Tensor, as_tensor, kind_of
+from irene.trace.sources import short
+from irene.tree import ModelTree, Signature, TreeBuilder
 
 SMALL = 4096
 """Whole numbers up to which the content of a tensor counts: shapes and axes."""
 INDEX = re.compile(r"[^A-Za-z0-9_]+")
+ONNX_NOTE = "traced op by op as the graph has them: a runtime may fuse some"
+PRODUCTS = ("linear", "matmul")
+"""Functions whose preparing copies are shown as a primitive of their own."""
 
 
 def _library(name: str = "onnx") -> Any:
@@ -30,8 +38,40 @@ def _library(name: str = "onnx") -> Any:
     return library(name, missing)
 
 
-def read_onnx(path: Path) -> OnnxGraph:
-    """The graph of a file, without weights that lie beside it.
+def trace_onnx(path: Path, spec: RunSpec) -> ModelTree:
+    """The tree of a graph, which has its own types.
+
+    Args:
+        path: Of the file; weights that lie beside it are not read.
+        spec: The run; sizes count where the graph leaves them open.
+
+    Raises:
+        ConfigError: It cannot be read, or has ops that are not known here.
+        SpecError: Something else than a forward pass is asked for.
+        MissingExtraError: onnx is not installed.
+    """
+    if spec.phase != "forward":
+        raise SpecError(
+            f"a graph of ONNX runs forward: it has no phase {spec.phase!r}, use "
+            "phase 'forward'"
+        )
+    running = Running(read_onnx(path))
+    try:
+        running.run(inputs_of_graph(running.graph, spec))
+    except IreneError:
+        raise
+    except Exception as error:
+        told = f"{path} fails in {running.at}: {short(error)}"
+        raise TraceError(told, running.at) from error
+    return running.builder.build(
+        spec=replace(spec, model=str(path)),
+        provenance={"graph": str(path), "onnx": _library().__version__},
+        notes=(ONNX_NOTE,),
+    )
+
+
+def read_onnx(path: Path) -> Any:
+    """The model of a file, without weights that lie beside it.
 
     Raises:
         ConfigError: It cannot be read, or has ops that are not known here.
@@ -39,21 +79,23 @@ def read_onnx(path: Path) -> OnnxGraph:
     """
     onnx = _library()
     try:
-        graph = onnx.load(str(path), load_external_data=False).graph
+        model = onnx.load(str(path), load_external_data=False)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except Exception as error:  # protobuf has a class of its own for damage
         raise ConfigError(f"{path} is no ONNX file, or is cut short") from error
-    if not graph.node:
+    if not model.graph.node:
         raise ConfigError(f"{path} is no ONNX file, or has an empty graph")
-    unknown = sorted({n.op_type for n in graph.node} - {*OPS, "Constant", "Shape"})
+    unknown = sorted(
+        {n.op_type for n in model.graph.node} - {*OPS, "Constant", "Shape"}
+    )
     unknown = [op for op in unknown if not _has_reference(op)]
     if unknown:
         raise ConfigError(
             f"{path} has ops that are not known here: {', '.join(unknown)}; export it "
             "without them, or trace the model itself"
         )
-    return OnnxGraph(graph)
+    return model
 
 
 def _has_reference(op: str) -> bool:
@@ -65,121 +107,149 @@ def _has_reference(op: str) -> bool:
     return True
 
 
-class _Values:
-    """What is known while a graph runs: arrays of numpy, and tensors."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self._values = values
-
-    def run(self, node: Any) -> None:
-        """One node; of shapes alone as onnx has it, else by torch."""
-        inputs = [self._values[name] for name in node.input]
-        helper = _library("onnx.helper")
-        given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        if node.op_type == "Shape":
-            outputs: Any = self._shape(inputs[0], given)
-        elif not any(isinstance(value, torch.Tensor) for value in inputs):
-            evaluator = _library("onnx.reference").ReferenceEvaluator(node)
-            fed = dict(zip(node.input, inputs, strict=True))
-            outputs = evaluator.run(None, {k: v for k, v in fed.items() if k})
-        elif node.op_type not in OPS:
-            raise TraceError(f"no op {node.op_type} of tensors is known", node.name)
-        else:
-            given.setdefault("num_outputs", len(node.output))
-            outputs = OPS[node.op_type](inputs, given)
-        outputs = outputs if isinstance(outputs, list | tuple) else (outputs,)
-        self._values.update(zip(node.output, outputs, strict=False))
-
-    def _shape(self, value: Any, given: Mapping[str, Any]) -> Any:
-        import numpy as np
-
-        sides = list(value.shape)[given.get("start", 0) : given.get("end")]
-        return np.array(sides, dtype=np.int64)
-
-
-class Scope(nn.Module):
-    """Nodes that share the beginning of their names.
-
-    They are run in the order of the graph; a scope that is left and entered again is
-    called once for each time.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._runs: list[list[Any]] = []
-        self._calls = 0
-
-    def add(self, words: Sequence[str], node: Any, fresh: bool = False) -> Scope:
-        """Put a node into this scope, or into one below it, which is returned."""
-        if fresh or not self._runs:
-            self._runs.append([])
-        here = self._runs[-1]
-        if not words:
-            here.append(node)
-            return self
-        if words[0] not in self._modules:
-            self.add_module(words[0], Scope())
-        inner = self._modules[words[0]]
-        assert isinstance(inner, Scope)
-        again = not here or here[-1] is not inner
-        if again:
-            here.append(inner)
-        return inner.add(words[1:], node, fresh=again)
-
-    def forward(self, values: _Values) -> None:
-        """Run what comes next."""
-        nodes = self._runs[self._calls % len(self._runs)]
-        self._calls += 1
-        for each in nodes:
-            if isinstance(each, Scope):
-                each(values)
-            else:
-                values.run(each)
-
-
-class OnnxGraph(Scope):
-    """All nodes of a graph, in scopes by their names.
+class Running:
+    """A graph that runs on shapes.
 
     Args:
-        graph: A GraphProto.
+        model: A ModelProto.
+
+    Attributes:
+        graph: Its graph.
+        builder: The nodes so far.
+        values: Arrays that are known, and tensors, by name.
+        at: Name of the node that runs.
     """
 
-    def __init__(self, graph: Any) -> None:
-        super().__init__()
-        self.graph = graph
-        self.known: dict[str, Any] = {}
-        self._weights: dict[str, torch.Tensor] = {}
-        for value in graph.initializer:
+    def __init__(self, model: Any) -> None:
+        self.graph = model.graph
+        self.builder = TreeBuilder()
+        self.values: dict[str, Any] = {"": None}
+        self.at = ""
+        self._opsets = list(model.opset_import)
+        self._weights: dict[str, int] = {}
+        self._open: list[tuple[str, int]] = []
+        self._used: dict[int, Counter[str]] = {}
+
+    def run(self, inputs: Mapping[str, Any]) -> None:
+        """Run every node on what the graph is given."""
+        root = self.builder.add(-1, "", "model", "OnnxGraph")
+        self._open = [("", root)]
+        self.values |= inputs
+        for value in self.graph.initializer:
             self._know(value.name, value)
         words: list[str] = []
-        for node in graph.node:
+        for node in self.graph.node:
+            self.at = node.name or node.op_type
             if node.op_type == "Constant" and node.attribute[0].name == "value":
                 self._know(node.output[0], node.attribute[0].t)
                 continue
             words = _words(node.name) if "/" in node.name else words
-            scope = self.add(words, node)
-            for name in node.input:
-                if name in self._weights:  # whoever multiplies with it first, has it
-                    weight = nn.Parameter(self._weights.pop(name), requires_grad=False)
-                    scope.register_parameter(f"w{len(scope._parameters)}", weight)
-                    self.known[name] = weight
+            self._enter(words)
+            self._run(node)
+        found = [self.values.get(out.name) for out in self.graph.output]
+        given, gave = (
+            tuple(t.shape for t in map(as_tensor, each) if isinstance(t, Tensor))
+            for each in (inputs.values(), found)
+        )
+        kind = next((t.kind.name for t in found if isinstance(t, Tensor)), "")
+        self.builder.rows[root].signature = Signature(given, gave, kind)
 
     def _know(self, name: str, value: Any) -> None:
         """Content of what is small, shape and type of what is not."""
-        size, dtype = math.prod(value.dims), dtype_of(value.data_type)
+        size, kind = math.prod(value.dims), kind_of(value.data_type)
         if value.data_location != value.EXTERNAL and size <= (
-            1 if dtype.is_floating_point else SMALL
+            1 if kind.is_floating_point else SMALL
         ):
-            self.known[name] = _library("onnx.numpy_helper").to_array(value)
+            self.values[name] = _library("onnx.numpy_helper").to_array(value)
             return
-        weight = torch.empty(tuple(value.dims), dtype=dtype, device="meta")
-        self.known[name] = self._weights[name] = weight
+        self.values[name] = Tensor(tuple(value.dims), kind)
+        self._weights[name] = size
 
-    def forward(self, **inputs: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
-        """Run every node on what the graph is given."""
-        values = {"": None, **self.known, **inputs}
-        super().forward(_Values(values))
-        return tuple(values.get(out.name) for out in self.graph.output)
+    def _enter(self, words: list[str]) -> None:
+        """Go to the module of such a path; one that was left is called again."""
+        here = [word for word, _ in self._open[1:]]
+        pairs = zip(here, words, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        del self._open[same + 1 :]
+        for word in words[same:]:
+            handle = self.builder.add(self._open[-1][1], word, "module", "Scope")
+            self._open.append((word, handle))
+
+    def _run(self, node: Any) -> None:
+        """One node; of shapes alone as onnx has it, else by the table."""
+        for name in node.input:  # whoever multiplies with it first, has it
+            for _, handle in self._open if name in self._weights else ():
+                self.builder.rows[handle].params += self._weights[name]
+            self._weights.pop(name, None)
+        inputs = [self.values[name] for name in node.input]
+        helper = _library("onnx.helper")
+        given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        if node.op_type == "Shape":
+            sides = inputs[0].shape[given.get("start", 0) : given.get("end")]
+            outputs: Sequence[Any] = (np.array(sides, dtype=np.int64),)
+        elif not any(isinstance(value, Tensor) for value in inputs):
+            outputs = self._evaluated(node, inputs)
+        elif node.op_type not in OPS:
+            raise TraceError(f"no op {node.op_type} of tensors is known", node.name)
+        else:
+            ran = Node(inputs, given, self._inferred(node, inputs))
+            outputs = OPS[node.op_type](ran) or ran.outputs
+            for primitive in ran.primitives:
+                self._write(*primitive)
+        self.values.update(zip(filter(None, node.output), outputs, strict=False))
+
+    def _evaluated(self, node: Any, inputs: Sequence[Any]) -> Sequence[Any]:
+        """What onnx' reference gives; shapes alone where it does not know how."""
+        fed = {k: v for k, v in zip(node.input, inputs, strict=True) if k}
+        try:
+            found: Sequence[Any] = (
+                _library("onnx.reference").ReferenceEvaluator(node).run(None, fed)
+            )
+        except (ValueError, NotImplementedError, RuntimeError):
+            return self._inferred(node, inputs)
+        return found
+
+    def _inferred(self, node: Any, inputs: Sequence[Any]) -> list[Tensor]:
+        """What comes out of a node, as onnx infers it."""
+        onnx, helper = _library(), _library("onnx.helper")
+        versions = {each.domain: each.version for each in self._opsets}
+        version = versions.get(node.domain, onnx.defs.onnx_opset_version())
+        if not onnx.defs.has(node.op_type, version, node.domain):
+            return [value for value in inputs if isinstance(value, Tensor)][:1]
+        types, data = {}, {}
+        for name, value in zip(node.input, inputs, strict=True):
+            tensor = value
+            if isinstance(value, np.ndarray):
+                tensor = Tensor(value.shape, kind_of(value.dtype))
+                data[name] = _library("onnx.numpy_helper").from_array(value)
+            if tensor is not None:
+                number = tensor.kind.number
+                types[name] = helper.make_tensor_type_proto(number, tensor.shape)
+        found = _library("onnx.shape_inference").infer_node_outputs(
+            onnx.defs.get_schema(node.op_type, version, node.domain), node, types, data,
+            opset_imports=self._opsets,
+        )  # fmt: skip
+        return [
+            Tensor(tuple(_sides(kind.shape.dim)), kind_of(kind.elem_type))
+            for kind in (found[name].tensor_type for name in node.output if name)
+        ]
+
+    def _write(self, function: str, given: Shapes, leaves: Sequence[Leaf]) -> None:
+        """A function as a primitive, with its math ops."""
+        copies = [leaf for leaf in leaves if leaf.name == "clone"]
+        if function in PRODUCTS and copies:
+            copied = tuple(leaf.signature.inputs[0] for leaf in copies)
+            self._write("copy", copied, copies)
+            leaves = [leaf for leaf in leaves if leaf.name != "clone"]
+        parent = self._open[-1][1]
+        used = self._used.setdefault(parent, Counter())
+        name = f"{function}_{used[function]}" if used[function] else function
+        used[function] += 1
+        last = leaves[-1].signature
+        signature = Signature(given, last.outputs, last.dtype)
+        row = self.builder.add(parent, name, "ml", function, signature=signature)
+        for leaf in leaves:
+            leaf.add_to(self.builder, row)
 
 
 def _words(name: str) -> list[str]:
@@ -192,31 +262,28 @@ def _words(name: str) -> list[str]:
     return words
 
 
-def inputs_of_graph(module: OnnxGraph, spec: RunSpec) -> dict[str, torch.Tensor]:
-    """Meta tensors for the inputs of a graph, of the sizes that a run asks for."""
-    weights = {value.name for value in module.graph.initializer}
-    found = {}
-    for value in module.graph.input:
-        if value.name in weights:
-            continue
-        kind = value.type.tensor_type
-        shape = tuple(_sides(kind.shape.dim, spec))
-        dtype = dtype_of(kind.elem_type)
-        found[value.name] = torch.zeros(shape, dtype=dtype, device="meta")
-    return found
+def inputs_of_graph(graph: Any, spec: RunSpec) -> dict[str, Tensor]:
+    """Tensors for the inputs of a graph, of the sizes that a run asks for."""
+    weights = {value.name for value in graph.initializer}
+    kinds = {v.name: v.type.tensor_type for v in graph.input if v.name not in weights}
+    return {
+        name: Tensor(tuple(_sides(kind.shape.dim, spec)), kind_of(kind.elem_type))
+        for name, kind in kinds.items()
+    }
 
 
-def _sides(dims: Any, spec: RunSpec) -> Iterator[int]:
+def _sides(dims: Any, spec: RunSpec | None = None) -> Iterator[int]:
     """A side that has a name is chosen by it; the first is the batch."""
-    past = spec.context_len or 0
     for axis, dim in enumerate(dims):
         name = dim.dim_param.lower()
-        if dim.dim_value > 0:
+        if dim.HasField("dim_value"):
             yield dim.dim_value
+        elif spec is None:
+            raise ValueError("its shape depends on data")
         elif "total" in name or ("past" in name and "+" in name):
-            yield past + spec.seq_len
+            yield (spec.context_len or 0) + spec.seq_len
         elif "past" in name:
-            yield past
+            yield spec.context_len or 0
         elif axis == 0 or "batch" in name:
             yield spec.batch_size
         else:

@@ -1,289 +1,341 @@
-"""Ops of ONNX as functions of torch: one table."""
+"""Ops of ONNX as the functions and math ops of torch: one table.
+
+Shapes are worked out by onnx itself; here is what runs, and what is copied for it.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch.nn import functional
 
-from irene.trace.wrapped import linear_as_stored
+from irene.trace.costs.arithmetic import elementwise
+from irene.trace.costs.call import DTYPE_NAMES, Call, Leaf, OpCost, TensorSpec
+from irene.trace.costs.table import COSTS
+from irene.tree import Signature
 
-Given = Mapping[str, Any]
-Op = Callable[[list[Any], Given], Any]
-
-
-def dtype_of(kind: int) -> torch.dtype:
-    """The type of torch that a number of ONNX means; bytes for those of few bits."""
-    onnx: Any = import_module("onnx")
-    name = onnx.TensorProto.DataType.Name(kind).lower()
-    name = {"float": "float32", "double": "float64"}.get(name, name)
-    found = getattr(torch, name, None)
-    return found if isinstance(found, torch.dtype) else torch.uint8
+VIEWS = (
+    "_unsafe_view", "expand", "permute", "select", "slice", "split", "squeeze", "t",
+    "unsqueeze", "view",
+)  # fmt: skip
+"""Math ops that move nothing."""
+POINTWISE = elementwise(1)
+Shapes = tuple[tuple[int, ...], ...]
 
 
-def _tensor(value: Any, like: torch.Tensor | None = None) -> Any:
-    """An array as a tensor beside others; what is none stays."""
-    if not isinstance(value, np.ndarray):
+class Kind(NamedTuple):
+    """The type of a tensor's elements, as formulas of costs ask for it.
+
+    Attributes:
+        name: `fp32`, `int64`, ….
+        itemsize: Bytes of an element; one for those of fewer bits.
+        is_floating_point: Whether FLOPs count.
+        is_complex: Whether it has two parts.
+        number: What ONNX calls it.
+    """
+
+    name: str
+    itemsize: int
+    is_floating_point: bool
+    is_complex: bool
+    number: int
+
+
+@cache
+def kind_of(dtype: Any) -> Kind:
+    """The kind of a type of numpy, or of a number that means one in ONNX."""
+    helper: Any = import_module("onnx.helper")
+    number = dtype
+    if isinstance(dtype, int):
+        dtype = helper.tensor_dtype_to_np_dtype(number)
+    else:
+        number = helper.np_dtype_to_tensor_dtype(dtype)
+    name = DTYPE_NAMES.get(dtype.name, dtype.name)
+    is_float = "float" in dtype.name
+    return Kind(name, dtype.itemsize, is_float, dtype.kind == "c", number)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor without content.
+
+    Attributes:
+        shape: Its sizes.
+        kind: Of its elements.
+        is_dense: Whether they lie side by side in order.
+        repeats: How often an element is there that is stored once.
+    """
+
+    shape: tuple[int, ...]
+    kind: Kind
+    is_dense: bool = True
+    repeats: int = 1
+
+    @property
+    def spec(self) -> TensorSpec:
+        """As formulas of costs see it."""
+        stored = math.prod(self.shape) // max(1, self.repeats)
+        return TensorSpec(self.shape, self.kind, stored)
+
+
+class Node:
+    """What runs for one node of a graph.
+
+    Args:
+        inputs: Tensors, and arrays of numpy where they are known.
+        given: Attributes of the node.
+        outputs: What comes out, in order and stored once, as far as onnx can say.
+
+    Attributes:
+        primitives: Functions of torch, shapes of their inputs, and the math ops that
+            each runs.
+    """
+
+    def __init__(
+        self, inputs: list[Any], given: Mapping[str, Any], outputs: list[Tensor]
+    ) -> None:
+        self.inputs, self.given, self.outputs = inputs, given, outputs
+        self.primitives: list[tuple[str, Shapes, list[Leaf]]] = []
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Inputs that are no single numbers."""
+        return [t for t in map(as_tensor, self.inputs) if isinstance(t, Tensor)]
+
+    def call(self, function: str, inputs: Sequence[Tensor]) -> None:
+        """Math ops that follow are of this function."""
+        self.primitives.append((function, _shapes(inputs), []))
+
+    def run(self, name: str, inputs: Sequence[Tensor], *outputs: Tensor) -> Tensor:
+        """One math op; its first result."""
+        read, made = ([t.spec for t in each] for each in (inputs, outputs))
+        window = {"kernel_size": self.given.get("kernel_shape")}
+        call = Call(f"aten.{name}", read, made, (), window)
+        formula = COSTS.get(call.op, POINTWISE)
+        cost = OpCost() if name in VIEWS else formula(call)
+        kind = outputs[0].kind.name
+        signature = Signature(_shapes(inputs), _shapes(outputs), kind)
+        self.primitives[-1][2].append(Leaf(name, call.op, signature, cost))
+        return outputs[0]
+
+    def reshaped(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """Other sizes; what does not lie in order is copied first."""
+        new = Tensor(tuple(shape), x.kind)
+        if x.is_dense:
+            return self.run("view", [x], new)
+        copied = self.run("clone", [x], Tensor(x.shape, x.kind))
+        return self.run("_unsafe_view", [copied], new)
+
+
+def _shapes(tensors: Sequence[Tensor]) -> Shapes:
+    return tuple(tensor.shape for tensor in tensors)
+
+
+def as_tensor(value: Any) -> Any:
+    """An array as a tensor; a single number, and what is none, stays."""
+    if not isinstance(value, np.ndarray) or not value.ndim:
         return value
-    if value.ndim == 0:
-        return value.item()
-    device = "meta" if like is None else like.device
-    return torch.empty(value.shape, dtype=_same(value), device=device)
+    return Tensor(value.shape, kind_of(value.dtype))
 
 
-def _same(value: Any) -> torch.dtype:
-    return torch.from_numpy(np.zeros(1, value.dtype)).dtype
+Op = Callable[[Node], Any]
 
 
-def _of(function: Callable[..., Any]) -> Op:
-    """A function that takes the inputs as they come."""
+def _plain(function: str, math_op: str = "", takes: int | None = None) -> Op:
+    """A function of all inputs, or of the first ones, that runs one math op."""
 
-    def run(inputs: list[Any], given: Given) -> Any:
-        like = next(x for x in inputs if isinstance(x, torch.Tensor))
-        return function(*(_tensor(x, like) for x in inputs))
+    def op(node: Node) -> None:
+        tensors = node.tensors[:takes]
+        if tensors != node.outputs or math_op != "_to_copy":
+            node.call(function, tensors)
+            node.run(math_op or function, tensors, *node.outputs)
 
-    return run
-
-
-def _ints(value: Any) -> list[int]:
-    return [int(x) for x in np.asarray(value).reshape(-1)]
+    return op
 
 
-def _axes(inputs: list[Any], given: Given, at: int = 1) -> list[int] | None:
-    """Axes as an input, as newer versions have them, or as an attribute."""
-    if len(inputs) > at and inputs[at] is not None:
-        return _ints(inputs[at])
-    return list(given["axes"]) if "axes" in given else None
+def _point(function: str) -> Op:
+    """One of element by element: the result lies as what it is made of."""
+
+    def op(node: Node) -> list[Tensor]:
+        node.call(function, node.tensors)
+        out = node.outputs[0]
+        lies = all(t.is_dense for t in node.tensors if t.shape == out.shape)
+        return [node.run(function, node.tensors, replace(out, is_dense=lies))]
+
+    return op
 
 
-def _reduced(function: Callable[..., Any]) -> Op:
-    def run(inputs: list[Any], given: Given) -> Any:
-        dims = _axes(inputs, given) or list(range(inputs[0].dim()))
-        return function(inputs[0], dim=dims, keepdim=bool(given.get("keepdims", 1)))
+def _viewed(function: str, math_op: str = "") -> Op:
+    """Parts or other sides of a tensor, where they lie."""
 
-    return run
+    def op(node: Node) -> list[Tensor]:
+        x, order = node.tensors[0], node.given.get("perm")
+        if function == "permute":
+            axes = order or reversed(range(len(x.shape)))
+            moved = [axis for axis in axes if x.shape[axis] != 1]
+            lies = moved == sorted(moved)
+        else:
+            pairs = zip(x.shape, node.outputs[0].shape, strict=False)
+            before = next((i for i, (m, n) in enumerate(pairs) if m != n), 0)
+            lies = function.endswith("squeeze") or math.prod(x.shape[:before]) == 1
+        lies = x.is_dense and (lies or node.outputs[0].shape == x.shape)
+        outputs = [replace(o, is_dense=lies) for o in node.outputs]
+        if function == "expand":
+            wide = math.prod(outputs[0].shape) // max(1, math.prod(x.shape))
+            outputs = [replace(o, repeats=x.repeats * wide) for o in outputs]
+        node.call(function, [x])
+        node.run(math_op or function, [x], *outputs)
+        return outputs
 
-
-def _gemm(inputs: list[Any], given: Given) -> Any:
-    a, b = (_tensor(x) for x in inputs[:2])
-    a = a.t() if given.get("transA") else a
-    b = b if given.get("transB") else b.t()
-    bias = _tensor(inputs[2]) if len(inputs) > 2 else None
-    if isinstance(bias, torch.Tensor) and bias.dim() == 1:
-        return functional.linear(a, b, bias)
-    product = functional.linear(a, b)
-    return product if bias is None else product + bias
-
-
-def _padded(x: Any, sides: Sequence[int], given: Given) -> tuple[Any, list[int]]:
-    """What a window of such sides goes over, and how far it reaches beyond."""
-    count = len(sides)
-    strides, wide = (given.get(n, [1] * count) for n in ("strides", "dilations"))
-    pads = list(given.get("pads", [0] * 2 * count))
-    if given.get("auto_pad", b"NOTSET").startswith(b"SAME"):
-        pads = [0] * 2 * count
-        for i, (side, step, apart) in enumerate(zip(sides, strides, wide, strict=True)):
-            length = x.shape[2 + i]
-            reach = (-(-length // step) - 1) * step + (side - 1) * apart + 1
-            beyond = max(0, reach - length)
-            pads[i], pads[count + i] = beyond // 2, beyond - beyond // 2
-    if pads[:count] == pads[count:]:
-        return x, pads[:count]
-    ends = [p for i in reversed(range(count)) for p in (pads[i], pads[count + i])]
-    return functional.pad(x, ends), [0] * count
+    return op
 
 
-def _conv(inputs: list[Any], given: Given) -> Any:
-    weight = _tensor(inputs[1])
-    bias = _tensor(inputs[2]) if len(inputs) > 2 else None
-    sides = list(weight.shape[2:])
-    x, pads = _padded(inputs[0], sides, given)
-    names = (functional.conv1d, functional.conv2d, functional.conv3d)
-    return names[len(sides) - 1](
-        x, weight, bias, given.get("strides", 1), pads, given.get("dilations", 1),
-        given.get("group", 1),
-    )  # fmt: skip
+def _reshaped(node: Node) -> None:
+    node.call("reshape", node.tensors[:1])
+    node.reshaped(node.tensors[0], node.outputs[0].shape)
 
 
-def _pooled(kind: str) -> Op:
-    def run(inputs: list[Any], given: Given) -> Any:
-        sides = list(given["kernel_shape"])
-        x, pads = _padded(inputs[0], sides, given)
-        if any(2 * pad > side for pad, side in zip(pads, sides, strict=True)):
-            x = functional.pad(x, [p for pad in reversed(pads) for p in (pad, pad)])
-            pads = [0] * len(sides)
-        more: dict[str, Any] = {"ceil_mode": bool(given.get("ceil_mode", 0))}
-        if kind == "max":
-            more["dilation"] = given.get("dilations", 1)
-        function = getattr(functional, f"{kind}_pool{len(sides)}d")
-        return function(x, sides, given.get("strides", 1), pads, **more)
-
-    return run
-
-
-def _flat(inputs: list[Any], given: Given) -> Any:
-    x, axis = inputs[0], given.get("axis", 1)
-    return x.reshape(math.prod(x.shape[:axis]), -1)
-
-
-def _folded(function: Callable[[Any, Any], Any]) -> Op:
-    """Of any number of inputs."""
-
-    def run(inputs: list[Any], given: Given) -> Any:
-        like = next(x for x in inputs if isinstance(x, torch.Tensor))
-        tensors = (torch.as_tensor(_tensor(x, like)) for x in inputs)
-        return reduce(function, tensors)
-
-    return run
+def _matmul(node: Node) -> None:
+    """As torch has it: a product of matrices, or of as many as there are."""
+    a, b = node.tensors[:2]
+    out = node.outputs[0]
+    node.call("matmul", [a, b])
+    if len(a.shape) == len(b.shape) == 2:
+        node.run("mm", [a, b], out)
+        return
+    rows, inner = (1, *a.shape)[-2:]
+    columns = (*b.shape, 1)[1] if len(b.shape) < 3 else b.shape[-1]
+    if len(b.shape) < 3:
+        a = node.reshaped(a, (math.prod(a.shape) // inner, inner))
+        b = b if len(b.shape) == 2 else node.reshaped(b, (inner, 1))
+        found = Tensor((a.shape[0], columns), out.kind)
+        node.run("mm", [a, b], found)
+    else:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        whole = []
+        for x, ends in ((a, (rows, inner)), (b, (inner, columns))):
+            times = math.prod((*batch, *ends)) // max(1, math.prod(x.shape))
+            wide = replace(x, shape=(*batch, *ends), repeats=x.repeats * times,
+                           is_dense=x.is_dense and times == 1)  # fmt: skip
+            node.run("expand", [x], wide)
+            whole.append(node.reshaped(wide, (math.prod(batch), *ends)))
+        found = Tensor((math.prod(batch), rows, columns), out.kind)
+        node.run("bmm", whole, found)
+    node.run("_unsafe_view", [found], out)
 
 
-def _reshape(inputs: list[Any], given: Given) -> Any:
-    x, sides = inputs[0], _ints(inputs[1])
-    return x.reshape(
-        [x.shape[i] if side == 0 else side for i, side in enumerate(sides)]
-    )
+def _linear(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> None:
+    """A product with a weight as layers store it."""
+    out = node.outputs[0]
+    node.call("linear", [x, weight] if bias is None else [x, weight, bias])
+    turned = node.run("t", [weight], replace(weight, shape=weight.shape[::-1]))
+    flat = Tensor((math.prod(out.shape[:-1]), out.shape[-1]), out.kind)
+    if len(x.shape) > 2:
+        x = node.reshaped(x, (flat.shape[0], x.shape[-1]))
+    if bias is None:
+        node.run("mm", [x, turned], flat)
+    else:
+        node.run("addmm", [bias, x, turned], flat)
+    if flat.shape != out.shape:
+        node.run("view", [flat], out)
 
 
-def _slice(inputs: list[Any], given: Given) -> Any:
-    x = inputs[0]
-    starts, ends = (
-        _ints(inputs[i]) if len(inputs) > i else list(given[name])
-        for i, name in ((1, "starts"), (2, "ends"))
-    )
-    axes = _axes(inputs, given, 3) or list(range(len(starts)))
-    steps = _ints(inputs[4]) if len(inputs) > 4 else [1] * len(starts)
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        if step < 0:
-            raise ValueError("a slice backwards is not known")
-        index = [slice(None)] * x.dim()
-        index[axis] = slice(start, min(end, x.shape[axis]), step)
-        x = x[tuple(index)]
-    return x
+def _gemm(node: Node) -> None:
+    a, b, *rest = node.tensors
+    if node.given.get("transA"):
+        node.call("t", [a])
+        a = node.run("t", [a], replace(a, shape=a.shape[::-1]))
+    weight = b if node.given.get("transB") else replace(b, shape=b.shape[::-1])
+    fits = [bias for bias in rest if bias.shape == weight.shape[:1]]
+    _linear(node, a, weight, *fits)
+    if rest and not fits:
+        node.call("add", [*node.outputs, *rest])
+        node.run("add", [*node.outputs, *rest], *node.outputs)
 
 
-def _split(inputs: list[Any], given: Given) -> Any:
-    x, axis = inputs[0], given.get("axis", 0)
-    sizes = _axes(inputs, {"axes": given["split"]} if "split" in given else {})
-    if sizes is None:
-        return x.chunk(given.get("num_outputs", 2), axis)
-    return x.split(sizes, axis)
+def _gathered(node: Node) -> Any:
+    index = node.inputs[1]
+    if isinstance(index, np.ndarray) and not index.ndim:
+        return _viewed("select")(node)
+    x, axis = node.tensors[0], node.given.get("axis", 0)
+    is_table = axis == 0 and len(x.shape) == 2
+    return _plain("embedding" if is_table else "index_select")(node)
 
 
-def _squeezed(inputs: list[Any], given: Given) -> Any:
-    axes = _axes(inputs, given)
-    return inputs[0].squeeze() if axes is None else inputs[0].squeeze(tuple(axes))
+def _pooled(name: str, of_several: str) -> Op:
+    def op(node: Node) -> None:
+        sides = len(node.outputs[0].shape) - 2
+        of = f"{name}{sides}d"
+        _plain(of, of if sides == 1 else of + of_several)(node)
+
+    return op
 
 
-def _unsqueezed(inputs: list[Any], given: Given) -> Any:
-    x = inputs[0]
-    for axis in sorted(_axes(inputs, given) or []):
-        x = x.unsqueeze(axis)
-    return x
+def _convolved(node: Node) -> None:
+    _plain(f"conv{len(node.outputs[0].shape) - 2}d", "convolution")(node)
 
 
-def _expand(inputs: list[Any], given: Given) -> Any:
-    sides = np.broadcast_shapes(tuple(_ints(inputs[1])), tuple(inputs[0].shape))
-    return inputs[0].expand(sides)
+def _dequantized(node: Node) -> None:
+    node.call("to", node.tensors[:1])
+    node.run("_to_copy", node.tensors[:1], node.outputs[0])
+    node.call("mul", node.outputs)
+    node.run("mul", node.outputs, *node.outputs)
 
 
-def _gather(inputs: list[Any], given: Given) -> Any:
-    like = next(x for x in inputs if isinstance(x, torch.Tensor))
-    x, axis = _tensor(inputs[0], like), given.get("axis", 0)
-    if isinstance(inputs[1], np.ndarray) and inputs[1].ndim == 0:
-        return x.select(axis, int(inputs[1]))
-    index = _tensor(inputs[1], like)
-    if axis == 0 and x.dim() == 2:
-        return functional.embedding(index.long(), x)
-    taken = x.index_select(axis, index.reshape(-1).long())
-    return taken.reshape(*x.shape[:axis], *index.shape, *x.shape[axis:][1:])
+def _integer_product(node: Node) -> None:
+    out = node.outputs[0]
+    few = replace(out, kind=node.tensors[0].kind)
+    _matmul(node)
+    node.call("to", [few])
+    node.run("_to_copy", [few], out)
 
 
-def _normed(inputs: list[Any], given: Given) -> Any:
-    x, axis = inputs[0], given.get("axis", -1)
-    weight, bias = (_tensor(v) for v in (*inputs[1:3], None)[:2])
-    return functional.layer_norm(x, x.shape[axis:], weight, bias)
-
-
-def _batch_normed(inputs: list[Any], given: Given) -> Any:
-    x, weight, bias, mean, var = (_tensor(v) for v in inputs[:5])
-    return functional.batch_norm(x, mean, var, weight, bias)
-
-
-def _cast(inputs: list[Any], given: Given) -> Any:
-    return inputs[0].to(dtype_of(given["to"]))
-
-
-def _dequantized(inputs: list[Any], given: Given) -> Any:
-    return inputs[0].to(torch.float32) * _scalar(inputs[1])
-
-
-def _scalar(value: Any) -> Any:
-    found = _tensor(value)
-    return found if not isinstance(found, torch.Tensor) or found.dim() == 0 else 1.0
-
-
-def _quantized(inputs: list[Any], given: Given) -> Any:
-    whole = inputs[0].to(torch.uint8)
-    return whole, np.array(1.0, np.float32), np.array(0, np.uint8)
-
-
-def _integer_product(inputs: list[Any], given: Given) -> Any:
-    a, b = (_tensor(x).to(torch.int8) for x in inputs[:2])
-    return torch.matmul(a, b).to(torch.int32)
-
-
-def _where(inputs: list[Any], given: Given) -> Any:
-    like = next(x for x in inputs if isinstance(x, torch.Tensor))
-    test, a, b = (_tensor(x, like) for x in inputs)
-    if not isinstance(test, torch.Tensor):
-        test = torch.empty((), dtype=torch.bool, device=like.device)
-    return torch.where(test.bool(), a, b)
+def _product_of_few_bits(node: Node) -> list[Tensor]:
+    """Weights are read as they are stored, turned to what is multiplied with them."""
+    x, stored = node.tensors[:2]
+    weight = Tensor((node.given["N"], node.given["K"]), x.kind)
+    node.outputs = [Tensor((*x.shape[:-1], weight.shape[0]), x.kind)]
+    node.call("to", [stored])
+    node.run("_to_copy", [stored], weight)
+    _linear(node, x, weight)
+    return node.outputs
 
 
 OPS: dict[str, Op] = {
-    "Abs": _of(torch.abs), "Add": _of(torch.add), "And": _of(torch.logical_and),
-    "AveragePool": _pooled("avg"), "BatchNormalization": _batch_normed, "Cast": _cast,
-    "Ceil": _of(torch.ceil), "Clip": lambda i, g: i[0].clamp(-1.0, 1.0),
-    "Concat": lambda i, g: torch.cat([_tensor(x) for x in i], g["axis"]),
-    "Conv": _conv, "Cos": _of(torch.cos), "DequantizeLinear": _dequantized,
-    "Div": _of(torch.div), "Dropout": lambda i, g: i[0],
-    "DynamicQuantizeLinear": _quantized, "Elu": lambda i, g: functional.elu(i[0]),
-    "Equal": _of(torch.eq), "Erf": _of(torch.erf), "Exp": _of(torch.exp),
-    "Expand": _expand, "Flatten": _flat,
-    "Floor": _of(torch.floor), "Gather": _gather, "Gemm": _gemm,
-    "Gelu": lambda i, g: functional.gelu(i[0]),
-    "GlobalAveragePool": lambda i, g: functional.adaptive_avg_pool2d(i[0], 1),
-    "Greater": _of(torch.gt), "GreaterOrEqual": _of(torch.ge),
-    "HardSigmoid": lambda i, g: functional.hardsigmoid(i[0]),
-    "HardSwish": lambda i, g: functional.hardswish(i[0]),
-    "Identity": lambda i, g: i[0], "IsNaN": _of(torch.isnan),
-    "LayerNormalization": _normed,
-    "LeakyRelu": lambda i, g: functional.leaky_relu(i[0]), "Less": _of(torch.lt),
-    "LessOrEqual": _of(torch.le), "Log": _of(torch.log), "MatMul": _of(torch.matmul),
-    "MatMulInteger": _integer_product,
-    "MatMulNBits": lambda i, g: linear_as_stored(i[0], i[1], (g["N"], g["K"])),
-    "Max": _folded(torch.maximum), "MaxPool": _pooled("max"),
-    "Min": _folded(torch.minimum),
-    "Mul": _of(torch.mul), "Neg": _of(torch.neg), "Not": _of(torch.logical_not),
-    "Or": _of(torch.logical_or), "Pow": _of(torch.pow),
-    "QuantizeLinear": lambda i, g: i[0].to(torch.uint8),
-    "Reciprocal": _of(torch.reciprocal), "ReduceMax": _reduced(torch.amax),
-    "ReduceMean": _reduced(torch.mean), "ReduceSum": _reduced(torch.sum),
-    "Relu": lambda i, g: functional.relu(i[0]), "Reshape": _reshape,
-    "Sigmoid": _of(torch.sigmoid), "Sin": _of(torch.sin), "Slice": _slice,
-    "Softmax": lambda i, g: functional.softmax(i[0], g.get("axis", -1)),
-    "Split": _split, "Sqrt": _of(torch.sqrt), "Squeeze": _squeezed,
-    "Sub": _of(torch.sub), "Tanh": _of(torch.tanh),
-    "Transpose": lambda i, g: i[0].permute(
-        g.get("perm", list(reversed(range(i[0].dim()))))
-    ),
-    "Trilu": lambda i, g: (torch.triu if g.get("upper", 1) else torch.tril)(i[0]),
-    "Unsqueeze": _unsqueezed, "Where": _where,
+    **{name: _point(name.lower()) for name in (
+        "Abs", "Add", "Ceil", "Cos", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu",
+        "HardSigmoid", "HardSwish", "IsNaN", "Log", "Mul", "Neg", "Pow", "Reciprocal",
+        "Relu", "Sigmoid", "Sin", "Sqrt", "Sub", "Tanh", "Where",
+    )},
+    **{name: _point(torchs) for name, torchs in (
+        ("And", "logical_and"), ("Clip", "clamp"), ("Equal", "eq"), ("Greater", "gt"),
+        ("GreaterOrEqual", "ge"), ("LeakyRelu", "leaky_relu"), ("Less", "lt"),
+        ("LessOrEqual", "le"), ("Max", "maximum"), ("Min", "minimum"),
+        ("Not", "logical_not"), ("Or", "logical_or"),
+    )},
+    "AveragePool": _pooled("avg_pool", ""),
+    "BatchNormalization": _plain("batch_norm", "_native_batch_norm_legit_no_training"),
+    "Cast": _plain("to", "_to_copy"), "Concat": _plain("cat"), "Conv": _convolved,
+    "DequantizeLinear": _dequantized, "Dropout": lambda node: node.tensors[:1],
+    "DynamicQuantizeLinear": _plain("to", "_to_copy"), "Expand": _viewed("expand"),
+    "Flatten": _reshaped, "Gather": _gathered, "Gemm": _gemm,
+    "GlobalAveragePool": _plain("adaptive_avg_pool2d", "mean"),
+    "Identity": lambda node: node.tensors[:1],
+    "LayerNormalization": _plain("layer_norm", "native_layer_norm"),
+    "MatMul": _matmul, "MatMulInteger": _integer_product,
+    "MatMulNBits": _product_of_few_bits,
+    "MaxPool": _pooled("max_pool", "_with_indices"),
+    "QuantizeLinear": _plain("to", "_to_copy"), "Reshape": _reshaped,
+    "ReduceMax": _plain("amax", takes=1), "ReduceMean": _plain("mean", takes=1),
+    "ReduceSum": _plain("sum", takes=1),
+    "Slice": _viewed("getitem", "slice"), "Softmax": _plain("softmax", "_softmax"),
+    "Split": _viewed("split"), "Squeeze": _viewed("squeeze"),
+    "Transpose": _viewed("permute"), "Trilu": _plain("triu"),
+    "Unsqueeze": _viewed("unsqueeze"),
 }  # fmt: skip
-"""What runs for an op; inputs are tensors, or arrays of numpy where they are known."""
+"""What runs for an op; gives what comes out where that does not lie in order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -47,6 +48,11 @@ class Source:
     entry: catalogue.Entry | None = None
     fields: Mapping[str, Any] | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def usual_class(self) -> str | None:
+        """Class that builds a model of the catalogue."""
+        return self.entry.auto_class if self.entry else None
 
     def read(self, limits: Limits) -> Mapping[str, Any]:
         """The fields of the config.
@@ -142,6 +148,18 @@ def locate(model: str | Path) -> Source:
     if name.count("/") != 1 or not name.isprintable() or " " in name:
         raise UnknownModelError(f"unknown model {name!r}{_advice(name)}")
     return Source(name, "Hugging Face hub")
+
+
+def config_key(source: Source) -> str:
+    """Digest of a config, as it is published, and of the class usually built."""
+    fields = source.entry.config if source.entry else source.fields
+    assert fields is not None
+    plain = {k: v for k, v in fields.items() if k not in VOLATILE}
+    text = json.dumps([source.usual_class, plain], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+VOLATILE = ("transformers_version", "_name_or_path")
 
 
 def _config_path(model: str | Path) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -28,6 +29,7 @@ from irene.trace.inputs import make_inputs
 from irene.trace.limits import Limits, checked_run
 from irene.trace.model_files import onnx_path
 from irene.trace.models import Resolved, build, resolve
+from irene.trace.onnx_graph import trace_onnx
 from irene.trace.phases import PHASES, Run, meta_weights
 from irene.trace.pipelines import counted, models_in, rehearsed
 from irene.trace.positions import reach_of
@@ -41,9 +43,6 @@ SMALL_ENOUGH_TO_RUN = 500_000_000
 """Parameters up to which a model that looks at its data is run for real instead."""
 WRONG_DTYPE = ("same dtype", "expected scalar type", "Unsupported dtype")
 """Words of torch where an op does not take the dtypes it is given."""
-
-
-ONNX_NOTE = "traced op by op as the graph has them: a runtime may fuse some"
 
 
 @shows_run_options
@@ -123,7 +122,7 @@ def trace_spec(
     """
     limits = checked_run(spec, limits)
     if (path := onnx_path(spec.model if source is None else source)) is not None:
-        return _trace_onnx(path, spec)
+        return trace_onnx(path, spec)
     resolved = resolve(
         source if source is not None else spec.model, limits, spec.model_class
     )
@@ -140,17 +139,6 @@ def trace_spec(
             ) from error
         note = f"run for real on the CPU, as it looks at its data: {error}"
         return _build_and_trace(resolved, spec, "cpu", (note,))
-
-
-def _trace_onnx(path: Path, spec: RunSpec) -> ModelTree:
-    """The graph of a file; its types are its own."""
-    from irene.trace.onnx_graph import inputs_of_graph, read_onnx
-
-    module = read_onnx(path)
-    spec = replace(spec, model=str(path))
-    provenance = {"graph": str(path), "device": "meta"}
-    inputs = inputs_of_graph(module, spec)
-    return run_recorded(module, inputs, spec, provenance, (ONNX_NOTE,), "meta")
 
 
 class _NeedsDataError(Exception):
@@ -324,9 +312,16 @@ def run_recorded(
 
 def _forget_runs_before(model: nn.Module) -> None:
     """Clear what classes remember: a trace is the same whatever was traced before."""
-    for each in {type(module) for module in model.modules()}:
-        for attribute in vars(each).values():
+    classes = {type(module) for module in model.modules()}
+    owners = {sys.modules[each.__module__] for each in classes}
+    for owner in classes | owners:
+        for attribute in vars(owner).values():
             function = getattr(attribute, "__func__", attribute)
+            if (
+                owner in owners
+                and getattr(function, "__module__", "") != owner.__name__
+            ):
+                continue  # what it imports is no memory of runs
             cells = getattr(function, "__closure__", None) or ()
             for held in (function, *(cell.cell_contents for cell in cells)):
                 if hasattr(held, "cache_clear"):

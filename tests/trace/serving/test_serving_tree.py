@@ -169,6 +169,23 @@ def test_published_quantisation_is_read() -> None:
     assert read_decoder(config).weight_type == ""
 
 
+def test_what_a_config_says_of_the_whole_holds_for_its_text_part() -> None:
+    text = dict(catalogue.entries()["qwen3-30b-a3b"].config)
+    alone = read_decoder(text)
+    stored = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    seeing = read_decoder(
+        {
+            "model_type": "qwen3_vl_moe",
+            "quantization_config": stored,
+            "text_config": {**text, "model_type": "qwen3_vl_moe_text"},
+        }
+    )
+    assert (seeing.weight_type, alone.weight_type) == ("fp8_block", "")
+    assert seeing.layers == alone.layers
+    (note,) = seeing.notes
+    assert "part of its prompt" in note
+
+
 def test_the_text_part_of_a_model_that_sees() -> None:
     text = {
         k: v

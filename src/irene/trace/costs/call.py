@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
+from irene.tree import Signature, TreeBuilder
+
+if TYPE_CHECKING:
+    import torch
 
 DTYPE_NAMES = {
-    torch.float32: "fp32",
-    torch.float16: "fp16",
-    torch.bfloat16: "bf16",
-    torch.float64: "fp64",
-}
+    "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64",
+}  # fmt: skip
 
 
 def dtype_name(dtype: torch.dtype) -> str:
     """Short name of a dtype: `fp32`, `bf16`, `int64`, `bool`, …."""
-    return DTYPE_NAMES.get(dtype) or str(dtype).removeprefix("torch.")
+    name = str(dtype).removeprefix("torch.")
+    return DTYPE_NAMES.get(name, name)
 
 
 class OpCost(NamedTuple):
@@ -36,22 +37,46 @@ class OpCost(NamedTuple):
     bytes_written: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A math op before it has its place in the tree."""
+
+    name: str
+    op: str
+    signature: Signature
+    cost: OpCost
+
+    def add_to(self, builder: TreeBuilder, parent: int) -> None:
+        """Append as the last child, numbered by its position."""
+        place = len(builder.rows[parent].children)
+        builder.add(
+            parent,
+            f"{self.name}_{place}" if place else self.name,
+            "math",
+            self.op,
+            signature=self.signature,
+            **self.cost._asdict(),
+        )
+
+
 class TensorSpec(NamedTuple):
     """Shape and type of a tensor.
 
     Attributes:
         shape: Sizes.
-        dtype: The torch dtype.
+        dtype: The torch dtype, or what has its size and kind.
         stored: Distinct elements in memory: an expanded dimension counts once.
     """
 
     shape: tuple[int, ...]
-    dtype: torch.dtype
+    dtype: Any
     stored: int
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorSpec:
         """The spec of a tensor."""
+        import torch
+
         shape = tuple(tensor.shape)
         if tensor.layout is not torch.strided:
             return cls(shape, tensor.dtype, prod(shape))
@@ -66,12 +91,12 @@ class TensorSpec(NamedTuple):
     @property
     def bytes(self) -> int:
         """Bytes of the distinct elements."""
-        return self.stored * self.dtype.itemsize
+        return int(self.stored * self.dtype.itemsize)
 
     @property
     def is_float(self) -> bool:
         """True for floating-point and complex types."""
-        return self.dtype.is_floating_point or self.dtype.is_complex
+        return bool(self.dtype.is_floating_point or self.dtype.is_complex)
 
 
 @dataclass(slots=True)
@@ -135,6 +160,8 @@ Formula = Callable[[Call], OpCost]
 
 def tensors_in(values: Iterable[Any], depth: int = 4) -> list[torch.Tensor]:
     """All tensors in nested lists, tuples and dictionaries, in order."""
+    import torch
+
     found: list[torch.Tensor] = []
     for value in values:
         if isinstance(value, torch.Tensor):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
-
 from irene.trace.costs.arithmetic import ARITHMETIC, elementwise
 from irene.trace.costs.call import Call, Formula, OpCost, TensorSpec, tensors_in
 from irene.trace.costs.matrix import MATRIX
@@ -63,6 +61,8 @@ def math_cost(
     A view moves nothing. An op without a formula that torch tags as pointwise is one
     FLOP per element. Of any other, the bytes are counted and the FLOPs are unknown.
     """
+    import torch
+
     name = math_name(func)
     formula = COSTS.get(name)
     if formula is None:

@@ -7,6 +7,7 @@ placeholders an image takes, and in which form, is asked of the model itself.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -80,7 +81,8 @@ def _with(
         try:
             count = _positions(maker, kind, media)
         except Exception as error:  # noqa: BLE001  any code of the model may refuse it
-            problem = problem or " ".join(str(error).split())[:120]
+            # Numbers are sizes of this run, the reason is the same at all.
+            problem = problem or re.sub(r"\d+", "…", " ".join(str(error).split()))[:120]
             continue
         placed = _with_placeholders(maker, inputs, kind, token, count)
         return Inputs(inputs | media | placed, inputs.notes)

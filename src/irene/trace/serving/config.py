@@ -36,6 +36,14 @@ USUAL_PATTERN = 6
 """Gemma 3: every sixth layer sees everything."""
 
 
+OF_THE_WHOLE = ("quantization_config", "tie_word_embeddings")
+"""What a config with a text part may say of it outside of that part."""
+SHOWN = (
+    "the part that writes alone: what the model is shown or hears is part of its "
+    "prompt, as so many tokens"
+)
+
+
 def read_decoder(config: Mapping[str, Any]) -> Decoder:
     """Read what a serving engine would read from a config.
 
@@ -47,8 +55,10 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
             feed-forward.
     """
     if isinstance(config.get("text_config"), Mapping):
-        inner = {"model_type": _text_type(config), **config["text_config"]}
-        return read_decoder(inner)
+        whole = {name: config[name] for name in OF_THE_WHOLE if name in config}
+        inner = {"model_type": _text_type(config), **whole, **config["text_config"]}
+        found = read_decoder(inner)
+        return replace(found, notes=(*found.notes, SHOWN))
     family, notes = _family(config)
     fields = _Fields(config, family)
     is_double = "zero_expert_num" in config
@@ -98,8 +108,10 @@ def _text_type(config: Mapping[str, Any]) -> str:
 def _family(config: Mapping[str, Any]) -> tuple[Family, tuple[str, ...]]:
     """The family of a config, and a note where Llama stands in for it."""
     kind = config.get("model_type")
-    if kind in FAMILIES:
-        return FAMILIES[str(kind)], ()
+    # A model that sees writes as its sibling that does not.
+    for name in (str(kind), str(kind).replace("_vl", "").removesuffix("_text")):
+        if name in FAMILIES:
+            return FAMILIES[name], ()
     if not isinstance(kind, str):
         raise ConfigError("the config has no model_type")
     is_other = any(word in name for name in config for word in NOT_ATTENTION)

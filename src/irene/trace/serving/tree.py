@@ -20,7 +20,7 @@ from irene.trace.serving.gguf import MIXES, stored_as
 from irene.trace.serving.layers import LayerWriter, WeightTypes
 from irene.trace.serving.step import Step, steps_of
 from irene.trace.serving.writer import StepWriter
-from irene.trace.sources import locate
+from irene.trace.twins import find_config
 from irene.tree import ModelTree, TreeBuilder
 
 SERVING = "serving engine"
@@ -76,7 +76,7 @@ def served(
         config, origin = model, "given"
         called = spec.model or str(model.get("model_type"))
     else:
-        source = locate(model)
+        source = find_config(model, limits)
         config, called, origin = source.read(limits), source.name, source.origin
     limits.check_config(config)
     text = json.dumps(dict(config), sort_keys=True, default=str)

@@ -6,6 +6,7 @@ keeps its first ones, up to the first of every kind.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from irene.tree import ModelTree
 
 FEWEST = 3
 """Layers from which on a list is cut."""
+NUMBERED = re.compile("layer|idx|index")
 PLAIN = (bool, int, float, str, tuple, type(None))
 
 
@@ -72,11 +74,7 @@ class FewerLayers:
 
     def whole_traced(self, tree: ModelTree) -> ModelTree:
         """The tree of the model with all its layers, from one that was traced."""
-        own = {
-            name: getattr(tree.columns, name)
-            - tree.columns.children_sum(getattr(tree.columns, name))
-            for name in COSTS
-        }
+        own = {n: tree.columns.own(getattr(tree.columns, n)) for n in COSTS}
         whole = self.whole(tree._derive(replace(tree.columns, **own)))
         columns = whole.columns
         costs = columns.inclusive(np.stack([getattr(columns, n) for n in COSTS], 1))
@@ -179,7 +177,7 @@ def _kind(layer: nn.Module, index: int, count: int, per_layer: list[Any]) -> str
     parts: list[Any] = [values[index] for values in per_layer if len(values) == count]
     for name, module in layer.named_modules():
         plain = {
-            key: "#" if type(value) is int and _is_number(key) else value
+            key: "#" if type(value) is int and NUMBERED.search(key) else value
             for key, value in vars(module).items()
             if isinstance(value, PLAIN) and not key.startswith("_")
         }
@@ -191,10 +189,6 @@ def _kind(layer: nn.Module, index: int, count: int, per_layer: list[Any]) -> str
         ]
         parts.append((name, type(module).__name__, sorted(plain.items()), shapes))
     return repr(parts)
-
-
-def _is_number(name: str) -> bool:
-    return "layer" in name or "idx" in name or "index" in name
 
 
 def _lists_in(values: Any) -> Iterator[Any]:

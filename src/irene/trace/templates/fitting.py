@@ -13,7 +13,14 @@ import numpy as np
 
 from irene.errors import IreneError
 from irene.trace.templates.fewer_layers import FewerLayers
-from irene.trace.templates.template import DEGREE, Basis, Piece, Polynomial, Sizes
+from irene.trace.templates.template import (
+    COSTS,
+    DEGREE,
+    Basis,
+    Piece,
+    Polynomial,
+    Sizes,
+)
 from irene.tree import ModelTree, Signature
 from irene.tree.columns import Ints
 
@@ -37,6 +44,11 @@ class Seen:
     structure: tuple[Any, ...]
     numbers: Ints
     tree: ModelTree
+
+    def is_as(self, other: Seen) -> bool:
+        """Whether all of it is the same in another."""
+        same = self.structure == other.structure
+        return same and bool((self.numbers == other.numbers).all())
 
 
 class Fit:
@@ -229,9 +241,11 @@ def points_in(box: Box, axes: str) -> Iterator[dict[str, int]]:
     for axis in axes[1:]:
         low, high = box[axis]
         room = high - low
-        near = FIRST if room >= FIRST[-1] else (0, room // 2, room)
+        # The last length of all often has a structure of its own.
+        near = FIRST if room > FIRST[-1] else (0, room // 3, 2 * room // 3)
         lengths[axis] = [low + step for step in near] if room else [low]
-    batches = (1,) if box["b"] == (1, 1) else (box["b"][0], box["b"][0] + 1)
+    least, most = box["b"]
+    batches = range(least, min(least + 1, most) + 1)
     ranges = [range(len(values)) for values in lengths.values()]
     for batch in batches:
         for places in product(*ranges):
@@ -243,10 +257,7 @@ def points_in(box: Box, axes: str) -> Iterator[dict[str, int]]:
 def look(tree: ModelTree) -> Seen:
     """Apart: what must be the same at every size, and numbers that may change."""
     columns = tree.columns
-    own = [
-        getattr(columns, name) - columns.children_sum(getattr(columns, name))
-        for name in ("flops", "bytes_read", "bytes_written")
-    ]
+    own = [columns.own(getattr(columns, name)) for name in COSTS]
     numbers: list[int] = []
     ranks = []
     signatures = [

@@ -109,8 +109,10 @@ def shipped_fields(model: str) -> dict[str, Any]:
 
 def shipped_config(
     model: str, config: str
-) -> tuple[dict[str, Any], dict[str, str]] | None:
+) -> tuple[dict[str, Any], dict[str, str], list[str]] | None:
     """Fields of a model's config as transformers reads it, and other names of fields.
+
+    Then those of the catalogue that transformers would fill in as they are.
 
     Args:
         model: Its name.

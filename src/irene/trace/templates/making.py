@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -39,22 +40,25 @@ LONGEST = 1 << 17
 """Length up to which a model without a limit is tried."""
 SMALLEST = 2
 """Batch and lengths of 1 have structures of their own."""
-MOST_PIECES = 4
+MOST_PIECES = 6
 """For batches; as many again for a batch of 1."""
+FURTHER = 4
+"""Times the longest length of a fit at which it is looked at before the last of all."""
+BATCHES = (1, 2, 4, 8)
+"""Those that have pieces of their own where inputs are gone through one by one."""
 REBUILT = "set_attention_type"
 """A model with such a method changes for good when a short input comes."""
 CHANGES_AT = ("window", "chunk", "block", "position", "length")
 """Words of config fields at whose values a structure may change."""
 
 
-def make_template(resolved: Resolved, spec: RunSpec, whole: bool = True) -> Template:
+def make_template(resolved: Resolved, spec: RunSpec) -> Template:
     """Find the trees of a model as a function of the sizes of a run, and prove it.
 
     Args:
         resolved: The model.
         spec: Phase, attention and dtype; its sizes do not matter, but for whether
             there is a context.
-        whole: Prove it also on the model with all its layers.
 
     Raises:
         NoTemplateError: There is no such function, or it did not hold.
@@ -62,18 +66,11 @@ def make_template(resolved: Resolved, spec: RunSpec, whole: bool = True) -> Temp
     digest = resolved.digest  # before building writes into the config
     try:
         try:
-            return _made(_Prober(resolved, spec, fewer=True), digest, whole)
+            return _Prober(resolved, spec, fewer=True).template(digest)
         except IreneError:
-            return _made(_Prober(resolved, spec, fewer=False), digest, whole)
+            return _Prober(resolved, spec, fewer=False).template(digest)
     except IreneError as error:
         raise NoTemplateError(str(error)) from error
-
-
-def _made(prober: _Prober, digest: str, whole: bool) -> Template:
-    template = prober.template(digest)
-    if whole:
-        prober.prove_whole(template)
-    return template
 
 
 def is_renamed(resolved: Resolved, spec: RunSpec, template: Template) -> bool:
@@ -95,8 +92,7 @@ def is_renamed(resolved: Resolved, spec: RunSpec, template: Template) -> bool:
         far = {a: high for a, (_, high) in piece.where.items() if a != "b"}
         for sizes in (near, {"b": piece.where["b"][0], **far}):
             mine = look(in_dtype(known.trace(sizes), "bf16", spec.dtype))
-            its = look(other.trace(sizes))
-            if mine.structure != its.structure or (mine.numbers != its.numbers).any():
+            if not mine.is_as(look(other.trace(sizes))):
                 return False
     return True
 
@@ -117,29 +113,22 @@ class _Prober:
 
     def _follows_length(self) -> bool:
         """Whether a model without tokens has inputs whose size is the run's length."""
-        one, other = (look(self.trace({"b": 2, "s": n})) for n in (61, 64))
-        same = one.structure == other.structure
-        return not same or bool((one.numbers != other.numbers).any())
+        one, other = (look(self.trace({"b": 2, "s": n})) for n in (61, 130))
+        return not one.is_as(other)
 
     def _with_fewer(self) -> FewerLayers:
         return FewerLayers(self.model, keep_last=self.spec.phase == "train")
 
     def template(self, digest: str) -> Template:
         """The function, as far as it holds."""
-        return Template(
-            digest,
-            self.model_class,
-            self.spec.attention,
-            self.reach,
-            self.axes,
-            tuple(self._pieces()),
-        )
+        pieces = tuple(self._pieces())
+        if self.fewer:
+            self._prove_whole(pieces[0])
+        kind, attention = self.model_class, self.spec.attention
+        return Template(digest, kind, attention, self.reach, self.axes, pieces)
 
-    def prove_whole(self, template: Template) -> None:
+    def _prove_whole(self, piece: Piece) -> None:
         """Compare with a trace of the model with all its layers."""
-        if not self.fewer:
-            return
-        piece = template.pieces[0]
         sizes = {axis: piece.where[axis][0] + 7 + i for i, axis in enumerate(self.axes)}
         sizes = {a: min(n, piece.where[a][1]) for a, n in sizes.items()}
         model, _ = _built(self.resolved, self.spec)
@@ -147,8 +136,7 @@ class _Prober:
         found = piece.at(sizes)
         if found is None or found.unsupported != traced.unsupported:
             raise NoTemplateError("ops without a formula differ by layer")
-        mine, its = look(found), look(traced)
-        if mine.structure != its.structure or (mine.numbers != its.numbers).any():
+        if not look(found.unfold()).is_as(look(traced)):
             raise NoTemplateError("layers that are built alike do not run alike")
 
     def see(self, sizes: Sizes) -> Seen:
@@ -170,7 +158,17 @@ class _Prober:
             if low > high:
                 raise NoTemplateError(f"no room for a {AXES[axis]} of {low} and more")
         found: list[Fit] = []
-        self._cover(self._whole_box(), found)
+        try:
+            self._cover(self._whole_box(), found)
+        except IreneError:
+            for batch in BATCHES:
+                box = {
+                    axis: (low, min(high, MOST_TOKENS // batch))
+                    for axis, (low, high) in self._whole_box().items()
+                }
+                self._cover_rest({**box, "b": (batch, batch)}, found)
+            if not found:
+                raise
         for fit in found:
             if not self._take_in_single(fit):
                 self._cover({**fit.where, "b": (1, 1)}, found)
@@ -196,39 +194,42 @@ class _Prober:
         if sum(fit.where["b"][0] == box["b"][0] for fit in found) >= MOST_PIECES:
             return
         fit = self._fit(box)
+        rest: list[Box] = []
         for axis in self.axes[1:]:
-            good = max(p[axis] for p in fit.points)
-            for length in dict.fromkeys((box[axis][0], box[axis][1])):
-                if self._agrees(fit, axis, length):
-                    good = max(good, length)
-                    continue
-                if length < good:  # what is shorter is traced
-                    shortest = min(p[axis] for p in fit.points)
-                    if length == shortest:
-                        raise NoTemplateError(f"it differs at {AXES[axis]}={length}")
-                    fit.where[axis] = (shortest, fit.where[axis][1])
-                    continue
-                end = self._bisect(fit, axis, good, length)
-                fit.where[axis] = (fit.where[axis][0], end - 1)
-                self._prove_far(fit)
-                found.append(fit)
-                if box["b"] != (1, 1):
-                    self._cover_rest({**box, axis: (end, box[axis][1])}, found)
-                return
+            low, high = box[axis]
+            at = [point[axis] for point in fit.points]
+            further = FURTHER * max(at)
+            first = 1 + self._end(fit, axis, min(at), (low,), low - 1)
+            last = -1 + self._end(fit, axis, max(at), (further, high), high + 1)
+            parts = ((last + 1, high), (low, first - 1))
+            rest += [{**fit.where, axis: part} for part in parts if part[0] <= part[1]]
+            fit.where[axis] = (first, last)
         self._prove_far(fit)
         found.append(fit)
+        for each in rest:
+            self._cover_rest(each, found)
+
+    def _end(
+        self, fit: Fit, axis: str, good: int, lengths: Sequence[int], beyond: int
+    ) -> int:
+        """The first length at which a fit does not hold, on the way to the last."""
+        for length in lengths:
+            if min(good, beyond) < length < max(good, beyond):
+                if not self._agrees(fit, axis, length):
+                    return self._bisect(fit, axis, good, length)
+                good = length
+        return beyond
 
     def _cover_rest(self, box: Box, found: list[Fit]) -> None:
-        try:
+        with suppress(IreneError):  # what is longer is traced, or cannot run
             self._cover(box, found)
-        except IreneError:  # what is longer is traced, or cannot run
-            return
 
     def _prove_far(self, fit: Fit) -> None:
         """At sizes that are far from those of the fit in all directions at once."""
         lengths = {a: high for a, (_, high) in fit.where.items() if a != "b"}
         most = MOST_TOKENS // max(sum(lengths.values()), 1)
-        batch = fit.where["b"][0] if fit.where["b"][1] == 1 else max(2, min(97, most))
+        low, high = fit.where["b"]
+        batch = low if low == high else max(2, min(97, most))
         for part, step in ((1, 1), (3, 1), (2, 64)):
             sizes = {
                 a: max(n // part // step * step, fit.where[a][0])
@@ -247,11 +248,11 @@ class _Prober:
             return False
 
     def _bisect(self, fit: Fit, axis: str, good: int, bad: int) -> int:
-        """The first length at which a fit does not hold."""
-        tried = [bad - 1, *self._guesses()]
-        while bad - good > 1:
+        """The first length at which a fit does not hold, from a good to a bad one."""
+        tried = [bad + (1 if bad < good else -1), *self._guesses()]
+        while abs(bad - good) > 1:
             length = tried.pop(0) if tried else (good + bad) // 2
-            if not good < length < bad:
+            if not min(good, bad) < length < max(good, bad):
                 continue
             if self._agrees(fit, axis, length):
                 good = length
@@ -274,11 +275,14 @@ class _Prober:
         basis = Basis(self.axes)
         points = list(points_in(box, self.axes))
         fit = Fit(dict(box), basis, points, [self.see(p) for p in points])
-        hits = fit.hits()
+        least = {axis: low for axis, (low, _) in box.items()}
+        # Where the fewest tokens reach every expert, all do.
+        hits = tuple(
+            h for h in fit.hits() if Basis(self.axes, (h,)).at(least)[-1] != h[1]
+        )
         if hits:
             # So few tokens that not every expert gets one; so many that all pair up.
-            least = {axis: low for axis, (low, _) in box.items()}
-            is_decode = self.spec.phase == "decode" and box["b"] != (1, 1)
+            is_decode = self.spec.phase == "decode" and box["b"][0] != box["b"][1]
             axis, step = ("b", 7) if is_decode else (self.axes[-1], 0)
             points += [
                 {**points[-1], "b": least["b"] + 5}
@@ -294,7 +298,7 @@ class _Prober:
     def _take_in_single(self, fit: Fit) -> bool:
         """Whether a piece holds for a batch of 1 as well, which then it does."""
         points = [{**p, "b": 1} for p in fit.points if p["b"] == fit.points[0]["b"]]
-        if fit.where["b"][0] != SMALLEST:
+        if fit.where["b"][0] != SMALLEST or fit.where["b"][1] == SMALLEST:
             return True
         if not all(self._holds(fit, sizes) for sizes in points):
             return False

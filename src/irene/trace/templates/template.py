@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
 from math import log2, prod
 from typing import Any
@@ -28,6 +27,7 @@ from irene.spec import RunSpec
 from irene.trace.positions import Reach
 from irene.tree import Columns, ModelTree, Signature
 from irene.tree.columns import Ints
+from irene.tree.folding import Members
 
 AXES = {"b": "batch_size", "s": "seq_len", "d": "decoder_len", "c": "context_len"}
 """Sizes of a run by their letters."""
@@ -142,16 +142,8 @@ class Piece:
             low <= sizes[axis] <= high for axis, (low, high) in self.where.items()
         )
 
-    @cached_property
-    def _unfolded(self) -> tuple[ModelTree, Ints]:
-        """The whole tree, and the row of the folded one behind each of its rows."""
-        columns = self.skeleton.columns
-        rows = np.arange(len(columns), dtype=np.int64)
-        tree = self.skeleton._derive(replace(columns, flops=rows)).unfold()
-        return tree, tree.columns.flops
-
     def at(self, sizes: Sizes, **attributes: Any) -> ModelTree | None:
-        """The tree at a size, unfolded, as a trace would have it.
+        """The tree at a size, folded as that of a trace would be.
 
         Args:
             sizes: By letter.
@@ -165,20 +157,20 @@ class Piece:
         own = values[
             np.stack([folded.flops, folded.bytes_read, folded.bytes_written], 1)
         ]
-        largest = (own.astype(float) * folded.multiplicity()[:, None]).sum(axis=0)
+        largest = (own.astype(float) * self.skeleton.multiplicity[:, None]).sum(axis=0)
         if not (largest < LARGEST).all():
             return None
-        whole, rows = self._unfolded
-        costs = folded.inclusive(own)[rows]
+        costs = folded.inclusive(own, self.skeleton.parents)
         signatures, places = self._signatures(values.tolist())
         columns = replace(
-            whole.columns,
-            signature=places[whole.columns.signature],
+            folded,
+            signature=places[folded.signature],
             flops=costs[:, 0],
             bytes_read=costs[:, 1],
             bytes_written=costs[:, 2],
         )
-        return whole._derive(columns, signatures=signatures, **attributes)
+        tree = self.skeleton._derive(columns, signatures=signatures, **attributes)
+        return tree.fold()
 
     def _signatures(self, values: Sequence[int]) -> tuple[tuple[Signature, ...], Ints]:
         """Signatures at a size, equal ones once, and where each went."""
@@ -262,9 +254,6 @@ def _dense(fields: Mapping[str, Any], width: int) -> Ints:
     for number, (places, values) in enumerate(pairs):
         matrix[number, places] = values
     return matrix
-
-
-Members = tuple[tuple[str, int], ...]
 
 
 def _packed(members: Members) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import sys
 from collections.abc import Mapping
@@ -15,7 +14,8 @@ from irene.errors import FormatError, UsageError
 from irene.spec import RunSpec
 from irene.trace.limits import Limits, checked_run, limits_from_environment
 from irene.trace.model_files import onnx_path
-from irene.trace.sources import Changed, Source, locate
+from irene.trace.onnx_graph import trace_onnx
+from irene.trace.sources import Changed, Source, config_key, locate
 from irene.trace.templates.keeping import (
     LOADED,
     Kept,
@@ -24,6 +24,7 @@ from irene.trace.templates.keeping import (
     versions,
 )
 from irene.trace.templates.template import Template, sizes_of
+from irene.trace.twins import find_config
 from irene.tree import ModelTree
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def tree_of_run(
     source: Given | None = None,
     device: str = "meta",
 ) -> ModelTree:
-    """The tree of a run: at once where its template is known, else traced.
+    """The folded tree of a run: at once where its template is known, else traced.
 
     Both are equal. The template of a config that is asked for again is made and kept.
 
@@ -54,7 +55,10 @@ def tree_of_run(
     Raises:
         UsageError: The model is unknown, or a size or setting is impossible.
     """
-    if device == "meta" and onnx_path(spec.model if source is None else source) is None:
+    if (path := onnx_path(spec.model if source is None else source)) is not None:
+        checked_run(spec, limits)
+        return trace_onnx(path, spec)
+    if device == "meta":
         tree = tree_from_template(spec, limits=limits, source=source)
         if tree is not None:
             return tree
@@ -62,7 +66,7 @@ def tree_of_run(
     from irene.trace.tracer import trace_spec
 
     real = source.make() if isinstance(source, Changed) else source
-    return trace_spec(spec, limits=limits, source=real, device=device)
+    return trace_spec(spec, limits=limits, source=real, device=device).fold()
 
 
 def tree_from_template(
@@ -72,7 +76,7 @@ def tree_from_template(
     source: Given | None = None,
     make: bool = False,
 ) -> ModelTree | None:
-    """The tree of a run as its template has it; None where only a trace can tell.
+    """The folded tree of a run by its template; None where only a trace can tell.
 
     Args:
         spec: The run.
@@ -138,28 +142,9 @@ def _source(spec: RunSpec, source: Given | None, limits: Limits) -> Source:
         found = _source(spec, source.model, limits)
         return replace(found, origin="a config object", changes=source.changes)
     if source is None or isinstance(source, str | Path):
-        found = locate(spec.model if source is None else source)
-        if found.entry is not None or found.fields is not None:
-            return found
-        return replace(found, fields=found.read(limits))
+        return find_config(spec.model if source is None else source, limits)
     name = getattr(source, "_name_or_path", "") or source.model_type
     return Source(name, "a config object", fields=source.to_dict())
-
-
-def config_key(source: Source) -> str:
-    """Digest of a config, as it is published, and of the class usually built."""
-    fields = source.entry.config if source.entry else source.fields
-    assert fields is not None
-    plain = {k: v for k, v in fields.items() if k not in VOLATILE}
-    text = json.dumps([_usual_class(source), plain], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-VOLATILE = ("transformers_version", "_name_or_path")
-
-
-def _usual_class(source: Source) -> str | None:
-    return source.entry.auto_class if source.entry else None
 
 
 def variant_of(spec: RunSpec, source: Source) -> str:
@@ -169,7 +154,7 @@ def variant_of(spec: RunSpec, source: Source) -> str:
     """
     after = "+context" if spec.phase == "prefill" and spec.context_len else ""
     changes = dict(source.changes)
-    if spec.model_class not in (None, _usual_class(source)):
+    if spec.model_class not in (None, source.usual_class):
         changes["model_class"] = spec.model_class
     run = f"{spec.phase}{after}/{spec.attention}/{spec.dtype}"
     return run + changes_in_words(changes)
