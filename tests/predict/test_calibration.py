@@ -221,8 +221,8 @@ def test_the_record_says_where_it_is_from(
     told = predictor.provenance
     assert told["data"] == "x"
     assert told["calibrated_from"] == source.hardware.predictor
-    assert (told["choice"], told["trees"]) == ("few", 1)
-    assert told["factors"]["products"] == pytest.approx(1.4, rel=0.1)
+    assert (told["choice"], told["trees"]) == ("many", 1)
+    assert told["factors"]["gemm"] == pytest.approx(1.4, rel=0.1)
     assert "one tree" in told["caveats"][0]
     predictor.save(tmp_path / "lab.json")
     again = find_machine(str(tmp_path / "lab.json"))

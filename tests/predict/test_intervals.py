@@ -138,7 +138,7 @@ def test_what_two_runs_differ_by_is_their_own_and_how_far_they_drift() -> None:
     assert away.ratio_high is not None
     assert math.log(away.ratio_high / 1.1) < math.hypot(0.3, 0.3)
     assert difference(energy(8), energy(8)) == Difference(0.0, 0.0, 1.0, 1.0, 1.0)
-    assert replace(WIDTHS, drift=0.0).shared("rates", 8).place == {}
+    assert shared.place == {"tokens": pytest.approx(10 * 0.05**2)}
     assert replace(WIDTHS, own=0.5).shared("rates", 8).width == 0.0
 
 
@@ -214,7 +214,7 @@ def test_coverage_of_a_round_is_by_the_width_of_the_others() -> None:
 def beyond_of(tree: ModelTree, doubt: np.ndarray, cause: str = "far") -> Beyond:
     assert tree.energy is not None
     joules = tree.energy.joules
-    own_j = joules - tree.columns.children_sum(joules)
+    own_j = tree.columns.own(joules)
     return Beyond.of(cause, "far away", tree, own_j, doubt)
 
 
@@ -235,6 +235,9 @@ def test_what_lies_beyond_is_weighed_by_its_energy() -> None:
     # the largest first; what adds little to the interval is not said
     said = worth_saying(np.full(7, 0.04), [head, products])
     assert [each.cause for each in said] == ["products", "far"]
+    far_more = beyond_of(tree, np.full(7, 0.8), "everything")
+    said = worth_saying(np.full(7, 0.04), [head, products, far_more])
+    assert [each.cause for each in said] == ["everything", "products"]
     assert worth_saying(np.full(7, 0.5), [head, products]) == [products]
     assert worth_saying(np.full(7, 2.0), [head, products]) == []
 

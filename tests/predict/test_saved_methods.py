@@ -15,7 +15,6 @@ from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from irene.predict import METHODS
 from irene.predict.exams.evaluation import evaluate_method
-from irene.predict.learned_file import digest_of
 from irene.predict.learning.join import Joiner
 from irene.predict.learning.training_runs import (
     SavedMethod,
@@ -24,6 +23,7 @@ from irene.predict.learning.training_runs import (
     train_method,
 )
 from irene.predict.machines.finding import find_machine
+from irene.saved import digest_of
 
 LAB = Hardware("lab", "wall")
 

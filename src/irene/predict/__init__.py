@@ -7,8 +7,7 @@ The package is also the function: `irene.predict("bert-base-uncased", on="pc1")`
   (`serial_machine`), and data-centre GPUs (`gpu`).
 - `intervals`: how far a prediction can be trusted.
 - `methods`: the shape all methods share, and `METHODS`, those that exist by name;
-  `paper`: those of the IrEne paper and what it compares with; `learned_file`: what was
-  learned, as values and in files.
+  `paper`: those of the IrEne paper and what it compares with.
 - `learning`: machines and methods from measured trees: `join` matches those with
   traces, `own_data` reads them, `training_runs` fits machines and any method and keeps
   them, `machine_calibration` brings a known machine to another with the factors of

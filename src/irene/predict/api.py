@@ -74,15 +74,17 @@ def predict(
     spec, on, why = meant(spec, on, device)
     machine, step_s = find_machine(on), None if step_ms is None else step_ms / 1e3
     if isinstance(model, ModelTree):
-        return _on(machine, model, step_s).with_notes(*why)
-    if is_named:
-        return predict_run(
+        tree = _on(machine, model, step_s)
+    elif is_named:
+        tree = predict_run(
             spec, machine, source=source, step_s=step_s, device=device, limits=limits
-        ).with_notes(*why)
-    from irene.trace.tracer import trace
+        ).unfold()
+    else:
+        from irene.trace.tracer import trace
 
-    tree = trace(source, inputs, device=device, limits=limits, **run)
-    return _on(machine, tree, step_s).with_notes(*why)
+        traced = trace(source, inputs, device=device, limits=limits, **run)
+        tree = _on(machine, traced, step_s)
+    return tree.with_notes(*why)
 
 
 def predict_run(
@@ -104,6 +106,9 @@ def predict_run(
         device: Where the model is traced.
         limits: What is refused; by default `DEFAULT_LIMITS`.
 
+    Returns:
+        The tree, folded, with energy on every node.
+
     Raises:
         UsageError: The model is unknown, or a size or setting is impossible.
     """
@@ -119,7 +124,7 @@ def predict_run(
             elif not isinstance(model, str | Path):
                 name = getattr(model, "_name_or_path", "") or model.model_type
                 spec, model = spec.of(name), model.to_dict()
-            return _on(machine, served(model, spec, limits), step_s).unfold()
+            return _on(machine, served(model, spec, limits), step_s)
         except ConfigError as error:
             why = str(error)
             model = spec.model if source is None else source

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.energy import SharedError
-from irene.predict.learned_file import Floats, Saved
+from irene.saved import Floats, Saved
 from irene.tree import KINDS, ModelTree
 
 LEVELS = ("ml", "module", "model")
@@ -126,14 +126,14 @@ def with_beyond(widths: Floats, causes: Sequence[Beyond]) -> Floats:
     return np.asarray(np.sqrt(squares), dtype=np.float64)
 
 
-def worth_saying(widths: Floats, causes: Iterable[Beyond]) -> list[Beyond]:
+def worth_saying(widths: Floats, causes: Sequence[Beyond]) -> list[Beyond]:
     """Causes that make the interval of the whole wider, the largest first.
 
     Args:
         widths: Half the intervals without them, in log units.
         causes: All of them.
     """
-    least = WORTH_SAYING * float(widths[0])
+    least = WORTH_SAYING * float(with_beyond(widths, causes)[0])
     return sorted((c for c in causes if c.width > least), key=lambda c: -c.width)
 
 
@@ -187,11 +187,8 @@ class Widths(Saved):
         """
         whole = self.inside["model"]
         own = whole * math.sqrt(0.5) if self.own is None else min(self.own, whole)
-        common = whole**2 - own**2
-        # Errors at a small distance d differ by the square root of 2 · common · d.
-        rate = self.drift**2 / (2 * common) if common else 0.0
-        place = {"tokens": rate * math.log2(max(tokens, 1))} if rate else {}
-        return SharedError(cause, math.sqrt(common), place)
+        place = {"tokens": self.drift**2 * math.log2(max(tokens, 1))}
+        return SharedError(cause, math.sqrt(whole**2 - own**2), place)
 
 
 def log_errors(predicted_j: Floats, measured_j: Floats) -> Floats:

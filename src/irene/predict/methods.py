@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
 
 from irene.errors import UsageError
-from irene.predict.learned_file import Floats
+from irene.saved import Floats
 
 if TYPE_CHECKING:
     from irene.dataset.table import NodeTable

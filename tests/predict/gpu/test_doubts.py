@@ -8,21 +8,25 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.made_up import tree_of_own
 
 from irene.energy import Energy, difference
+from irene.predict.intervals import Beyond
 from irene.predict.machines.finding import find_gpu
 from irene.predict.machines.gpu.doubts import (
     APART,
+    APART_AT,
     CONTRADICTED,
     EXCHANGED,
     FP32,
     SERVED,
     SERVED_OCTAVE,
+    SINGLE,
     WAITED,
     WAITING,
     beyond_servings,
     doubted,
-    serving_error,
+    shared_errors,
 )
 from irene.predict.machines.gpu.kernel_ops import Collective, Gemm, Moe
 from irene.predict.machines.gpu.serving_calibration import Calibration
@@ -85,7 +89,7 @@ def test_farther_is_wider(name: str, value: int) -> None:
 
 def told(tree: ModelTree, gpu: str = "h100") -> Energy:
     ends = math.exp(-0.2), math.exp(0.2)
-    return Energy(1.0, *ends, "predicted", "", (serving_error(tree, gpu, 0.2),))
+    return Energy(1.0, *ends, "predicted", "", tuple(shared_errors(tree, gpu, 0.2, ())))
 
 
 def half(one: Energy, other: Energy) -> float:
@@ -99,7 +103,7 @@ def test_servings_share_errors_by_how_alike_they_are() -> None:
     base = told(serving())
     assert half(base, told(serving())) == 0.0
     twice = half(base, told(serving(batch_size=128)))
-    alike = math.exp(-APART["batch"])
+    alike = math.exp(-APART["batch"] / (2 * 0.2**2))
     assert twice == pytest.approx(0.2 * math.sqrt(2 * (1 - alike)))
     four_times = half(base, told(serving(batch_size=256)))
     other_gpu = half(base, told(serving(), "b200"))
@@ -119,12 +123,47 @@ def test_chat_and_reasoning_share_next_to_nothing() -> None:
     assert half(chat, reasoning) > 0.95 * 0.2 * math.sqrt(2)
 
 
+def test_what_servings_contradict_is_shared_by_one_model_alone() -> None:
+    def with_doubt(tree: ModelTree) -> Energy:
+        doubt = Beyond("contradicted", "", np.full(len(tree), 0.6), 0.5)
+        errors = shared_errors(tree, "b200", 0.2, [doubt])
+        ends = math.exp(-math.hypot(0.2, 0.6)), math.exp(math.hypot(0.2, 0.6))
+        return Energy(1.0, *ends, "predicted", "", tuple(errors))
+
+    base = serving("qwen3-30b-a3b")
+    twice = serving("qwen3-30b-a3b", batch_size=128)
+    other = serving("qwen3-235b-a22b")
+    assert half(told(base), told(twice)) < half(with_doubt(base), with_doubt(twice))
+    assert half(with_doubt(base), with_doubt(twice)) < 0.4
+    assert half(with_doubt(base), with_doubt(other)) > 0.9 * math.hypot(0.6, 0.6)
+
+
+def test_what_is_no_serving_shares_as_much_of_a_wider_interval() -> None:
+    tree = tree_of_own()
+
+    def on(gpu: str) -> Energy:
+        ends = math.exp(-0.5), math.exp(0.5)
+        errors = tuple(shared_errors(tree, gpu, 0.5, ()))
+        return Energy(1.0, *ends, "predicted", "", errors)
+
+    alike = math.exp(-APART["gpu"] / (2 * APART_AT**2))
+    expected = 0.5 * math.sqrt(2 * (1 - alike))
+    assert half(on("h100"), on("b200")) == pytest.approx(expected)
+
+
 def test_exchanges_and_contradicted_experts_are_doubted() -> None:
     ops = [Gemm(8, 64, 64), Moe(8, 64, 64, 2, 8, "fp8_block"), Collective(1024.0, 2)]
     hopper, blackwell = (find_gpu(gpu).device.sheet for gpu in ("h100", "b200"))
     assert doubted(ops, hopper) == {2: ("exchanged", EXCHANGED)}
     assert doubted(ops, blackwell)[1] == ("contradicted", CONTRADICTED)
     assert doubted(ops[:1], blackwell) == {}
+
+
+def test_experts_of_4_bit_are_doubted_where_one_family_shows_them() -> None:
+    experts = [Moe(8, 64, 64, 2, 8, dtype) for dtype in ("mxfp4", "bf16")]
+    hopper, blackwell = (find_gpu(gpu).device.sheet for gpu in ("h100", "b200"))
+    assert doubted(experts, blackwell) == {0: ("single", SINGLE)}
+    assert doubted(experts, hopper) == {}
 
 
 def waits(told: Calibration, **changes: object) -> dict[str, float]:

@@ -18,7 +18,7 @@ from irene.predict.machines.gpu.kernel_ops import (
     Op,
     columns_of,
 )
-from irene.predict.machines.gpu.kernel_work import issued_flops, seconds_of, work_of
+from irene.predict.machines.gpu.kernel_work import seconds_of, tiled_seconds, work_of
 
 
 def counted(op: Op) -> tuple[float, float]:
@@ -99,10 +99,14 @@ def test_bytes_of_memory_ops_add_up() -> None:
     assert counted(Memory(10.0, 20.0, 5.0)) == (5, 30)
 
 
-def test_a_block_is_full_however_few_its_rows() -> None:
-    (group,) = columns_of([Gemm(1, 64, 64), Gemm(16, 64, 64), Gemm(17, 64, 64)])
-    issued = issued_flops(group, work_of(group))
-    assert issued.tolist() == [131072.0, 131072.0, 262144.0]
+def test_the_last_block_of_an_expert_is_half_empty(sheet: Datasheet) -> None:
+    # 512 tokens to 8 of 128 experts: 32 for each, and 32 rows of a block of 64 empty.
+    (group,) = columns_of([Moe(512, 2048, 768, 8, 128)])
+    plain = seconds_of(group, work_of(group), sheet)
+    tiled = tiled_seconds(group, sheet, 64.0)
+    assert tiled[0] == pytest.approx(2 * plain[0])
+    assert tiled[1] == plain[1]
+    assert tiled_seconds(group, sheet, 0.0)[0] == plain[0]
 
 
 def test_columns_keep_the_order_of_ops() -> None:

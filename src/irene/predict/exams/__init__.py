@@ -3,5 +3,3 @@
 - `splits`: trees of a model, of a family, or of a size.
 - `crossvalidation`: the same for every method; `evaluation`: a saved predictor.
 """
-
-__all__: list[str] = []

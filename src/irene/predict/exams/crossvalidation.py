@@ -18,11 +18,11 @@ from irene.dataset.table import NodeTable
 from irene.errors import UsageError
 from irene.predict.exams.splits import Fold, Split
 from irene.predict.intervals import LEVELS, covering_error, group_width
-from irene.predict.learned_file import Floats
 from irene.predict.learning.join import Progress
 from irene.predict.machines.specs.specs_method import SpecsMethod
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.methods import Method
+from irene.saved import Floats
 from irene.tree import KINDS
 
 
@@ -261,7 +261,10 @@ def crossvalidate(
         _errors_of(table, fold, found[i * len(seeds) : (i + 1) * len(seeds)])
         for i, fold in enumerate(folds)
     ]
-    rows = tuple(map(_row, folds, rounds, _coverages(rounds)))
+    rows = tuple(
+        Row(fold.held_out, each.errors(), each.unpredicted, coverage)
+        for fold, each, coverage in zip(folds, rounds, _coverages(rounds), strict=True)
+    )
     every = _Round(
         np.concatenate([each.percent for each in rounds], axis=1),
         np.concatenate([each.level for each in rounds]),
@@ -323,10 +326,6 @@ def _errors_of(table: NodeTable, fold: Fold, of_seeds: Sequence[Predicted]) -> _
     predicted_j = np.stack([each.energy_j for each in of_seeds])
     unpredicted = int(np.isnan(predicted_j).any(axis=0).sum())
     return _Round(percent_errors(predicted_j, test), test.kind, unpredicted)
-
-
-def _row(fold: Fold, held_out: _Round, coverage: Errors | None) -> Row:
-    return Row(fold.held_out, held_out.errors(), held_out.unpredicted, coverage)
 
 
 def _coverages(rounds: Sequence[_Round]) -> list[Errors | None]:

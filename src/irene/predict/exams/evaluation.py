@@ -13,13 +13,11 @@ import numpy.typing as npt
 from irene.dataset.table import NodeTable
 from irene.predict.exams.crossvalidation import Errors, mean_known, percent_errors
 from irene.predict.intervals import with_beyond, worth_saying
-from irene.predict.learned_file import Floats
 from irene.predict.learning.join import Joiner, Progress
 from irene.predict.learning.training_runs import SavedMethod
 from irene.predict.machines.predictor import Predictor
-from irene.predict.machines.serial_machine import SerialModel
 from irene.predict.machines.specs.specs_method import rows_alone_j
-from irene.predict.machines.specs.specs_model import SpecsModel
+from irene.saved import Floats
 from irene.tree import KINDS
 
 SCHEMA = "irene.evaluation/1"
@@ -198,25 +196,6 @@ def evaluate_method(saved: SavedMethod, table: NodeTable) -> Evaluation:
     predicted_j = saved.method.predict(blind)
     name = f"{saved.hardware.name} {saved.method.name} {saved.to_dict()['digest'][:8]}"
     return _evaluation(table, name, predicted_j)
-
-
-def measured_rows_j(
-    model: SpecsModel | SerialModel, table: NodeTable, joiner: Joiner
-) -> Floats:
-    """What a machine takes for every measured row run alone, J.
-
-    Args:
-        model: The machine.
-        table: Measured trees.
-        joiner: Matches them with traces.
-
-    Returns:
-        Energy of every row; NaN where no trace has the node.
-    """
-    result = np.full(len(table), np.nan)
-    for _, rows, joined in joiner.trees(table):
-        result[rows] = rows_alone_j(model, joined)
-    return result
 
 
 def unmatched_paths(

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
-from irene.predict.learned_file import Floats
+from irene.saved import Floats
 
 
 def families(table: NodeTable) -> list[tuple[str, ...]]:

@@ -1,3 +1,1 @@
 """Learning a machine from measured trees."""
-
-__all__: list[str] = []

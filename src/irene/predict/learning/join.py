@@ -9,6 +9,7 @@ keeping it took.
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -123,8 +124,6 @@ def _is_encoder(model: Any) -> bool:
 
 def _keeps_cache(model: Any) -> bool:
     """Whether the model can keep keys and values of the tokens it has read."""
-    import inspect
-
     return "past_key_values" in inspect.signature(model.forward).parameters
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +20,6 @@ from irene.measure.alone.rounds import FLAGS
 from irene.predict.learning.join import Joiner, OwnRun
 from irene.spec import Attention, DType
 from irene.tree import ModelTree
-
-OWN_FILE = re.compile(r"irene measure, (\w+), (\w+) attention, covers (.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +155,11 @@ def _disturbed(trees: Iterable[ModelTree]) -> tuple[float, tuple[str, ...]]:
 def _told_by_file(path: Path) -> tuple[OwnRun | None, Hardware | None]:
     """How and where a file of `irene measure --data` was measured."""
     told = read_provenance(path)
-    match = OWN_FILE.fullmatch(told.source)
-    if match is None:
+    if told.run is None or not told.source.startswith("irene measure,"):
         return None, None
-    dtype, attention, covers = match.groups()
+    dtype, attention, hardware = told.run
     known = dtype in get_args(DType) and attention in get_args(Attention)
     if not known:
         raise UsageError(f"{path}: unknown kind of run: {dtype}, {attention}")
-    name, _, description = told.hardware.partition(": ")
-    device = "cuda" if "gpu" in covers else "cpu"
-    return OwnRun(dtype, attention, device), Hardware(name, covers, description)  # type: ignore[arg-type]
+    device = "cuda" if "gpu" in hardware.covers else "cpu"
+    return OwnRun(dtype, attention, device), hardware  # type: ignore[arg-type]

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
-from irene.predict.learned_file import Floats
 from irene.predict.learning.join import Joiner
 from irene.predict.machines.specs.regression import BUSY_SHARE, relative_nnls
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.machines.specs.work import STREAM, STREAMS
+from irene.saved import Floats
 from irene.tree import KINDS
 
 Ints = npt.NDArray[np.int64]

@@ -34,14 +34,6 @@ from irene.predict.intervals import (
     own_and_drift,
     widths_of,
 )
-from irene.predict.learned_file import (
-    Floats,
-    checked_content,
-    digest_of,
-    fields_of,
-    load_file,
-    read_fields,
-)
 from irene.predict.learning.join import Joiner, OwnRun, Progress
 from irene.predict.machines.domain import domain_of
 from irene.predict.machines.predictor import METHOD_SCHEMA, Predictor
@@ -52,6 +44,14 @@ from irene.predict.machines.specs.specs_method import (
 )
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.methods import Joining, Method, Savable, make_method
+from irene.saved import (
+    Floats,
+    checked_content,
+    digest_of,
+    fields_of,
+    load_file,
+    read_fields,
+)
 from irene.whole_file import whole_file
 
 SCHEMA = f"{METHOD_SCHEMA}1"

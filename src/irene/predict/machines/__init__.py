@@ -9,5 +9,3 @@
 - `learned`: machines that `irene learn` has learned.
 - `gpu`: data-centre GPUs.
 """
-
-__all__: list[str] = []

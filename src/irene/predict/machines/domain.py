@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.predict.intervals import ASSUMED, Beyond, Widths
-from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.specs.work import (
     MIB,
     OTHER,
@@ -20,6 +19,7 @@ from irene.predict.machines.specs.work import (
     Kernel,
     TreeWork,
 )
+from irene.saved import Floats, Saved
 from irene.tree import KINDS, ModelTree
 
 Rows = npt.NDArray[np.bool_]
@@ -71,7 +71,7 @@ class Domain(Saved):
             joules: Predicted energy of every row, J.
             widths: Half-widths by cause.
         """
-        own_j = np.maximum(joules - tree.columns.children_sum(joules), 0.0)
+        own_j = np.maximum(tree.columns.own(joules), 0.0)
         found = []
         for cause, words, far in self._causes(tree, work, own_j):
             if far.any():
@@ -125,7 +125,9 @@ class Domain(Saved):
         known = {*self.groups, STREAM}
         is_new = np.array([k.group not in known for k in kernels] + [False])
         new, looped = is_new[rows], _is_looped(tree)
-        ops = Counter(tree.columns.op[new | looped].tolist()).most_common(3)
+        which = new | looped
+        each = np.repeat(tree.columns.op[which], tree.multiplicity[which])
+        ops = Counter(each.tolist()).most_common(3)
         common = ", ".join(tree.strings[op].removeprefix("aten.") for op, _ in ops)
         words = f"in kernels that were never measured ({common})"
         if looped.any() and not new.any():

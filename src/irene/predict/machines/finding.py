@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from irene.errors import UsageError
-from irene.predict.learned_file import load_file
 from irene.predict.machines.learned.learned_machine import (
     LEARNED_SCHEMA,
     LearnedMachine,
 )
 from irene.predict.machines.predictor import Predictor
+from irene.saved import load_file
 from irene.spec import Runs
 from irene.tree import ModelTree
 from irene.whole_file import whole_file

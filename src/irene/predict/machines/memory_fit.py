@@ -55,8 +55,8 @@ class MemoryFit:
         """A warning where it does not fit, with what would."""
         if self.share <= 1.0:
             return []
-        beside = f"{self.beside_bytes / 1e9:.0f} GB of {self.beside}"
-        what = f"{self.weight_bytes / 1e9:.0f} GB of weights and {beside}"
+        beside = f"{_size(self.beside_bytes)} of {self.beside}"
+        what = f"{_size(self.weight_bytes)} of weights and {beside}"
         where = f"{self.gpus} × {self.size_bytes / 1e9:.0f} GB"
         least = math.ceil(self.share * self.gpus)
         todo = f"smaller batches, or the memory of {least:,} at least"
@@ -65,6 +65,12 @@ class MemoryFit:
                 f"the fewest GPUs that hold them are --tensor-parallel {self.smallest}"
             )
         return [f"warning: {what} do not fit into {where}: {todo}"]
+
+
+def _size(size_bytes: float) -> str:
+    if size_bytes < 1e9:
+        return f"{size_bytes / 1e6:.0f} MB"
+    return f"{size_bytes / 1e9:,.0f} GB"
 
 
 def traced_fit(tree: ModelTree, size_bytes: float, usable: float = 1.0) -> MemoryFit:

@@ -14,17 +14,17 @@ from irene.energy import SharedError
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from irene.predict.intervals import Beyond, Widths, with_beyond, worth_saying
-from irene.predict.learned_file import (
-    Floats,
-    checked_content,
-    digest_of,
-    fields_of,
-)
 from irene.predict.machines.domain import Domain
 from irene.predict.machines.memory_fit import traced_fit
 from irene.predict.machines.serial_machine import SerialModel
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.machines.specs.work import TreeWork, work_of
+from irene.saved import (
+    Floats,
+    checked_content,
+    digest_of,
+    fields_of,
+)
 from irene.spec import Attention, DType
 from irene.tree import KINDS, ModelTree
 from irene.whole_file import whole_file

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import UsageError
-from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.specs.regression import (
     Residual,
     coordinates,
@@ -31,6 +30,7 @@ from irene.predict.machines.specs.work import (
     distinct_ops,
     product_sizes,
 )
+from irene.saved import Floats, Saved
 from irene.tree import KINDS, ModelTree, Signature
 
 Flags = npt.NDArray[np.bool_]

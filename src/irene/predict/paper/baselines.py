@@ -20,13 +20,13 @@ import numpy as np
 
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
-from irene.predict.learned_file import Floats, numbers
 from irene.predict.learning.join import Joiner
 from irene.predict.machines.specs.regression import relative_nnls
 from irene.predict.machines.specs.specs_method import SpecsMethod
 from irene.predict.methods import fitted
 from irene.predict.paper.folded_trees import FoldedTrees
 from irene.predict.paper.regressors import FeatureSet, LinearRegressor, feature_set
+from irene.saved import Floats, numbers
 
 
 class Unstructured:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
-from irene.predict.learned_file import Floats
+from irene.saved import Floats
 
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
-from irene.predict.learned_file import Floats, Saved, numbers
+from irene.saved import Floats, Saved, numbers
 
 Column = Callable[[NodeTable], Floats]
 """One feature of every row of a table; NaN where a row has none."""

@@ -21,7 +21,6 @@ import numpy as np
 
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
-from irene.predict.learned_file import Floats, Saved, numbers
 from irene.predict.methods import fitted
 from irene.predict.paper.folded_trees import FoldedTree, FoldedTrees
 from irene.predict.paper.regressors import (
@@ -31,6 +30,7 @@ from irene.predict.paper.regressors import (
     feature_set,
     polynomial,
 )
+from irene.saved import Floats, Saved, numbers
 
 Weighting = Literal["near-one", "one", "free"]
 """α: within 1/τ of one (equation 3), always one (equation 2), or any number."""

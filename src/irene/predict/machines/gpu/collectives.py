@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 import numpy as np
 
-from irene.predict.learned_file import Floats, Saved, check_schema
+from irene.saved import Floats, Saved, shipped_document
 
 SCHEMA = "irene.collectives/2"
 FILE = "collectives.json"
@@ -70,9 +68,7 @@ class Collectives:
 @cache
 def exchanges() -> Mapping[str, Mapping[str, Collectives]]:
     """Those that were measured, by kind of op and name of the GPU."""
-    text = resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
-    document = json.loads(text)
-    check_schema(document.get("schema"), SCHEMA)
+    document = shipped_document(__package__, FILE, SCHEMA)
     return {
         kind: {
             gpu: Collectives(

@@ -15,7 +15,6 @@ import numpy as np
 
 from irene.energy import SharedError
 from irene.predict.intervals import Beyond
-from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.gpu_device import OpCosts
 from irene.predict.machines.gpu.kernel_models import ROUGH
@@ -25,7 +24,9 @@ from irene.predict.machines.gpu.serving_calibration import (
     LONG_ANSWER,
     Calibration,
     is_block,
+    is_packed,
 )
+from irene.saved import Floats
 from irene.spec import RunSpec
 from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree
@@ -52,6 +53,9 @@ batches that are so far apart differ by (`benchmarks/coverage.py`)."""
 CONTRADICTED = 1.0
 """Half the interval of kernels that servings contradict each other about: as far as
 those of Hopper are from their tables, 1.9 times the time at 1.5 times the power."""
+SINGLE = 0.3
+"""The same of 4-bit experts, which one family of servings has: without it they are
+predicted up to 0.3 too high on Blackwell, half of whose energy they are."""
 EXCHANGED = 0.4
 """The same of exchanges between GPUs, whose power is assumed: 0.1 to 0.5 of the span
 between idle and limit where 0.3 is taken."""
@@ -64,27 +68,36 @@ not; an assumption."""
 DOUBTED = {
     "contradicted": "in experts of block-scaled fp8, which take the time of their "
     "table in one family of measured servings and twice that in another",
+    "single": "in experts of 4 bit, which one family of measured servings has",
     "exchanged": "in exchanges between GPUs, at a power that nobody measured",
+    "tables": "in kernels whose tables miss shapes left out by more than servings do",
 }
 """What is doubted though it has a table, in words."""
 FP32 = 0.6
 """Half the interval of fp32 as twice bf16: true fp32 of large products takes up to
 twice that, and nothing takes less than its bytes."""
 APART: Mapping[str, float] = {
-    "model": 1.0,
-    "layers": 0.8,
-    "gpu": 1.6,
-    "precision": 0.3,
-    "answers": 3.0,
-    "gpus": 0.39,
-    "batch": 0.18,
-    "output": 0.18,
+    "model": 0.02,
+    "layers": 0.03,
+    "gpu": 0.03,
+    "precision": 0.02,
+    "answers": 0.2,
+    "gpus": 0.024,
+    "batch": 0.007,
+    "output": 0.007,
 }
-"""Distance between the errors of two servings that differ in one thing, or by an octave
-of it: nine of ten measured pairs that differ in nothing else are then inside, model
-families left out (`benchmarks/coverage.py`). Errors of two models, of two kinds of GPU,
-and of chat and reasoning have little in common. All pairs of precisions are of one
+"""Square of what errors of two servings that differ in one thing, or by an octave of
+it, differ by, in log units: nine of ten measured pairs that differ in nothing else are
+then inside, model families left out (`benchmarks/coverage.py`). It is much the same for
+dense models and experts, though errors of the latter are larger. Errors of chat and
+reasoning have nothing in common that is known. All pairs of precisions are of one
 model; lengths of answers of one workload are taken as batches are."""
+APART_AT = 0.15
+"""Half the interval of the servings that tell it; what is no serving, and has a wider
+one, is apart in proportion."""
+CONTRADICTED_OCTAVE = 0.06
+"""The same of what servings contradict each other about, for an octave of the batch, in
+the one family that shows it; errors of two models have nothing in common there."""
 
 
 def doubted(ops: Sequence[Op], sheet: Datasheet) -> dict[int, tuple[str, float]]:
@@ -95,6 +108,8 @@ def doubted(ops: Sequence[Op], sheet: Datasheet) -> dict[int, tuple[str, float]]
             found[place] = "exchanged", EXCHANGED
         elif sheet.architecture == "blackwell" and is_block(op):
             found[place] = "contradicted", CONTRADICTED
+        elif sheet.architecture == "blackwell" and is_packed(op):
+            found[place] = "single", SINGLE
     return found
 
 
@@ -115,13 +130,12 @@ class OpDoubts:
     doubt: Floats
 
     @classmethod
-    def of(cls, nodes: NodeOps, costs: OpCosts, is_serving: bool) -> OpDoubts:
-        """Those of the ops of a tree.
+    def of(cls, nodes: NodeOps, costs: OpCosts) -> OpDoubts:
+        """Those of the ops of a tree; whole runs have shown what moving bytes takes.
 
         Args:
             nodes: The ops.
             costs: What they take.
-            is_serving: Whether whole servings have shown what moving bytes takes.
         """
         names = [type(op).__name__ for op in nodes.ops]
         places = {name: place for place, name in enumerate(dict.fromkeys(names))}
@@ -130,8 +144,7 @@ class OpDoubts:
         for place, (why, off) in nodes.reasons.items():
             doubt[place] = max(doubt[place], off)
             reasons[place] = reasons[place] if doubt[place] > off else why
-        if is_serving:
-            doubt[[isinstance(op, Memory) for op in nodes.ops]] = 0.0
+        doubt[[isinstance(op, Memory) for op in nodes.ops]] = 0.0
         half = np.log(costs.time_high / costs.time_low) / 2
         return cls(
             np.array([places[name] for name in names], dtype=np.float64),
@@ -140,17 +153,42 @@ class OpDoubts:
             doubt,
         )
 
-    def table_widths(
-        self, tree: ModelTree, nodes: NodeOps, each_j: Floats, own_j: Floats
-    ) -> Floats:
-        """Half the interval of every row by its kernels' tables alone, in log units.
+    def widths(
+        self,
+        tree: ModelTree,
+        nodes: NodeOps,
+        each_j: Floats,
+        own_j: Floats,
+        width: float,
+    ) -> tuple[Floats, list[Beyond]]:
+        """Half the interval of every row, in log units, and what makes it wider.
+
+        What whole servings show holds the errors of tables; parts show them more, and
+        where tables are worse than that, the rest of it is a cause.
 
         Args:
             tree: Whose rows.
             nodes: The ops of the tree.
             each_j: Energy of every entry of `nodes`, J.
             own_j: Energy of every row without its children, J.
+            width: Half the interval of whole servings.
         """
+        table = self._table_widths(tree, nodes, each_j, own_j)
+        causes = self._beyond(tree, nodes, each_j, own_j)
+        held = min(width / table[0], 1.0) if table[0] else 1.0
+        if held < 1.0:
+            touched = each_j @ tree.multiplicity[nodes.rows]
+            share = float(touched / (own_j @ tree.multiplicity))
+            rest = math.sqrt(1.0 - held**2) * table
+            words = DOUBTED["tables"]
+            causes.append(Beyond("tables", words, rest, share, is_beyond=False))
+        shared = math.sqrt(max(width**2 - table[0] ** 2, 0.0))
+        return np.hypot(held * table, shared), causes
+
+    def _table_widths(
+        self, tree: ModelTree, nodes: NodeOps, each_j: Floats, own_j: Floats
+    ) -> Floats:
+        """Half the interval of every row by its kernels' tables alone, in log units."""
         kinds = self.kinds[nodes.place].astype(np.int64)
         own = np.zeros((len(tree), int(kinds.max(initial=0)) + 2))
         np.add.at(own, (nodes.rows, kinds), each_j * self.table[nodes.place])
@@ -160,17 +198,10 @@ class OpDoubts:
         widths: Floats = np.sqrt((sums[:, :-1] ** 2).sum(axis=1)) / whole
         return widths
 
-    def beyond(
+    def _beyond(
         self, tree: ModelTree, nodes: NodeOps, each_j: Floats, own_j: Floats
     ) -> list[Beyond]:
-        """Ops that no table has, by why.
-
-        Args:
-            tree: Whose rows.
-            nodes: The ops of the tree.
-            each_j: Energy of every entry of `nodes`, J.
-            own_j: Energy of every row without its children, J.
-        """
+        """Ops that no table has, by why."""
         found = []
         whole = np.where(own_j > 0, own_j, 1.0)
         for why in dict.fromkeys(filter(None, self.reasons)):
@@ -181,7 +212,7 @@ class OpDoubts:
                 words = f"in kernels without a measurement ({why})"
                 words = DOUBTED.get(why, words)
                 assumed = bool(np.isin(self.doubt[mine], (ROUGH[1], EXCHANGED)).all())
-                is_beyond = why != "exchanged"
+                is_beyond = why not in ("exchanged", "single")
                 found.append(
                     Beyond.of(why, words, tree, own_j, doubt, assumed, is_beyond)
                 )
@@ -281,32 +312,50 @@ def _sizes(
         yield name, words, octaves, rows
 
 
-def serving_error(tree: ModelTree, gpu: str, width: float) -> SharedError:
-    """What calibrations are wrong by, alike in servings that are alike.
+def shared_errors(
+    tree: ModelTree, gpu: str, width: float, causes: Sequence[Beyond]
+) -> list[SharedError]:
+    """What the energy of a run is wrong by that others may share.
+
+    What calibrations are wrong by is alike in servings that are alike.
 
     Args:
         tree: Of a run.
         gpu: Where it runs.
-        width: Half the interval of the whole, in log units.
+        width: Half the interval of the whole, in log units, without causes.
+        causes: What makes it wider.
     """
+    times = 1.0 if is_serving_tree(tree) else (width / APART_AT) ** 2
+    place = {axis: times * at for axis, at in _place(tree, gpu).items()}
+    found = [SharedError("servings", width, place)]
+    for each in causes:
+        at = {}
+        if each.cause == "contradicted" and tree.spec is not None:
+            octaves = math.log2(tree.spec.batch_size)
+            at = {"batch": CONTRADICTED_OCTAVE * octaves, tree.spec.model: CONTRADICTED}
+        found.append(SharedError(f"{each.cause} on {gpu}", each.width, at))
+    return found
+
+
+def _place(tree: ModelTree, gpu: str) -> dict[str, float]:
+    """Where a run is among servings, by how far apart their errors are."""
     spec = tree.spec
-    if spec is None:
-        return SharedError(f"servings on {gpu}", width)
-    kinds = (word for op, word in LAYERS.items() if op in tree.strings)
-    words = {
-        "model": spec.model, "gpu": gpu, "precision": _stored(tree, spec),
-        "layers": next(kinds, "dense"),
-        "answers": "long" if (spec.output_len or 1) >= LONG_ANSWER else "short",
-    }  # fmt: skip
-    sizes = {
-        "gpus": spec.gpus,
-        "batch": spec.batch_size,
-        "output": spec.output_len or 1,
-    }
+    words, sizes = {"gpu": gpu}, {}
+    if spec is not None:
+        kinds = (word for op, word in LAYERS.items() if op in tree.strings)
+        is_long = (spec.output_len or 1) >= LONG_ANSWER
+        words |= {
+            "model": spec.model, "precision": _stored(tree, spec),
+            "layers": next(kinds, "dense"), "answers": "long" if is_long else "short",
+        }  # fmt: skip
+        sizes = {
+            "gpus": spec.gpus,
+            "batch": spec.batch_size,
+            "output": spec.output_len or 1,
+        }
     # Two words that differ are on two axes, each of half the distance.
     place = {f"{name} {word}": APART[name] / 2 for name, word in words.items()}
-    place |= {name: APART[name] * math.log2(size) for name, size in sizes.items()}
-    return SharedError("servings", width, place)
+    return place | {name: APART[name] * math.log2(n) for name, n in sizes.items()}
 
 
 def _stored(tree: ModelTree, spec: RunSpec) -> str:

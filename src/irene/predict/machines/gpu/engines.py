@@ -12,7 +12,7 @@ from importlib import resources
 import numpy as np
 
 from irene.errors import UsageError
-from irene.predict.learned_file import Floats, Saved, check_schema
+from irene.saved import Floats, Saved, check_schema
 
 SCHEMA = "irene.engine/1"
 TODAY = "vllm"

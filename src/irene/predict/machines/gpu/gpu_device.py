@@ -17,13 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.learned_file import (
-    Floats,
-    check_schema,
-    fields_of,
-    file_bytes,
-    load_file,
-)
 from irene.predict.machines.finding import (
     LEARNED,
     SHEET,
@@ -34,6 +27,13 @@ from irene.predict.machines.gpu.datasheet import Datasheet, distance, read_datas
 from irene.predict.machines.gpu.kernel_models import KernelModels
 from irene.predict.machines.gpu.kernel_ops import Op, columns_of
 from irene.predict.machines.gpu.kernel_work import work_of
+from irene.saved import (
+    Floats,
+    check_schema,
+    fields_of,
+    file_bytes,
+    load_file,
+)
 from irene.whole_file import whole_file
 
 NUMBERS = 6
@@ -110,7 +110,7 @@ class GpuDevice:
         return OpCosts(*rows, tuple(reasons.tolist()))  # type: ignore[call-arg]
 
 
-SCHEMA = "irene.gpu/1"
+SCHEMA = "irene.gpu/2"
 
 
 def device_bytes(device: GpuDevice) -> bytes:

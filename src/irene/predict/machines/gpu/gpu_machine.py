@@ -10,17 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from irene.energy import SharedError
 from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.predict.intervals import Beyond, with_beyond, worth_saying
-from irene.predict.learned_file import Floats, digest_of
 from irene.predict.machines.gpu.doubts import (
     OpDoubts,
     beyond_servings,
     doubted,
     rough_notes,
-    serving_error,
+    shared_errors,
 )
 from irene.predict.machines.gpu.engines import (
     TODAY,
@@ -39,6 +37,7 @@ from irene.predict.machines.gpu.node_ops import (
     serving_ops,
     traced_ops,
 )
+from irene.predict.machines.gpu.passes import OwnCosts, Passes, passes_of, slower
 from irene.predict.machines.gpu.serving_calibration import (
     Calibration,
     OpKinds,
@@ -46,34 +45,16 @@ from irene.predict.machines.gpu.serving_calibration import (
 )
 from irene.predict.machines.gpu.wall import held, walls
 from irene.predict.machines.memory_fit import USABLE, memory_fit, traced_fit
+from irene.saved import Floats, digest_of
 from irene.spec import Attention, DType
 from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree
 
-FP32_FACTOR = 2.0
-"""fp32 moves twice the bytes of bf16, and multiplies at most half as fast (TF32)."""
 ELSEWHERE = "between board and wall"
 """Cause of what is asked for elsewhere than it was measured."""
 EXPERTS = "fused_moe"
 STATES = frozenset({"state_update", "chunk_scan"})
 """Ops of layers that are state spaces."""
-UNMEASURED_WIDTH = 0.5
-"""Half the interval, in log units, of what is no serving: an assumption."""
-KERNELS_ALONE = "kernels alone, without what a host makes them wait: ± 65 % is assumed"
-
-
-@dataclass(frozen=True, slots=True)
-class _Costs:
-    """Of every row by itself: J, s; of every entry of its ops: J.
-
-    Until the power limit is held to, J are those above idle power.
-    """
-
-    joules: Floats
-    each_j: Floats
-    each_s: Floats
-    time_s: Floats
-    static_j: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +86,7 @@ class GpuMachine:
             "engines": [each.to_dict() for each in engines_of(UNKNOWN)],
             "engine": self.engine,
             "wall": walls()[self.device.sheet.host].to_dict(),
+            "passes": self.passes.to_dict(),
         }
         object.__setattr__(self, "digest", digest_of(content))
 
@@ -122,9 +104,16 @@ class GpuMachine:
         return "wall" if self.device.sheet.host == "desktop" else "board"
 
     @property
+    def passes(self) -> Passes:
+        """How plain passes differ from the sum of their kernels."""
+        return passes_of(self.device.name)
+
+    @property
     def provenance(self) -> Mapping[str, Any]:
-        """Data, versions and held-out errors of kernels, and of whole servings."""
-        return {**self.device.provenance, "serving": self.calibration.to_dict()}
+        """Data, versions and held-out errors of kernels, servings and passes."""
+        found = {"serving": self.calibration, "passes": self.passes}
+        told = {name: each.to_dict() for name, each in found.items()}
+        return {**self.device.provenance, **told}
 
     def to_dict(self) -> dict[str, Any]:
         """What is known of it, as JSON-ready values."""
@@ -139,7 +128,7 @@ class GpuMachine:
         """The same tree carrying predicted energies, and times as features.
 
         A node's energy is its kernels'; idle power between kernels is in nodes of its
-        own (`gap`) in a serving, nowhere in a traced model.
+        own (`gap`) in a serving, with the kernels that waited in a traced model.
 
         Args:
             tree: A serving tree, or a traced one with math ops; folded or not.
@@ -155,21 +144,25 @@ class GpuMachine:
         if is_serving:
             nodes = replace(nodes, reasons=doubted(nodes.ops, sheet))
         costs = self.device.costs(nodes.ops, eager=not is_serving)
-        own = self._own(tree, nodes, costs)
-        doubts = OpDoubts.of(nodes, costs, is_serving)
+        doubts = OpDoubts.of(nodes, costs)
         if is_serving:
+            own = self._own(tree, nodes, costs)
             widths, notes = self._fill_gaps(tree, nodes, own, step_s)
             fit = memory_fit(tree, sheet)
         else:
+            own = self.passes.own(tree, nodes, costs, sheet)
             fit = traced_fit(tree, sheet.memory_bytes, USABLE)
-            widths = (UNMEASURED_WIDTH, self.calibration.time_width)
-            notes = [KERNELS_ALONE]
+            widths = self.passes.energy_width, self.passes.time_width
+            notes = [self.passes.note()]
         tree = tree.with_notes(*fit.notes())
         at_root = {"memory_share": fit.share, "time_spread": math.exp(widths[1])}
         own = self._limited(tree, nodes, own, step_s is not None)
         notes = rough_notes(doubts, tree, nodes, own.each_j) + notes
-        notes.append(f"servings calibrated on {self.calibration.source}")
-        width, causes = self._uncertain(tree, nodes, doubts, own, widths[0])
+        if is_serving:
+            notes.append(f"servings calibrated on {self.calibration.source}")
+        width, causes = doubts.widths(tree, nodes, own.each_j, own.joules, widths[0])
+        causes += beyond_servings(tree, own.joules, self.device.name, self.calibration)
+        causes += self.passes.beyond(tree, nodes, own)
         place = tree.spec.at if tree.spec and tree.spec.at else self.usual_place
         wall = walls()[sheet.host]
         gpus = tree.spec.gpus if tree.spec else 1
@@ -189,11 +182,9 @@ class GpuMachine:
         known = {name: _root(tree, value) for name, value in at_root.items()}
         return tree.with_features({**tree.features, **known}).with_notes(*notes)
 
-    def _own(self, tree: ModelTree, nodes: NodeOps, costs: OpCosts) -> _Costs:
+    def _own(self, tree: ModelTree, nodes: NodeOps, costs: OpCosts) -> OwnCosts:
         """What every row takes by itself, without gaps."""
-        is_fp32 = tree.spec is not None and tree.spec.dtype == "fp32"
-        factor = FP32_FACTOR if is_fp32 else 1.0
-        size, runs = len(tree), nodes.runs * factor
+        size, runs = len(tree), nodes.runs * slower(tree, nodes.ops)[nodes.place]
         has_base = nodes.base >= 0
 
         def beyond(values: Floats) -> Floats:
@@ -205,19 +196,18 @@ class GpuMachine:
 
         sheet = self.device.sheet
         told, kinds = self.calibration, OpKinds.of(nodes.ops, sheet)
-        taken_s, work = costs.time_s, Work(costs.flops, costs.bytes)
-        if is_serving_tree(tree):
-            taken_s = taken_s * told.factors(kinds)
+        taken_s = costs.time_s * told.factors(kinds)
+        work = Work(costs.flops, costs.bytes)
         time_s = beyond(taken_s) * runs
         each_s = time_s * nodes.ranks
         joules = told.running_w(kinds, sheet)[nodes.place] * each_s
         counted_j = beyond(told.counted_j(kinds, taken_s, work, sheet))
         joules += counted_j * runs * nodes.ranks
         static_j = spread(each_s) * sheet.idle_w
-        return _Costs(spread(joules), joules, each_s, spread(time_s), static_j)
+        return OwnCosts(spread(joules), joules, each_s, spread(time_s), static_j)
 
     def _fill_gaps(
-        self, tree: ModelTree, nodes: NodeOps, own: _Costs, step_s: float | None
+        self, tree: ModelTree, nodes: NodeOps, own: OwnCosts, step_s: float | None
     ) -> tuple[tuple[float, float], list[str]]:
         """Give the nodes of gaps their time and energy.
 
@@ -285,10 +275,9 @@ class GpuMachine:
         places = tree.columns.signature[rows].tolist()
         sequences = np.array([tree.signatures[i].inputs[0][0] for i in places], float)
         ranks, layers = np.array(tree.spec.gpus), np.array(decoder_layers(tree))
-        layers_of, _, answers, where = regime.split()
-        is_long = (answers, where) == ("long", "one")
+        is_long, has_experts = regime.endswith("long one"), regime.startswith("experts")
         told = self.calibration
-        own_s, own = told.gap(sequences, is_long, layers_of == "experts")
+        own_s, own = told.gap(sequences, is_long, has_experts)
         host_s, weighed = engine.waits(sequences, layers, ranks)
         if engine.name == told.engine:
             # Its waiting is in the calibration.
@@ -301,11 +290,14 @@ class GpuMachine:
         above_j = told.span_w(self.device.sheet) * (own + weighed)
         return np.stack([above_j * tree.spec.gpus, own_s + host_s])
 
-    def _within_limit(self, tree: ModelTree, own: _Costs) -> Floats:
+    def _within_limit(self, tree: ModelTree, own: OwnCosts) -> Floats:
         """By which factor the power limit lowers what each row takes above idle.
 
-        The limit holds for the whole, and for prefill and decode by themselves.
+        The limit holds for the whole, and for prefill and decode by themselves; passes
+        were measured under it.
         """
+        if not is_serving_tree(tree):
+            return np.ones(len(tree))
         sheet, times = self.device.sheet, tree.multiplicity
         part = np.zeros(len(tree), dtype=np.intp)
         if tree.spec is not None and tree.spec.phase == "generate":
@@ -327,8 +319,8 @@ class GpuMachine:
         return found
 
     def _limited(
-        self, tree: ModelTree, nodes: NodeOps, own: _Costs, is_timed: bool
-    ) -> _Costs:
+        self, tree: ModelTree, nodes: NodeOps, own: OwnCosts, is_timed: bool
+    ) -> OwnCosts:
         """With idle power, and within the limit of the boards.
 
         Args:
@@ -350,13 +342,13 @@ class GpuMachine:
         held_j, held_s = within / np.maximum(whole, 1e-300)
         if is_timed:
             held_j, held_s = held_j / held_s, 1.0
-        return _Costs(
+        return OwnCosts(
             joules * held_j, each_j * held_j, own.each_s * held_s, own.time_s * held_s,
             own.static_j * held_s,
         )  # fmt: skip
 
     def _composed(
-        self, tree: ModelTree, own: _Costs, width: Floats, causes: list[Beyond]
+        self, tree: ModelTree, own: OwnCosts, width: Floats, causes: list[Beyond]
     ) -> ModelTree:
         """Sums up the tree, with intervals of energy; what makes them wider is said."""
         sums = tree.columns.inclusive(
@@ -367,31 +359,12 @@ class GpuMachine:
         if tree.spec is not None and tree.spec.at is not None:
             covers = "wall" if tree.spec.at == "wall" else "gpu-board"
             hardware = replace(hardware, covers=covers)
-        errors = [serving_error(tree, name, float(width[0]))]
-        errors += [SharedError(f"{c.cause} on {name}", c.width) for c in causes]
+        errors = shared_errors(tree, name, float(width[0]), causes)
         told = tree.with_features(features).with_predicted(
             *(sums[:, 0], with_beyond(width, causes), hardware, "kernels"), errors
         )
         said = [c for c in worth_saying(width, causes) if c.cause != ELSEWHERE]
         return told.with_notes(*(c.note() for c in said))
-
-    def _uncertain(
-        self,
-        tree: ModelTree,
-        nodes: NodeOps,
-        doubts: OpDoubts,
-        own: _Costs,
-        width: float,
-    ) -> tuple[Floats, list[Beyond]]:
-        """Half the interval of every row, in log units, and what makes it wider.
-
-        What whole servings show holds the errors of tables; parts show them more.
-        """
-        table = doubts.table_widths(tree, nodes, own.each_j, own.joules)
-        shared = math.sqrt(max(width**2 - table[0] ** 2, 0.0))
-        causes = doubts.beyond(tree, nodes, own.each_j, own.joules)
-        causes += beyond_servings(tree, own.joules, self.device.name, self.calibration)
-        return np.hypot(table, shared), causes
 
 
 def _root(tree: ModelTree, value: float) -> Floats:

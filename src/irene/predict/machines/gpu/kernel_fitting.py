@@ -1,4 +1,4 @@
-"""Models of time and power from measured kernels; what grows trees needs LightGBM."""
+"""Models of time from measured kernels; what grows trees needs LightGBM."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 
 from irene.errors import library
-from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet
-from irene.predict.machines.gpu.kernel_models import PowerCurve, rise, within_one
 from irene.predict.machines.gpu.kernel_ops import OpColumns
 from irene.predict.machines.gpu.kernel_work import (
+    BLOCK,
     FEATURES,
     features_of,
-    seconds_of,
-    work_of,
+    tiled_seconds,
 )
 from irene.predict.machines.gpu.time_model import (
     MOST_LEAVES,
@@ -24,6 +22,7 @@ from irene.predict.machines.gpu.time_model import (
     SmoothRoofline,
     TimeModel,
 )
+from irene.saved import Floats
 
 TREES = 100
 SETTINGS = {
@@ -51,7 +50,9 @@ SIZES = (
 )
 """What trees do not see of experts where a table has few layouts: how large things are
 does not carry over to another, how full and how balanced they are does (a layout left
-out: 11 to 13 % instead of 12 to 16 %)."""
+out: 11 to 13 % instead of 12 to 16 %). There the roofline counts that blocks are half
+empty, too (8 to 11 %); with many layouts trees know, and GPUs with other rates are told
+less well by such a roofline."""
 ROOFLINE_ROWS = 3000
 LEAST = (0.5e-6, 1.0, 1.0)
 MOST = (200e-6, 12.0, 6.0)
@@ -60,11 +61,13 @@ MOST = (200e-6, 12.0, 6.0)
 
 def fit_time(ops: OpColumns, time_s: Floats, sheet: Datasheet) -> TimeModel:
     """A time model of measured ops of one kind and dtype, its width not known yet."""
-    compute_s, memory_s = seconds_of(ops, work_of(ops), sheet)
+    has_few = ops.kind == "moe" and _layouts(ops) <= FEW_LAYOUTS
+    block = BLOCK if has_few else 0.0
+    compute_s, memory_s = tiled_seconds(ops, sheet, block)
     base = fit_roofline(compute_s, memory_s, time_s)
     base_s = base.seconds(compute_s, memory_s)
     rows = features_of(ops, (compute_s, memory_s, base_s), sheet.multiprocessors)
-    if ops.kind == "moe" and _layouts(ops) <= FEW_LAYOUTS:
+    if has_few:
         rows[:, [FEATURES["moe"].index(name) for name in SIZES]] = 0.0
     residual = np.log(time_s / base_s)
     lightgbm = _lightgbm()
@@ -85,6 +88,7 @@ def fit_time(ops: OpColumns, time_s: Floats, sheet: Datasheet) -> TimeModel:
             for name, column in ops.columns.items()
         },
         "",
+        block,
         from_lightgbm(grown.dump_model(), FEATURES[ops.kind]),
     )
 
@@ -167,68 +171,3 @@ def _walk(
     test = (tree, int(node["split_feature"]), float(node["threshold"]), first, count)
     tests.append(test)
     _walk(node["right_child"], tree, values, tests)
-
-
-POWER_STARTS = ((0.3, 2.0, 1.5, 0.7, 1.0), (0.1, 4.0, 3.0, 0.5, 2.0))
-
-
-POWER_LEAST = (1e-3, 1e-3, 1e-3, 0.3, 0.3)
-
-
-POWER_MOST = (2.0, 20.0, 20.0, 3.0, 3.0)
-
-
-MOST_ROWS = 3000
-"""More rows than this do not move five numbers."""
-
-
-CELLS = 10
-"""Into how many parts each share is cut to see which rows are alike."""
-
-
-def _rarity(compute_share: Floats, memory_share: Floats) -> Floats:
-    """Weights that add up to 1, by how few rows have about the same shares."""
-    cells = np.floor(compute_share * CELLS) * 2 * CELLS + np.floor(memory_share * CELLS)
-    _, which, counts = np.unique(cells, return_inverse=True, return_counts=True)
-    rarity = 1.0 / np.sqrt(counts[which.ravel()])
-    weights: Floats = rarity / rarity.sum()
-    return weights
-
-
-def fit_power(
-    compute_share: Floats, memory_share: Floats, power_w: Floats, sheet: Datasheet
-) -> PowerCurve:
-    """The curve with the least mean absolute error of log power.
-
-    Readings that are far lower than those of like rows are a minority with large
-    errors: the absolute error leaves them aside where a squared one would not.
-    Most rows are alike: each counts by the root of how rare its shares are.
-
-    Args:
-        compute_share: uc of every row.
-        memory_share: um of every row.
-        power_w: Its measured power, W.
-        sheet: Idle power and limit.
-    """
-    from scipy.optimize import minimize
-
-    step = max(1, len(power_w) // MOST_ROWS)
-    shares = within_one(compute_share[::step]), within_one(memory_share[::step])
-    measured = np.log(power_w[::step])
-    weights = _rarity(*shares)
-    span = sheet.tdp_w - sheet.idle_w
-
-    def loss(logs: Floats) -> float:
-        predicted = np.log(sheet.idle_w + span * rise(np.exp(logs), *shares))
-        return float((weights * np.abs(predicted - measured)).sum())
-
-    bounds = list(zip(np.log(POWER_LEAST), np.log(POWER_MOST), strict=True))
-    fits = [
-        minimize(
-            loss, np.log(start), method="Nelder-Mead", bounds=bounds,
-            options={"maxiter": 500, "xatol": 1e-3, "fatol": 1e-5},
-        )
-        for start in POWER_STARTS
-    ]  # fmt: skip
-    best = min(fits, key=lambda fit: float(fit.fun))
-    return PowerCurve(*(round(float(value), 4) for value in np.exp(best.x)))

@@ -1,28 +1,19 @@
 """The fitted models of one GPU's kernels: which of them answers for an op, how well.
 
-Times come from a model per kind and dtype, power from how busy arithmetic and memory
-are, by a curve of five numbers per kind:
-
-P = idle + (limit − idle) · (1 − exp(−x)),
-x = active + compute · uc^a + memory · um^b,
-
-with uc and um the least times of arithmetic and memory over the time of the op. It
-starts at the idle power, which is fixed, saturates at the power limit, and can never
-leave the two. Nothing more flexible is fitted: most power readings of the tables are
-stale, and a flexible regressor learns which.
+Times come from a model per kind and dtype. Power is not asked of kernels: most power
+readings of their tables are stale, whole servings tell more (`serving_calibration`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from irene.errors import FormatError
 from irene.predict.intervals import BEYOND
-from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.gpu.collectives import exchanges
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
@@ -34,60 +25,8 @@ from irene.predict.machines.gpu.kernel_work import (
     work_of,
 )
 from irene.predict.machines.gpu.time_model import SmoothRoofline, TimeModel
+from irene.saved import Floats, Saved
 from irene.trace.serving.gguf import GGUF_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class PowerCurve(Saved):
-    """The five numbers of one kind of op, and how far off they are.
-
-    Attributes:
-        active: What an op adds by running at all.
-        compute: Weight of arithmetic.
-        memory: Weight of memory.
-        compute_exponent: a.
-        memory_exponent: b.
-        low: 5 % quantile of log(measured / predicted power), groups held out.
-        high: 95 % quantile.
-    """
-
-    active: float
-    compute: float
-    memory: float
-    compute_exponent: float
-    memory_exponent: float
-    low: float = -0.5
-    high: float = 0.5
-
-    def watts(
-        self, compute_share: Floats, memory_share: Floats, sheet: Datasheet
-    ) -> Floats:
-        """Power while ops run, W.
-
-        Args:
-            compute_share: uc, 0 to 1.
-            memory_share: um, 0 to 1.
-            sheet: Whose idle power and limit hold.
-        """
-        numbers = astuple(self)[:5]
-        shares = within_one(compute_share), within_one(memory_share)
-        return sheet.idle_w + (sheet.tdp_w - sheet.idle_w) * rise(numbers, *shares)
-
-
-def within_one(share: Floats) -> Floats:
-    """Shares, which cannot be below 0 or above 1."""
-    return np.clip(share, 0.0, 1.0)
-
-
-def rise(
-    numbers: tuple[float, ...] | Floats, compute_share: Floats, memory_share: Floats
-) -> Floats:
-    """1 − exp(−x) of the five numbers of a curve and both shares."""
-    active, compute, memory, a, b = numbers
-    x = active + compute * compute_share**a + memory * memory_share**b
-    rise: Floats = -np.expm1(-x)
-    return rise
-
 
 Words = npt.NDArray[np.object_]
 Pair = tuple[float, float]
@@ -171,11 +110,10 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class KernelModels(Saved):
-    """Time models by kind and dtype, power curves by kind.
+    """Time models by kind and dtype.
 
     Attributes:
         models: By key of `OpColumns`.
-        curves: By kind.
         transfer: Width of times on a GPU that was never measured, by kind.
         rivals: Models of a GPU of the same make whose table contradicts this one's, by
             key of both.
@@ -183,7 +121,6 @@ class KernelModels(Saved):
     """
 
     models: Mapping[str, TimeModel]
-    curves: Mapping[str, PowerCurve]
     transfer: Mapping[str, Pair] = field(default_factory=dict)
     rivals: Mapping[str, TimeModel] = field(default_factory=dict)
     stands_in: str = field(default="", metadata={"kept": False})
@@ -202,7 +139,8 @@ class KernelModels(Saved):
         """Times of ops of one kind and dtype on a GPU of this datasheet."""
         if not any(key.startswith(f"{ops.kind}/") for key in self.models):
             return self._counted(ops, sheet)
-        if ops.dtype in GGUF_BYTES:
+        is_packed = ops.dtype == "mxfp4" and sheet.host == "desktop"
+        if ops.dtype in GGUF_BYTES or is_packed:
             return self._streamed(ops, sheet)
         key, why, doubt = self._key(ops)
         model = self.models[key]
@@ -231,7 +169,7 @@ class KernelModels(Saved):
         return Times(time_s, *ends, reasons, doubts)
 
     def _streamed(self, ops: OpColumns, sheet: Datasheet) -> Times:
-        """Times of products with GGUF weights, which decode at the memory's rate."""
+        """Times of products with weights of GGUF files, read at the memory's rate."""
         compute_s, memory_s = seconds_of(ops, work_of(ops), sheet)
         base = self.models[STREAM_KEY].base
         law = SmoothRoofline(0.0, base.compute_factor, 1 / STREAM_SHARE)

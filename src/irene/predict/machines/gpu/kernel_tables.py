@@ -1,12 +1,8 @@
-"""Measured kernels: latency and power by shape, from a folder of Parquet tables.
+"""Measured kernels: latency by shape, from a folder of Parquet tables.
 
 One folder per GPU (`h200/gemm.parquet`, `h200/moe.parquet`, …) in the columns of
-aiconfigurator's collectors.
-
-Not every power can be trusted. NVML reports whole milliwatts, so the mean of n readings
-times n is a whole number of milliwatts. The least such number is found; it divides n,
-so n is at least that. A single reading of a kernel that ran for milliseconds was taken
-before the GPU's power rose, and says nothing.
+aiconfigurator's collectors. Some have powers too, most of them read before the GPU's
+power rose: they are not used.
 """
 
 from __future__ import annotations
@@ -21,35 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import FormatError, UsageError
-from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.kernel_ops import COLUMNS, OpColumns, skew_of
+from irene.saved import Floats
 from irene.tables import pyarrow
-
-TRUSTED_READINGS = 5
-"""Means of fewer readings are not used."""
-MOST_READINGS = 256
-TOLERANCE = 1e-12
-"""Of the sum: means are kept in double precision."""
-
-
-def least_readings(power_w: Floats) -> npt.NDArray[np.int64]:
-    """The least number of readings that each mean can be of; 0 if there is none.
-
-    Args:
-        power_w: Mean powers with all their decimals, W.
-    """
-    milliwatts = np.asarray(power_w, dtype=np.float64) * 1000.0
-    found = np.zeros(len(milliwatts), dtype=np.int64)
-    left = np.flatnonzero(np.isfinite(milliwatts) & (milliwatts > 0))
-    for count in range(1, MOST_READINGS + 1):
-        sums = milliwatts[left] * count
-        is_whole = np.abs(sums - np.round(sums)) < TOLERANCE * sums
-        found[left[is_whole]] = count
-        left = left[~is_whole]
-        if not len(left):
-            break
-    return found
-
 
 DTYPES: Mapping[str, str] = {
     "bfloat16": "bf16",
@@ -127,8 +97,6 @@ class KernelTable:
     Attributes:
         ops: Their shapes.
         time_s: Latencies, s.
-        power_w: Mean powers, W; NaN where none was measured.
-        readings: Least number of readings of each mean, 0 where there is none.
         groups: Rows of one number have the shapes that are held out together.
         group_names: A name for each group.
         source: File, its SHA-256, versions and kernels.
@@ -136,16 +104,9 @@ class KernelTable:
 
     ops: OpColumns
     time_s: Floats
-    power_w: Floats
-    readings: npt.NDArray[np.int64]
     groups: npt.NDArray[np.int64]
     group_names: tuple[str, ...]
     source: Mapping[str, Any]
-
-    @property
-    def is_trusted(self) -> npt.NDArray[np.bool_]:
-        """Rows whose power can be trusted."""
-        return self.readings >= TRUSTED_READINGS
 
     def __len__(self) -> int:
         return len(self.time_s)
@@ -295,17 +256,10 @@ def _table(
 ) -> KernelTable:
     mine = {name: column[rows] for name, column in values.items()}
     ops = OpColumns(kind, dtype, mine, np.arange(len(rows), dtype=np.intp))
-    power = (
-        np.asarray(columns["power"], dtype=np.float64)[rows]
-        if "power" in columns
-        else np.full(len(rows), np.nan)
-    )
     groups, names = _groups([mine[name] for name in LAYOUTS[kind].group])
     return KernelTable(
         ops,
         np.asarray(columns["latency"], dtype=np.float64)[rows] * 1e-3,
-        power,
-        least_readings(power),
         groups,
         names,
         source,

@@ -10,38 +10,24 @@ from typing import Any
 import numpy as np
 
 from irene.errors import UsageError
-from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet, distance
 from irene.predict.machines.gpu.gpu_device import GpuDevice
 from irene.predict.machines.gpu.kernel_exam import (
-    EnergyExam,
     TimeExam,
     error_percent,
-    examine_energy,
-    examine_multiples_of_four,
     examine_time,
     quantiles,
-    usable_shares,
 )
-from irene.predict.machines.gpu.kernel_fitting import (
-    fit_power,
-    fit_time,
-    lightgbm_version,
-)
-from irene.predict.machines.gpu.kernel_models import (
-    CONTRADICTS,
-    KernelModels,
-    PowerCurve,
-)
+from irene.predict.machines.gpu.kernel_fitting import fit_time, lightgbm_version
+from irene.predict.machines.gpu.kernel_models import CONTRADICTS, KernelModels
 from irene.predict.machines.gpu.kernel_tables import (
     KernelTable,
     gpu_folders,
     read_tables,
 )
 from irene.predict.machines.gpu.time_model import TimeModel
+from irene.saved import Floats
 
-OTHER_CHIP = 1.5
-"""How much wider borrowed powers are on a chip of another make or memory, assumed."""
 UNKNOWN_WIDTH = (-0.5, 0.5)
 """Of a table with a single group of shapes, where nothing can be held out."""
 Progress = Callable[[str], None]
@@ -56,18 +42,12 @@ class Trained:
         tables: What was measured.
         models: By key.
         exams: Held-out times by key.
-        curves: Power by kind.
-        energies: Held-out energies by kind.
-        fours: Energies of products with m % 4 == 0 from the others.
     """
 
     sheet: Datasheet
     tables: Mapping[str, KernelTable]
     models: Mapping[str, TimeModel]
     exams: Mapping[str, TimeExam]
-    curves: Mapping[str, PowerCurve]
-    energies: Mapping[str, EnergyExam]
-    fours: EnergyExam | None
 
 
 def train_devices(
@@ -118,74 +98,58 @@ def _train(
         models[table.ops.key], exam = train_table(table, sheet)
         if exam is not None:
             exams[table.ops.key] = exam
-    curves: dict[str, PowerCurve] = {}
-    energies: dict[str, EnergyExam] = {}
-    for kind in sorted({table.ops.kind for table in tables}):
-        mine = [e for e in exams.values() if e.table.ops.kind == kind]
-        if any(exam.table.is_trusted.any() for exam in mine):
-            progress(f"{sheet.name} power of {kind}")
-            curves[kind], energies[kind] = _train_power(mine, sheet)
-    gemm = [table for table in tables if table.ops.kind == "gemm"]
-    return Trained(
-        sheet,
-        {table.ops.key: table for table in tables},
-        models,
-        exams,
-        curves,
-        energies,
-        examine_multiples_of_four(gemm, sheet),
-    )
-
-
-def _train_power(
-    exams: Sequence[TimeExam], sheet: Datasheet
-) -> tuple[PowerCurve, EnergyExam]:
-    energy, (low, high) = examine_energy(exams, sheet)
-    curve = fit_power(*usable_shares([exam.table for exam in exams], sheet), sheet)
-    return replace(curve, low=low, high=high), energy
+    return Trained(sheet, {table.ops.key: table for table in tables}, models, exams)
 
 
 def _device(name: str, trained: Mapping[str, Trained], progress: Progress) -> GpuDevice:
     mine = trained[name]
-    others = sorted(
-        trained, key=lambda other: distance(mine.sheet, trained[other].sheet)
-    )
-    lenders = [other for other in others if other != name]
-    power_of = next((other for other in [name, *lenders] if trained[other].curves), "")
-    if not power_of:
-        raise UsageError(f"no power was measured, neither of {name} nor of another GPU")
     progress(f"{name} on other GPUs")
+    others = {other: trained[other] for other in _lenders(name, trained)}
     transfer = _transfer_errors(name, trained)
     kernels = KernelModels(
-        _with_borrowed(mine, {other: trained[other] for other in lenders}),
-        borrowed_curves(trained[power_of].curves, trained[power_of].sheet, mine.sheet),
+        _with_borrowed(mine, others),
         {kind: quantiles(errors) for kind, errors in transfer.items()},
-        _rivals(mine, {other: trained[other] for other in lenders}),
+        _rivals(mine, others),
     )
-    told = _provenance(mine, trained[power_of])
-    told["power_of"] = power_of
+    told = _provenance(mine)
     told["transfer_percent"] = {
         kind: error_percent(errors) for kind, errors in transfer.items()
     }
     return GpuDevice(name, mine.sheet, kernels, told)
 
 
-def borrowed_curves(
-    curves: Mapping[str, PowerCurve], lender: Datasheet, sheet: Datasheet
-) -> dict[str, PowerCurve]:
-    """Power curves on a GPU that has none of its own: wider where chips differ.
+def _lenders(name: str, trained: Mapping[str, Trained]) -> list[str]:
+    """Other GPUs: of the same make and memory first, then by how alike kernels are.
 
-    Args:
-        curves: Of the lender, by kind.
-        lender: Its datasheet.
-        sheet: That of the GPU.
+    Of tables that several GPUs have, each left out in turn, the one of which bf16
+    kernels tell most of this GPU's is wrong by less than the one whose datasheet is
+    most alike (`benchmarks/modern.py`).
     """
-    chips = {(each.architecture, each.memory) for each in (lender, sheet)}
-    factor = 1.0 if len(chips) == 1 else OTHER_CHIP
-    return {
-        kind: replace(curve, low=curve.low * factor, high=curve.high * factor)
-        for kind, curve in curves.items()
-    }
+    shared = set.intersection(*({*each.tables} for each in trained.values()))
+    keys = sorted(key for key in shared if key.endswith("/bf16"))
+
+    def unlike(other: str) -> tuple[bool, float, float]:
+        mine, theirs = trained[name], trained[other]
+        apart = [
+            float(np.median(np.abs(_errors(mine, theirs.models[key], key))))
+            for key in keys
+        ]
+        is_other = not _are_alike(mine.sheet, theirs.sheet)
+        return is_other, sum(apart), distance(mine.sheet, theirs.sheet)
+
+    return sorted((other for other in trained if other != name), key=unlike)
+
+
+def _are_alike(one: Datasheet, other: Datasheet) -> bool:
+    """Whether GPUs are of one make, with one kind of memory."""
+    return (one.architecture, one.memory) == (other.architecture, other.memory)
+
+
+def _errors(mine: Trained, model: TimeModel, key: str) -> Floats:
+    """log(measured / predicted) of a GPU's table by the model of another."""
+    table = mine.tables[key]
+    errors: Floats = np.log(table.time_s / model.seconds(table.ops, mine.sheet))
+    return errors
 
 
 def _with_borrowed(
@@ -218,14 +182,12 @@ def _rivals(mine: Trained, others: Mapping[str, Trained]) -> dict[str, TimeModel
     """
     found: dict[str, TimeModel] = {}
     for name, theirs in others.items():
-        chips = {(s.architecture, s.memory) for s in (mine.sheet, theirs.sheet)}
-        if len(chips) > 1:
+        if not _are_alike(mine.sheet, theirs.sheet):
             continue
-        for key, table in mine.tables.items():
+        for key in mine.tables:
             if key in theirs.models and key not in found:
                 model = theirs.models[key]
-                said_s = model.seconds(table.ops, mine.sheet)
-                if abs(np.median(np.log(table.time_s / said_s))) > CONTRADICTS:
+                if abs(np.median(_errors(mine, model, key))) > CONTRADICTS:
                     found[key] = replace(model, borrowed_from=name)
     return found
 
@@ -238,13 +200,9 @@ def _transfer_errors(name: str, trained: Mapping[str, Trained]) -> dict[str, Flo
     found: dict[str, list[Floats]] = {}
     for other, theirs in trained.items():
         for key, table in theirs.tables.items():
-            is_shared = key.endswith("/bf16") and key in trained[name].models
-            if other == name or not is_shared:
-                continue
-            model = trained[name].models[key]
-            predicted = model.seconds(table.ops, theirs.sheet)
-            errors = np.log(table.time_s / predicted)
-            found.setdefault(table.ops.kind, []).append(errors)
+            if other != name and key.endswith("/bf16") and key in trained[name].models:
+                errors = _errors(theirs, trained[name].models[key], key)
+                found.setdefault(table.ops.kind, []).append(errors)
     return {kind: np.concatenate(parts) for kind, parts in sorted(found.items())}
 
 
@@ -256,18 +214,12 @@ def _data(mine: Trained) -> str:
     return f"kernel tables of {', '.join(made)}"
 
 
-def _provenance(mine: Trained, power: Trained) -> dict[str, Any]:
+def _provenance(mine: Trained) -> dict[str, Any]:
     rows = {key: dict(table.source) for key, table in mine.tables.items()}
-    told: dict[str, Any] = {
+    return {
         "data": _data(mine),
         "tables": rows,
         "trees": f"LightGBM {lightgbm_version()}",
         "held_out": "whole groups of shapes",
         "time_percent": {key: exam.to_dict() for key, exam in mine.exams.items()},
-        "energy_percent": {
-            kind: exam.to_dict() for kind, exam in power.energies.items()
-        },
     }
-    if power.fours is not None:
-        told["energy_m_multiple_of_4_percent"] = power.fours.to_dict()
-    return told

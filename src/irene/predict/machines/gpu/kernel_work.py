@@ -16,16 +16,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
+from irene.saved import Floats
 from irene.trace.serving.writer import WEIGHT_BYTES
 
 ACTIVATION_BYTES = 2.0
 COLLECTIVES = ("all_reduce", "gather_scatter")
 """Kinds of ops in which GPUs exchange results."""
-ROWS = 16
-"""Rows of the least block that tensor cores multiply."""
+BLOCK = 64.0
+"""Rows of the blocks that tokens of an expert are multiplied in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,32 @@ def seconds_of(ops: OpColumns, work: Work, sheet: Datasheet) -> tuple[Floats, Fl
     return work.flops / peak, work.bytes / rate
 
 
+def tiled_seconds(
+    ops: OpColumns, sheet: Datasheet, block: float
+) -> tuple[Floats, Floats]:
+    """The same of kernels that multiply tokens of an expert in blocks of rows.
+
+    However many tokens an expert has, the last of its blocks is half empty on average.
+
+    Args:
+        ops: What is run.
+        sheet: Of the GPU.
+        block: Rows of a block; 0 where what is empty is not counted.
+    """
+    work = work_of(ops)
+    if block:
+        empty = block / 2 / tokens_of_expert(ops.columns)
+        work = Work(work.flops * (1.0 + empty), work.bytes)
+    return seconds_of(ops, work, sheet)
+
+
+def tokens_of_expert(columns: Mapping[str, Floats]) -> Floats:
+    """Tokens of each expert that any is sent to, on average."""
+    sent = columns["tokens"] * columns["topk"] / columns["expert_parallel"]
+    tokens: Floats = sent / experts_touched(columns)
+    return tokens
+
+
 def experts_touched(columns: Mapping[str, Floats]) -> Floats:
     """Experts of this GPU that at least one token is sent to.
 
@@ -81,35 +107,6 @@ def ring_bytes(columns: Mapping[str, Floats]) -> Floats:
     ranks = np.maximum(columns["ranks"], 1.0)
     sent: Floats = columns["bytes"] * 2.0 * (ranks - 1.0) / ranks
     return sent
-
-
-def issued_flops(ops: OpColumns, work: Work) -> Floats:
-    """FLOPs that the arithmetic units carry out, padding included.
-
-    They multiply blocks of `ROWS` rows: a product of one token, the few tokens of an
-    expert or the few heads that share a key fill a block as well as sixteen would.
-    """
-    columns = ops.columns
-    if ops.kind == "gemm":
-        rows = columns["m"]
-    elif ops.kind == "moe":
-        sent = columns["tokens"] * columns["topk"] / columns["expert_parallel"]
-        rows = sent / experts_touched(columns)
-    elif ops.kind == "generation_attention":
-        rows = columns["heads"] / columns["kv_heads"]
-    else:
-        return work.flops
-    issued: Floats = work.flops * np.ceil(rows / ROWS) * ROWS / rows
-    return issued
-
-
-def shares_of(
-    ops: OpColumns, work: Work, time_s: Floats, sheet: Datasheet
-) -> tuple[Floats, Floats]:
-    """How busy arithmetic and memory are while ops run, padding included."""
-    issued = Work(issued_flops(ops, work), work.bytes)
-    compute_s, memory_s = seconds_of(ops, issued, sheet)
-    return compute_s / time_s, memory_s / time_s
 
 
 def _gemm(columns: Mapping[str, Floats], width: float) -> Work:
@@ -324,8 +321,8 @@ def _moe_features(
     inter = columns["inter"] / columns["tensor_parallel"]
     touched = experts_touched(columns)
     sent = columns["tokens"] * columns["topk"]
-    per_expert = sent / columns["expert_parallel"] / touched
-    blocks = touched * np.ceil(per_expert / 64)
+    per_expert = tokens_of_expert(columns)
+    blocks = touched * np.ceil(per_expert / BLOCK)
     up = blocks * np.ceil((1.0 + columns["gated"]) * inter / 128)
     waves_up, full_up = _waves(up, processors)
     waves_down, _ = _waves(blocks * np.ceil(columns["hidden"] / 128), processors)

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import UsageError
-from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.kernel_models import ROUGH
 from irene.predict.machines.gpu.kernel_ops import (
     Collective,
@@ -30,6 +29,7 @@ from irene.predict.machines.gpu.kernel_ops import (
     Op,
     WeightType,
 )
+from irene.saved import Floats
 from irene.tree import KINDS, ModelTree, Signature
 
 Places = npt.NDArray[np.intp]
@@ -289,7 +289,8 @@ def traced_ops(tree: ModelTree) -> NodeOps:
 def _op(name: str, shapes: Signature, read: int, written: int, flops: int) -> Op:
     reader = TRACED_READERS.get(name)
     op = reader(shapes) if reader else None
-    return op or Memory(float(read), float(written), float(flops))
+    slower = FP32_FACTOR if shapes.dtype == "fp32" else 1.0
+    return op or Memory(float(read), float(written), flops * slower)
 
 
 def _product(shapes: Signature) -> Op | None:
@@ -324,6 +325,8 @@ def _attention(shapes: Signature) -> Op | None:
     )
 
 
+FP32_FACTOR = 2.0
+"""fp32 moves twice the bytes of bf16, and multiplies at most half as fast (TF32)."""
 BATCHED = frozenset({"aten.bmm", "aten.baddbmm"})
 TRACED_READERS: Mapping[str, Callable[[Signature], Op | None]] = {
     "aten.mm": _product,

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.learned_file import Floats, Saved, check_schema
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.engines import TODAY
 from irene.predict.machines.gpu.kernel_ops import Collective, Gemm, Memory, Moe, Op
 from irene.predict.machines.gpu.kernel_work import Work
+from irene.saved import Floats, Saved, shipped_document
 from irene.trace.serving.gguf import GGUF_BYTES
 
 Flags = npt.NDArray[np.bool_]
@@ -77,7 +75,7 @@ class OpKinds:
         return cls(
             flags(lambda op: isinstance(op, Memory)),
             flags(lambda op: isinstance(op, Moe)),
-            flags(lambda op: _is_packed(op) and not has_fp4),
+            flags(lambda op: is_packed(op) and not has_fp4),
             flags(lambda op: is_slow and is_block(op)),
             flags(_is_untuned),
             flags(lambda op: isinstance(op, Gemm) and STORED.get(op.dtype) == "fp8"),
@@ -85,7 +83,8 @@ class OpKinds:
         )
 
 
-def _is_packed(op: Op) -> bool:
+def is_packed(op: Op) -> bool:
+    """Whether an op is experts of 4 bit."""
     return isinstance(op, Moe) and STORED.get(op.dtype) == "fp4"
 
 
@@ -310,9 +309,7 @@ def calibrations() -> Mapping[str, Calibration]:
     """Those that ship, by name of the GPU."""
     found = {}
     for file in FILES:
-        text = resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
-        document = json.loads(text)
-        check_schema(document.get("schema"), SCHEMA)
+        document = shipped_document(__package__, file, SCHEMA)
         for name, fields in document["calibrations"].items():
             found[name] = Calibration.from_dict({"engine": TODAY, **fields})
     return found

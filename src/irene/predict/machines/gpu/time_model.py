@@ -18,14 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import FormatError
-from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
 from irene.predict.machines.gpu.kernel_work import (
     features_of,
-    seconds_of,
-    work_of,
+    tiled_seconds,
 )
+from irene.saved import Floats, Saved
 
 MOST_LEAVES = 32
 """A tree's leaves are bits of one 32-bit number."""
@@ -170,6 +169,7 @@ class TimeModel(Saved):
         width: 5 % and 95 % quantile of log(measured / predicted), groups held out.
         limits: Least and greatest measured value of every column.
         borrowed_from: The GPU whose table it is, "" for the device's own.
+        block: Rows of blocks that the roofline counts as half empty, 0 for none.
         trees: log(measured / base) from the features of the kind.
     """
 
@@ -178,11 +178,12 @@ class TimeModel(Saved):
     width: tuple[float, float]
     limits: Mapping[str, tuple[float, float]]
     borrowed_from: str
+    block: float
     trees: Boosted
 
     def seconds(self, ops: OpColumns, sheet: Datasheet) -> Floats:
         """Time of every op on a GPU of this datasheet, s."""
-        compute_s, memory_s = seconds_of(ops, work_of(ops), sheet)
+        compute_s, memory_s = tiled_seconds(ops, sheet, self.block)
         base_s = self.base.seconds(compute_s, memory_s)
         rows = features_of(ops, (compute_s, memory_s, base_s), sheet.multiprocessors)
         seconds: Floats = base_s * np.exp(

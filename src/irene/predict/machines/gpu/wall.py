@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 import numpy as np
 
-from irene.predict.learned_file import Floats, Saved, check_schema
+from irene.saved import Floats, Saved, shipped_document
 
 SCHEMA = "irene.walls/1"
 FILE = "walls.json"
@@ -59,9 +57,7 @@ class Wall(Saved):
 @cache
 def walls() -> Mapping[str, Wall]:
     """Kinds of machines by name."""
-    text = resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
-    document = json.loads(text)
-    check_schema(document.get("schema"), SCHEMA)
+    document = shipped_document(__package__, FILE, SCHEMA)
     return {name: Wall.from_dict(each) for name, each in document["walls"].items()}
 
 

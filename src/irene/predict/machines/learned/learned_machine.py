@@ -13,7 +13,6 @@ import numpy.typing as npt
 from irene.energy import SharedError
 from irene.errors import UsageError
 from irene.hardware import Hardware
-from irene.predict.learned_file import Floats, checked_content, digest_of, fields_of
 from irene.predict.machines.learned.time_fit import TimeModel, is_product
 from irene.predict.machines.learned.timed_op import (
     TimedOp,
@@ -21,6 +20,7 @@ from irene.predict.machines.learned.timed_op import (
     coldness,
     timed_work,
 )
+from irene.saved import Floats, checked_content, digest_of, fields_of
 from irene.spec import Attention, DType
 from irene.tree import KINDS, ModelTree
 
@@ -60,7 +60,7 @@ class LearnedMachine:
 
     def __post_init__(self) -> None:
         """Name the content."""
-        object.__setattr__(self, "digest", _digest(self._content()))
+        object.__setattr__(self, "digest", digest_of(self._content()))
         named = f"{self.hardware.name} {self.digest[:8]}"
         object.__setattr__(self, "hardware", replace(self.hardware, predictor=named))
 
@@ -76,7 +76,8 @@ class LearnedMachine:
         if not (tree.columns.kind == MATH).any():
             raise UsageError("prediction needs a tree with its math ops: trace it anew")
         work = timed_work(tree)
-        each_s = self._each_s(work)
+        cold = np.full(len(work.ops), float(coldness(work.footprint_mib)))
+        each_s = self.model.unwatched_s(work.ops, cold)
         calls_s = work.calls @ self.model.calls_s
         calls_s[0] += self.model.run_s
         product = np.array([is_product(op) for op in work.ops], bool)
@@ -91,11 +92,13 @@ class LearnedMachine:
         unknown, notes = self._doubts(work, each_s, float(seconds[0]))
         rough = (work.counts @ (each_s * unknown)) / np.maximum(seconds, 1e-12)
         width = np.hypot(self._widths(tree, seconds), rough * UNKNOWN_WIDTH)
+        if tree.spec is not None and tree.spec.phase == "train":
+            notes.append("extrapolation: training was never measured on this machine")
         spread = np.full(len(tree), np.nan)
         spread[0] = math.exp(width[0])
         features = {**tree.features, "time_s": seconds, "time_spread": spread}
         carrying = tree.with_features(features).with_notes(
-            *notes, *self._training(tree), *self.provenance.get("caveats", ())
+            *notes, *self.provenance.get("caveats", ())
         )
         both = np.hypot(width, self.power_width)
         joules = times @ self.model.watts
@@ -123,15 +126,6 @@ class LearnedMachine:
         at, widths = self.widths[level]
         found: Floats = np.interp(np.log(np.maximum(seconds, 1e-9)), np.log(at), widths)
         return found
-
-    def _each_s(self, work: TimedWork) -> Floats:
-        cold = np.full(len(work.ops), float(coldness(work.footprint_mib)))
-        return self.model.unwatched_s(work.ops, cold)
-
-    def _training(self, tree: ModelTree) -> list[str]:
-        if tree.spec is None or tree.spec.phase != "train":
-            return []
-        return ["extrapolation: training was never measured on this machine"]
 
     def _doubts(
         self, work: TimedWork, each_s: Floats, total_s: float
@@ -184,7 +178,7 @@ class LearnedMachine:
         Raises:
             FormatError: It is not such a machine, is damaged, or of a newer version.
         """
-        content = checked_content(fields, LEARNED_SCHEMA, _digest, "machine")
+        content = checked_content(fields, LEARNED_SCHEMA, digest_of, "machine")
         with fields_of("not a learned machine"):
             return cls(
                 Hardware.from_dict(content["hardware"]),
@@ -200,7 +194,3 @@ def _knots(values: Any) -> Floats:
     if found.ndim != 2 or len(found) != 2 or not (found > 0).all():
         raise ValueError("times and widths are expected")
     return found
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    return digest_of(content)

@@ -8,9 +8,9 @@ from itertools import product
 
 import numpy as np
 
-from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.learned.timed_op import TimedOp
 from irene.predict.machines.specs.regression import Residual, relative_nnls
+from irene.saved import Floats, Saved
 
 SOFT = 0.1
 ROUNDS = 8

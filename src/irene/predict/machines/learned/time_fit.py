@@ -14,7 +14,6 @@ import numpy as np
 
 from irene.errors import UsageError
 from irene.predict.intervals import LEVELS
-from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.learned.op_models import OpTimes, fit_op_times
 from irene.predict.machines.learned.timed_op import (
     TimedOp,
@@ -23,6 +22,7 @@ from irene.predict.machines.learned.timed_op import (
     timed_op,
 )
 from irene.predict.machines.specs.regression import FLAGGED, relative_nnls
+from irene.saved import Floats, Saved
 from irene.tree import Signature
 
 CALLS = ("math ops", "modules")

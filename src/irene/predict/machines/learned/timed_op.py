@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.learned_file import Floats
 from irene.predict.machines.specs.work import (
     PRODUCT_OF,
     ROWS,
     distinct_ops,
     product_sizes,
 )
+from irene.saved import Floats
 from irene.tree import KINDS, ModelTree, Signature
+from irene.tree.columns import Ints
 
 MIB = float(1 << 20)
 CACHE_MIB = 16.0
@@ -163,9 +165,17 @@ def timed_work(tree: ModelTree) -> TimedWork:
     first = np.array([call == 1 for call in tree.calls])[tree.parents[math.rows]]
     once = np.zeros(len(ops))
     rows = math.rows[moving & first]
-    np.add.at(once, where[moving & first], tree.multiplicity[rows])
+    np.add.at(once, where[moving & first], _own_weights(tree)[rows])
     touched = footprint_mib(ops, once, total[0, : len(ops)])
     return TimedWork(ops, total[:, :-2], total[:, -2:], touched)
+
+
+def _own_weights(tree: ModelTree) -> Ints:
+    """How many modules each row stands for: calls of one and the same count once."""
+    apart = tree.columns.count.copy()
+    for row, members in tree.members.items():
+        apart[row] = len({name for name, _ in members})
+    return replace(tree.columns, count=apart).multiplicity()
 
 
 def footprint_mib(

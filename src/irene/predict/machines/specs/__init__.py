@@ -6,5 +6,3 @@
 - `specs_model`: `SpecsModel`, a machine; `specs_method`: the same as a method of
   `METHODS`, with what stands in for models without a config.
 """
-
-__all__: list[str] = []

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.specs.regression import (
     BUSY_SHARE,
     relative_nnls,
     with_floor,
 )
 from irene.predict.machines.specs.work import STREAMS
+from irene.saved import Floats, Saved
 
 ROUNDS = 25
 SOFT = 0.01

@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.specs.regression import (
     BUSY_SHARE,
     FloorFit,
@@ -32,6 +31,7 @@ from irene.predict.machines.specs.regression import (
     with_floor,
 )
 from irene.predict.machines.specs.work import MIB, Kernel
+from irene.saved import Floats, Saved
 
 Bools = npt.NDArray[np.bool_]
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from irene.predict.learned_file import Floats, Saved
+from irene.saved import Floats, Saved
 
 FLAGGED = 2.0
 """How much noisier a measurement counts as that something disturbed: an assumption."""

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.dataset.table import NodeTable
-from irene.predict.learned_file import Floats, Saved, numbers
 from irene.predict.learning.join import JoinedTree, Joiner
 from irene.predict.machines.predictor import read_model
 from irene.predict.machines.serial_machine import (
@@ -33,9 +32,10 @@ from irene.predict.machines.specs.specs_model import (
 )
 from irene.predict.machines.specs.work import MIB, STREAM, Kernel, TreeWork
 from irene.predict.methods import fitted
+from irene.saved import Floats, Saved, numbers
 from irene.tree import KINDS
 
-ML = KINDS.index("ml")
+ML, MODEL = KINDS.index("ml"), KINDS.index("model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ class FileModel(Saved):
         for row in np.flatnonzero(leaf).tolist():
             rates = self.rates.get(table.op[row], self.rates[""])
             result[row] = float(features[row] @ rates)
-        ratios = self._ratios(table)
+        above = self.above_primitives, self.above_modules
+        ratios = np.where(_parents_of_primitives(table), *above)
         for node in range(len(table) - 1, 0, -1):
             if not leaf[node]:
                 result[node] *= ratios[node]
@@ -73,10 +74,6 @@ class FileModel(Saved):
                 result[table.parent[node]] += result[node]
         result[0] *= ratios[0]
         return result
-
-    def _ratios(self, table: NodeTable) -> Floats:
-        primitives = _parents_of_primitives(table)
-        return np.where(primitives, self.above_primitives, self.above_modules)
 
 
 def fit_file_model(table: NodeTable) -> FileModel:
@@ -124,8 +121,6 @@ def _parents_of_primitives(table: NodeTable) -> npt.NDArray[np.bool_]:
     found[table.parent[children]] = True
     return found
 
-
-ML, MODEL = KINDS.index("ml"), KINDS.index("model")
 
 SHARED_JOINER = Joiner()
 """Traces are the same for every fold of a cross-validation."""
@@ -177,15 +172,11 @@ class SpecsMethod:
 
     def predict(self, table: NodeTable) -> Floats:
         """Energy of every row run alone, J."""
-        model = self.machine()
-        result = np.full(len(table), np.nan)
-        left = dict(enumerate(rows for _, rows in table.trees()))
-        for index, rows, joined in self.joiner.trees(table):
-            result[rows] = rows_alone_j(model, joined)
-            del left[index]
-        for index, rows in left.items():
-            file_model = fitted(self.file_model_, self.name)
-            result[rows] = file_model.predict(table.take([index]))
+        result = measured_rows_j(self.machine(), table, self.joiner)
+        for index, (key, rows) in enumerate(table.trees()):
+            if key.model in self.joiner.unknown:
+                file_model = fitted(self.file_model_, self.name)
+                result[rows] = file_model.predict(table.take([index]))
         return result
 
 
@@ -205,6 +196,25 @@ def rows_alone_j(model: SpecsModel | SerialModel, joined: JoinedTree) -> Floats:
         alone_j = model.energies(joined.work).alone
     places = joined.measured_as
     return np.where(places >= 0, alone_j[np.maximum(places, 0)], np.nan)
+
+
+def measured_rows_j(
+    model: SpecsModel | SerialModel, table: NodeTable, joiner: Joiner
+) -> Floats:
+    """What a machine takes for every measured row run alone, J.
+
+    Args:
+        model: The machine.
+        table: Measured trees.
+        joiner: Matches them with traces.
+
+    Returns:
+        Energy of every row; NaN where no trace has the node.
+    """
+    result = np.full(len(table), np.nan)
+    for _, rows, joined in joiner.trees(table):
+        result[rows] = rows_alone_j(model, joined)
+    return result
 
 
 def measured_nodes(table: NodeTable, joiner: Joiner) -> list[MeasuredNode]:

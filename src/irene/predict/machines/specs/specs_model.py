@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import UsageError
-from irene.predict.learned_file import Floats, Saved
 from irene.predict.machines.specs.composition import (
     Composition,
     ParentData,
@@ -27,6 +26,7 @@ from irene.predict.machines.specs.kernels import (
 )
 from irene.predict.machines.specs.regression import with_floor
 from irene.predict.machines.specs.work import MIB, OTHER, Kernel, TreeWork
+from irene.saved import Floats, Saved
 from irene.tree import KINDS, ModelTree
 
 ML = KINDS.index("ml")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.learned_file import Floats
+from irene.saved import Floats
 from irene.tree import KINDS, ModelTree, Signature
 
 Ints = npt.NDArray[np.int64]
