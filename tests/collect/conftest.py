@@ -16,8 +16,7 @@ from irene.dataset.store import Store
 from irene.errors import UsageError
 from irene.measure.protocol import MeasureProtocol
 from irene.spec import RunSpec
-from irene.work.engines.engine import Engine
-from irene.work.engines.local import LocalEngine
+from irene.work.engines.engine import Engine, LocalEngine
 
 from ..work.conftest import log as task_log  # noqa: F401  a fixture
 from .made_up_work import FORM, write_form

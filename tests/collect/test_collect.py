@@ -152,7 +152,7 @@ def test_another_machine_of_the_same_name_is_refused(log, tmp_path, monkeypatch)
     monkeypatch.setenv(DESK, "a rack")
     report = collect(made_up_sweep("a", lengths=2), store)
     assert report.measured == 0
-    assert "another machine (a rack; covers wall)" in report.failures[0].reason
+    assert "this one (a rack; covers wall)" in report.failures[0].reason
 
 
 def test_the_plan_learns_from_what_was_measured(log, tmp_path):

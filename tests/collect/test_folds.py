@@ -21,7 +21,7 @@ from irene.predict import CrossValidation, crossvalidate, make_method, make_spli
 from irene.predict.learning.join import Joiner, OwnRun
 from irene.predict.learning.training_runs import train
 from irene.tree import EnergyColumns
-from irene.work.engines.local import LocalEngine
+from irene.work.engines.engine import LocalEngine
 from irene.work.engines.ray_engine import RayEngine
 from irene.work.engines.slurm_engine import SlurmEngine, SlurmSettings
 from irene.work.task import Task

@@ -525,8 +525,7 @@ def test_fleet_and_use_on_the_command_line(
 
 def test_real_ops_are_timed_inside_a_model() -> None:
     from irene.measure.inside.items import part_rows
-    from irene.measure.inside.op_timing import clock_of, timed_ops
-    from irene.measure.inside.prepared import prepare
+    from irene.measure.inside.op_timing import clock_of, prepare, timed_ops
     from irene.spec import RunSpec
 
     run = {"batch_size": 2, "context_len": 6, "phase": "decode"}

@@ -35,8 +35,8 @@ def made_up_run(model: str, batch: int, length: int, factor: float = 1.0) -> Mod
     tree = trace(model, batch_size=batch, seq_len=length)
     columns = tree.columns
     moved = columns.bytes_read + columns.bytes_written
-    own_j = 20e-12 * (columns.flops - columns.children_sum(columns.flops))
-    own_j = own_j + 500e-12 * (moved - columns.children_sum(moved))
+    own_j = 20e-12 * (columns.own(columns.flops))
+    own_j = own_j + 500e-12 * (columns.own(moved))
     own_j = own_j + np.where(columns.kind == 3, 1e-5, 0.0)
     own_j = own_j + np.where(columns.kind == 1, 5e-5, 0.0)
     joules = factor * columns.inclusive(own_j)

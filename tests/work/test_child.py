@@ -73,6 +73,7 @@ FAULTS = {
     "kill": ("killed", "SIGKILL, which the system does when memory runs out"),
     "oom": ("memory", "out of memory: of 8 GiB"),
     "cuda-oom": ("memory", "out of memory: RuntimeError: CUDA error"),
+    "loader": ("memory", "out of memory: its process ended with exit code 127"),
     "refuse": ("refused", "a forward pass needs tokens"),
     "bug": ("refused", "ZeroDivisionError: by nothing"),
     "exit": ("crashed", "exit code 3: Segmentation of something"),

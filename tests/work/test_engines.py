@@ -15,8 +15,7 @@ import pytest
 from irene.dataset.store import Store
 from irene.errors import UsageError
 from irene.work.bounds import Bounds
-from irene.work.engines.engine import Engine
-from irene.work.engines.local import LocalEngine
+from irene.work.engines.engine import Engine, LocalEngine
 from irene.work.engines.ray_engine import RayEngine, RaySettings
 from irene.work.engines.slurm_engine import SlurmEngine, SlurmSettings
 from irene.work.task import Outcome, Task, find_work

@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 from irene.collect.measuring import Measuring
 from irene.collect.sweep import Sweep
-from irene.dataset.store import Entry, Origin, Store
+from irene.dataset.store import Entry, Store
 from irene.errors import IreneError
-from irene.hardware import Hardware
 from irene.spec import RunSpec
 from irene.work.task import describe_place
 
@@ -140,7 +139,6 @@ class StoredRuns:
     _seen: set[str] = field(default_factory=set)
     _measured: dict[str, list[Entry]] = field(default_factory=dict)
     _failed: dict[str, list[Entry]] = field(default_factory=dict)
-    _machines: set[tuple[str, str]] = field(default_factory=set)
 
     def refresh(self) -> None:
         """Look what has come into the store, by whichever collector."""
@@ -154,27 +152,7 @@ class StoredRuns:
                 self._failed.setdefault(key, []).append(entry)
                 continue
             self._measured.setdefault(key, []).append(entry)
-            self._learn(entry.origin)
-
-    def _learn(self, origin: Origin) -> None:
-        name = origin.software_name
-        self.software[name] = self.software.get(name, 0) + 1
-        hardware = origin.hardware
-        self._machines.add((hardware.covers, hardware.description))
-
-    def stranger(self, hardware: Hardware) -> str:
-        """Why a machine is not the one that is known by this name; "" if it is."""
-        if not self._machines or (hardware.covers, hardware.description) in (
-            self._machines
-        ):
-            return ""
-        covers, description = min(self._machines)
-        return (
-            f"it was measured on another machine ({hardware.description}; covers "
-            f"{hardware.covers}) than what {self.machine} is in this store "
-            f"({description}; covers {covers}): collect each kind of machine under a "
-            "name of its own"
-        )
+            self.software[entry.software] = self.software.get(entry.software, 0) + 1
 
     def measured(self, spec: RunSpec) -> Entry | None:
         """The measurement of a run, if there is one.

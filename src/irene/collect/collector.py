@@ -29,7 +29,7 @@ from irene.collect.collection_plan import (
 from irene.collect.measuring import Measured, Measuring, label_of
 from irene.dataset.from_trees import disturbed_nodes
 from irene.dataset.store import Origin, Store
-from irene.errors import FormatError, IreneError
+from irene.errors import FormatError, IreneError, UsageError
 from irene.hardware import Hardware
 from irene.work.bounds import Bounds
 from irene.work.engines.engine import Engine
@@ -174,9 +174,8 @@ class Collector:
             came = measured.tree.spec
             if came is None or loose_key(came) != loose_key(point.spec):
                 raise FormatError(f"another run came back: {came}")
-            if strange := self._known.stranger(measured.origin.hardware):
-                raise FormatError(strange)
-        except FormatError as error:
+            self._store.check_machine(measured.origin.hardware)
+        except (FormatError, UsageError) as error:
             broken = replace(outcome, payload=None, fault="refused", problem=str(error))
             self._fail(point, broken)
             return

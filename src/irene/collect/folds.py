@@ -23,7 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from irene.errors import FormatError, IreneError, UsageError
-from irene.work.engines.engine import Engine
+from irene.work.engines import EngineSettings, make_engine
+from irene.work.engines.engine import Engine, LocalEngine
+from irene.work.engines.slurm_engine import SlurmSettings
 from irene.work.task import Task
 
 if TYPE_CHECKING:
@@ -52,10 +54,6 @@ def make_folds(kind: EngineKind, jobs: int | None = None) -> EngineFolds:
         UsageError: Less than one job.
         MissingExtraError: What the engine needs is not installed.
     """
-    from irene.work.engines import EngineSettings, make_engine
-    from irene.work.engines.local import LocalEngine
-    from irene.work.engines.slurm_engine import SlurmSettings
-
     if jobs is not None and jobs < 1:
         raise UsageError(f"there must be at least one job, got {jobs}")
     if kind == "local":

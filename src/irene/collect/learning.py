@@ -15,19 +15,23 @@ from typing import Any
 
 import numpy as np
 import torch
-import transformers
 
 from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.measure.alone.bench import Bench
 from irene.measure.alone.capture import digest
-from irene.measure.alone.device import choose_device, synchroniser, using_threads
+from irene.measure.alone.device import (
+    choose_device,
+    environment,
+    synchroniser,
+    using_threads,
+)
 from irene.measure.alone.journal import Journal, default_folder
 from irene.measure.alone.rounds import FLAGS
 from irene.measure.inside.designs import EXAM, Item, design
 from irene.measure.inside.items import PROTOCOL, Runner
 from irene.measure.inside.seen import Measured
-from irene.meters.machine import describe_machine
+from irene.meters.machine import machine_words
 from irene.meters.sampling.sampler_process import open_sampler
 from irene.predict.api import predict_run
 from irene.predict.intervals import COVERAGE, LEVELS
@@ -118,11 +122,7 @@ def surroundings(device: str, threads: int) -> dict[str, str]:
     config = torch.__config__.show()
     blas = [word for word in ("MKL", "OpenBLAS", "oneDNN", "MKL-DNN") if word in config]
     return {
-        **describe_machine(),
-        "device": device,
-        "threads": str(threads),
-        "torch": str(torch.__version__),
-        "transformers": transformers.__version__,
+        **environment(device, threads),
         "blas": ", ".join(blas) or "unknown",
         "capability": str(getattr(torch.backends.cpu, "get_cpu_capability", str)()),
     }
@@ -262,7 +262,8 @@ def _fitted(
     told = _provenance(here, items, plan, slow)
     told["held_out_errors_percent"] = {"blocks": _percent(errors)}
     readings = here.bench.readings
-    hardware = Hardware(name, readings.covers, _in_words(here))
+    threads = f"{here.threads} threads" if here.device == "cpu" else here.device
+    hardware = Hardware(name, readings.covers, machine_words(here.about, threads))
     return LearnedMachine(hardware, model, widths, _power_width(here), told)
 
 
@@ -299,13 +300,6 @@ def _power_width(here: Place) -> float:
     if not one.energy_j > 0:
         return 0.5
     return float(np.log1p(max(0.0, one.half_width_j / one.energy_j)))
-
-
-def _in_words(here: Place) -> str:
-    about = here.about
-    threads = f"{here.threads} threads" if here.device == "cpu" else here.device
-    parts = [about["cpu"], f"{about['cores']} cores", about.get("memory", ""), threads]
-    return ", ".join(filter(None, [*parts, about.get("gpu", "")]))
 
 
 def _provenance(

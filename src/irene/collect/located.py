@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import yaml
 
 from irene.errors import UsageError
+from irene.whole_file import trying_to
 
 LARGEST_BYTES = 1_000_000
 PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
@@ -107,11 +108,8 @@ def read_located(path: Path) -> Located:
     Raises:
         UsageError: It cannot be read, is too large, or is not YAML.
     """
-    try:
-        with path.open("rb") as file:
-            text = file.read(LARGEST_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    with trying_to("read", path), path.open("rb") as file:
+        text = file.read(LARGEST_BYTES + 1)
     if len(text) > LARGEST_BYTES:
         raise UsageError(f"{path} is larger than {LARGEST_BYTES:,} bytes")
     loader = _Loader(_decoded(text, path))

@@ -18,6 +18,7 @@ from irene.predict.learning.own_data import read_for_training
 from irene.predict.machines.domain import Domain
 from irene.predict.machines.predictor import Predictor
 from irene.spec import RunSpec
+from irene.trace import catalogue
 from irene.whole_file import whole_file
 
 SCHEMA = "irene.validation/1"
@@ -160,8 +161,6 @@ def choose_runs(
 def _unseen(
     domain: Domain, largest: float, drawn: random.Random, count: int
 ) -> list[str]:
-    from irene.trace import catalogue
-
     small = [
         entry
         for entry in catalogue.entries().values()

@@ -41,6 +41,7 @@ GRACE_S = 3.0
 POLL_S = 0.1
 START_S = 600.0
 """Even a machine that is very busy has started Python by then, s."""
+NO_MEMORY = "cannot allocate memory"
 LAST_WORDS = 2000
 LONGEST_TEXT = 300
 
@@ -192,6 +193,9 @@ class Child:
             cause = f"its process was killed by {name}"
             if name == "SIGKILL":
                 cause += ", which the system does when memory runs out"
+        if NO_MEMORY in self._last_words():
+            # The C library ends a process by itself that has none for a thread.
+            fault, cause = "memory", f"out of memory: {cause}"
         if code == -signal.SIGXCPU:
             fault = "timeout"
             cause = f"used more than {self._task.bounds.cpu_s:g} s of CPU time"

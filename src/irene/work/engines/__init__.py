@@ -1,16 +1,11 @@
-"""Engines behind one Protocol, `engine`: this machine, Ray, Slurm.
-
-- `local`: child processes of this machine; `ray_engine`: a Ray cluster; `slurm_engine`:
-  a Slurm cluster.
-"""
+"""Engines of one shape: `engine`, for this machine; `ray_engine`, `slurm_engine`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
 
-from irene.work.engines.engine import Engine
-from irene.work.engines.local import LocalEngine
+from irene.work.engines.engine import Engine, LocalEngine
 from irene.work.engines.ray_engine import RayEngine, RaySettings
 from irene.work.engines.slurm_engine import SlurmEngine, SlurmSettings
 
