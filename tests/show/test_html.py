@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 import irene
+from irene.show.page.tree_page import ShownTree
 from irene.tree import ModelTree, TreeBuilder
 
 from ..made_up import tree_of_own, with_made_up_energy
@@ -171,3 +172,13 @@ def test_a_large_tree_is_cut_higher_up(monkeypatch):
     text = small_tree().to_html()
     assert "shown down to module" in text
     assert len(Page(text).rows()) == 2
+
+
+def test_what_rounding_leaves_is_no_operator():
+    tree = irene.predict(
+        "llama-3.1-8b", on="b200", batch_size=64, prompt_len=750, output_len=500
+    )
+    _, rows = ShownTree(tree).operators
+    names = [row[0] for row in rows]
+    assert names[0] == "linear"
+    assert "(own)" not in names

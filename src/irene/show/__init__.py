@@ -11,5 +11,3 @@
 - `report`: everything about one model on one page.
 - `presenter`: what trees, ledgers and comparisons ask of this room.
 """
-
-__all__: list[str] = []

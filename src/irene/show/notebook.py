@@ -201,7 +201,7 @@ def comparison_notebook(comparison: Comparison) -> str:
         if comparison.is_real
         else "no real difference: its interval holds zero"
     )
-    lines = [f"{_side(base)} → {_side(other)}, per {comparison.per}", verdict]
+    lines = [f"{_side(base)} → {_side(other)}, per {comparison.unit}", verdict]
     return _shown(
         title, lines, sections=[_part(comparison, by) for by in ("role", "path")]
     )

@@ -130,11 +130,16 @@ def citation(tree: ModelTree) -> str:
 
 def origin(tree: ModelTree) -> str:
     """Where the energy comes from, by which program, and when it was shown."""
-    from irene import __version__
     from irene.tree.headline import energy_source
 
-    told = energy_source(tree) or "costs only: this tree carries no energy"
-    return f"{told} · irene {__version__}, {date.today().isoformat()}"
+    return dated(energy_source(tree) or "costs only: this tree carries no energy")
+
+
+def dated(told: str) -> str:
+    """A line about where numbers come from, with the program and the day."""
+    from irene import __version__
+
+    return " · ".join(filter(None, (told, f"irene {__version__}, {date.today()}")))
 
 
 LATEX = str.maketrans({

@@ -22,7 +22,7 @@ PAGES = {
     "compare": f"/compare?{TWO}&batch_size=2&seq_len=32",
     "trade-off": "/trade-off?batch_size=2&seq_len=32&budget_j=1&at_least=84&names=1",
     "leaderboard": "/leaderboard?limit=10&batch_size=2&seq_len=32&pick=bert-l2-h128",
-    "suggest": "/suggest?model=bert-l4-h256&batch_size=1&seq_len=33",
+    "suggest": "/suggest?model=bert-base-uncased&batch_size=1&seq_len=33",
     "cost": f"/cost?{SMALL}",
     "serve-plan": "/serve-plan?try_tensor_parallel=1,2",
     "what-if": "/what-if?model=bert-l2-h128&batch_size=1,4&seq_len=16,32,64",

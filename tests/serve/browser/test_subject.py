@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 SMALL = "/?model=bert-l2-h128&batch_size=2&seq_len=32"
@@ -87,3 +88,28 @@ def test_thumbs_reach_everything(new_page: Any) -> None:
     )
     assert small == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("what-if", "per output token"),
+        ("leaderboard", "per output token"),
+        ("suggest", "per request"),
+        ("cost", "requests a day"),
+    ],
+)
+def test_a_serving_has_its_machine_and_its_words(
+    page: Page, place: str, words: str
+) -> None:
+    run = "on=h100&batch_size=4&prompt_len=64&output_len=32"
+    page.goto(f"/{place}?model=llama-3.2-1b&search=llama-3.2&{run}")
+    expect(page.locator(".lede")).to_contain_text(words)
+    expect(page.locator(".where")).to_contain_text("H100 SXM 80 GB, 2022")
+    expect(page.locator(".where")).to_contain_text("the GPU board alone")
+
+
+def test_a_wrong_size_is_told_as_the_form_calls_it(page: Page) -> None:
+    page.goto("/?model=bert-l2-h128&batch_size=-4")
+    problem = page.get_by_role("alert")
+    expect(problem).to_contain_text("“Batch size” must be at least 1")

@@ -15,7 +15,7 @@ ADDRESS = "/what-if?model=bert-l2-h128&batch_size=1,4&seq_len=16,32,64"
 
 def opened(page: Page, more: str = "") -> Page:
     page.goto(ADDRESS + more)
-    expect(page.locator(".lede")).to_contain_text("takes least at")
+    expect(page.locator(".lede")).to_contain_text("takes least with")
     return page
 
 

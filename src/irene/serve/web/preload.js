@@ -9,7 +9,6 @@ if (location.pathname === "/") {
     "components/Icicle.js",
     "components/Intro.js",
     "components/NodeDetails.js",
-    "components/NodeLink.js",
     "components/NodeList.js",
     "components/RunForm.js",
     "components/Serving.js",
@@ -20,14 +19,11 @@ if (location.pathname === "/") {
     "components/TreeTable.js",
     "components/TreeTools.js",
     "components/TreeViews.js",
-    "lib/answer.js",
+    "lib/board.js",
     "lib/colour.js",
-    "lib/export.js",
     "lib/features.js",
     "lib/headline.js",
     "lib/icicle.js",
-    "lib/node-link.js",
-    "lib/picture.js",
     "lib/questions.js",
     "lib/rows.js",
     "lib/scale.js",
@@ -35,7 +31,6 @@ if (location.pathname === "/") {
     "lib/subjects.js",
     "lib/tree.js",
     "pages/explore.js",
-    "vendor/d3-hierarchy.js",
   ]) {
     const link = document.createElement("link");
     link.rel = "modulepreload";

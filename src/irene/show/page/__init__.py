@@ -3,5 +3,3 @@
 - `shell`: the shell of all pages and the templates.
 - `tree_page`, `ledger_page`: a tree, a ledger.
 """
-
-__all__: list[str] = []

@@ -16,7 +16,7 @@ from irene.show.view import MEASURES, Line, View, amount_of, main_key, view
 from irene.tree.columns import Shape
 from irene.tree.generation import generation_of
 from irene.tree.headline import energy_per_unit, model_name, tree_sizes
-from irene.tree.model_tree import ModelTree
+from irene.tree.model_tree import OWN, ModelTree
 from irene.tree.node import Node
 
 Columns = Sequence[tuple[str, str]]
@@ -259,6 +259,8 @@ class ShownTree:
         rows: list[list[str | float]] = []
         for op, cost in self.whole.by_operator().items():
             value = (cost.energy_j or 0.0) if is_energy else cost.flops
+            if op == OWN and abs(self._share(value)) < ROUNDING:
+                continue
             rows.append(
                 [
                     op,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from irene.show.picture.line_chart import Line, distribution, line_chart
 from irene.show.picture.picture import Picture
 from irene.show.picture.scatter import Dot, scatter
 from irene.show.picture.timeline_chart import Span, timeline
+from irene.tree.headline import run_sizes, unit_words
 
 if TYPE_CHECKING:
     from irene.account.ledger.ledger import Ledger
@@ -37,7 +38,7 @@ SIZES = {
     "output_len": "tokens of an answer",
 }
 """What the varied sizes are called."""
-PER_TOKEN = {"decode": "token", "generate": "output token"}
+PER_TOKEN = ("decode", "generate")
 """Phases whose energy is drawn per token."""
 WIDE = 16
 """Ratio of the greatest and least size from which an axis is logarithmic."""
@@ -46,6 +47,18 @@ DEAREST = 10
 MOST_SPANS, MOST_POINTS = 60, 1500
 LEVEL_NAMES = {"ml": "ML primitives", "module": "modules", "model": "whole models"}
 MOST_DRAWN = 1000
+
+
+def answer_picture(found: Any) -> Picture:
+    """The picture of any answer that is drawn as it is."""
+    charts: dict[str, Callable[[Any], Picture]] = {
+        "Comparisons": lambda found: comparison_bars(found.comparisons),
+        "Curves": curve_chart,
+        "Leaderboard": leaderboard_bars,
+        "ServingPlan": serving_chart,
+        "WhatIf": what_if_chart,
+    }
+    return charts[type(found).__name__](found)
 
 
 def _energy_bars(
@@ -77,8 +90,8 @@ def comparison_bars(found: Sequence[Comparison]) -> Picture:
         for role in dict.fromkeys(row.name for row in order)
         for name, energies in zip(names, [bases, *others], strict=True)
     ]
-    label = f"energy per {first.per}"
-    return bar_chart(bars, f"{label} by role", AxisSpec(label, "J"))
+    label = f"energy per {first.unit}"
+    return bar_chart(bars, f"{label.capitalize()} by role", AxisSpec(label, "J"))
 
 
 def _side_name(side: Any) -> str:
@@ -102,7 +115,9 @@ def leaderboard_bars(found: Leaderboard) -> Picture:
         assert each.per_sequence_j is not None
         factor = each.per_sequence_j / each.energy.joules
         named.append((each.model, each.energy.scaled(factor)))
-    return _energy_bars(named, f"models for {found.hardware}", "energy per sequence")
+    run = ", ".join(run_sizes(found.run))
+    label = f"energy per {unit_words(found.run.phase)[0]}"
+    return _energy_bars(named, f"Models for {found.hardware}: {run}", label)
 
 
 # Other sizes and settings -----------------------------------------------------
@@ -110,8 +125,8 @@ def leaderboard_bars(found: Leaderboard) -> Picture:
 
 def what_if_chart(found: WhatIf) -> Picture:
     """Lines over the longest list of numbers; bars where there is none."""
-    label = f"energy per {PER_TOKEN.get(found.phase, 'sequence')}"
     per_token = found.phase in PER_TOKEN
+    label = f"energy per {unit_words(found.phase)[per_token]}"
     title = f"{found.model} for {found.hardware}"
     numeric = {
         name: values
@@ -175,7 +190,7 @@ def _line(
 
 
 def size_chart(found: WhatIf) -> Picture:
-    """Energy per sequence over one size, with its interval and this run marked."""
+    """Energy of a sequence over one size, with its interval and this run marked."""
     axis = next(iter(found.choices))
     rows = [row for row in found.rows if row.energy is not None]
     here = [row for row in rows if row.settings[axis] == found.base.settings[axis]]
@@ -183,9 +198,11 @@ def size_chart(found: WhatIf) -> Picture:
     is_batch = axis == "batch_size"
     ticks = tuple(every.x) if is_batch else ()
     x = AxisSpec(SIZES[axis], log=is_batch, ticks=ticks)
-    title = f"Energy per sequence by {SIZES[axis]}: {found.model} for {found.hardware}"
+    label = f"energy per {unit_words(found.phase)[0]}"
+    of = f"{SIZES[axis]}: {found.model} for {found.hardware}"
+    title = f"{label.capitalize()} by {of}"
     lines = [every, _line("this size", axis, here)]
-    y = AxisSpec("energy per sequence", "J", low=0)
+    y = AxisSpec(label, "J", low=0)
     return line_chart(lines, title, x, y, (860, 380))
 
 

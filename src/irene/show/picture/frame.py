@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from irene.errors import UsageError
 from irene.show.picture.axis import TICK_SIZE, Axis, AxisSpec, make_axis
@@ -77,12 +77,11 @@ class Sheet(Canvas):
         title: str,
         width: float,
         keys: Sequence[Key] = (),
-        notes: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.title = title
         self.width = width
-        self.notes = list(notes)
+        self.notes: list[str] = []
         self.top = self._draw_title()
         if keys:
             self.top = self._draw_legend(keys)
@@ -153,20 +152,31 @@ class Sheet(Canvas):
             rows: What was drawn.
             description: More about it, for those who cannot see it.
         """
-        for note in self.notes:
-            text = shortened(note, NOTE_SIZE, self.width - 2 * EDGE)
-            self.text((EDGE, height), text, NOTE_SIZE, "soft")
-            height += NOTE_SIZE * 1.5
-        return Picture(
+        drawn = Picture(
             self.title,
             self.width,
-            height + (4 if self.notes else 0),
+            height,
             tuple(self.shapes),
             tuple(columns),
             tuple(rows),
             description,
-            tuple(self.notes),
         )
+        return signed(drawn, *self.notes)
+
+
+def signed(picture: Picture, *notes: str) -> Picture:
+    """A picture with lines below it, such as where its numbers come from."""
+    under, height = Canvas(), picture.height
+    for note in notes:
+        text = shortened(note, NOTE_SIZE, picture.width - 2 * EDGE)
+        under.text((EDGE, height + 2), text, NOTE_SIZE, "soft")
+        height += NOTE_SIZE * 1.5
+    return replace(
+        picture,
+        height=height + (4 if notes else 0),
+        shapes=(*picture.shapes, *under.shapes),
+        notes=(*picture.notes, *notes),
+    )
 
 
 class Frame(Sheet):

@@ -9,7 +9,7 @@ import numpy as np
 
 from irene.errors import UsageError
 from irene.show.picture.colours import shade
-from irene.show.picture.frame import EDGE, Sheet
+from irene.show.picture.frame import EDGE, Sheet, signed
 from irene.show.picture.lettering import shortened, text_width
 from irene.show.picture.picture import Picture
 from irene.show.text import counted_name, origin, total_words
@@ -48,8 +48,8 @@ def tree_picture(
     title = ", ".join([model_name(tree), *tree_sizes(tree)[:2]])
     title = f"{title}: {total_words(tree)}"
     if kind == "icicle":
-        return icicle_chart(tree, title, note=origin(tree))
-    return tree_chart(boxes_of(tree, depth), title, note=origin(tree))
+        return signed(icicle_chart(tree, title), origin(tree))
+    return signed(tree_chart(boxes_of(tree, depth), title), origin(tree))
 
 
 # Boxes as wide as their share -------------------------------------------------
@@ -97,11 +97,9 @@ def placed_boxes(tree: ModelTree) -> list[PlacedBox]:
     return boxes
 
 
-def icicle_chart(
-    tree: ModelTree, title: str, width: float = 860, note: str = ""
-) -> Picture:
+def icicle_chart(tree: ModelTree, title: str, width: float = 860) -> Picture:
     """A row of boxes per level, as wide as their share, equal layers folded."""
-    sheet = Sheet(title, width, notes=[note] if note else [])
+    sheet = Sheet(title, width)
     top = sheet.top + 4
     whole = width - 2 * EDGE
     boxes = placed_boxes(tree.at_level("ml").fold())
@@ -163,9 +161,7 @@ def boxes_of(tree: ModelTree, depth: int | None = None) -> list[TreeBox]:
     return found
 
 
-def tree_chart(
-    boxes: Sequence[TreeBox], title: str, width: float = 860, note: str = ""
-) -> Picture:
+def tree_chart(boxes: Sequence[TreeBox], title: str, width: float = 860) -> Picture:
     """A tree as boxes and lines from left to right, shaded by share.
 
     This is how Figure 5 of the IrEne paper (Cao et al., ACL 2021) shows BERT.
@@ -173,7 +169,7 @@ def tree_chart(
     widths = _column_widths(boxes)
     lefts = [EDGE + sum(widths[:d]) + d * GAP for d in range(len(widths))]
     width = max(width, lefts[-1] + widths[-1] + EDGE)
-    sheet = Sheet(title, width, notes=[note] if note else [])
+    sheet = Sheet(title, width)
     top = sheet.top + 6
     parents = _parents(boxes)
     middles = [top + middle for middle in _middles(parents)]

@@ -20,7 +20,7 @@ from irene.show.page.shell import page
 from irene.show.page.tree_page import ShownTree
 from irene.show.picture.answer_pictures import SIZES, size_chart, trade_off_chart
 from irene.show.report.contents import Report
-from irene.tree.headline import energy_per_unit, model_name
+from irene.tree.headline import energy_per_unit, model_name, unit_words
 
 if TYPE_CHECKING:
     from irene.predict.machines.predictor import Predictor
@@ -213,7 +213,8 @@ def _sizes(found: WhatIf) -> str:
     """What a curve shows, and where it is uncertain."""
     axis = next(iter(found.choices))
     outside = sum(bool(row.notes) for row in found.rows)
-    told = f"Energy per sequence over {SIZES[axis]}; the band is the interval."
+    unit = unit_words(found.phase)[0]
+    told = f"Energy per {unit} over {SIZES[axis]}; the band is the interval."
     if outside:
         some = "All" if outside == len(found.rows) else f"{outside}"
         told += (

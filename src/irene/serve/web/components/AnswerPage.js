@@ -4,17 +4,18 @@ import { html } from "../vendor/preact.js";
 import { Busy } from "./Busy.js";
 import { ExportMenu } from "./ExportMenu.js";
 import { Problem } from "./Problem.js";
+import { Where } from "./RunForm.js";
 import { Side } from "./Side.js";
 
 /**
  * @param {{name: string, lede: any, take: any, side: any, answer: import("../lib/answer.js").Answer, busy: string,
- *   change?: string, frame?: any, children?: any}} props lede: the answer in a sentence; take: what can be exported; side: controls;
+ *   change?: string, on?: string, frame?: any, children?: any}} props lede: the answer in a sentence; on: its machine; take: what can be exported; side: controls;
  *   change: what they change, in words; busy: what is being done, in words; frame: ref to the answer
  */
-export function AnswerPage({ name, lede, take, side, change, answer, busy, frame, children }) {
+export function AnswerPage({ name, lede, on = "", take, side, change, answer, busy, frame, children }) {
   return html`<div class="page">
     <header class="page-head">
-      <div><h1>${name}</h1><p class="lede" role="status">${lede}</p></div>
+      <div><h1>${name}</h1><p class="lede" role="status">${lede}</p>${on && html`<${Where} name=${on} />`}</div>
       <${ExportMenu} ...${take} />
     </header>
     <div class="with-side">

@@ -65,7 +65,7 @@ export function Chart({ label, height = 300, x, y, children, margin = {}, class:
 export function Axes({ scales, x, y, margin: m }) {
   const { width, height } = scales;
   const [fx, fy] = [x.format ?? digits, y.format ?? digits];
-  const xTicks = x.ticks ?? thin(scales.x.ticks(Math.max(Math.floor(width / 110), 2)), width / 70);
+  const xTicks = apart(x.ticks ?? scales.x.ticks(Math.max(Math.floor(width / 110), 2)), scales.x, fx);
   const yTicks = y.ticks ?? scales.y.ticks(Math.max(Math.floor(height / 55), 2));
   const bottom = height - m.bottom;
   return html`<g class="axes" aria-hidden="true">
@@ -86,12 +86,19 @@ export function Axes({ scales, x, y, margin: m }) {
 }
 
 /**
+ * Ticks whose words do not run into those before them.
  * @param {number[]} ticks
- * @param {number} room how many fit
+ * @param {(value: number) => number} scale
+ * @param {(value: number) => string} format
  */
-function thin(ticks, room) {
-  const every = Math.ceil(ticks.length / Math.max(room, 1));
-  return ticks.filter((_, i) => i % every === 0);
+function apart(ticks, scale, format) {
+  let free = -Infinity;
+  return ticks.filter((tick) => {
+    const [at, half] = [scale(tick), format(tick).length * 3.4 + 3];
+    if (at - half < free) return false;
+    free = at + half;
+    return true;
+  });
 }
 
 /**

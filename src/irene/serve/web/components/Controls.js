@@ -2,6 +2,7 @@
 // table head that sorts, place to drop a file.
 
 import { html, useEffect, useId, useRef, useState } from "../vendor/preact.js";
+import { PER, unitWord } from "../lib/board.js";
 import { inWords } from "../lib/parameters.js";
 
 /**
@@ -77,6 +78,14 @@ export function Segments({ label, value, options, onChange }) {
       ${options.map(([each, words]) => html`<button type="button" key=${each} aria-pressed=${each === value} onClick=${() => onChange(each)}>${words}</button>`)}
     </div></div>
   </div>`;
+}
+
+/**
+ * What energy is told of.
+ * @param {{per: string, usual: string, serving: boolean, setQuery: (changes: any) => void}} props usual: where nobody chose
+ */
+export function Units({ per, usual, serving, setQuery }) {
+  return html`<${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, unitWord(each, serving)])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === usual ? null : value })} />`;
 }
 
 /**

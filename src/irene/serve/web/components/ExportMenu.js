@@ -1,13 +1,12 @@
 // What is on screen, to take away: SVG, PNG, CSV, JSON, the API call, the command.
 
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
-import { csvText, download, svgText, svgToPng } from "../lib/export.js";
 
 /**
  * Every source is optional; a missing one is not offered.
- * @param {{name: string, svg?: () => SVGElement | string | null, csv?: () => (string | number | null)[][],
+ * @param {{name: string, svg?: () => any, csv?: () => any,
  *   json?: () => any, api?: () => string, cli?: () => string}} props name: of the files, without ending;
- *   csv: rows, the header first; api: address on this server; cli: command line
+ *   svg: an element or its text; csv: rows, the header first; either may be awaited; api: address on this server; cli: command line
  */
 export function ExportMenu({ name, svg, csv, json, api, cli }) {
   const [open, setOpen] = useState(false);
@@ -28,7 +27,9 @@ export function ExportMenu({ name, svg, csv, json, api, cli }) {
     return () => clearTimeout(timer);
   }, [toast]);
 
-  const picture = () => svgText(/** @type {any} */ (svg)());
+  const files = () => import("../lib/export.js");
+  const picture = async () => (await files()).svgText(await svg?.());
+  const save = async (/** @type {string} */ end, /** @type {string} */ type, /** @type {any} */ content) => (await files()).download(`${name}.${end}`, type, content);
   const copy = async (/** @type {string} */ text) => {
     try {
       await navigator.clipboard.writeText(text);
@@ -39,10 +40,10 @@ export function ExportMenu({ name, svg, csv, json, api, cli }) {
   };
   /** @type {[string, any, () => any][]} */
   const items = [
-    ["Picture, SVG", svg, () => download(`${name}.svg`, "image/svg+xml", picture())],
-    ["Picture, PNG", svg, async () => download(`${name}.png`, "image/png", await svgToPng(picture()))],
-    ["Table, CSV", csv, () => download(`${name}.csv`, "text/csv", csvText(/** @type {any} */ (csv)()))],
-    ["Document, JSON", json, () => download(`${name}.json`, "application/json", JSON.stringify(json?.(), null, 1))],
+    ["Picture, SVG", svg, async () => save("svg", "image/svg+xml", await picture())],
+    ["Picture, PNG", svg, async () => save("png", "image/png", await (await files()).svgToPng(await picture()))],
+    ["Table, CSV", csv, async () => save("csv", "text/csv", (await files()).csvText(await csv?.()))],
+    ["Document, JSON", json, () => save("json", "application/json", JSON.stringify(json?.(), null, 1))],
     ["Copy API call", api, () => copy(`curl '${new URL(/** @type {any} */ (api)(), location.href).href}'`)],
     ["Copy CLI command", cli, () => copy(/** @type {any} */ (cli)())],
     ["Copy link to this view", true, () => copy(location.href)],

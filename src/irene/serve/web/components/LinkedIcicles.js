@@ -3,19 +3,18 @@
 
 import { html, useMemo, useState } from "../vendor/preact.js";
 import { useWidth } from "./Chart.js";
+import { fit } from "./Icicle.js";
 import { useDark } from "./Page.js";
 import { inkOn, position, ramp } from "../lib/colour.js";
 import { joules, percent } from "../lib/format.js";
-import { childrenOf, keyOf, label } from "../lib/tree.js";
+import { layoutIcicle, step } from "../lib/icicle.js";
+import { keyOf, label } from "../lib/tree.js";
 
 const ROW = 24;
 const DEEPEST = 6;
 const NARROWEST = 1.5;
 
-/**
- * @typedef {import("../lib/tree.js").Tree} Tree
- * @typedef {{row: number, depth: number, left: number, width: number}} Box px
- */
+/** @typedef {import("../lib/tree.js").Tree} Tree */
 
 /**
  * @param {{subjects: {name: string, tree: Tree | null, factor: number, href: string}[],
@@ -74,76 +73,43 @@ export function partIn(tree, key) {
 }
 
 /**
- * @param {Tree} tree
- * @param {number} width px
- * @returns {Box[]}
- */
-function boxes(tree, width) {
-  /** @type {Box[]} */
-  const found = [];
-  const place = (/** @type {number} */ row, /** @type {number} */ left, /** @type {number} */ wide, /** @type {number} */ depth) => {
-    found.push({ row, depth, left, width: wide });
-    if (depth + 1 >= DEEPEST) return;
-    let at = left;
-    for (const child of childrenOf(tree, row)) {
-      const size = (wide * (tree.value[child] ?? 0) * (tree.count[child] ?? 1)) / (tree.value[row] || 1);
-      if (size >= NARROWEST) place(child, at, size, depth + 1);
-      at += size || 0;
-    }
-  };
-  place(0, 0, width, 0);
-  return found;
-}
-
-/**
  * @param {{tree: Tree, name: string, width: number, shown: string, pinned: string,
  *   onHover: (path: string) => void, onPath: (path: string) => void}} props
  */
 function OneIcicle({ tree, name, width, shown, pinned, onHover, onPath }) {
   const dark = useDark();
-  const all = useMemo(() => boxes(tree, Math.max(width, 2)), [tree, width]);
-  const depth = all.reduce((most, box) => Math.max(most, box.depth), 0) + 1;
-  const full = all.reduce((most, box) => (box.depth > 1 ? Math.max(most, tree.share[box.row] ?? 0) : most), 0) || 1;
+  const boxes = useMemo(() => layoutIcicle(tree, 0, Math.max(width, 2), { least: NARROWEST, levels: DEEPEST }), [tree, width]);
+  const high = boxes.levels * ROW;
+  const full = boxes.rows.reduce((most, row, i) => (boxes.level[i] > 1 ? Math.max(most, tree.share[row]) : most), 0) || 1;
   const here = useMemo(() => partIn(tree, shown), [tree, shown]);
-  const current = all.find((box) => partKey(tree, box.row) === here) ?? all[0];
+  const current = boxes.rows.find((row) => partKey(tree, row) === here) ?? 0;
   const go = (/** @type {KeyboardEvent} */ event) => {
-    if (!current) return;
-    const beside = all.filter((box) => tree.parent[box.row] === tree.parent[current.row]);
-    const at = beside.indexOf(current);
-    const next = {
-      ArrowRight: beside[at + 1],
-      ArrowLeft: beside[at - 1],
-      ArrowUp: all.find((box) => box.row === tree.parent[current.row]),
-      ArrowDown: all.filter((box) => tree.parent[box.row] === current.row).sort((a, b) => b.width - a.width)[0],
-      Home: all[0],
-    }[event.key];
-    if (next) onHover(partKey(tree, next.row));
+    if (/^Arrow|^Home$/.test(event.key)) {
+      const next = step(tree, 0, current, event.key);
+      if (boxes.rows.includes(next)) onHover(partKey(tree, next));
+    }
     else if (event.key === "Enter" || event.key === " ") onPath(shown === pinned ? "" : shown);
     else if (event.key === "Escape") onPath("");
     else return;
     event.preventDefault();
   };
-  const said = current ? `${label(tree, current.row)}, ${percent(tree.share[current.row])}` : "";
+  const said = `${label(tree, current)}, ${percent(tree.share[current])}`;
   return html`<div
     class="linked-frame" tabindex="0" role="application" aria-roledescription="icicle"
     aria-label=${`Icicle of ${name}: ${said}. Arrow keys move, Enter pins.`} onKeyDown=${go}
     onPointerLeave=${() => onHover("")}
   >
-    <svg width=${Math.max(width, 2)} height=${depth * ROW} viewBox=${`0 0 ${Math.max(width, 2)} ${depth * ROW}`} aria-hidden="true">
-      ${all.map((box) => {
-        const key = partKey(tree, box.row);
-        const level = position(tree.share[box.row] ?? 0, "linear", full);
-        const words = `${label(tree, box.row)}${(tree.count[box.row] ?? 1) > 1 ? ` ×${tree.count[box.row]}` : ""}`;
-        const room = Math.floor((box.width - 8) / 6.6);
+    <svg width=${Math.max(width, 2)} height=${high} viewBox=${`0 0 ${Math.max(width, 2)} ${high}`} aria-hidden="true">
+      ${boxes.rows.map((row, i) => {
+        const key = partKey(tree, row);
+        const at = position(tree.share[row], "linear", full);
+        const [left, top, wide] = [boxes.x[i], boxes.level[i] * ROW, boxes.width[i]];
         return html`<g
-          key=${box.row} class=${`part ${shown && key === here ? "lit" : ""}`}
+          key=${row} class=${`part ${shown && key === here ? "lit" : ""}`}
           onPointerEnter=${() => onHover(key)} onClick=${() => onPath(key === pinned ? "" : key)}
         >
-          <rect
-            x=${box.left + 0.5} y=${box.depth * ROW + 0.5} width=${Math.max(box.width - 1, 0.5)} height=${ROW - 1}
-            style=${{ fill: ramp(level, dark) }}
-          />
-          ${room > 2 && html`<text x=${box.left + 5} y=${box.depth * ROW + ROW / 2} dy="0.34em" style=${{ fill: inkOn(level, dark) }}>${words.length > room ? `${words.slice(0, room - 1)}…` : words}</text>`}
+          <rect x=${left + 0.5} y=${top + 0.5} width=${Math.max(wide - 1, 0.5)} height=${ROW - 1} style=${{ fill: ramp(at, dark) }} />
+          <text x=${left + 5} y=${top + ROW / 2} dy="0.34em" style=${{ fill: inkOn(at, dark) }}>${fit(`${label(tree, row)}${tree.count[row] > 1 ? ` ×${tree.count[row]}` : ""}`, Math.floor((wide - 8) / 6.6))}</text>
         </g>`;
       })}
     </svg>

@@ -1,24 +1,14 @@
 // Choosing a model: type a few words, arrows, Enter. ARIA combobox with a listbox.
 
 import { html, useEffect, useId, useRef, useState } from "../vendor/preact.js";
-import { getOnce } from "../lib/api.js";
+import { useList } from "../lib/answer.js";
 import { findModels } from "../lib/catalogue.js";
 import { count } from "../lib/format.js";
 
 const SHOWN = 60;
 
-/** Hook: the catalogue, empty until it is there. */
-export function useModels() {
-  const [models, setModels] = useState(/** @type {import("../lib/catalogue.js").Model[]} */ ([]));
-  useEffect(() => {
-    let here = true;
-    getOnce("/models").then((answer) => here && setModels(answer.models), () => {});
-    return () => {
-      here = false;
-    };
-  }, []);
-  return models;
-}
+/** @returns {import("../lib/catalogue.js").Model[]} the catalogue, empty until it is there */
+export const useModels = () => useList("/models", (answer) => answer.models);
 
 /**
  * @param {{value: string, onChange: (name: string) => void, label?: string, kind?: string}} props kind: of

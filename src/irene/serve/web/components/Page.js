@@ -5,8 +5,7 @@ import { carried } from "../lib/run.js";
 import { navigate, readQuery } from "../lib/state.js";
 import { useDrop } from "../lib/bring.js";
 import { keep } from "../lib/kept.js";
-import { Busy } from "./Busy.js";
-import { KeyboardHelp } from "./KeyboardHelp.js";
+import { Busy, Later } from "./Busy.js";
 import { Palette } from "./Palette.js";
 import { Problem } from "./Problem.js";
 
@@ -67,7 +66,7 @@ export function Chrome({ path, children }) {
     </main>
     ${dropped.over && html`<div class="drop-over" aria-hidden="true"><p>Drop it: a config, a tree, a ledger, a model file or a trace</p></div>`}
     <${Palette} open=${finding} onClose=${() => setFinding(false)} />
-    <${KeyboardHelp} open=${help} onClose=${() => setHelp(false)} />
+    <${Later} load=${() => import("./KeyboardHelp.js").then((part) => part.KeyboardHelp)} wanted=${help} open=${help} onClose=${() => setHelp(false)} />
   `;
 }
 

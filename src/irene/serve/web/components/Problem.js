@@ -13,6 +13,7 @@ const TITLES = {
 const WORDS = [
   [/\/api\/v1\/models lists all names/, "the field Model lists all names"],
   [/can be uploaded to \/api\/v1\/uploads/, "can be dropped anywhere on this page"],
+  [/^(\w+): Input should be greater than or equal to (\d+)/, "--$1 must be at least $2"],
 ];
 
 /**

@@ -7,7 +7,7 @@ import { ModelCombobox, useModels } from "./ModelCombobox.js";
 import { Sizes } from "./Sizes.js";
 import { longest } from "../lib/catalogue.js";
 import { useMachines } from "../lib/machines.js";
-import { fieldLabel, runFields } from "../lib/parameters.js";
+import { COVERS, fieldLabel, runFields } from "../lib/parameters.js";
 import { asServing, CHOICES, isServing, SERVED, settingChoices } from "../lib/run.js";
 
 const SIZED = ["prompt_len", "output_len"];
@@ -93,6 +93,13 @@ export function HardwareSelect({ value, serving = false, onChange }) {
   const known = able.filter((each) => each !== usual).map((each) => [each.name, each.words]);
   if (!serving || usual?.serves || now === "default") known.unshift(["default", usual?.words ?? "…"]);
   return html`<${Choice} label="Hardware" value=${now} options=${known.some(([name]) => name === now) ? known : [...known, [now, now]]} onChange=${onChange} />`;
+}
+
+/** @param {{name: string, description?: string}} props a machine, and what of it energies cover */
+export function Where({ name, description = "" }) {
+  const machine = useMachines().find((each) => each.name === name || (each.usual && name === "default"));
+  const told = [machine?.words ?? description, machine && (COVERS[machine.covers] ?? machine.covers)].filter(Boolean);
+  return told.length > 0 && html`<p class="soft where">${told.join(": ")}.</p>`;
 }
 
 /** @param {{field: import("../lib/parameters.js").Field, value: string, resolved: any, onChange: (value: string) => void}} props */

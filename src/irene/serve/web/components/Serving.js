@@ -3,14 +3,13 @@
 
 import { html } from "../vendor/preact.js";
 import { integer, interval, joules, seconds, watts } from "../lib/format.js";
-import { inWords } from "../lib/parameters.js";
 
 const NO_ROOM = "do not fit into";
 
 /** @param {{document: any}} props a document `irene.tree/1` with a `generation` */
 export function ServingFigures({ document }) {
   const { generation: found, notes = [] } = document;
-  const tight = notes.find((/** @type {string} */ note) => note.includes(NO_ROOM));
+  const tight = notes.some((/** @type {string} */ note) => note.includes(NO_ROOM));
   const ends = (/** @type {string} */ name) => interval(found[name], found[`${name}_low`], found[`${name}_high`]);
   /** @type {[string, string, string][]} */
   const figures = [
@@ -23,6 +22,6 @@ export function ServingFigures({ document }) {
   ];
   return html`<dl class="figures big serving-figures">
     ${figures.map(([name, value, spread]) => html`<div key=${name}><dt>${name}</dt><dd>${value} <span class="hint">${spread}</span></dd></div>`)}
-    <div><dt>memory</dt><dd class=${tight ? "bad" : "good"}>${tight ? "does not fit" : "fits"}</dd>${tight && html`<dd class="hint">${inWords(tight)}</dd>`}</div>
+    <div><dt>memory</dt><dd class=${tight ? "bad" : "good"}>${tight ? "does not fit" : "fits"}</dd></div>
   </dl>`;
 }

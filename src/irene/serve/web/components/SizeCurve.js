@@ -3,7 +3,9 @@
 import { html, useState } from "../vendor/preact.js";
 import { useAnswer } from "../lib/answer.js";
 import { integer, interval, joules } from "../lib/format.js";
+import { extent, log } from "../lib/scale.js";
 import { position } from "../lib/sizes.js";
+import { Line } from "./Chart.js";
 
 const HIGH = 34;
 
@@ -25,10 +27,7 @@ export function SizeCurve({ model, run, over, unit, label, values, value, onPick
   }).filter((/** @type {any} */ point) => point.x >= 0);
   if (error) return null;
   if (points.length < 2) return html`<div class="size-curve"></div>`;
-  const logs = points.flatMap(({ low, high }) => [Math.log(low), Math.log(high)]);
-  const [bottom, top] = [Math.min(...logs), Math.max(...logs)];
-  const y = (/** @type {number} */ each) => HIGH - 2 - ((Math.log(each) - bottom) / (top - bottom || 1)) * (HIGH - 4);
-  const path = (/** @type {"joules" | "low" | "high"} */ name) => points.map((each) => `${(each.x * 100).toFixed(2)},${y(each[name]).toFixed(2)}`);
+  const y = log(extent(points.flatMap(({ low, high }) => [low, high]), { log: true, air: 0 }), [HIGH - 2, 2]);
   const nearest = (/** @type {number} */ x) => points.reduce((best, each) => (Math.abs(each.x - x) < Math.abs(best.x - x) ? each : best));
   const told = at === null ? null : nearest(at);
   const here = told?.x ?? position(values, value);
@@ -43,8 +42,7 @@ export function SizeCurve({ model, run, over, unit, label, values, value, onPick
       aria-label=${`Energy ${per} by ${label.toLowerCase()}: ${joules(first.joules)} at ${integer(first.size)}, ${joules(last.joules)} at ${integer(last.size)}`}
       onPointerMove=${(/** @type {PointerEvent} */ event) => setAt(place(event))} onPointerLeave=${() => setAt(null)} onClick=${(/** @type {PointerEvent} */ event) => onPick(nearest(place(event)).size)}
     >
-      <polygon class="band" points=${[...path("high"), ...path("low").reverse()].join(" ")} />
-      <polyline class="stroke" points=${path("joules").join(" ")} />
+      <${Line} points=${points.map((each) => ({ ...each, y: each.joules }))} x=${(/** @type {number} */ x) => x * 100} y=${y} />
       ${full && html`<rect class="full" x=${full.x * 100} width=${100 - full.x * 100} height=${HIGH} />`}
       ${here >= 0 && html`<line class="here" x1=${here * 100} x2=${here * 100} y1="0" y2=${HIGH} />`}
     </svg>

@@ -2,14 +2,13 @@
 
 import { html, useSignal } from "../vendor/preact.js";
 import { integer } from "../lib/format.js";
-import { icicleSvg, nodeLinkSvg, treeRows } from "../lib/picture.js";
 import { choice } from "../lib/state.js";
 import { visibleRows } from "../lib/rows.js";
 import { keyOf } from "../lib/tree.js";
+import { Later } from "./Busy.js";
 import { ExportMenu } from "./ExportMenu.js";
 import { Icicle, Tip } from "./Icicle.js";
 import { NodeDetails } from "./NodeDetails.js";
-import { NodeLink } from "./NodeLink.js";
 import { NodeList } from "./NodeList.js";
 import { useTreeView } from "./TreeState.js";
 import { Legend, TreeTable } from "./TreeTable.js";
@@ -33,13 +32,14 @@ export function TreeViews({ document, query, setQuery, name, api, cli }) {
   const by = /** @type {"node" | "class" | "primitive"} */ (choice(query, "by", ["node", "class", "primitive"]));
   const setRoot = (/** @type {number} */ row) => setQuery({ root: row <= 0 ? null : keyOf(tree, row) });
   const options = { root, metric, dark, minShare: Math.max(minShare, 0) };
-  const picture = () =>
-    kind === "tree" ? nodeLinkSvg(tree, visibleRows(tree, view.open, view), options) : icicleSvg(tree, options);
+  const pictures = () => import("../lib/picture.js");
+  const picture = async () =>
+    kind === "tree" ? (await pictures()).nodeLinkSvg(tree, visibleRows(tree, view.open, view), options) : (await pictures()).icicleSvg(tree, options);
   return html`
     <div class=${kind === "table" ? "explore-main" : "explore-main wide"}>
       <section class="panel view-panel" aria-label="The model, part by part" onPointerMove=${(/** @type {PointerEvent} */ e) => (pointer.value = [e.clientX, e.clientY])}>
         <${Tools} state=${state} kind=${kind} setQuery=${setQuery}>
-          <${ExportMenu} name=${name} svg=${picture} csv=${() => treeRows(tree, view)} json=${() => document} api=${api} cli=${cli} />
+          <${ExportMenu} name=${name} svg=${picture} csv=${async () => (await pictures()).treeRows(tree, view)} json=${() => document} api=${api} cli=${cli} />
         </${Tools}>
         <${Found} view=${view} top=${top} setQuery=${setQuery} />
         ${root > 0 && kind !== "table" && html`<${Crumbs} tree=${tree} root=${root} setRoot=${setRoot} />`}
@@ -47,7 +47,7 @@ export function TreeViews({ document, query, setQuery, name, api, cli }) {
           <${Icicle} view=${view} root=${0} setRoot=${(/** @type {number} */ row) => view.select(row)} height=${20} levels=${OVERVIEW_LEVELS} label="Overview of the model" />
           <${TreeTable} view=${view} />`}
         ${kind === "icicle" && html`<${Icicle} view=${view} root=${root} setRoot=${setRoot} roomy />`}
-        ${kind === "tree" && html`<${NodeLink} view=${view} root=${root} setRoot=${setRoot} />`}
+        ${kind === "tree" && html`<${Later} load=${() => import("./NodeLink.js").then((part) => part.NodeLink)} label="Drawing the tree" view=${view} root=${root} setRoot=${setRoot} />`}
         <${Tip} view=${view} hovered=${hovered} pointer=${pointer} />
       </section>
       <p class="toolbar below-view"><${Legend} view=${view} /><span class="spacer"></span><span class="soft">${integer(tree.nodeCount)} nodes${tree.folded ? `, equal ones folded into ${integer(tree.size)}` : ""}</span></p>

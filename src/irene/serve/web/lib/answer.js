@@ -2,7 +2,7 @@
 // keep the old answer until the new one is there.
 
 import { useEffect, useRef, useState } from "../vendor/preact.js";
-import { apiUrl, get } from "./api.js";
+import { apiUrl, get, getOnce, post } from "./api.js";
 
 /**
  * @typedef {object} Answer
@@ -16,10 +16,11 @@ import { apiUrl, get } from "./api.js";
  * Hook: the answer to a question that changes.
  * @param {string | null} path null asks nothing
  * @param {Record<string, import("./state.js").Loose>} [params]
- * @param {{wait?: number}} [options] ms of quiet before a changed question is asked
+ * @param {{wait?: number, body?: string, type?: string}} [options] wait: ms of quiet before a changed question is asked; body: what is
+ *   sent along, and its type
  * @returns {Answer}
  */
-export function useAnswer(path, params = {}, { wait = 80 } = {}) {
+export function useAnswer(path, params = {}, { wait = 80, body, type } = {}) {
   const url = path === null ? null : apiUrl(path, params);
   const [state, setState] = useState({ document: null, error: null, busy: url !== null });
   const [turn, setTurn] = useState(0);
@@ -31,7 +32,7 @@ export function useAnswer(path, params = {}, { wait = 80 } = {}) {
     }
     const stop = new AbortController();
     const ask = () =>
-      get(url, {}, { signal: stop.signal }).then(
+      (body === undefined ? get(url, {}, { signal: stop.signal }) : post(/** @type {string} */ (path), body, { params, type, signal: stop.signal })).then(
         (document) => setState({ document, error: null, busy: false }),
         (error) => {
           if (!stop.signal.aborted) setState((old) => ({ ...old, error, busy: false }));
@@ -44,6 +45,24 @@ export function useAnswer(path, params = {}, { wait = 80 } = {}) {
       clearTimeout(timer);
       stop.abort();
     };
-  }, [url, turn]);
+  }, [url, turn, body]);
   return { ...state, retry: () => setTurn((n) => n + 1) };
+}
+
+/**
+ * Hook: a list that the server has one of, asked for once; empty until it is there.
+ * @param {string} path
+ * @param {(answer: any) => any[]} listed
+ * @returns {any[]}
+ */
+export function useList(path, listed) {
+  const [found, setFound] = useState(/** @type {any[]} */ ([]));
+  useEffect(() => {
+    let here = true;
+    getOnce(path).then((answer) => here && setFound(listed(answer)), () => {});
+    return () => {
+      here = false;
+    };
+  }, []);
+  return found;
 }

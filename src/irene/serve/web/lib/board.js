@@ -5,11 +5,19 @@
  *   energy: {joules: number, low: number, high: number, source: string} | null,
  *   per_sequence_j: number | null, per_token_j: number | null, flops: number | null,
  *   is_extrapolated: boolean, problem: string, accuracy?: number | null}} Entry
- * @typedef {{search: string, family: string, kind: string, least: number, most: number}} Wanted
  */
 
 export const SORTS = ["energy", "params", "flops", "efficiency", "accuracy", "model", "family"];
+/** What energy is told of, in the API's names. */
 export const PER = ["sequence", "token", "run"];
+
+/**
+ * @param {string} per of PER
+ * @param {boolean} serving a served model answers requests and writes tokens
+ */
+export function unitWord(per, serving) {
+  return serving ? { sequence: "request", token: "output token" }[per] ?? per : per;
+}
 
 /**
  * Energy in the wanted unit, J; NaN where it is not known.
@@ -32,26 +40,6 @@ export function intervalPer(entry, per) {
   if (!entry.energy) return [NaN, NaN];
   const scale = energyPer(entry, per) / entry.energy.joules;
   return [entry.energy.low * scale, entry.energy.high * scale];
-}
-
-/**
- * Entries whose name, family or kind has all words, and that pass the other filters.
- * @param {readonly Entry[]} entries
- * @param {Wanted} wanted
- */
-export function matching(entries, wanted) {
-  const words = wanted.search.toLowerCase().split(/\s+/).filter(Boolean);
-  return entries.filter((entry) => {
-    const text = `${entry.model} ${entry.family} ${entry.kind}`.toLowerCase();
-    const params = entry.params ?? 0;
-    return (
-      words.every((word) => text.includes(word)) &&
-      (!wanted.family || entry.family === wanted.family) &&
-      (!wanted.kind || entry.kind === wanted.kind) &&
-      params >= wanted.least &&
-      params <= wanted.most
-    );
-  });
 }
 
 /**

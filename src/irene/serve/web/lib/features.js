@@ -25,6 +25,7 @@ const KNOWN = {
   gpu_clk: ["GPU clock", megahertz],
   gpu_mem_clk: ["GPU memory clock", megahertz],
   ranks: ["GPUs that share it", integer],
+  trees: ["runs measured", integer],
   hbm_bytes_s: ["memory bandwidth", rate],
   link_bytes_s: ["between GPUs", rate],
   tdp_w: ["power limit", watts],

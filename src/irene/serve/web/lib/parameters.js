@@ -12,6 +12,11 @@
  * @property {boolean} serving of a served language model
  */
 
+/** @type {Record<string, string>} what of a machine energies are of */
+export const COVERS = {
+  wall: "the whole machine at the wall socket", "gpu-board": "the GPU board alone", "cpu-package": "the processor alone",
+};
+
 /** @type {Field[] | null} */
 let known = null;
 
@@ -52,6 +57,7 @@ export function inWords(text) {
   return text
     .replace(/^(extrapolation|warning): /, "")
     .replace(/;? ?set IRENE_NO_LIMITS=1 or give --no-limits[^.;]*/, "; whoever runs this server can lift it")
+    .replace(/covers (wall|gpu-board|cpu-package)/, (_, part) => COVERS[part] ?? part)
     .replace(/--on\b/g, "hardware")
-    .replace(/--([a-z][a-z-]*)/g, (_, name) => `“${fieldLabel(name.replaceAll("-", "_"))}”`);
+    .replace(/--([a-z][a-z_-]*)/g, (_, name) => `“${fieldLabel(name.replaceAll("-", "_"))}”`);
 }

@@ -1,7 +1,8 @@
-// Pictures of a tree as SVG text, for export. Names are escaped: they are text.
+// Pictures as SVG text, and a tree's rows, for files alone: loaded when somebody exports.
+// Names are escaped: they are text.
 
-import { inkOn, position, ramp } from "./colour.js";
-import { percent } from "./format.js";
+import { inkOn, position, ramp, series } from "./colour.js";
+import { joules, percent } from "./format.js";
 import { layoutIcicle } from "./icicle.js";
 import { BOX, layoutNodeLink } from "./node-link.js";
 import { sentence } from "./headline.js";
@@ -12,10 +13,11 @@ import { label } from "./tree.js";
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 const LETTER = 6.8;
 const TITLE = 30;
+const WIDE = 1200;
 
-/** @param {string} text */
-export function escapeXml(text) {
-  return text
+/** @param {unknown} text */
+function escapeXml(text) {
+  return String(text)
     .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd")
     .replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 }
@@ -50,12 +52,12 @@ function drawBox({ tree, x, y, width, height, row, metric, dark }) {
  * @param {number} height
  * @param {string} title
  * @param {boolean} dark
- * @param {string[]} parts
+ * @param {readonly string[]} parts
  */
 function frame(width, height, title, dark, parts) {
   const [paper, ink] = dark ? ["#1a1a21", "#e9e9ef"] : ["#ffffff", "#1b1b22"];
   const size = `width="${Math.ceil(width)}" height="${Math.ceil(height)}" viewBox="0 0 ${Math.ceil(width)} ${Math.ceil(height)}"`;
-  return `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="${FONT}" font-size="12"><rect width="100%" height="100%" fill="${paper}"/><text x="10" y="20" font-size="13" fill="${ink}">${escapeXml(title)}</text>${parts.join("")}</svg>`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="${FONT}" font-size="12" fill="${ink}"><rect width="100%" height="100%" fill="${paper}"/><text x="10" y="20" font-size="13">${escapeXml(title)}</text>${parts.join("")}</svg>`;
 }
 
 /**
@@ -64,19 +66,96 @@ function frame(width, height, title, dark, parts) {
 
 /**
  * @param {Tree} tree
- * @param {Options & {width?: number}} [options]
- * @returns {string}
+ * @param {number} top px
+ * @param {number} width px
+ * @param {Options} options
+ * @returns {{parts: string[], bottom: number}}
  */
-export function icicleSvg(tree, { root = 0, metric = "total", dark = false, minShare = 0, width = 1200 } = {}) {
+function icicle(tree, top, width, { root = 0, metric = "total", dark = false, minShare = 0 }) {
   const height = 24;
-  const boxes = layoutIcicle(tree, root, width - 20, { minShare });
+  const boxes = layoutIcicle(tree, root, width, { minShare });
   const parts = boxes.rows.map((row, i) =>
     drawBox({
-      tree, row, metric, dark, x: 10 + boxes.x[i], y: TITLE + boxes.level[i] * height,
+      tree, row, metric, dark, x: 10 + boxes.x[i], y: top + boxes.level[i] * height,
       width: boxes.width[i] - (boxes.width[i] > 3 ? 1 : 0), height: height - 1,
     }),
   );
-  return frame(width, TITLE + boxes.levels * height + 10, sentence(tree), dark, parts);
+  return { parts, bottom: top + boxes.levels * height + 10 };
+}
+
+/**
+ * @param {Tree} tree
+ * @param {Options} [options]
+ * @returns {string}
+ */
+export function icicleSvg(tree, options = {}) {
+  const { parts, bottom } = icicle(tree, TITLE, WIDE - 20, options);
+  return frame(WIDE, bottom, sentence(tree), options.dark ?? false, parts);
+}
+
+/**
+ * Icicles below each other, as many pixels per joule in each.
+ * @param {string} title
+ * @param {readonly {name: string, tree: Tree, factor: number}[]} subjects factor: what energies are divided by
+ * @param {Options} options
+ * @returns {string}
+ */
+export function linkedSvg(title, subjects, options) {
+  const energies = subjects.map(({ tree, factor }) => tree.value[0] / factor);
+  let top = TITLE;
+  const all = subjects.flatMap(({ name, tree }, i) => {
+    const energy = /** @type {number} */ (energies[i]);
+    const { parts, bottom } = icicle(tree, top + 22, ((WIDE - 20) * energy) / Math.max(...energies), options);
+    const heading = `<text x="10" y="${top + 14}" font-weight="600">${escapeXml(`${name}: ${joules(energy)}`)}</text>`;
+    top = bottom;
+    return [heading, ...parts];
+  });
+  return frame(WIDE, top, title, options.dark ?? false, all);
+}
+
+/**
+ * Horizontal bars with names and values.
+ * @param {string} title
+ * @param {readonly {label: string, value: number, text: string}[]} items
+ * @returns {string}
+ */
+export function barsSvg(title, items) {
+  const [row, left, wide] = [22, 240, 380];
+  const most = items.reduce((all, { value }) => Math.max(all, value || 0), 0) || 1;
+  const parts = items.map(({ label, value, text }, index) => {
+    const top = TITLE + index * row;
+    const length = (Math.max(value || 0, 0) / most) * wide;
+    const short = label.length > 36 ? `${label.slice(0, 35)}…` : label;
+    return `<text x="${left - 8}" y="${top + 13}" text-anchor="end">${escapeXml(short)}</text>` +
+      `<rect x="${left}" y="${top + 2}" width="${length.toFixed(1)}" height="${row - 7}" rx="2" fill="${series(0, false)}"/>` +
+      `<text x="${(left + length + 6).toFixed(1)}" y="${top + 13}">${escapeXml(text)}</text>`;
+  });
+  return frame(left + wide + 110, TITLE + items.length * row + 12, title, false, parts);
+}
+
+/**
+ * A table whose cells are coloured.
+ * @param {string} title
+ * @param {readonly unknown[]} rows
+ * @param {readonly unknown[]} columns
+ * @param {(row: any, column: any) => {level: number, text: string} | null} cell level 0 to 1
+ * @returns {string}
+ */
+export function mapSvg(title, rows, columns, cell) {
+  const [wide, high, left, top] = [84, 28, 110, 62];
+  const words = (/** @type {number} */ x, /** @type {number} */ y, /** @type {unknown} */ text, /** @type {string} */ how) => `<text x="${x}" y="${y}" ${how}>${escapeXml(text)}</text>`;
+  const parts = columns.map((column, c) => words(left + (c + 0.5) * wide, top - 8, column, 'text-anchor="middle"'));
+  rows.forEach((row, r) => {
+    const y = top + r * high;
+    parts.push(words(left - 8, y + 18, row, 'text-anchor="end"'));
+    columns.forEach((column, c) => {
+      const found = cell(row, column);
+      if (!found) return;
+      parts.push(`<rect x="${left + c * wide}" y="${y}" width="${wide - 1}" height="${high - 1}" rx="3" fill="${ramp(found.level, false)}"/>`);
+      parts.push(words(left + (c + 0.5) * wide, y + 18, found.text, `text-anchor="middle" fill="${inkOn(found.level, false)}"`));
+    });
+  });
+  return frame(Math.max(left + columns.length * wide + 10, 420), top + rows.length * high + 12, title, false, parts);
 }
 
 /**

@@ -1,19 +1,23 @@
 // Two or more runs side by side: what differs, by how much, and why.
 
-import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
 import { Busy } from "../components/Busy.js";
-import { Check, Choice, Entry, Segments } from "../components/Controls.js";
+import { Check, Choice, Entry, Segments, Units } from "../components/Controls.js";
 import { ComparisonTable } from "../components/ComparisonTable.js";
 import { ExportMenu } from "../components/ExportMenu.js";
 import { LinkedIcicles } from "../components/LinkedIcicles.js";
 import { ModelCombobox } from "../components/ModelCombobox.js";
+import { useDark } from "../components/Page.js";
 import { Problem } from "../components/Problem.js";
 import { RunForm } from "../components/RunForm.js";
 import { Side } from "../components/Side.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl, get } from "../lib/api.js";
 import { alignment, changedSubjects, comparisonCells, mergedRows, sides, verdict } from "../lib/comparison.js";
+import { PER, unitWord } from "../lib/board.js";
 import { change, interval, joules } from "../lib/format.js";
+import { linkedSvg } from "../lib/picture.js";
+import { inWords } from "../lib/parameters.js";
 import { CHOICES, isServing, readRun, runChanges, runOptions } from "../lib/run.js";
 import { choice, flag, list, text } from "../lib/state.js";
 import { commandLine, exploreLink, parseSubject, treeAddress, writeSubject } from "../lib/subjects.js";
@@ -22,15 +26,15 @@ import { loadTree } from "../lib/tree.js";
 export const title = "Compare";
 
 const FIRST = ["bert-base-uncased", "distilbert-base-uncased"];
-const PER = ["run", "sequence", "token"];
 const MOST = 6;
 
 /** @param {{query: any, setQuery: any}} props */
 export default function ComparePage({ query, setQuery }) {
   const run = readRun(query);
   const subjects = list(query, "subject").length ? list(query, "subject") : usual(query);
-  const pers = isServing(run) ? [...PER].reverse() : PER;
-  const per = choice(query, "per", pers);
+  const serving = isServing(run);
+  const usualPer = serving ? "token" : "run";
+  const per = choice(query, "per", [usualPer, ...PER]);
   const all = flag(query, "all");
   const path = text(query, "path");
   const enough = subjects.length > 1;
@@ -44,7 +48,8 @@ export default function ComparePage({ query, setQuery }) {
   const shown = all ? rows : rows.filter((row) => row.isDifferent);
   const names = useMemo(() => told(comparisons), [document]);
   const trees = useTrees(subjects, run);
-  const frame = useRef(/** @type {HTMLElement | null} */ (null));
+  const dark = useDark();
+  const drawn = subjects.map((subject, index) => ({ name: names[index] ?? subject, tree: trees[index]?.tree ?? null, factor: units(trees[index]?.tree, fits ? sides(comparisons)[index] : null), href: exploreLink(parseSubject(subject), runWithoutUsual(run)) }));
   const act = (/** @type {any} */ action) => setQuery({ subject: changedSubjects(subjects, action), path: null });
   return html`<div class="page">
     <header class="page-head">
@@ -55,11 +60,11 @@ export default function ComparePage({ query, setQuery }) {
               return html`<p><strong>${names[index + 1]}</strong> ${takes} <strong>${names[0]}</strong>${than}.</p>`;
             })
           : "What differs between models, sizes and settings, and why."}
-      </div></div>
+      </div><p class="soft where">${sources(comparisons)}</p></div>
       <${ExportMenu}
         name="compare" csv=${() => comparisonCells(shown, names)} json=${() => document} api=${() => apiUrl("/compare", params)}
-        svg=${() => stacked(frame.current)}
-        cli=${() => commandLine("compare", subjects, { ...runOptions(run), per: per === pers[0] ? "" : per, by: text(query, "by"), all })}
+        svg=${() => linkedSvg(`Energy per ${unitWord(per, serving)}`, drawn.filter(({ tree }) => tree), { dark })}
+        cli=${() => commandLine("compare", subjects, { ...runOptions(run), per: per === usualPer ? "" : per, by: text(query, "by"), all })}
       />
     </header>
     <ul class="subjects" aria-label="Subjects">
@@ -71,7 +76,7 @@ export default function ComparePage({ query, setQuery }) {
     <div class="with-side">
       <${Side}>
         <fieldset class="group"><legend>Show</legend>
-          <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === pers[0] ? null : value })} />
+          <${Units} per=${per} usual=${usualPer} serving=${serving} setQuery=${setQuery} />
           <${Segments} label="Align by" value=${by} options=${[["path", "path"], ["role", "role"]]} onChange=${(/** @type {string} */ value) => setQuery({ by: value })} />
           <${Check} label="only differences" checked=${!all} onChange=${(/** @type {boolean} */ on) => setQuery({ all: on ? null : 1 })} />
           <button type="button" disabled=${subjects.length < 2} onClick=${() => act({ type: "base", index: 1 })}>Swap the first two</button>
@@ -83,11 +88,11 @@ export default function ComparePage({ query, setQuery }) {
         ${!enough && html`<p class="panel">Add a second model, size or setting to compare with.</p>`}
         ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.retry} />`}
         ${answer.busy && html`<${Busy} inline=${!!document} label="Comparing" />`}
-        ${document && html`<div class="panel" ref=${frame}><h2>The same scale</h2>
+        ${document && html`<div class="panel"><h2>The same scale</h2>
           <p class="hint">As many pixels per joule in each; equal layers are folded. Point at a part to see it in all, click to pin it.</p>
           <${LinkedIcicles}
             path=${path} onPath=${(/** @type {string} */ next) => setQuery({ path: next }, { replace: true })}
-            subjects=${subjects.map((subject, index) => ({ name: names[index] ?? subject, tree: trees[index]?.tree ?? null, factor: units(trees[index]?.tree, fits ? sides(comparisons)[index] : null), href: exploreLink(parseSubject(subject), runWithoutUsual(run)) }))}
+            subjects=${drawn}
           />
           ${trees.includes(null) && html`<${Busy} inline label="Predicting the trees" />`}
           ${trees.map((each) => each?.error && html`<${Problem} error=${each.error} />`)}
@@ -97,7 +102,6 @@ export default function ComparePage({ query, setQuery }) {
           ${shown.length
             ? html`<${ComparisonTable} rows=${shown} names=${names} comparisons=${comparisons} by=${by} path=${path} />`
             : html`<p>No part differs.</p>`}
-          <p class="hint">${sources(comparisons)}</p>
         </div>`}
       </section>
     </div>
@@ -136,7 +140,7 @@ function told(comparisons) {
 
 /** @param {any[]} comparisons */
 function sources(comparisons) {
-  return [...new Set(sides(comparisons).map((side) => side.source))].join("; ");
+  return [...new Set(sides(comparisons).map((side) => inWords(side.source)))].join("; ");
 }
 
 /**
@@ -220,38 +224,4 @@ function Editor({ text: subject, run, word, done, cancel }) {
     </div>
     <p class="actions"><button type="submit" class="primary">${word}</button>${cancel && html`<button type="button" class="quiet" onClick=${cancel}>Cancel</button>`}</p>
   </form>`;
-}
-
-/**
- * All icicles below each other, as one drawing.
- * @param {HTMLElement | null} frame
- * @returns {SVGElement | null}
- */
-function stacked(frame) {
-  const drawings = [...(frame?.querySelectorAll("svg") ?? [])];
-  const titles = [...(frame?.querySelectorAll(".linked-one h3") ?? [])].map((each) => each.textContent ?? "");
-  if (!frame || !drawings.length) return null;
-  const whole = window.document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  let top = 8;
-  let wide = 0;
-  drawings.forEach((drawing, index) => {
-    const name = window.document.createElementNS("http://www.w3.org/2000/svg", "text");
-    name.setAttribute("x", "4");
-    name.setAttribute("y", String(top + 14));
-    name.setAttribute("class", "drawing-title");
-    name.textContent = titles[index]?.replace(/\s+/g, " ") ?? "";
-    const copy = /** @type {SVGElement} */ (drawing.cloneNode(true));
-    copy.setAttribute("y", String(top + 22));
-    whole.append(name, copy);
-    top += 22 + Number(drawing.getAttribute("height")) + 14;
-    wide = Math.max(wide, Number(drawing.getAttribute("width")));
-  });
-  whole.setAttribute("width", String(wide));
-  whole.setAttribute("height", String(top));
-  whole.setAttribute("viewBox", `0 0 ${wide} ${top}`);
-  whole.setAttribute("class", "off-screen linked-frame");
-  // Styles are read from the page, so the drawing has to be on it for a moment.
-  frame.append(whole);
-  setTimeout(() => whole.remove(), 0);
-  return whole;
 }

@@ -5,10 +5,11 @@ import { AnswerPage } from "../components/AnswerPage.js";
 import { Bars } from "../components/Chart.js";
 import { Choice, Entry, Notes, Slider } from "../components/Controls.js";
 import { RunForm } from "../components/RunForm.js";
-import { useAnswer } from "../lib/answer.js";
-import { apiUrl, getOnce } from "../lib/api.js";
+import { useAnswer, useList } from "../lib/answer.js";
+import { apiUrl } from "../lib/api.js";
 import { amountPosition, costLines, roundAmount } from "../lib/costing.js";
-import { barsSvg } from "../lib/drawings.js";
+import { barsSvg } from "../lib/picture.js";
+import { inWords } from "../lib/parameters.js";
 import { digits, integer, interval, si } from "../lib/format.js";
 import { FIRST_MODEL, readRun, runChanges, runOptions } from "../lib/run.js";
 import { flag, number, text, writeQuery } from "../lib/state.js";
@@ -35,7 +36,7 @@ export default function CostPage({ query, setQuery }) {
   const params = { model: isFile ? `upload:${upload}` : model, ...(isFile ? {} : run), currency, per_day: number(query, "per_day", PER_DAY), price: number(query, "price", 0.25), pue: number(query, "pue", 1.2), region, intensity: own };
   const answer = useAnswer("/cost", params);
   const { document } = answer;
-  const regions = useRegions();
+  const regions = useList("/regions", (answer) => answer.regions);
   const intensity = own !== "" ? Number(own) : (regions.find((each) => each.code === region)?.gco2e_per_kwh ?? document?.region.gco2e_per_kwh ?? 0);
   const lines = document ? costLines(document.per_query, { perDay, price, intensity, pue }) : [];
   const slide = (/** @type {string} */ name) => (/** @type {number} */ value) => setMoved({ ...moved, [name]: value });
@@ -73,27 +74,18 @@ export default function CostPage({ query, setQuery }) {
         onChange=${(/** @type {string} */ value) => setQuery({ intensity: value })}
       />
     </fieldset>`;
-  return html`<${AnswerPage} name="Cost and carbon" lede=${headline(document, lines, currency)} take=${take} side=${side} answer=${answer} busy="Predicting">
+  return html`<${AnswerPage} name="Cost and carbon" lede=${headline(document, lines, currency)} on=${isFile ? "" : run.on} take=${take} side=${side} answer=${answer} busy="Predicting">
     ${document && html`<${Figures} line=${lines.at(-1)} currency=${currency} />
       <div class="panel"><${Table} lines=${lines} currency=${currency} /></div>
       <${Regions} regions=${regions} line=${lines.at(-1)} intensity=${intensity} chosen=${own ? "" : region} query=${query} />
       <div class="panel stack">
-        <p>Energy: ${document.energy_source}. ${document.run}.
+        <p>Energy: ${inWords(document.energy_source)}. ${document.run}.
           Intensity: ${own ? "as you gave it" : html`${document.region.name}, ${document.region.year}, ${document.region.source}`}.</p>
         <${Notes} notes=${document.notes} />
         <p><a href=${`/${writeQuery({ model, ...runChanges(run) })}`}>Where the energy goes</a> ·
           <a href=${`/suggest${writeQuery({ model, ...runChanges(run) })}`}>What would save most</a></p>
       </div>`}
   </${AnswerPage}>`;
-}
-
-/** @returns {any[]} regions that the server knows, if it tells */
-function useRegions() {
-  const [regions, setRegions] = useState(/** @type {any[]} */ ([]));
-  useEffect(() => {
-    getOnce("/regions").then((document) => setRegions(document.regions), () => {});
-  }, []);
-  return regions;
 }
 
 /**

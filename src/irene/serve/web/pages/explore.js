@@ -1,24 +1,23 @@
 // The first page: one run of one model, and where its energy goes.
 
-import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
+import { html, useEffect, useMemo } from "../vendor/preact.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
 import { ramp, inkOn } from "../lib/colour.js";
 import { percent, plural } from "../lib/format.js";
 import { headline, settings, stripParts } from "../lib/headline.js";
-import { COVERS, useMachines } from "../lib/machines.js";
 import { carried, FIRST_MODEL, readRun, runChanges, runOptions } from "../lib/run.js";
 import { inWords } from "../lib/parameters.js";
 import { calledName } from "../lib/recent.js";
 import { flag, readQuery, text, writeQuery } from "../lib/state.js";
 import { commandLine } from "../lib/subjects.js";
 import { displayPath, keyOf, label, loadTree } from "../lib/tree.js";
-import { Busy } from "../components/Busy.js";
+import { Busy, Later } from "../components/Busy.js";
 import { Intro } from "../components/Intro.js";
 import { useModels } from "../components/ModelCombobox.js";
 import { useDark } from "../components/Page.js";
 import { Problem } from "../components/Problem.js";
-import { RunForm } from "../components/RunForm.js";
+import { RunForm, Where } from "../components/RunForm.js";
 import { ServingFigures } from "../components/Serving.js";
 import { Side } from "../components/Side.js";
 import { TreeViews } from "../components/TreeViews.js";
@@ -60,7 +59,8 @@ export default function Explore({ query, setQuery }) {
       api=${() => apiUrl(source.path, source.params)}
       cli=${source.kind === "spec" ? () => commandLine("predict", [model], runOptions(run)) : undefined}
     />`}
-    ${document?.ledger && html`<${LazyLedger} document=${document} query=${query} setQuery=${setQuery} api=${apiUrl(source.path, source.params)} />`}
+    ${document?.ledger && html`<div class="explore-ledger"><${Later} load=${() => import("../components/LedgerView.js").then((part) => part.LedgerView)} label="Loading the ledger"
+      ledger=${document.ledger} document=${document} query=${query} setQuery=${setQuery} api=${apiUrl(source.path, source.params)} name="program" /></div>`}
   </div>`;
 }
 
@@ -108,14 +108,13 @@ function Head({ document, setQuery }) {
   const head = useMemo(() => headline(tree), [tree]);
   const parts = useMemo(() => stripParts(tree), [tree]);
   const notes = document.notes ?? [];
-  const machine = useMachines().find((each) => each.name === document.hardware?.name);
   const pin = (/** @type {number} */ row) => setQuery({ path: keyOf(tree, row) });
   return html`
     <h1 class="lead">
       <strong>${calledName(head.model)}</strong>${head.sizes && `, ${head.sizes}`}${head.where && html` on <strong title=${document.hardware?.description}>${head.where}</strong>`}:
       ${" "}<strong class="energy">${head.amount}</strong> ${head.interval && html`<span class="soft">${head.interval}</span>`}, ${head.source}
     </h1>
-    ${document.hardware && html`<p class="soft">${[machine?.words ?? document.hardware.description, COVERS[document.hardware.covers] ?? document.hardware.covers].filter(Boolean).join(": ")}.</p>`}
+    ${document.hardware && html`<${Where} name=${document.hardware.name} description=${document.hardware.description} />`}
     ${document.generation && html`<${ServingFigures} document=${document} />
       <p><a href=${`/serve-plan${carried(readQuery(window.location.search))}`}>Find the cheapest set-up</a> that is quick enough.</p>`}
     <p class="lead-where">
@@ -143,20 +142,6 @@ function Head({ document, setQuery }) {
 
 /** @param {{name: string, share: number}[]} list */
 const shares = (list) => list.map(({ name, share }, i) => html`${i > 0 && ", "}${name} <strong>${percent(share)}</strong>`);
-
-/**
- * Power over time and the tables of a ledger; its script is loaded for ledgers alone.
- * @param {{document: any, query: any, setQuery: any, api: string}} props
- */
-function LazyLedger({ document, query, setQuery, api }) {
-  const [View, setView] = useState(/** @type {any} */ (null));
-  useEffect(() => {
-    import("../components/LedgerView.js").then((module) => setView(() => module.LedgerView));
-  }, []);
-  return html`<div class="explore-ledger">
-    ${View ? html`<${View} ledger=${document.ledger} document=${document} query=${query} setQuery=${setQuery} api=${api} name="program" />` : html`<${Busy} label="Loading the ledger" />`}
-  </div>`;
-}
 
 /** @param {{notes: string[]}} props */
 function Notes({ notes }) {

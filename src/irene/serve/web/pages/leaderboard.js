@@ -2,16 +2,16 @@
 
 import { html, useEffect, useMemo } from "../vendor/preact.js";
 import { AnswerPage } from "../components/AnswerPage.js";
-import { Choice, Entry, Segments, SortHead } from "../components/Controls.js";
+import { Choice, Entry, SortHead, Units } from "../components/Controls.js";
 import { useModels } from "../components/ModelCombobox.js";
 import { RunForm } from "../components/RunForm.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
-import { counted, energyPer, intervalPer, joulesPerGflop, matching, PER, SORTS, sorted } from "../lib/board.js";
-import { barsSvg } from "../lib/drawings.js";
+import { counted, energyPer, intervalPer, joulesPerGflop, PER, SORTS, sorted, unitWord } from "../lib/board.js";
+import { barsSvg } from "../lib/picture.js";
 import { count, digits, flops, integer, interval, joules, plural, si } from "../lib/format.js";
 import { isServing, readRun, runChanges, runOptions } from "../lib/run.js";
-import { choice, flag, list, number, text, writeQuery } from "../lib/state.js";
+import { choice, flag, list, text, writeQuery } from "../lib/state.js";
 import { commandLine, writeSubject } from "../lib/subjects.js";
 
 export const title = "Leaderboard";
@@ -24,50 +24,45 @@ const POLL_MS = 1500;
 export default function LeaderboardPage({ query, setQuery }) {
   const run = readRun(query);
   const serving = isServing(run);
-  const per = choice(query, "per", serving ? ["token", "sequence", "run"] : PER);
+  const usualPer = serving ? "token" : "sequence";
+  const per = choice(query, "per", [usualPer, ...PER]);
+  const unit = unitWord(per, serving);
   const by = choice(query, "sort", SORTS);
   const down = flag(query, "down");
-  const wanted = {
-    search: text(query, "search"),
-    family: text(query, "family"),
-    kind: text(query, "kind"),
-    least: number(query, "min_params", 0),
-    most: number(query, "max_params", Infinity),
-  };
   const limit = text(query, "limit");
-  const filters = { search: wanted.search, family: wanted.family, kind: wanted.kind, min_params: text(query, "min_params"), max_params: text(query, "max_params") };
+  const filters = { search: text(query, "search"), family: text(query, "family"), kind: text(query, "kind"), min_params: text(query, "min_params"), max_params: text(query, "max_params") };
   const answer = useBoard({ ...run, ...filters, limit });
   const models = useModels();
   const all = answer.document?.models ?? [];
   const pending = answer.document?.pending ?? 0;
-  const shown = useMemo(() => sorted(matching(all, wanted), by, down, per), [answer.document, JSON.stringify(wanted), by, down, per]);
+  const shown = useMemo(() => sorted(all, by, down, per), [answer.document, by, down, per]);
   const picked = list(query, "pick").filter((name) => all.some((/** @type {any} */ each) => each.model === name));
   const take = {
     name: "leaderboard", csv: () => cells(shown), json: () => answer.document, api: () => apiUrl("/leaderboard", { ...run, ...filters, limit }),
-    svg: shown.length ? () => barsSvg(`Energy per ${per}`, shown.filter((each) => each.energy).map((each) => ({ label: each.model, value: energyPer(each, per), text: joules(energyPer(each, per)) }))) : undefined,
-    cli: () => commandLine("leaderboard", wanted.search.split(/\s+/).filter(Boolean), { ...runOptions(run), ...filters, limit }),
+    svg: shown.length ? () => barsSvg(`Energy per ${unit}`, shown.filter((each) => each.energy).map((each) => ({ label: each.model, value: energyPer(each, per), text: joules(energyPer(each, per)) }))) : undefined,
+    cli: () => commandLine("leaderboard", filters.search.split(/\s+/).filter(Boolean), { ...runOptions(run), ...filters, limit }),
   };
-  const lede = answer.document ? headline(shown, per, all.length) : "All models of the catalogue by their energy.";
+  const lede = answer.document ? headline(shown, per, unit) : "All models of the catalogue by their energy.";
   const side = html`
     <fieldset class="group"><legend>Which models</legend>
-      <${Entry} label="Search" type="search" search value=${wanted.search} placeholder="name, family or kind" onChange=${(/** @type {string} */ words) => setQuery({ search: words }, { replace: true })} />
+      <${Entry} label="Search" type="search" search value=${filters.search} placeholder="name, family or kind" onChange=${(/** @type {string} */ words) => setQuery({ search: words }, { replace: true })} />
       <div class="field-row">
-        <${Choice} label="Family" value=${wanted.family} options=${choices(models, "family", wanted.family)} onChange=${(/** @type {string} */ value) => setQuery({ family: value })} />
-        <${Choice} label="Kind" value=${wanted.kind} options=${choices(models, "kind", wanted.kind)} onChange=${(/** @type {string} */ value) => setQuery({ kind: value })} />
-        <${Choice} label="Parameters from" value=${text(query, "min_params")} options=${PARAMS} onChange=${(/** @type {string} */ value) => setQuery({ min_params: value })} />
-        <${Choice} label="up to" value=${text(query, "max_params")} options=${PARAMS} onChange=${(/** @type {string} */ value) => setQuery({ max_params: value })} />
+        <${Choice} label="Family" value=${filters.family} options=${choices(models, "family", filters.family)} onChange=${(/** @type {string} */ value) => setQuery({ family: value })} />
+        <${Choice} label="Kind" value=${filters.kind} options=${choices(models, "kind", filters.kind)} onChange=${(/** @type {string} */ value) => setQuery({ kind: value })} />
+        <${Choice} label="Parameters from" value=${filters.min_params} options=${PARAMS} onChange=${(/** @type {string} */ value) => setQuery({ min_params: value })} />
+        <${Choice} label="up to" value=${filters.max_params} options=${PARAMS} onChange=${(/** @type {string} */ value) => setQuery({ max_params: value })} />
       </div>
       <${Choice} label="Catalogue" value=${limit} options=${limits(limit)} onChange=${(/** @type {string} */ value) => setQuery({ limit: value })} />
-      <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === (serving ? "token" : PER[0]) ? null : value })} />
+      <${Units} per=${per} usual=${usualPer} serving=${serving} setQuery=${setQuery} />
     </fieldset>
     <${RunForm} run=${run} resolved=${answer.document?.run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />`;
   const busy = pending ? `${integer(all.length)} models; ${integer(pending)} more are being predicted, once for these settings` : "Predicting";
-  return html`<${AnswerPage} name="Leaderboard" lede=${lede} take=${take} side=${side} answer=${answer} busy=${busy}>
+  return html`<${AnswerPage} name="Leaderboard" lede=${lede} on=${answer.document?.hardware} take=${take} side=${side} answer=${answer} busy=${busy}>
     ${picked.length > 0 && html`<p class="panel picked-bar">
       <a class="button" href=${`/compare${writeQuery({ subject: picked.map((name) => writeSubject(name, {})), ...runChanges(run) })}`}>Compare ${plural(picked.length, "model")}</a>
       <button type="button" class="quiet" onClick=${() => setQuery({ pick: null })}>Clear</button>
       <span>${picked.join(", ")}</span></p>`}
-    ${answer.document && html`<div class="panel"><${Table} shown=${shown} per=${per} by=${by} down=${down} run=${run} picked=${picked} setQuery=${setQuery} /></div>
+    ${answer.document && html`<div class="panel"><${Table} shown=${shown} per=${per} unit=${unit} by=${by} down=${down} run=${run} picked=${picked} setQuery=${setQuery} /></div>
       ${answer.document.left_out?.length > 0 && html`<details class="notes"><summary>Left out (${answer.document.left_out.length})</summary><ul>
         ${answer.document.left_out.map((/** @type {any} */ each) => html`<li>${typeof each === "string" ? each : `${each.model}: ${each.problem ?? each.reason ?? ""}`}</li>`)}</ul></details>`}`}
   </${AnswerPage}>`;
@@ -112,21 +107,21 @@ function choices(all, field, now) {
 /**
  * @param {any[]} shown
  * @param {string} per
- * @param {number} whole
+ * @param {string} unit in words
  */
-function headline(shown, per, whole) {
+function headline(shown, per, unit) {
   const known = shown.filter((each) => each.energy);
-  if (!known.length) return `None of ${integer(whole)} models fits these filters.`;
+  if (!known.length) return "No model fits these filters.";
   const [least, most] = known.reduce(([low, high], each) => [
     energyPer(each, per) < energyPer(low, per) ? each : low,
     energyPer(each, per) > energyPer(high, per) ? each : high,
   ], [known[0], known[0]]);
   return html`${plural(shown.length, "model")}: from <strong>${least.model}</strong> at ${joules(energyPer(least, per))}${" "}
-    to <strong>${most.model}</strong> at ${joules(energyPer(most, per))} per ${per}.`;
+    to <strong>${most.model}</strong> at ${joules(energyPer(most, per))} per ${unit}.`;
 }
 
-/** @param {{shown: any[], per: string, by: string, down: boolean, run: any, picked: string[], setQuery: any}} props */
-function Table({ shown, per, by, down, run, picked, setQuery }) {
+/** @param {{shown: any[], per: string, unit: string, by: string, down: boolean, run: any, picked: string[], setQuery: any}} props */
+function Table({ shown, per, unit, by, down, run, picked, setQuery }) {
   const most = shown.reduce((all, each) => Math.max(all, energyPer(each, per) || 0), 0);
   const least = shown.reduce((all, each) => Math.min(all, energyPer(each, per) || Infinity), Infinity);
   const onSort = (/** @type {string} */ name, /** @type {boolean} */ isDown) => setQuery({ sort: name === "energy" ? null : name, down: isDown ? 1 : null });
@@ -140,7 +135,7 @@ function Table({ shown, per, by, down, run, picked, setQuery }) {
         <th scope="col"><span class="visually-hidden">Pick to compare</span></th>
         <th scope="col" class="number">#</th>
         <${SortHead} ...${head} name="model">Model</${SortHead}>
-        <${SortHead} ...${head} name="energy" number>J per ${per}</${SortHead}>
+        <${SortHead} ...${head} name="energy" number>J per ${unit}</${SortHead}>
         <th scope="col" class="number">Interval</th>
         ${scored && html`<${SortHead} ...${head} name="accuracy" number first="down"><abbr title="published accuracy on SST-2, of the fine-tuned model">SST-2</abbr></${SortHead}>`}
         <${SortHead} ...${head} name="family">What it is</${SortHead}>

@@ -4,7 +4,7 @@ import { html, useEffect, useState } from "../vendor/preact.js";
 import { useAnswer } from "../lib/answer.js";
 import { digits, integer, percent } from "../lib/format.js";
 import { featureFacts } from "../lib/features.js";
-import { COVERS } from "../lib/machines.js";
+import { COVERS } from "../lib/parameters.js";
 import { getOnce, post } from "../lib/api.js";
 import { navigate, text } from "../lib/state.js";
 import { Busy } from "../components/Busy.js";
@@ -120,6 +120,9 @@ function Hardware({ entry, setQuery }) {
     </section>`}`;
 }
 
+/** @type {Record<string, string>} */
+const NAMES = { trees: "fitted with", held_out: "tested on", power_of: "power measured on", host: "stands in a" };
+
 /**
  * What else is stated, as it is.
  * @param {Record<string, any> | undefined} fields
@@ -128,7 +131,7 @@ function Hardware({ entry, setQuery }) {
  */
 function others(fields, shown) {
   const left = Object.entries(fields ?? {}).filter(([name]) => !shown.includes(name));
-  const words = left.filter(([, value]) => typeof value === "string").map(([name, value]) => [name.replaceAll("_", " "), value]);
+  const words = left.filter(([, value]) => typeof value === "string").map(([name, value]) => [NAMES[name] ?? name.replaceAll("_", " "), value]);
   return /** @type {[string, string][]} */ ([...words, ...featureFacts(Object.fromEntries(left.filter(([, value]) => typeof value === "number")))]);
 }
 

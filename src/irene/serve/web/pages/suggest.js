@@ -7,7 +7,7 @@ import { useModels } from "../components/ModelCombobox.js";
 import { RunForm } from "../components/RunForm.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
-import { barsSvg } from "../lib/drawings.js";
+import { barsSvg } from "../lib/picture.js";
 import { interval, joules, percent } from "../lib/format.js";
 import { FIRST_MODEL, isServing, readRun, runChanges, runOptions } from "../lib/run.js";
 import { runFields } from "../lib/parameters.js";
@@ -34,8 +34,7 @@ export default function SuggestPage({ query, setQuery }) {
     .sort((a, b) => Number(b.is_real) - Number(a.is_real) || b.share - a.share);
   const lede = document
     ? html`${document.model} takes <strong>${joules(document.per_sequence_j)}</strong> per ${isServing(run) ? "request" : "sequence"}${" "}
-        <span class="hint">${interval(document.energy.joules, document.energy.low, document.energy.high)}</span> on ${document.hardware}.
-        ${" "}${best(all)}`
+        <span class="hint">${interval(document.energy.joules, document.energy.low, document.energy.high)}</span>.${" "}${best(all)}`
     : "What to change about a model or its run, and what it saves.";
   const take = {
     name: `suggest-${model}`, csv: () => cells(shown), json: () => document, api: () => apiUrl("/suggest", params),
@@ -48,7 +47,7 @@ export default function SuggestPage({ query, setQuery }) {
       <${Choice} label="What it may take" value=${effort} options=${EFFORTS} onChange=${(/** @type {string} */ value) => setQuery({ effort: value })} />
       <${Check} label="only savings that are sure" checked=${sure} onChange=${(/** @type {boolean} */ on) => setQuery({ sure: on ? 1 : null })} />
     </fieldset>`;
-  return html`<${AnswerPage} name="Suggestions" lede=${lede} take=${take} side=${side} answer=${answer} busy="Trying every rule">
+  return html`<${AnswerPage} name="Suggestions" lede=${lede} on=${document?.hardware} take=${take} side=${side} answer=${answer} busy="Trying every rule">
     ${document && !shown.length && html`<p class="panel">Nothing to suggest ${effort || sure ? "with these filters" : "for this run"}.</p>`}
     ${GROUPS.map(([kind, words]) => {
       const own = shown.filter((each) => each.effort === kind || (kind === "" && !GROUPS.some(([known]) => known === each.effort)));

@@ -6,7 +6,7 @@ import { Chart, Scatter } from "../components/Chart.js";
 import { Check, DropZone, Slider, Notes } from "../components/Controls.js";
 import { RunForm } from "../components/RunForm.js";
 import { useAnswer } from "../lib/answer.js";
-import { apiUrl, post } from "../lib/api.js";
+import { apiUrl } from "../lib/api.js";
 import { digits, interval, joules, plural } from "../lib/format.js";
 import { readRun, runChanges, runOptions } from "../lib/run.js";
 import { flag, number, text, writeQuery } from "../lib/state.js";
@@ -19,9 +19,10 @@ export const title = "Trade-off";
 export default function TradeOffPage({ query, setQuery }) {
   const run = readRun(query);
   const [file, setFile] = useState(/** @type {{name: string, text: string} | null} */ (null));
-  const published = useAnswer(file ? null : "/trade-off", run);
-  const own = useOwn(file, run);
-  const answer = file ? own : published;
+  // One's own table is sent along, and kept nowhere.
+  const problem = file && csvProblem(file.text);
+  const found = useAnswer(problem ? null : "/trade-off", run, file ? { body: file.text, type: "text/csv" } : {});
+  const answer = problem ? { ...found, document: null, error: new Error(problem) } : found;
   const all = answer.document?.candidates ?? [];
   const [moved, setMoved] = useState(/** @type {Record<string, number | null>} */ ({}));
   const asked = (/** @type {string} */ name) => (moved[name] !== undefined ? moved[name] : text(query, name) === "" ? null : number(query, name, 0));
@@ -46,7 +47,7 @@ export default function TradeOffPage({ query, setQuery }) {
       ${file && html`<button type="button" onClick=${() => setFile(null)}>Back to the published ones</button>`}
     </fieldset>
     <${RunForm} run=${run} resolved=${answer.document?.run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />`;
-  return html`<${AnswerPage} name="Trade-off" lede=${lede} take=${take} side=${side} answer=${answer} busy="Predicting the models">
+  return html`<${AnswerPage} name="Trade-off" lede=${lede} on=${run.on} take=${take} side=${side} answer=${answer} busy="Predicting the models">
     <${Budgets} all=${all} budget=${budget} moved=${moved} setMoved=${setMoved} setQuery=${setQuery} />
     ${all.length > 0 && html`<div class="panel" ref=${frame}>
         <${Picture} all=${all} budget=${budget} picked=${picked} hover=${hover} onHover=${setHover} onPick=${(/** @type {string} */ model) => setQuery({ model: model === text(query, "model") ? null : model })} names=${flag(query, "names")} />
@@ -61,35 +62,6 @@ export default function TradeOffPage({ query, setQuery }) {
 /** @param {File} file */
 async function readTable(file) {
   return { name: file.name, text: await file.text() };
-}
-
-/**
- * The answer for one's own table; it is sent, and kept nowhere.
- * @param {{name: string, text: string} | null} file
- * @param {Record<string, string>} run
- */
-function useOwn(file, run) {
-  const [state, setState] = useState(/** @type {any} */ ({ document: null, error: null, busy: false }));
-  const [turn, setTurn] = useState(0);
-  const settings = JSON.stringify(run);
-  useEffect(() => {
-    if (!file) return setState({ document: null, error: null, busy: false });
-    const problem = csvProblem(file.text);
-    if (problem) return setState({ document: null, error: new Error(problem), busy: false });
-    const stop = new AbortController();
-    setState((/** @type {any} */ old) => ({ ...old, error: null, busy: true }));
-    const timer = setTimeout(() => {
-      post("/trade-off", file.text, { params: run, type: "text/csv", signal: stop.signal }).then(
-        (document) => setState({ document, error: null, busy: false }),
-        (error) => !stop.signal.aborted && setState({ document: null, error, busy: false }),
-      );
-    }, 100);
-    return () => {
-      clearTimeout(timer);
-      stop.abort();
-    };
-  }, [file, settings, turn]);
-  return { ...state, retry: () => setTurn((each) => each + 1) };
 }
 
 /**

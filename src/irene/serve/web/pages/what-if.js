@@ -4,7 +4,7 @@ import { html, useMemo, useRef, useState } from "../vendor/preact.js";
 import { AnswerPage } from "../components/AnswerPage.js";
 import { Busy } from "../components/Busy.js";
 import { Bars, Curves } from "../components/Chart.js";
-import { Entry, Notes, Segments } from "../components/Controls.js";
+import { Entry, Notes, Segments, Units } from "../components/Controls.js";
 import { useDark } from "../components/Page.js";
 import { useModels } from "../components/ModelCombobox.js";
 import { Problem } from "../components/Problem.js";
@@ -12,17 +12,16 @@ import { RunForm } from "../components/RunForm.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
 import { inkOn, ramp } from "../lib/colour.js";
-import { mapSvg } from "../lib/drawings.js";
+import { mapSvg } from "../lib/picture.js";
 import { change, digits, integer, interval, joules } from "../lib/format.js";
 import { axes, grouped, listValues, MOST_CELLS, table } from "../lib/grid.js";
-import { energyPer } from "../lib/board.js";
+import { energyPer, PER, unitWord } from "../lib/board.js";
 import { CHOICES, FIRST_MODEL, isServing, readRun, runChanges, runOptions, USUAL } from "../lib/run.js";
 import { choice, list, text, writeQuery } from "../lib/state.js";
 import { commandLine } from "../lib/subjects.js";
 
 export const title = "What if";
 
-const PER = ["sequence", "token", "run"];
 const WORDS = { batch_size: "batch size", seq_len: "sequence length", prompt_len: "prompt", output_len: "output" };
 const SIZES = { batch_size: "1,2,4,8,16,32", seq_len: "32,64,128,256,512" };
 /** Fields of configs that most models have, to begin with. */
@@ -32,8 +31,20 @@ const FIELDS = [
   ["num_attention_heads", "8,12"], ["vocab_size", "30522,50265"], ["num_key_value_heads", "4,8"],
 ];
 
-/** @param {string} name */
-const words = (name) => WORDS[/** @type {"seq_len"} */ (name)] ?? name;
+/**
+ * @typedef {{per: string, unit: string, word: (name: string) => string, told: (name: string, value: any) => string}} Say the unit in the API's word and in
+ *   ours, and settings in words
+ */
+
+/**
+ * @param {string} per
+ * @param {boolean} serving
+ * @returns {Say}
+ */
+function saying(per, serving) {
+  const word = (/** @type {string} */ name) => (serving && name === "batch_size" ? "streams" : WORDS[/** @type {"seq_len"} */ (name)] ?? name);
+  return { per, unit: unitWord(per, serving), word, told: (name, value) => (word(name) === "streams" ? `${value} streams` : `${word(name)} ${value}`) };
+}
 
 /** @param {{query: any, setQuery: any}} props */
 export default function WhatIfPage({ query, setQuery }) {
@@ -48,8 +59,9 @@ export default function WhatIfPage({ query, setQuery }) {
   if (one && !sets.length) Object.assign(run, { batch_size: usual.batch_size }, serving ? {} : { seq_len: usual.seq_len });
   const model = text(query, "model", FIRST_MODEL);
   const [batch, seq] = [String(run.batch_size), String(run.seq_len ?? run.prompt_len ?? "")];
-  const pers = serving ? ["token", "sequence", "run"] : PER;
-  const per = choice(query, "per", pers);
+  const usualPer = serving ? "token" : "sequence";
+  const per = choice(query, "per", [usualPer, ...PER]);
+  const say = saying(per, serving);
   const [batches, lengths] = [listValues(batch), listValues(seq)];
   // One row or column is a curve.
   const views = (batches?.length ?? 0) > 1 !== (lengths?.length ?? 0) > 1 && !sets.length ? ["curve", "map"] : ["map", "curve"];
@@ -62,10 +74,10 @@ export default function WhatIfPage({ query, setQuery }) {
   const frame = useRef(/** @type {HTMLElement | null} */ (null));
   const take = {
     name: `what-if-${model}`, csv: () => cells(document), json: () => document, api: () => apiUrl("/what-if", params),
-    svg: view === "curve" ? () => frame.current?.querySelector("svg") ?? null : () => drawnMap(document, per),
+    svg: view === "curve" ? () => frame.current?.querySelector("svg") ?? null : () => drawnMap(document, say),
     cli: () => commandLine("what-if", [model], { ...runOptions(run), set: sets }),
   };
-  const lede = document ? headline(document, per) : "How the energy follows sizes and settings.";
+  const lede = document ? headline(document, say) : "How the energy follows sizes and settings.";
   const side = html`
     <fieldset class="group"><legend>What to vary</legend>
       <${Entry} label=${serving ? "Streams at once" : "Batch sizes"} value=${batch} problem=${batches ? "" : "Whole numbers as 1,8,32 or 8:64:8"} hint="1,8,32 or from:to:step" onChange=${(/** @type {string} */ value) => setQuery({ batch_size: value })} />
@@ -74,13 +86,13 @@ export default function WhatIfPage({ query, setQuery }) {
       <${ConfigFields} model=${model} sets=${sets} onSet=${(/** @type {string[]} */ next) => setQuery({ set: next })} />
     </fieldset>
     <fieldset class="group"><legend>Show</legend>
-      <${Segments} label="Energy per" value=${per} options=${PER.map((each) => [each, each])} onChange=${(/** @type {string} */ value) => setQuery({ per: value === pers[0] ? null : value })} />
+      <${Units} per=${per} usual=${usualPer} serving=${serving} setQuery=${setQuery} />
       <${Segments} label="As" value=${view} options=${[["map", "heat map"], ["curve", "curves"]]} onChange=${(/** @type {string} */ value) => setQuery({ view: value === views[0] ? null : value })} />
     </fieldset>
     <${RunForm} model=${model} run=${run} resolved=${document?.spec} without=${["batch_size", "seq_len", "prompt_len"]} onModel=${(/** @type {string} */ name) => setQuery({ model: name })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next, usual), how)} />`;
-  return html`<${AnswerPage} name="What if" lede=${lede} take=${take} side=${side} answer=${answer} busy="Predicting every size" frame=${frame}>
+  return html`<${AnswerPage} name="What if" lede=${lede} on=${document?.hardware} take=${take} side=${side} answer=${answer} busy="Predicting every size" frame=${frame}>
     ${problem && html`<${Problem} error=${new Error(problem)} />`}
-    ${document && html`<${Groups} document=${document} per=${per} view=${view} run=${run} model=${model} />
+    ${document && html`<${Groups} document=${document} say=${say} view=${view} run=${run} model=${model} />
       <${Notes} notes=${[...new Set(document.rows.flatMap((/** @type {any} */ row) => row.notes))]} />`}
     <${Sensitivity} model=${model} run=${run} />
   </${AnswerPage}>`;
@@ -103,27 +115,27 @@ function ConfigFields({ model, sets, onSet }) {
 
 /**
  * @param {any} document
- * @param {string} per
+ * @param {Say} say
  */
-function headline(document, per) {
-  const known = document.rows.filter((/** @type {any} */ row) => !Number.isNaN(energyPer(row, per)));
+function headline(document, say) {
+  const known = document.rows.filter((/** @type {any} */ row) => !Number.isNaN(energyPer(row, say.per)));
   if (!known.length) return "None of these sizes can be run.";
-  const best = known.reduce((/** @type {any} */ least, /** @type {any} */ row) => (energyPer(row, per) < energyPer(least, per) ? row : least));
-  const settings = Object.entries(best.settings).map(([name, value]) => `${words(name)} ${value}`).join(", ");
-  return html`${document.model} takes least at ${settings}: <strong>${joules(energyPer(best, per))}</strong> per ${per}.`;
+  const best = known.reduce((/** @type {any} */ least, /** @type {any} */ row) => (energyPer(row, say.per) < energyPer(least, say.per) ? row : least));
+  const settings = Object.entries(best.settings).map(([name, value]) => say.told(name, value)).join(", ");
+  return html`${document.model} takes least with ${settings}: <strong>${joules(energyPer(best, say.per))}</strong> per ${say.unit}.`;
 }
 
-/** @param {{document: any, per: string, view: string, run: any, model: string}} props */
-function Groups({ document, per, view, run, model }) {
+/** @param {{document: any, say: Say, view: string, run: any, model: string}} props */
+function Groups({ document, say, view, run, model }) {
   const { rows, columns, others } = useMemo(() => axes(document.choices), [document]);
   const groups = useMemo(() => grouped(document.rows, others), [document]);
-  const values = document.rows.map((/** @type {any} */ row) => energyPer(row, per)).filter(Number.isFinite);
+  const values = document.rows.map((/** @type {any} */ row) => energyPer(row, say.per)).filter(Number.isFinite);
   const scale = { least: Math.min(...values), most: Math.max(...values) };
   return html`${[...groups].map(([name, outcomes]) => html`<div class="panel" key=${name}>
     ${name && html`<h2>${name}</h2>`}
     ${view === "curve"
-      ? html`<${Lines} outcomes=${outcomes} rows=${rows} columns=${columns} per=${per} />`
-      : html`<${HeatMap} outcomes=${outcomes} rows=${rows} columns=${columns} per=${per} scale=${scale} run=${run} model=${model} />`}
+      ? html`<${Lines} outcomes=${outcomes} rows=${rows} columns=${columns} say=${say} />`
+      : html`<${HeatMap} outcomes=${outcomes} rows=${rows} columns=${columns} say=${say} scale=${scale} run=${run} model=${model} />`}
   </div>`)}`;
 }
 
@@ -136,8 +148,8 @@ function level(value, { least, most }) {
   return 0.05 + 0.95 * (Math.log(value / least) / Math.log(most / least));
 }
 
-/** @param {{outcomes: any[], rows: string, columns: string, per: string, scale: any, run: any, model: string}} props */
-function HeatMap({ outcomes, rows, columns, per, scale, run, model }) {
+/** @param {{outcomes: any[], rows: string, columns: string, say: Say, scale: any, run: any, model: string}} props */
+function HeatMap({ outcomes, rows, columns, say, scale, run, model }) {
   const dark = useDark();
   const cellsOf = table(outcomes, rows, columns);
   const [shown, setShown] = useState(/** @type {any} */ (null));
@@ -145,12 +157,12 @@ function HeatMap({ outcomes, rows, columns, per, scale, run, model }) {
   const linked = outcomes.some((each) => sizeLink(each, run, model));
   return html`<div class="table-scroll" tabindex="0" role="region" aria-label="Heat map">
     <table class="heat">
-      <caption>Energy per ${per}${columns ? html`; columns: ${words(columns)}` : ""}</caption>
-      <thead><tr><th scope="col">${words(rows)}</th>${cellsOf.columns.map((column) => html`<th scope="col" class="number">${column}</th>`)}</tr></thead>
+      <caption>Energy per ${say.unit}${columns ? html`; columns: ${say.word(columns)}` : ""}</caption>
+      <thead><tr><th scope="col">${say.word(rows)}</th>${cellsOf.columns.map((column) => html`<th scope="col" class="number">${column}</th>`)}</tr></thead>
       <tbody>${cellsOf.rows.map((row) => html`<tr key=${row}><th scope="row" class="number">${row}</th>
         ${cellsOf.columns.map((column) => {
           const outcome = cellsOf.cell(row, column);
-          const energy = outcome ? energyPer(outcome, per) : NaN;
+          const energy = outcome ? energyPer(outcome, say.per) : NaN;
           if (!outcome || Number.isNaN(energy)) return html`<td class="number none" title=${outcome?.problem ?? ""}>–</td>`;
           const at = level(energy, scale);
           const link = sizeLink(outcome, run, model);
@@ -160,7 +172,7 @@ function HeatMap({ outcomes, rows, columns, per, scale, run, model }) {
         })}
       </tr>`)}</tbody>
     </table>
-    <p class="readout" role="status">${shown ? described(shown, per, base) : html`<span class="hint">Point at a cell for its interval${linked ? "; click to explore it" : ""}.</span>`}</p>
+    <p class="readout" role="status">${shown ? described(shown, say, base) : html`<span class="hint">Point at a cell for its interval${linked ? "; click to explore it" : ""}.</span>`}</p>
   </div>`;
 }
 
@@ -178,36 +190,36 @@ function sizeLink(outcome, run, model) {
 
 /**
  * @param {any} outcome
- * @param {string} per
+ * @param {Say} say
  * @param {any} base
  */
-function described(outcome, per, base) {
-  const energy = energyPer(outcome, per);
-  return html`<strong>${Object.entries(outcome.settings).map(([name, value]) => `${words(name)} ${value}`).join(", ")}</strong>
-    <span>${joules(energy)} per ${per} <span class="hint">${interval(outcome.energy.joules, outcome.energy.low, outcome.energy.high)}</span></span>
-    <span>${change(energy / energyPer(base, per) - 1)} against the first</span>`;
+function described(outcome, say, base) {
+  const energy = energyPer(outcome, say.per);
+  return html`<strong>${Object.entries(outcome.settings).map(([name, value]) => say.told(name, value)).join(", ")}</strong>
+    <span>${joules(energy)} per ${say.unit} <span class="hint">${interval(outcome.energy.joules, outcome.energy.low, outcome.energy.high)}</span></span>
+    <span>${change(energy / energyPer(base, say.per) - 1)} against the first</span>`;
 }
 
-/** @param {{outcomes: any[], rows: string, columns: string, per: string}} props */
-function Lines({ outcomes, rows, columns, per }) {
+/** @param {{outcomes: any[], rows: string, columns: string, say: Say}} props */
+function Lines({ outcomes, rows, columns, say }) {
   const numeric = (/** @type {string} */ name) => outcomes.every((each) => Number.isFinite(Number(each.settings[name])));
   const many = (/** @type {string} */ name) => new Set(outcomes.map((each) => each.settings[name])).size > 1;
   const along = columns && many(columns) && numeric(columns) ? columns : rows;
   const split = along === rows ? columns : rows;
   const { columns: kinds } = table(outcomes, along, split);
   const points = (/** @type {any} */ kind) => outcomes
-    .filter((each) => (each.settings[split] ?? "") === kind && !Number.isNaN(energyPer(each, per)))
+    .filter((each) => (each.settings[split] ?? "") === kind && !Number.isNaN(energyPer(each, say.per)))
     .map((each) => {
-      const factor = energyPer(each, per) / each.energy.joules;
-      return { x: Number(each.settings[along]), y: energyPer(each, per), low: each.energy.low * factor, high: each.energy.high * factor };
+      const factor = energyPer(each, say.per) / each.energy.joules;
+      return { x: Number(each.settings[along]), y: energyPer(each, say.per), low: each.energy.low * factor, high: each.energy.high * factor };
     });
   const everything = kinds.flatMap(points);
   if (!numeric(along) || everything.length < 2) return html`<p class="hint">A curve needs at least two sizes of one kind.</p>`;
   return html`<${Curves}
-    label=${`Energy per ${per} by ${words(along)}`}
-    curves=${kinds.map((kind) => ({ name: split ? `${words(split)} ${kind}` : "", points: points(kind).map((each) => ({ ...each, label: `${words(along)} ${each.x}: ${joules(each.y)}` })) }))}
-    x=${{ label: words(along), log: true, format: integer, ticks: [...new Set(everything.map((each) => each.x))] }}
-    y=${{ label: `energy per ${per}`, format: joules, log: true }}
+    label=${`Energy per ${say.unit} by ${say.word(along)}`}
+    curves=${kinds.map((kind) => ({ name: split ? say.told(split, kind) : "", points: points(kind).map((each) => ({ ...each, label: `${say.told(along, each.x)}: ${joules(each.y)}` })) }))}
+    x=${{ label: say.word(along), log: true, format: integer, ticks: [...new Set(everything.map((each) => each.x))] }}
+    y=${{ label: `energy per ${say.unit}`, format: joules, log: true }}
   />`;
 }
 
@@ -240,18 +252,18 @@ function cells(document) {
 /**
  * The heat map for a file.
  * @param {any} document
- * @param {string} per
+ * @param {Say} say
  * @returns {string} SVG
  */
-function drawnMap(document, per) {
+function drawnMap(document, say) {
   const { rows, columns } = axes(document.choices);
   const cellsOf = table(document.rows, rows, columns);
-  const energies = document.rows.map((/** @type {any} */ row) => energyPer(row, per)).filter(Number.isFinite);
+  const energies = document.rows.map((/** @type {any} */ row) => energyPer(row, say.per)).filter(Number.isFinite);
   const scale = { least: Math.min(...energies), most: Math.max(...energies) };
-  const heading = `${document.model}: energy per ${per}; ${words(rows)} down, ${words(columns)} across`;
+  const heading = `${document.model}: energy per ${say.unit}; ${say.word(rows)} down, ${say.word(columns)} across`;
   return mapSvg(heading, cellsOf.rows, cellsOf.columns, (row, column) => {
     const outcome = cellsOf.cell(row, column);
-    const energy = outcome ? energyPer(outcome, per) : NaN;
+    const energy = outcome ? energyPer(outcome, say.per) : NaN;
     return Number.isNaN(energy) ? null : { level: level(energy, scale), text: joules(energy) };
   });
 }
