@@ -152,7 +152,10 @@ def test_what_the_image_installs_is_pinned_by_hashes_as_elsewhere() -> None:
     known = dict(re.findall(r"^([\w.-]+)==([^\s;]+)", told, re.MULTILINE))
     others = {name: pin for name, pin in pins.items() if known.get(name, pin) != pin}
     assert others == {}
-    assert "--require-hashes" in (DEPLOY / "Dockerfile").read_text()
+    image = (DEPLOY / "Dockerfile").read_text()
+    assert "--require-hashes" in image
+    assert re.search(r"^ARG BASE=python:3\.11\.\d+-slim\S*@sha256:\w{64}$", image, re.M)
+    assert re.findall(r"^FROM (\S+)", image, re.M) == ["${BASE}"] * 2
 
 
 def test_compose_says_what_the_command_takes() -> None:

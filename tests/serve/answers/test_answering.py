@@ -13,7 +13,7 @@ from irene.serve.answers.memory import Memory
 from irene.serve.answers.question import Inquiry
 from irene.serve.answers.storage import Answers
 from irene.serve.computing.pool import Pool, Reply
-from irene.serve.computing.turns import Door, Turns, Waiting
+from irene.serve.computing.turns import Rounds, Turns, Waiting
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Limits
 from irene.serve.store import open_store
@@ -91,12 +91,12 @@ def test_what_is_given_up_by_a_stop_is_told() -> None:
 def test_requests_begin_one_by_one_and_clients_in_turn() -> None:
     begun: list[str] = []
 
-    async def enter(door: Door, client: str) -> None:
+    async def enter(door: Rounds, client: str) -> None:
         await door.enter(client)
         begun.append(client)
 
     async def go() -> None:
-        door = Door()
+        door = Rounds(at_once=1, most=1)
         crowd = [asyncio.create_task(enter(door, "many")) for _ in range(50)]
         one = asyncio.create_task(enter(door, "one"))
         crowd[0].cancel()

@@ -260,4 +260,4 @@ def test_nobody_waits_for_ever() -> None:
         assert not pool.waiting
         return late.value.status
 
-    assert asyncio.run(wait()) == 503
+    assert asyncio.run(asyncio.wait_for(wait(), 20)) == 503

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import socket
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
-from irene.serve.http.connections import Rounds
+from irene.serve.computing.turns import Rounds
+from irene.serve.http.connections import FairLoop, PatientProtocol
+from irene.serve.http.settings import Limits, Settings
 
 from ..real_server import RealServer
 
@@ -112,7 +121,7 @@ def test_what_is_no_request_to_us_is_refused(
 
 def test_in_each_round_one_of_an_address_goes_on() -> None:
     async def go() -> None:
-        rounds = Rounds()
+        rounds = Rounds(at_once=4, most=64)
         went: list[str] = []
 
         def come(address: str) -> None:
@@ -135,6 +144,98 @@ def test_in_each_round_one_of_an_address_goes_on() -> None:
         assert went[-1] == "many"  # nobody is kept waiting for ever
 
     asyncio.run(go())
+
+
+class Loop(FairLoop):
+    """A server in this process, its clients, and whom it has heard and answered."""
+
+    def __init__(self, folder: Path, limits: Limits | None = None) -> None:
+        super().__init__(Settings(folder, proxies=(), limits=limits or Limits()))
+        self.begun: list[str] = []
+        self.answered: list[str] = []
+        self.alive: weakref.WeakSet[PatientProtocol] = weakref.WeakSet()
+        self.clients: list[socket.socket] = []
+        self.config = uvicorn.Config(
+            self.answer, interface="asgi3", http=PatientProtocol, log_config=None
+        )
+        self.config.load()
+
+    async def answer(self, scope: Any, receive: Any, send: Any) -> None:
+        self.answered.append(scope["client"][0])
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    def made(self) -> PatientProtocol:
+        made = Noted(self.config, ServerState(), {"stopping": None}, self)
+        self.alive.add(made)
+        return made
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        async def wait() -> None:
+            while not is_so():
+                await asyncio.sleep(0)
+
+        self.run_until_complete(asyncio.wait_for(wait(), 60))
+
+    def ask_from(self, *sources: str, begun: int = 0) -> None:
+        """Have these ask at once, until all are answered or so many have begun."""
+        sock = socket.socket()
+        sock.bind(("127.0.0.1", 0))
+        work = self.create_server(self.made, sock=sock, backlog=300)
+        with closing(self.run_until_complete(work)):
+            for source in sources:
+                place = sock.getsockname()
+                self.clients.append(socket.create_connection(place, 60, (source, 0)))
+                self.clients[-1].sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            found, wanted = (
+                (self.begun, begun) if begun else (self.answered, len(sources))
+            )
+            self.until(lambda: len(found) >= wanted)
+
+    def leave(self) -> None:
+        """Have all clients leave."""
+        for each in self.clients:
+            each.close()
+
+
+class Noted(PatientProtocol):
+    """Notes when it begins."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        assert isinstance(self.loop, Loop)
+        self.loop.begun.append(self.address)
+
+
+def test_one_who_comes_behind_two_hundred_is_among_the_first(tmp_path: Path) -> None:
+    with closing(Loop(tmp_path)) as loop:
+        loop.ask_from(*["127.0.0.5"] * 200, "127.0.0.6")
+        assert loop.begun.index("127.0.0.6") < 20
+        assert loop.answered.index("127.0.0.6") < 20
+        loop.leave()
+        loop.until(lambda: not loop.lines.count)
+
+
+def test_more_than_may_wait_for_their_turn_are_turned_away(tmp_path: Path) -> None:
+    limits = Limits(client_connections=5, connections=1_000)
+    with closing(Loop(tmp_path, limits)) as loop:
+        loop.ask_from(*["127.0.0.5"] * 100, "127.0.0.6", begun=12)
+        # One begins at once, and twice as many wait as may be open.
+        assert (loop.begun.count("127.0.0.5"), loop.begun.count("127.0.0.6")) == (11, 1)
+        loop.leave()
+        loop.until(lambda: not (loop.lines.count or loop.lines.rounds.count))
+
+
+def test_a_connection_that_ends_leaves_nothing_behind(tmp_path: Path) -> None:
+    with closing(Loop(tmp_path)) as loop:
+        loop.ask_from(*["127.0.0.5"] * 5)
+        assert len(loop.alive) == 5
+        gc.disable()  # who waits for it keeps all that a request brought
+        try:
+            loop.leave()
+            loop.until(lambda: not loop.alive)
+        finally:
+            gc.enable()
 
 
 def test_many_requests_of_one_address_at_once_are_all_answered(

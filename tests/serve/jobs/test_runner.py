@@ -39,20 +39,20 @@ def test_a_job_ends_with_an_answer_that_is_kept(
     runner = JobRunner(settings, store)
     runner.start()
     try:
-        check_a_job(runner, settings, store)
+        check_a_job(runner, store)
     finally:
         asyncio.run(runner.stop())
         store.close()
+    assert list((settings.data_dir / "scratch").iterdir()) == []
 
 
-def check_a_job(runner: JobRunner, settings: Settings, store: Store) -> None:
+def check_a_job(runner: JobRunner, store: Store) -> None:
     record = ended(runner, runner.submit(REQUEST).id)
     assert (record.state, record.attempts) == ("succeeded", 1)
     assert record.result_key is not None
     answer = Answers(store).get(record.result_key)
     assert answer is not None
     assert b"bert-l2-h128" in answer.body
-    assert list((settings.data_dir / "scratch").iterdir()) == []
 
 
 def test_a_failure_says_why(

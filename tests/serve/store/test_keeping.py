@@ -14,10 +14,11 @@ from sqlalchemy import update
 
 from irene.errors import UsageError
 from irene.serve.answers.storage import ANSWERS, Answers
+from irene.serve.http.settings import Limits
 from irene.serve.store import Store, open_store
 from irene.serve.store.backup import back_up, restore
 from irene.serve.store.job_records import JOBS, JobRecords
-from irene.serve.store.retention import Keeping, parts, prune
+from irene.serve.store.retention import parts, prune
 from irene.serve.uploads.storage import UPLOADS, Uploads
 
 DAY_S = 86_400.0
@@ -63,7 +64,7 @@ def test_what_nobody_used_goes_and_what_is_open_stays(
     (tmp_path / "scratch" / waiting).mkdir()
     make_old(either_store)
     new, _ = uploads.put("config", "new", os.urandom(50).hex().encode(), "a")
-    gone = prune(either_store, tmp_path, Keeping(age_s=5 * DAY_S))
+    gone = prune(either_store, tmp_path, Limits(), 5 * DAY_S)
     assert gone["jobs"] >= 1
     assert gone["energies"] == 1
     records = JobRecords(either_store.engine)
@@ -88,8 +89,7 @@ def test_too_much_is_cut_and_the_file_shrinks(tmp_path: Path) -> None:
             uploads.put("config", "x", os.urandom(10_000))
             answers.put(uuid.uuid4().hex, os.urandom(10_000))
         before = store.size_bytes()
-        keeping = Keeping(answers_bytes=100_000, uploads_bytes=50_000)
-        prune(store, tmp_path, keeping)
+        prune(store, tmp_path, Limits(stored_bytes=100_000, uploads_bytes=50_000))
         sizes = {each.name: each.size_bytes for each in parts(store, tmp_path)}
         assert 50_000 < sizes["answers"] <= 100_000
         assert 20_000 < sizes["uploads"] <= 50_000

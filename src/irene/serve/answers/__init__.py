@@ -5,7 +5,3 @@
   sent, `storage` those in the database.
 - `filling`: energies of the whole catalogue.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -30,7 +30,8 @@ from irene.trace.catalogue import Entry
 logger = logging.getLogger(__name__)
 Fields = Mapping[str, Any]
 """What `predict_entry` says of a model."""
-MOST_KEPT = 50_000
+MOST_KEPT = 4_000
+"""Models at one size that are kept in memory, at 2 kB each; all are in files."""
 BUSY = 503
 BOARDS = "boards"
 """Who asks for all leaderboards: they take one turn together."""

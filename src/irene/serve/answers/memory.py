@@ -14,7 +14,7 @@ CHECK_AGAIN = b"private, no-cache"
 FOREVER = "private, max-age=31536000, immutable"
 ETAG = b"etag"
 LINK = b"content-location"
-MOST_REQUESTS = 10_000
+MOST_REQUESTS = 4_000
 LONGEST_REQUEST = 1_000
 """Of those that are remembered as they came, bytes."""
 LARGEST_PART = 0.25

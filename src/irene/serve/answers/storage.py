@@ -17,10 +17,9 @@ from sqlalchemy import (
     Text,
     delete,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from irene.serve.answers.memory import Ready, make_ready
-from irene.serve.store.engine import METADATA, Store, kept_row
+from irene.serve.store.engine import METADATA, Store, add_once, kept_row
 
 ANSWERS = Table(
     "answers",
@@ -80,14 +79,13 @@ class Answers:
         """
         now = time.time()
         packed = packed or gzip.compress(body, 6, mtime=0)
-        dialect = sqlite if self.store.is_sqlite else postgresql
-        statement = dialect.insert(ANSWERS).values(
-            key=key, question=question, media_type=media_type, body=packed,
-            size=len(packed), sha256=hashlib.sha256(body).hexdigest(), created=now,
-            used=now, kept=False,
-        )  # fmt: skip
+        row = {
+            "key": key, "question": question, "media_type": media_type, "body": packed,
+            "size": len(packed), "sha256": hashlib.sha256(body).hexdigest(),
+            "created": now, "used": now, "kept": False,
+        }  # fmt: skip
         with self.store.engine.begin() as connection:
-            connection.execute(statement.on_conflict_do_nothing())
+            add_once(connection, ANSWERS, row)
         self._written += 1
         if self._written % PRUNE_EVERY == 0:
             self.prune()

@@ -6,11 +6,10 @@ left aside.
 
 from __future__ import annotations
 
-import types
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from typing import Any, Self, TypeVar, get_args, get_origin
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, Self, TypeVar
 
 from irene.analyse import (
     Advice,
@@ -28,6 +27,7 @@ from irene.analyse.serving_plan import ServingPlan
 from irene.analyse.training_plan import TrainingPlan
 from irene.errors import FormatError
 from irene.hardware import Hardware
+from irene.saved import read_values
 from irene.serve.client.transport import Reply
 from irene.show.report import ReportPage
 from irene.trace.catalogue import Entry
@@ -139,40 +139,19 @@ def read_fields(kind: type[T], values: object) -> T:
     Raises:
         FormatError: Something is missing or wrong.
     """
-    if not isinstance(values, Mapping) or not is_dataclass(kind):
+    if not isinstance(values, Mapping):
         raise FormatError(f"the server's answer is no {kind.__name__}")
-    hints = typing.get_type_hints(kind)
-    found: dict[str, Any] = {}
-    for field in fields(kind):
-        if field.name in values:
-            found[field.name] = _value(hints[field.name], values[field.name])
-        elif field.default is MISSING and field.default_factory is MISSING:
+    for field in fields(typing.cast(Any, kind)):
+        needed = field.default is MISSING and field.default_factory is MISSING
+        if needed and field.name not in values:
             raise FormatError(
                 f"the server's answer has no {field.name} of a {kind.__name__}: it may "
                 "be of another version"
             )
     try:
-        return kind(**found)
-    except (TypeError, ValueError) as error:
+        return read_values(kind, values)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"the server's answer does not hold: {error}") from error
-
-
-def _value(hint: Any, value: Any) -> Any:
-    """A value as its type hint wants it."""
-    if value is None:
-        return None
-    if get_origin(hint) in (types.UnionType, typing.Union):
-        hint = next(each for each in get_args(hint) if each is not type(None))
-    if is_dataclass(hint):
-        return read_fields(typing.cast("type[Any]", hint), value)
-    origin, inner = get_origin(hint), get_args(hint)
-    if origin is tuple:
-        return tuple(_value(inner[0], each) for each in _listed(value))
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        if not isinstance(value, dict):
-            raise FormatError("the server's answer has no object where one belongs")
-        return {name: _value(inner[1], each) for name, each in value.items()}
-    return value
 
 
 def _listed(value: object) -> list[Any]:

@@ -7,10 +7,10 @@ one question of somebody else is answered in between.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Generic, TypeVar
 
 from irene.serve.http.problems import Problem
@@ -99,29 +99,57 @@ class Turns(Generic[T]):
         return None
 
 
-class Door:
-    """Lets requests begin one by one, in between all else that the server does.
+class Rounds:
+    """In each round of the event loop one of a client goes on, and few in all.
 
-    A hundred that came at once would hold up who needs only what is known.
+    Whoever comes with two hundred at once waits for itself; others come in between.
+
+    Args:
+        at_once: How many clients that had to wait go on in one round.
+        most: How many in all; who has nothing that waits goes on at once.
     """
 
-    def __init__(self) -> None:
-        self._turns: Turns[None] = Turns(sys.maxsize, sys.maxsize)
+    def __init__(self, at_once: int, most: int) -> None:
+        self._at_once, self._most = at_once, most
+        self._went: set[str] = set()
+        self._waiting: dict[str, deque[Callable[[], None]]] = {}
+        self.count = 0
+
+    def waiting(self, client: str) -> int:
+        """How many of a client wait."""
+        return len(self._waiting.get(client, ()))
+
+    def may(self, client: str, later: Callable[[], None]) -> bool:
+        """Whether one of a client may go on at once.
+
+        Args:
+            client: Whose it is.
+            later: Called when its turn comes, if it may not.
+        """
+        if not self._went:
+            asyncio.get_running_loop().call_soon(self._next)
+        has_place = len(self._went) < self._most and client not in self._went
+        if has_place and client not in self._waiting:
+            self._went.add(client)
+            return True
+        self._waiting.setdefault(client, deque()).append(later)
+        self.count += 1
+        return False
 
     async def enter(self, client: str) -> None:
-        """Wait until a request of a client may begin."""
-        waiting: Waiting[None] = Waiting(client, is_long=False)
-        if not len(self._turns):
-            asyncio.get_running_loop().call_soon(self._let_in)
-        self._turns.join(waiting)
-        try:
-            await waiting.turn
-        finally:
-            self._turns.leave(waiting)
+        """Wait until one of a client may go on."""
+        turn = asyncio.Event()
+        if not self.may(client, turn.set):
+            await turn.wait()
 
-    def _let_in(self) -> None:
-        first = self._turns.next(lambda waiting: not waiting.turn.done())
-        if first is not None:
-            first.turn.set_result(None)
-        if len(self._turns):
-            asyncio.get_running_loop().call_soon(self._let_in)
+    def _next(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._went = set(islice(self._waiting, self._at_once))
+        if self._went:
+            loop.call_soon(self._next)
+        for client in [*islice(self._waiting, self._at_once)]:
+            line = self._waiting.pop(client)
+            self.count -= 1
+            loop.call_soon(line.popleft())
+            if line:  # behind all others
+                self._waiting[client] = line

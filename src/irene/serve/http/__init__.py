@@ -7,7 +7,3 @@
   passes through; `problems`: errors as clients see them.
 - `routes`: the endpoints, one module per group.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

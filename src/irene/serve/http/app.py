@@ -25,7 +25,6 @@ from irene.serve.answers.memory import Memory
 from irene.serve.answers.question import warm_up
 from irene.serve.answers.storage import Answers
 from irene.serve.computing.pool import Pool
-from irene.serve.http.connections import Lines
 from irene.serve.http.front import Front, problem_response
 from irene.serve.http.logs import AccessLog
 from irene.serve.http.metrics import Metrics
@@ -48,9 +47,9 @@ from irene.work.bounds import return_memory
 
 logger = logging.getLogger(__name__)
 GARBAGE_S = 60.0
-YOUNG = 10_000
-"""What came since the last look at it: most of it has gone with its request."""
-NEVER = 1_000_000_000
+YOUNG = 1_000, 5, 1_000_000_000
+"""What came since the last look is small: to look through it holds up nobody for long.
+Most of it has gone with its request; what has not is looked at with all the rest."""
 GROUPS = (reference, questions, uploads, jobs)
 DESCRIPTION = (
     "How much energy a transformer uses, and where inside it. Documents are those of "
@@ -139,7 +138,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     tidying = asyncio.create_task(_tidy(app))
     try:
         # The protocol sets it when the server begins to stop, for open streams.
-        yield {"stopping": state.stopping, "lines": Lines(state.settings)}
+        yield {"stopping": state.stopping}
     finally:
         state.stopping.set()
         tidying.cancel()
@@ -163,7 +162,7 @@ async def _tidy(app: FastAPI) -> None:
     usual = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG, usual[1], NEVER)
+    gc.set_threshold(*YOUNG)
     try:
         while True:
             await asyncio.sleep(GARBAGE_S)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
-from collections import deque
 from collections.abc import Callable
 from functools import lru_cache, partial
-from itertools import islice
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from irene.serve.computing.turns import Rounds
 from irene.serve.http.access import MOST_CLIENTS, network_of
 from irene.serve.http.settings import Settings
 
+logger = logging.getLogger(__name__)
+Factory = Callable[[], asyncio.BaseProtocol]
 LINE = "line"
 """Where the state of a request has its connection."""
 
@@ -26,46 +28,10 @@ LATE_S = 5.0
 """The application says itself that a body came too slowly; this is for others, s."""
 REST_S = 2.0
 """Time for the rest of a body that nobody wants any more, s."""
-AT_ONCE = 16
-"""Addresses that kept others waiting and go on in one round of the event loop."""
-
-
-class Rounds:
-    """In each round of the event loop one connection of an address goes on.
-
-    Whoever sends on two hundred at once waits for itself; others come in between.
-    """
-
-    def __init__(self) -> None:
-        self._went: set[str] = set()
-        self._waiting: dict[str, deque[Callable[[], None]]] = {}
-
-    def may(self, address: str, later: Callable[[], None]) -> bool:
-        """Whether a connection of an address may go on at once.
-
-        Args:
-            address: Its own.
-            later: Called when its turn comes, if it may not.
-        """
-        if not self._went:
-            asyncio.get_running_loop().call_soon(self._next)
-        may = address not in self._went and address not in self._waiting
-        if may:
-            self._went.add(address)
-        else:
-            self._waiting.setdefault(address, deque()).append(later)
-        return may
-
-    def _next(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._went = set(islice(self._waiting, AT_ONCE))
-        if self._went:
-            loop.call_soon(self._next)
-        for address in [*islice(self._waiting, AT_ONCE)]:
-            line = self._waiting.pop(address)
-            loop.call_soon(line.popleft())
-            if line:  # behind all others
-                self._waiting[address] = line
+AT_ONCE, MOST_AT_ONCE = 4, 64
+"""Addresses that go on in one round of the event loop: that waited, and in all."""
+FULL_S = 1.0
+"""Pause after a connection for which this process had no file, s."""
 
 
 class Lines:
@@ -84,7 +50,7 @@ class Lines:
         self._open: dict[str, dict[PatientProtocol, None]] = {}
         self._waiting: dict[PatientProtocol, None] = {}
         self.count = 0
-        self.rounds = Rounds()
+        self.rounds = Rounds(AT_ONCE, MOST_AT_ONCE)
 
     def add(self, line: PatientProtocol) -> bool:
         """Take a new connection; False if there is no place for it."""
@@ -94,6 +60,15 @@ class Lines:
         if not line.is_proxy and len(of_address) > self.limits.client_connections:
             return self._cut_one(of_address)
         return self.count <= self.limits.connections or self._cut_one(self._waiting)
+
+    def has_room(self, address: str) -> bool:
+        """Whether a further connection of an address may wait for its turn.
+
+        More may than are ever open: the oldest make room, also for those that wait.
+        """
+        limits, rounds = self.limits, self.rounds
+        is_few = rounds.waiting(address) < 2 * limits.client_connections
+        return is_few and rounds.count < limits.connections
 
     def remove(self, line: PatientProtocol) -> None:
         """Forget a connection."""
@@ -121,11 +96,63 @@ class Lines:
         return False
 
 
+class FairLoop(asyncio.SelectorEventLoop):
+    """Takes whoever comes at once; then one connection of an address begins at a time.
+
+    Three hundred of one address cost others the few microseconds that it takes to take
+    them: all else about a connection is done when it is its address's turn.
+
+    Args:
+        settings: Of the server.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self.lines = Lines(settings)
+        self._beginning: set[asyncio.Task[Any]] = set()
+
+    async def create_server(  # type: ignore[override]
+        self, factory: Factory, *, sock: socket.socket, backlog: int, **how: Any
+    ) -> asyncio.Server:
+        """Listen on a socket."""
+        server = await super().create_server(
+            factory, sock=sock, start_serving=False, **how
+        )
+        sock.listen(backlog)
+        self.add_reader(sock, partial(self._accept, factory, sock, backlog))
+        return server
+
+    def _accept(self, factory: Factory, sock: socket.socket, most: int) -> None:
+        for _ in range(most):
+            try:
+                made, found = sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                logger.error("no connection can be taken for a while: %s", error)
+                self.remove_reader(sock)
+                again = partial(self._accept, factory, sock, most)
+                self.call_later(FULL_S, self.add_reader, sock, again)
+                return
+            made.setblocking(False)
+            address = network_of(found[0])
+            begin = partial(self._begin, factory, made)
+            if not self.lines.has_room(address):
+                made.close()
+            elif self.lines.is_proxy(found[0]) or self.lines.rounds.may(address, begin):
+                begin()
+
+    def _begin(self, factory: Factory, made: socket.socket) -> None:
+        task = self.create_task(self.connect_accepted_socket(factory, made))
+        self._beginning.add(task)
+        task.add_done_callback(self._beginning.discard)
+
+
 class PatientProtocol(H11Protocol):
     """Waits for heads and bodies only so long; tells streams when the server stops.
 
-    What it needs to know is in the state that the app's lifespan gives: `lines`, and
-    `stopping`, the event to set.
+    Its loop is a `FairLoop`; the state that the app's lifespan gives has `stopping`,
+    the event to set.
     """
 
     address = ""
@@ -140,7 +167,8 @@ class PatientProtocol(H11Protocol):
         option = getattr(socket, "TCP_USER_TIMEOUT", None)
         if found is not None and option is not None and found.family != socket.AF_UNIX:
             found.setsockopt(socket.IPPROTO_TCP, option, STALLED_MS)
-        self._lines: Lines = self.app_state["lines"]
+        assert isinstance(self.loop, FairLoop)
+        self._lines = self.loop.lines
         self.app_state = {**self.app_state, LINE: self}
         if self.client:
             self.address = network_of(self.client[0])
@@ -158,10 +186,10 @@ class PatientProtocol(H11Protocol):
             own: Further lines of the head of this one.
             body: All of it.
         """
-        cycle: RequestResponseCycle = self.cycle
-        if self.flow.write_paused and not cycle.disconnected:
+        cycle: RequestResponseCycle | None = self.cycle
+        if self.flow.write_paused:
             await self.flow.drain()
-        if cycle.disconnected:
+        if cycle is None or cycle.disconnected:
             return
         cycle.response_started = cycle.response_complete = True
         told = self.conn.send(head) or b""
@@ -198,10 +226,13 @@ class PatientProtocol(H11Protocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Forget it, and let go of all that it has: nothing of it waits for garbage."""
         self._lines.remove(self)
         self._time(None, 0.0)
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # also of one that was reset
+        self.app_state = {}
+        self.scope = self.cycle = None  # type: ignore[assignment]
 
     def shutdown(self) -> None:
         """Finish what is under way; streams without an end are told to end."""

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES
 
 from irene.serve.answers.memory import Headers, Memory, Ready
-from irene.serve.computing.turns import Door
+from irene.serve.computing.turns import Rounds
 from irene.serve.http.access import CLIENT, Access, Rates, client_of, network_of
 from irene.serve.http.connections import LARGEST_HEAD, LINE, PatientProtocol
 from irene.serve.http.logs import AccessLog, new_request
@@ -99,7 +99,7 @@ class Front:
         self.memory = memory
         self.metrics = metrics
         self.log = log
-        self.door = Door()
+        self.door = Rounds(at_once=1, most=1)
         self.access = Access(settings)
         rate = settings.limits.requests_per_s
         self.rates = Rates(USUAL_RATE if rate is None else rate, settings.limits.burst)
@@ -318,7 +318,7 @@ class _Exchange:
         await self._send({"type": "http.response.body", "body": body})
 
 
-@lru_cache(1_000)
+@lru_cache(250)
 def _head(status: int, told: Headers) -> h11.Response:
     """The head of an answer; to check it takes longer than all else about it."""
     return h11.Response(

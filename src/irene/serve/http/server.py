@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
@@ -20,7 +21,7 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from irene.errors import UsageError
-from irene.serve.http.connections import LARGEST_HEAD, PatientProtocol
+from irene.serve.http.connections import LARGEST_HEAD, FairLoop, PatientProtocol
 from irene.serve.http.logs import set_up_log
 from irene.serve.http.settings import METRICS_FOLDER, Settings
 from irene.work.bounds import few_arenas
@@ -76,7 +77,7 @@ def run(settings: Settings, sock: socket.socket) -> None:
         settings: Everything the server is told.
         sock: Of `listen`.
     """
-    config = uvicorn.Config(
+    config = _Config(
         partial(_make_app, settings, os.getpid()),
         factory=True,
         workers=settings.workers,
@@ -92,6 +93,7 @@ def run(settings: Settings, sock: socket.socket) -> None:
         backlog=BACKLOG,
         h11_max_incomplete_event_size=LARGEST_HEAD,
     )
+    config.settings = settings
     # A server that was told to stop, and did, has not failed.
     signal.signal(signal.SIGTERM, _leave)
     if settings.workers == 1:
@@ -103,6 +105,16 @@ def run(settings: Settings, sock: socket.socket) -> None:
     finally:
         lock.release()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Config(uvicorn.Config):
+    """Has each process serve on a loop of ours."""
+
+    settings: Settings
+
+    def get_loop_factory(self) -> Callable[[], FairLoop]:
+        """What makes the loop."""
+        return partial(FairLoop, self.settings)
 
 
 class _Parent(Multiprocess):

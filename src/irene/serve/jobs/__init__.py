@@ -10,7 +10,3 @@ its end whatever happens to the server meanwhile.
 - `notify`: e-mail and webhooks, and where a webhook may go.
 - `document`: the JSON document of a job.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -24,7 +24,7 @@ from irene.serve.jobs.execution import Execution
 from irene.serve.jobs.watch import JobWatch
 from irene.serve.store.engine import Store
 from irene.serve.store.job_records import JobRecord, JobRecords
-from irene.serve.store.retention import Keeping, prune
+from irene.serve.store.retention import prune
 from irene.serve.uploads.storage import Uploads
 from irene.work.lock import Lock, kept_name, take
 
@@ -161,12 +161,8 @@ class JobRunner:
 
     def _prune(self, _: str) -> None:
         """Delete what is too old or too much."""
-        limits = self.settings.limits
-        keeping = Keeping(
-            self.settings.retain_s, limits.stored_bytes, limits.uploads_bytes,
-            limits.energies_bytes,
-        )  # fmt: skip
-        prune(self._store, self.settings.data_dir, keeping)
+        told = self.settings
+        prune(self._store, told.data_dir, told.limits, told.retain_s)
 
     def _wait_for_turn(self) -> Lock | None:
         while not self._stopping:

@@ -9,13 +9,23 @@ import re
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, MetaData, Table, create_engine, event, select, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    MetaData,
+    Table,
+    create_engine,
+    event,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
@@ -171,6 +181,12 @@ def is_key(text: str) -> bool:
     What could not is looked up nowhere: a database may refuse it (Postgres has no NUL).
     """
     return KEY.fullmatch(text) is not None
+
+
+def add_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> None:
+    """Add a row; one that is there already, or comes at the same time, stays."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    connection.execute(dialect.insert(table).values(row).on_conflict_do_nothing())
 
 
 def kept_row(

@@ -18,6 +18,7 @@ from typing import TypeVar
 from sqlalchemy import ColumnElement, Table, delete, func, select
 
 from irene.serve.answers.storage import ANSWERS
+from irene.serve.http.settings import Limits
 from irene.serve.jobs.document import FINAL, OPEN
 from irene.serve.store.engine import Store
 from irene.serve.store.job_records import JOBS, NOTICES
@@ -27,27 +28,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 SOME = 500
 """Rows that are deleted at a time, so that others can write in between."""
+MOST_JOBS = 100_000
+"""Ended jobs that are kept."""
 TO = 0.9
 """To which part of its limit what is too large is cut."""
-
-
-@dataclass(frozen=True, slots=True)
-class Keeping:
-    """How long and how much is kept.
-
-    Attributes:
-        age_s: Time without use after which something goes, s; None: never.
-        answers_bytes: Most that answers may take.
-        uploads_bytes: Most that uploads may take.
-        energies_bytes: Most that energies of leaderboards may take.
-        jobs: Most ended jobs.
-    """
-
-    age_s: float | None = None
-    answers_bytes: int = 4_000_000_000
-    uploads_bytes: int = 4_000_000_000
-    energies_bytes: int = 200_000_000
-    jobs: int = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,25 +76,28 @@ def parts(store: Store, folder: Path) -> list[Part]:
     return [*found, Part("energies", len(files), size_bytes, oldest)]
 
 
-def prune(store: Store, folder: Path, keeping: Keeping) -> dict[str, int]:
+def prune(
+    store: Store, folder: Path, limits: Limits, age_s: float | None = None
+) -> dict[str, int]:
     """Delete what is too old or too much, and give its room back.
 
     Args:
         store: The database.
         folder: Of the server.
-        keeping: How long and how much is kept.
+        limits: How much is kept.
+        age_s: Time without use after which something goes, s; None: never.
 
     Returns:
         How many went, by the names of `parts`.
     """
     gone = {
-        "jobs": _prune_jobs(store, keeping),
-        "answers": prune_answers(store, keeping.answers_bytes, keeping.age_s),
+        "jobs": _prune_jobs(store, age_s),
+        "answers": prune_answers(store, limits.stored_bytes, age_s),
         "uploads": _prune_table(
             store, UPLOADS, UPLOADS.c.id, func.length(UPLOADS.c.body),
-            keeping.uploads_bytes, keeping.age_s, _uploads_of_open_jobs(store),
+            limits.uploads_bytes, age_s, _uploads_of_open_jobs(store),
         ),
-        "energies": _prune_energies(folder, keeping),
+        "energies": _prune_energies(folder, limits.energies_bytes, age_s),
     }  # fmt: skip
     _prune_scratch(store, folder)
     with store.engine.begin() as connection:
@@ -137,16 +124,16 @@ def _uploads_of_open_jobs(store: Store) -> frozenset[str]:
     return frozenset(str(model).removeprefix("upload:") for model in models)
 
 
-def _prune_jobs(store: Store, keeping: Keeping) -> int:
+def _prune_jobs(store: Store, age_s: float | None) -> int:
     """Ended jobs that are old, and their results with them."""
     ended = JOBS.c.state.in_(FINAL) & JOBS.c.id.not_in(select(NOTICES.c.job))
     query = select(JOBS.c.id, JOBS.c.result_key).order_by(JOBS.c.finished.desc())
-    old = query.where(ended).offset(keeping.jobs)
+    old = query.where(ended).offset(MOST_JOBS)
     gone = 0
     with store.engine.connect() as connection:
         rows = list(connection.execute(old))
-        if keeping.age_s is not None:
-            before = JOBS.c.finished < time.time() - keeping.age_s
+        if age_s is not None:
+            before = JOBS.c.finished < time.time() - age_s
             rows = [*connection.execute(query.where(ended, before)), *rows]
     unique = {row.id: row.result_key for row in rows}
     for some in _some(list(unique)):
@@ -210,12 +197,12 @@ def _energies(folder: Path) -> list[Path]:
     return list((folder / "energies").glob("*/*.json"))
 
 
-def _prune_energies(folder: Path, keeping: Keeping) -> int:
+def _prune_energies(folder: Path, most_bytes: int, age_s: float | None) -> int:
     files = [(path, path.stat()) for path in _energies(folder)]
     rows = [(path, stat.st_size, stat.st_mtime) for path, stat in files]
     rows.sort(key=lambda row: row[2])
     total = sum(size for _, size, _ in rows)
-    gone = _unused(rows, total, keeping.energies_bytes, keeping.age_s)
+    gone = _unused(rows, total, most_bytes, age_s)
     for path in gone:
         path.unlink(missing_ok=True)
     return len(gone)

@@ -4,7 +4,3 @@
 - `documents`: which kind of document it is, and whether it holds together.
 - `storage`: uploads in the database, by their content; `endpoints`: those of the API.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlalchemy import (
@@ -20,12 +19,10 @@ from sqlalchemy import (
     String,
     Table,
     delete,
-    insert,
     select,
 )
-from sqlalchemy.exc import IntegrityError
 
-from irene.serve.store.engine import METADATA, kept_row, key_of
+from irene.serve.store.engine import METADATA, add_once, kept_row, key_of
 
 COMPRESSION = 5
 UPLOADS = Table(
@@ -93,34 +90,15 @@ class Uploads:
         """
         key = key_of(body)
         known = self.get(key)
-        if known is not None:
-            self._own(key, owner)
-            return known, False
-        upload = Upload(key, kind, name, body, time.time())
-        row = {
-            "id": key,
-            "kind": kind,
-            "name": name,
-            "created": upload.created,
-            "size": len(body),
-            "body": gzip.compress(body, COMPRESSION, mtime=0),
-            "used": upload.created,
-        }
-        try:
-            with self._engine.begin() as connection:
-                connection.execute(insert(UPLOADS).values(row))
-                connection.execute(insert(OWNERS).values(upload=key, owner=owner))
-        except IntegrityError:  # somebody else brought the same at the same time
-            known = self.get(key)
+        now = time.time()
+        with self._engine.begin() as connection:
             if known is None:
-                raise
-            self._own(key, owner)
-            return known, False
-        return upload, True
-
-    def _own(self, key: str, owner: str) -> None:
-        with suppress(IntegrityError), self._engine.begin() as connection:
-            connection.execute(insert(OWNERS).values(upload=key, owner=owner))
+                packed = gzip.compress(body, COMPRESSION, mtime=0)
+                row = {"id": key, "kind": kind, "name": name, "size": len(body)}
+                row |= {"body": packed, "created": now, "used": now}
+                add_once(connection, UPLOADS, row)
+            add_once(connection, OWNERS, {"upload": key, "owner": owner})
+        return known or Upload(key, kind, name, body, now), known is None
 
     def get(self, key: str) -> Upload | None:
         """An upload by its id; None if there is none, or if its row is damaged."""

@@ -8,7 +8,3 @@
 - `parameters`: what can be asked for; `asking`: from a request to its answer;
   `openapi`: how both are described.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []
