@@ -7,6 +7,8 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from irene.dataset import MeasuredNode, NodeTable, TreeKey
-from irene.predict.exams.evaluation import measured_rows_j
 from irene.predict.learning.join import Joiner
+from irene.predict.machines.specs.specs_method import measured_rows_j
 from irene.predict.machines.specs.specs_model import SpecsModel
 
 HERE = Path(__file__).parent
@@ -28,6 +30,16 @@ LONGEST = (
 )  # fmt: skip
 """Groups that take long: they begin first, and no worker is left alone with one."""
 Measure = Callable[[SpecsModel, Sequence[TreeKey]], NodeTable]
+
+if find_spec("torchvision"):  # beside .venv only: scripts/others-requirements.txt
+    import torch
+
+    try:
+        import_module("torchvision")
+    except RuntimeError:  # built for another torch: models of timm use none of its ops
+        OPS = torch.library.Library("torchvision", "DEF")
+        for op in ("nms", "qnms"):
+            OPS.define(f"{op}(Tensor boxes, Tensor scores, float threshold) -> Tensor")
 
 # The same examples every time, however busy the machine is; `make test-random` draws
 # more and new ones, and keeps those that fail.

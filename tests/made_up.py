@@ -17,8 +17,8 @@ def with_made_up_energy(tree: ModelTree, notes: tuple[str, ...] = ()) -> ModelTr
     """
     columns = tree.columns
     moved = columns.bytes_read + columns.bytes_written
-    own_flops = columns.flops - columns.children_sum(columns.flops)
-    own_bytes = moved - columns.children_sum(moved)
+    own_flops = columns.own(columns.flops)
+    own_bytes = columns.own(moved)
     own_j = own_flops * 20e-12 + own_bytes * 600e-12
     own_j = own_j + np.where(columns.kind == 1, 4e-3, 0)
     own_j = own_j + np.where(columns.kind == 3, 2e-4, 0)

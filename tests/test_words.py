@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from irene.energy import Difference, Energy, SharedError, difference
 from irene.errors import FormatError, SpecError
 from irene.hardware import Hardware
+from irene.saved import read_values
 from irene.spec import RunSpec
 
 
@@ -130,17 +131,25 @@ def told(joules: float, width: float, *errors: SharedError) -> Energy:
 
 def test_what_two_energies_share_cancels():
     """Half-widths by hand: 0.1 shared, 0.1 at a distance, the rest of 0.2 alone."""
-    near, far = {"batch": 3.0}, {"batch": 4.0, "model x": 0.5}
+    near, far = {"batch": 0.06}, {"batch": 0.08, "model x": 0.01}
     one = told(10.0, 0.2, SharedError("rates", 0.1), SharedError("sizes", 0.1, near))
     two = told(5.0, 0.2, SharedError("rates", 0.1), SharedError("sizes", 0.1, far))
     found = difference(one, two)
-    alike = math.exp(-1.5)
+    alike = math.exp(-0.03 / (2 * 0.1**2))
     half = math.sqrt(2 * 0.1**2 * (1 - alike) + 2 * (0.2**2 - 2 * 0.1**2))
     assert found.joules == -5.0
     assert found.ratio == 0.5
     assert found.ratio_high == pytest.approx(0.5 * math.exp(half))
     assert found.ratio_low == pytest.approx(0.5 * math.exp(-half))
     assert found.is_real
+
+
+@given(st.floats(0.05, 1.0), st.floats(0.05, 1.0), st.floats(0.0, 0.001))
+def test_near_places_differ_by_their_distance_however_wide_they_are(one, two, square):
+    here = told(1.0, one, SharedError("sizes", one))
+    there = told(2.0, two, SharedError("sizes", two, {"batch": square}))
+    half = math.log(difference(here, there).ratio_high / 2)
+    assert half**2 == pytest.approx((one - two) ** 2 + square, rel=0.2, abs=1e-9)
 
 
 def test_energies_without_shared_errors_have_their_own():
@@ -172,4 +181,4 @@ def test_differences_keep_their_promises(shared, own, other, factor, far):
 
 def test_energies_survive_a_round_trip():
     energy = told(2.0, 0.1, SharedError("sizes", 0.05, {"batch": 3.0}))
-    assert Energy.from_dict(json.loads(json.dumps(asdict(energy)))) == energy
+    assert read_values(Energy, json.loads(json.dumps(asdict(energy)))) == energy

@@ -199,3 +199,20 @@ def test_a_commit_that_git_does_not_know(project: Path) -> None:
 def test_a_model_without_a_budget(project: Path) -> None:
     with pytest.raises(UsageError, match="no budget of gpt2"):
         check(project, only=["gpt2"])
+
+
+def test_layers_that_have_numbers_for_names_are_named(budget: Budget) -> None:
+    from torch import nn, zeros
+
+    import irene
+
+    base, now = (
+        irene.predict(
+            nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 64)),
+            zeros(4, 64),
+            on="pc1",
+        )
+        for width in (64, 80)
+    )
+    names = [name for name, _ in judged(budget, now, base).changes]
+    assert sorted(names)[:3] == ["0", "1", "2"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -11,7 +12,7 @@ from huggingface_hub import ModelCard, ModelCardData
 
 from irene.analyse.card import card_of
 from irene.analyse.costs import CostTerms
-from irene.cli import build_parser
+from irene.cli import build_parser, main
 from irene.errors import UsageError
 from irene.predict.api import predict
 from irene.show.cards import card_label, card_regulation, card_yaml
@@ -96,3 +97,9 @@ def test_images_have_no_tokens() -> None:
     told = card_regulation(card_of(predict("vit-base-patch16-224", on="pc1")))
     assert ") per input" in told
     assert "token" not in told
+
+
+def test_a_file_that_is_a_picture_is_a_label(tmp_path: Path) -> None:
+    label = tmp_path / "energy.svg"
+    assert main(["card", "bert-base-uncased", "-b", "8", "--out", str(label)]) == 0
+    assert ElementTree.parse(label).getroot().tag.endswith("svg")

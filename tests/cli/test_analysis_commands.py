@@ -5,28 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import pytest
 
-from irene.cli import main
+from irene.analyse.subject import LeftOut
+from irene.cli.output import print_left_out
 from irene.hardware import Hardware
 from irene.predict.api import predict
 from irene.trace.tracer import trace
 from irene.tree import load
 
 SMALL = ("-b", "4", "-s", "32")
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the program in this process; returns exit code, output and errors."""
-
-    def call(*words: str) -> tuple[int, str, str]:
-        code = main(list(words))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture(autouse=True)
@@ -196,6 +186,17 @@ def test_cost_on_screen(run, saved):
     assert "year" in out
     assert "344.14 g CO₂e per kWh, Germany 2024" in out
     assert "0.1319 USD per kWh" in out
+    assert re.search(r"^request +[\d.]+ µWh ", out, re.MULTILINE)
+
+
+def test_the_reason_of_one_model_is_not_said_of_others(capsys):
+    rich = pytest.importorskip("rich.console")
+    gone = [LeftOut(f"llama-{size}b", f"{size} GB do not fit") for size in range(1, 9)]
+    print_left_out(rich.Console(width=200), gone)
+    assert capsys.readouterr().out == (
+        "left out: llama-1b: 1 GB do not fit; "
+        "likewise llama-2b, llama-3b, llama-4b, llama-5b, llama-6b and 2 more\n"
+    )
 
 
 def test_regions_can_be_listed(run):
@@ -294,3 +295,5 @@ def test_servings_are_compared_per_token_unless_told_otherwise(run, given, unit)
     assert code == 0
     found = json.loads(out)
     assert found["per"] == unit
+    called = {"token": "output token", "sequence": "request"}.get(unit, unit)
+    assert f" J per {called} " in run(*words[:-1])[1].splitlines()[0]

@@ -340,3 +340,10 @@ def test_a_reader_that_stops_early_is_no_error():
     )
     assert done.returncode == 0
     assert done.stderr == ""
+
+
+def test_a_name_is_no_picture(capsys):
+    from irene.cli.output import screen
+
+    screen().print("cannot import net:x: no such module")
+    assert "net:x: no such" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from datetime import date
 
 import pytest
 
@@ -52,3 +53,23 @@ def test_a_picture_that_cannot_be_is_told_before_the_work(tmp_path, capsys, save
     told = capsys.readouterr()
     assert "must end in .svg, .png or .html" in told.err
     assert told.out == ""
+
+
+SERVING = ("--on", "b200", "--prompt", "20", "--output", "10")
+
+
+@pytest.mark.parametrize(
+    ("words", "axis"),
+    [
+        (("leaderboard", "llama-3.1-8b"), "energy per request"),
+        (("what-if", "llama-3.1-8b", "-b", "1,2,4"), "energy per output token"),
+        (("compare", "llama-3.1-8b", "qwen3-8b"), "energy per output token"),
+    ],
+)
+def test_a_picture_of_an_answer_says_unit_machine_and_day(tmp_path, words, axis):
+    plot = tmp_path / "answer.svg"
+    assert main([*words, *SERVING, "--plot", str(plot)]) == 0
+    drawn = plot.read_text(encoding="utf-8")
+    assert f">{axis}, " in drawn
+    assert "predicted for b200 (NVIDIA B200 SXM 180 GB, 2024)" in drawn
+    assert f", {date.today()}" in drawn

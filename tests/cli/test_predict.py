@@ -10,24 +10,12 @@ import json
 
 import pytest
 
-from irene.cli import COMMANDS, main
+from irene.cli import COMMANDS
 from irene.predict import api
 from irene.trace.tracer import trace_spec
 from irene.tree import ModelTree, load
 
 from ..made_up import with_made_up_energy
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the program in this process; returns exit code, output and errors."""
-
-    def call(*words: str) -> tuple[int, str, str]:
-        code = main(list(words))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture
@@ -132,5 +120,5 @@ def test_what_does_not_fit_is_said_before_any_number(run):
     assert code == 0
     title, problem, *rest = shown.splitlines()
     assert title.startswith("bert-l2-h128 · batch 4096")
-    assert problem.startswith("cannot run: 0 GB of weights and 17 GB of activations")
+    assert problem.startswith("cannot run: 18 MB of weights and 17 GB of activations")
     assert "do not fit into" not in "\n".join(rest)

@@ -6,21 +6,7 @@ import json
 
 import pytest
 
-from irene.cli import main
-
 CHAT = ("--on", "h200", "-b", "16", "--prompt", "500", "--output", "200")
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the program in this process; returns exit code, output and errors."""
-
-    def call(*words: str) -> tuple[int, str, str]:
-        code = main(list(words))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 def test_a_generation_on_screen(run):

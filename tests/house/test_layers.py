@@ -27,6 +27,7 @@ ROWS = (
         "parameters",
         "tables",
         "presented",
+        "saved",
         "whole_file",
     ),
     ("work",),

@@ -288,7 +288,7 @@ def _changes(
         return tuple((row.name, row.difference_j) for row in same)
     found: list[tuple[str, float]] = []
     for name, each in rows.items():
-        everywhere = len(each) == alike[name] > 1
+        everywhere = len(each) == alike[name] > 1 and name != "*"
         found += [(name, sum(j for _, j in each))] if everywhere else each
     least_j = LEAST_CHANGE * abs(compared.base.energy_j)
     found = [row for row in found if abs(row[1]) > least_j]

@@ -26,7 +26,7 @@ from irene.errors import UsageError
 from irene.presented import presenter
 from irene.tables import data_frame
 from irene.tree import ModelTree
-from irene.tree.headline import energy_source, model_name, run_words
+from irene.tree.headline import energy_source, model_name, run_words, unit_words
 
 SCHEMA = "irene.comparison/1"
 PER = ("run", "sequence", "token")
@@ -108,6 +108,7 @@ class Comparison:
         by_role: Contributions by role, the largest first.
         by_path: Contributions by path, the largest first.
         best: Rates that price the work.
+        unit: What `per` is called: of a serving, tokens are those of the output.
     """
 
     base: Side
@@ -118,6 +119,7 @@ class Comparison:
     by_role: tuple[Contribution, ...]
     by_path: tuple[Contribution, ...]
     best: BestRates
+    unit: str
 
     @property
     def difference_j(self) -> float:
@@ -173,6 +175,7 @@ class Comparison:
             "base": asdict(self.base),
             "other": asdict(self.other),
             "per": self.per,
+            "unit": self.unit,
             "difference_j": self.difference_j,
             "half_j": self.half_j,
             "low_j": self.difference_j - self.half_j,
@@ -221,7 +224,13 @@ def compare(base: ModelTree, other: ModelTree, per: str = "run") -> Comparison:
         by_role,
         by_path,
         best,
+        _called(base, per),
     )
+
+
+def _called(tree: ModelTree, per: str) -> str:
+    sequence, token = unit_words(tree.spec.phase if tree.spec else "")
+    return {"sequence": sequence, "token": token}.get(per, per)
 
 
 def _scaled(tree: ModelTree, per: str) -> tuple[Side, Energy, list[Part]]:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from irene.errors import ConfigError, UsageError
-from irene.trace.sources import Changed, locate, short
+from irene.trace.sources import Changed, config_key, short
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -69,16 +69,16 @@ def read_config(model: str, model_class: str | None, limits: Limits) -> ModelCon
         limits: What is refused.
     """
     from irene.trace.templates.keeping import shipped_config
-    from irene.trace.templates.trees import config_key
+    from irene.trace.twins import find_config
 
-    source = locate(model)
+    source = find_config(model, limits)
     fields = source.read(limits)
     limits.check_config(fields)
     if source.entry is not None:
-        shipped = shipped_config(source.name, config_key(source))
+        shipped = shipped_config(source.entry.name, config_key(source))
         if shipped is not None:
             usual = source.entry.auto_class
-            return ModelConfig(source.name, fields, *shipped, model_class or usual)
+            return ModelConfig(source.name, fields, *shipped[:2], model_class or usual)
     from irene.trace.models import resolve
 
     found = resolve(model, limits, model_class)

@@ -14,6 +14,7 @@ from irene.energy import Energy
 from irene.errors import UsageError
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
+from irene.saved import read_values
 from irene.spec import SERVING_PHASES, RunSpec
 from irene.trace.limits import NO_LIMITS, limits_from_environment
 from irene.trace.templates.trees import is_at_once
@@ -337,7 +338,7 @@ def _ranked(entry: Entry, fields: Mapping[str, Any]) -> Ranked:
         entry.family,
         entry.kind,
         entry.params,
-        Energy.from_dict(fields["energy"]),
+        read_values(Energy, fields["energy"]),
         fields["per_sequence_j"],
         fields["per_token_j"],
         fields["flops"],

@@ -124,10 +124,10 @@ def parts_of(tree: ModelTree) -> list[Part]:
     columns = flat.columns
     joules = _known(flat)
     moved = columns.bytes_read + columns.bytes_written
-    own_j = joules - columns.children_sum(joules)
+    own_j = columns.own(joules)
     own_j[np.abs(own_j) <= ROUNDING * abs(joules[0])] = 0.0
-    own_flops = columns.flops - columns.children_sum(columns.flops)
-    own_bytes = moved - columns.children_sum(moved)
+    own_flops = columns.own(columns.flops)
+    own_bytes = columns.own(moved)
     places = places_of(flat)
     holders = _holders(flat)
     found = []

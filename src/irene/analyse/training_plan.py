@@ -22,7 +22,6 @@ from irene.analyse.costs import JOULES_PER_KWH, CostTerms, Region
 from irene.errors import UsageError
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
-from irene.predict.machines.gpu.gpu_machine import KERNELS_ALONE
 from irene.predict.machines.memory_fit import TRAINED_BYTES, USABLE, traced_fit
 from irene.spec import RunSpec
 from irene.tree import ModelTree
@@ -159,7 +158,8 @@ def plan_training(
     shards, fit_notes = _shards(tree, machine, gpus)
     step = _step(tree, forward, machine, gpus, shards)
     said = _unfit(tree, machine) if shards > 1 else []
-    said += [KERNELS_ALONE] if step.time else []
+    passes = getattr(machine, "passes", None)
+    said += [passes.note()] if passes else []
     kwh = step.energy.times(steps * gpus * terms.pue / JOULES_PER_KWH)
     hours = step.time.times(steps / SECONDS_PER_HOUR) if step.time else None
     return TrainingPlan(
@@ -224,6 +224,9 @@ def _step(
     if device is None or seconds is None:
         return _Step(Amount(*ends), None, parts)
     seconds += (_seconds(forward) or 0.0) if forward else 0.0
+    # Trainings fuse and overlap what a plain pass does not: kernels by their tables.
+    seconds, *ends = (each / machine.passes.time for each in (seconds, *ends))
+    parts |= {name: joules / machine.passes.time for name, joules in parts.items()}
     sheet, params = device.sheet, int(tree.root.params)
     power_w = ends[0] / seconds
     update_s = ADAMW_BYTES * params / shards / sheet.hbm_bytes_s

@@ -127,11 +127,12 @@ def _show(options: argparse.Namespace, store: Store, folder: Path) -> None:
 
 
 def _prune(options: argparse.Namespace, store: Store, folder: Path) -> None:
-    from irene.serve.store.retention import Keeping, prune
+    from irene.serve.http.settings import Limits
+    from irene.serve.store.retention import prune
 
     before = store.size_bytes()
-    keeping = Keeping(options.older_than, options.max_stored)
-    gone = prune(store, folder, keeping)
+    limits = Limits(stored_bytes=options.max_stored)
+    gone = prune(store, folder, limits, options.older_than)
     store.shrink()
     after = store.size_bytes()
     lines = [f"deleted {', '.join(f'{n:,} {what}' for what, n in gone.items())}"]

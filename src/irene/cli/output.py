@@ -33,10 +33,10 @@ def screen(*, stderr: bool = False) -> Console:
     """Standard output; off a terminal nothing is cut, unless `COLUMNS` is set."""
     from rich.console import Console
 
-    console = Console(highlight=False, stderr=stderr)
+    console = Console(highlight=False, stderr=stderr, emoji=False)
     if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
         return console
-    return Console(highlight=False, stderr=stderr, width=UNBOUNDED)
+    return Console(highlight=False, stderr=stderr, emoji=False, width=UNBOUNDED)
 
 
 def put_json(document: Mapping[str, Any]) -> None:
@@ -88,11 +88,12 @@ def print_left_out(console: Console, left_out: Iterable[LeftOut]) -> None:
         kind = re.sub(r"'[^']*'|[\d.,]+", "", each.problem.replace(each.model, ""))
         by_kind.setdefault(kind, []).append(each)
     for alike in by_kind.values():
-        names = [plain(each.model) for each in alike[:MOST_NAMED]]
-        more = f" and {len(alike) - len(names)} more" if len(alike) > MOST_NAMED else ""
+        first, *others = alike
+        names = ", ".join(plain(each.model) for each in others[:MOST_NAMED])
+        more = f" and {len(others) - MOST_NAMED} more" if others[MOST_NAMED:] else ""
+        told = f"left out: {plain(first.model)}: {plain(first.problem)}"
         console.print(
-            f"left out: {', '.join(names)}{more}: {plain(alike[0].problem)}",
-            markup=False,
+            f"{told}; likewise {names}{more}" if others else told, markup=False
         )
 
 
@@ -167,7 +168,7 @@ def put_tree(tree: ModelTree, options: TreeView) -> None:
         for path in tree.picture(options.plot_as, options.depth).save(options.plot):
             say_written(path)
     if options.csv or (options.out or "").endswith(".csv"):
-        from irene.tree.node_table import tree_csv
+        from irene.tree.document import tree_csv
 
         text = tree_csv(folded(tree.at_level(options.level)))
         write_text(options.out, text) if options.out else sys.stdout.write(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,8 +14,6 @@ def working(what: str) -> Iterator[None]:
     Args:
         what: In words, without a full stop.
     """
-    import sys
-
     if not sys.stderr.isatty():
         yield
         return
@@ -35,8 +34,6 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int, str], None] | None]:
         To be told steps done, steps in all, and what is being done; None where there
         is no terminal.
     """
-    import sys
-
     if not sys.stderr.isatty():
         yield None
         return

@@ -98,12 +98,14 @@ class AskTree(OfModel["ModelTree"]):
                 f"{self.run.model} has no template at this size: only a trace can tell "
                 "(--from trace)"
             )
-        return tree
+        return tree.unfold()
 
     def shaped(self, tree: ModelTree) -> ModelTree:
         """The tree as it was asked for."""
         tree = tree.at_level(self.level)
-        return tree.fold() if self.fold else tree
+        if not self.fold:
+            return tree.unfold()
+        return tree if tree.members else tree.fold()
 
     def document(self, found: ModelTree) -> Mapping[str, Any]:
         """The document `irene.tree/1` as JSON-ready values."""
@@ -111,7 +113,7 @@ class AskTree(OfModel["ModelTree"]):
 
     def csv(self, found: ModelTree) -> str:
         """One row per node."""
-        from irene.tree.node_table import tree_csv
+        from irene.tree.document import tree_csv
 
         return tree_csv(self.shaped(found))
 
@@ -145,7 +147,7 @@ class AskEnergy(AskTree):
         return OfModel.machines(self)
 
     def answer(self, progress: Progress | None = None) -> ModelTree:
-        """The tree with predicted energy, unfolded."""
+        """The tree with predicted energy."""
         subject = self.subject()
         if self.step_ms is None or subject.is_tree:
             return self.predicted()

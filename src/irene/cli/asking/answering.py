@@ -20,7 +20,7 @@ from irene.cli.options import (
     chosen,
     values_of,
 )
-from irene.cli.output import check_files, say_written, write_text
+from irene.cli.output import check_files, machine_words, say_written, write_text
 from irene.errors import UsageError
 from irene.parameters import Asked, parameters_of
 
@@ -89,12 +89,32 @@ class Asking:
             _say_anew(options)
         found = answered(options, question, self.doing)
         if self.draw is not None and options.plot:
-            for path in self.draw(found, options).save(options.plot):
+            for path in _signed(self.draw(found, options), found).save(options.plot):
                 say_written(path)
         if not _put_answer(options, question, found):
             self.show(screen(), found, options)
             _say_default(question, found)
         return 0
+
+
+def plain_picture(found: Any, _: argparse.Namespace) -> Picture:
+    """The picture of an answer to which no option adds anything."""
+    from irene.show.picture.answer_pictures import answer_picture
+
+    return answer_picture(found)
+
+
+def _signed(picture: Picture, found: Any) -> Picture:
+    """A picture of an answer with its machines, the program and the day below."""
+    from irene.show.picture.frame import signed
+    from irene.show.text import dated
+
+    sides = [s for c in getattr(found, "comparisons", ()) for s in (c.base, c.other)]
+    run, on = getattr(found, "run", ""), getattr(found, "hardware", "")
+    told = [side.source for side in sides] or [run if isinstance(run, str) else ""]
+    if on:
+        told = [f"predicted for {machine_words(on)}"]
+    return signed(picture, dated("; ".join(dict.fromkeys(told))))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ MODEL may also be a saved tree: what was measured says so.
 
 examples:
   irene card bert-base-uncased -b 8 -s 128 --region FR
-  irene card measured.json --as label > energy.svg
+  irene card measured.json --out energy.svg
 """
 
 
@@ -32,15 +32,15 @@ class Form:
 
     Attributes:
         json: One JSON document.
-        as_: Metadata of a Hugging Face card (default), an SVG label, or a block for
-            Annex XI of the AI Act.
+        as_: Metadata of a Hugging Face card, an SVG label, or a block for Annex XI of
+            the AI Act; by default metadata, a label where the file is an .svg.
         out: Write to a file.
     """
 
     json: Annotated[bool, Asked(either="form", group=OUTPUT)] = False
     as_: Annotated[
-        Literal["metadata", "label", "annex"], Asked(either="form", group=OUTPUT)
-    ] = "metadata"
+        Literal["metadata", "label", "annex"] | None, Asked(either="form", group=OUTPUT)
+    ] = None
     out: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
 
 
@@ -68,7 +68,8 @@ def run(options: argparse.Namespace) -> int:
         "metadata": cards.card_yaml, "label": cards.card_label,
         "annex": cards.card_regulation,
     }  # fmt: skip
-    text = forms[form.as_](card)
+    is_picture = (form.out or "").lower().endswith(".svg")
+    text = forms[form.as_ or ("label" if is_picture else "metadata")](card)
     if form.json:
         text = json.dumps(question.document(card), allow_nan=False) + "\n"
     write_text(form.out, text) if form.out else sys.stdout.write(text)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from irene.cli.asking.answering import Asking
+from irene.cli.asking.answering import Asking, plain_picture
 from irene.cli.asking.curves import print_curves
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from irene.analyse.comparison import Comparison, Contribution, Side
     from irene.analyse.comparisons import Comparisons
     from irene.analyse.curve import Curves
-    from irene.show.picture import Picture
 
 USAGE = "A B [C …] [options]"
 EXAMPLES = """\
@@ -59,7 +58,7 @@ def _coverage(found: Sequence[Comparison]) -> list[str]:
 def _print(
     console: Console, found: Sequence[Comparison], options: argparse.Namespace
 ) -> None:
-    console.print(_overview(found, found[0].per))
+    console.print(_overview(found))
     for each in found:
         console.print()
         console.print(_sides(each.base, each.other), style="bold", markup=False)
@@ -77,7 +76,7 @@ def _views(each: Comparison) -> list[str]:
     return ["role", "path"] if each.aligned_by == "path" else ["role"]
 
 
-def _overview(found: Sequence[Comparison], per: str) -> Table:
+def _overview(found: Sequence[Comparison]) -> Table:
     from irene.show.terminal import columns
 
     sides = [found[0].base, *(each.other for each in found)]
@@ -87,7 +86,7 @@ def _overview(found: Sequence[Comparison], per: str) -> Table:
         if len(set(told)) > 1
     }
     table = columns(
-        "<model", f"J per {per}", "interval", "ratio", "FLOPs", "bytes",
+        "<model", f"J per {found[0].unit}", "interval", "ratio", "FLOPs", "bytes",
         *(f"<{name}" for name in apart), wide=tuple(apart), goes=("bytes", "FLOPs"),
     )  # fmt: skip
     ratios = [None, *(each.ratio for each in found)]
@@ -144,7 +143,7 @@ def _verdict(each: Comparison) -> str:
     if not each.differences("role") and not each.differences("path"):
         return "no difference"
     told = (
-        f"{signed_energy(each.difference_j)} per {each.per} ({change}), "
+        f"{signed_energy(each.difference_j)} per {each.unit} ({change}), "
         f"± {human_energy(each.half_j)}"
     )
     return told if each.is_real else f"no real difference: {told}"
@@ -173,15 +172,6 @@ def _contributions(view: str, rows: Sequence[Contribution], each: Comparison) ->
     return table
 
 
-def _draw(found: Comparisons | Curves, _: argparse.Namespace) -> Picture:
-    from irene.analyse.comparisons import Comparisons
-    from irene.show.picture.answer_pictures import comparison_bars, curve_chart
-
-    if isinstance(found, Comparisons):
-        return comparison_bars(found.comparisons)
-    return curve_chart(found)
-
-
 def _add(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the table")
     group.add_argument(
@@ -194,6 +184,7 @@ def _add(parser: argparse.ArgumentParser) -> None:
 
 
 COMMAND = Asking(
-    question="compare", show=_print_all, draw=_draw, add=_add, positional="subject",
+    question="compare", show=_print_all, draw=plain_picture, add=_add,
+    positional="subject",
     subject_help="saved tree, or MODEL[@SIZE,…]; all are compared with the first",
 )  # fmt: skip

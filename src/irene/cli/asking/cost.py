@@ -32,7 +32,7 @@ def _print(console: Console, found: Costing, _: argparse.Namespace) -> None:
 
     money = found.price_per_kwh is not None
     head = [found.currency] if money else []
-    table = columns("<per", "kWh", "interval", *head, "CO₂e")
+    table = columns("<per", "electricity", "interval", *head, "CO₂e")
     for line in found.lines:
         table.add_row(*_cells(line, money))
     console.print(f"{plain(found.model)}: {plain(found.run)}", style="bold")
@@ -44,24 +44,21 @@ def _print(console: Console, found: Costing, _: argparse.Namespace) -> None:
 
 
 def _cells(line: Line, with_money: bool) -> list[str]:
+    from irene.show.picture.units import amount
     from irene.show.terminal import value
 
+    whole, low, high = (
+        amount(1000 * kwh, "Wh") for kwh in (line.kwh, line.kwh_low, line.kwh_high)
+    )
+    size, unit = (1e-3, "t") if line.kg_co2e >= 1000 else (1e3, "g")
+    money = [value(line.money)] if with_money else []
     return [
         line.name,
-        value(line.kwh),
-        f"{value(line.kwh_low)} – {value(line.kwh_high)}",
-        *([value(line.money)] if with_money else []),
-        _mass(line.kg_co2e),
+        whole,
+        f"{low} – {high}",
+        *money,
+        amount(line.kg_co2e * size, unit),
     ]
-
-
-def _mass(kilograms: float) -> str:
-    from irene.show.terminal import value
-
-    for size, unit in ((1000.0, "t"), (1.0, "kg"), (1e-3, "g"), (1e-6, "mg")):
-        if kilograms >= size:
-            return value(kilograms / size, unit)
-    return value(kilograms * 1e9, "µg")
 
 
 def _assumptions(found: Costing) -> list[str]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from irene.cli.asking.answering import Asking
+from irene.cli.asking.answering import Asking, plain_picture
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from irene.analyse.leaderboard import Leaderboard
-    from irene.show.picture import Picture
 
 USAGE = "[WORD …] [options]"
 SCORE = "SST-2 %"
@@ -71,12 +70,6 @@ def _print(console: Console, found: Leaderboard, _: argparse.Namespace) -> None:
     print_left_out(console, found.left_out)
 
 
-def _draw(found: Leaderboard, _: argparse.Namespace) -> Picture:
-    from irene.show.picture.answer_pictures import leaderboard_bars
-
-    return leaderboard_bars(found)
-
-
 def _add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", nargs="*", metavar="WORD",
@@ -85,6 +78,7 @@ def _add(parser: argparse.ArgumentParser) -> None:
 
 
 COMMAND = Asking(
-    question="leaderboard", show=_print, draw=_draw, add=_add, without=("search",),
+    question="leaderboard", show=_print, draw=plain_picture, add=_add,
+    without=("search",),
     more=lambda options: {"search": " ".join(options.words)},
 )  # fmt: skip

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from irene.cli.asking.answering import Asking
+from irene.cli.asking.answering import Asking, plain_picture
 from irene.cli.options import MODEL
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from irene.analyse.serving_plan import ServingPlan
-    from irene.show.picture import Picture
 
 USAGE = "MODEL --on LIST --max-latency TIME [options]"
 EXAMPLES = """\
@@ -93,10 +92,6 @@ def _print_choice(console: Console, found: ServingPlan) -> None:
     )
 
 
-def _draw(found: ServingPlan, _: argparse.Namespace) -> Picture:
-    from irene.show.picture.answer_pictures import serving_chart
-
-    return serving_chart(found)
-
-
-COMMAND = Asking(question="serve-plan", show=_print, draw=_draw, subject_help=MODEL)
+COMMAND = Asking(
+    question="serve-plan", show=_print, draw=plain_picture, subject_help=MODEL
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from irene.cli.asking.answering import Asking
+from irene.cli.asking.answering import Asking, plain_picture
 from irene.cli.asking.curves import print_curves
 from irene.errors import UsageError
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from irene.analyse.curve import Curves
     from irene.analyse.grid import Outcome, WhatIf
     from irene.analyse.sensitivity import Sensitivity
-    from irene.show.picture import Picture
 
 USAGE = "MODEL [options]"
 EXAMPLES = """\
@@ -41,17 +40,6 @@ def _checked(options: argparse.Namespace) -> dict[str, Any]:
     if options.sensitivity and options.plot:
         raise UsageError("--sensitivity goes without --plot")
     return {}
-
-
-def _drawn(found: WhatIf | Sensitivity | Curves, _: argparse.Namespace) -> Picture:
-    from irene.analyse.curve import Curves
-    from irene.analyse.grid import WhatIf
-    from irene.show.picture.answer_pictures import curve_chart, what_if_chart
-
-    if isinstance(found, Curves):
-        return curve_chart(found)
-    assert isinstance(found, WhatIf)
-    return what_if_chart(found)
 
 
 def _print_either(
@@ -152,6 +140,6 @@ def _print_sensitivity(console: Console, found: Sensitivity) -> None:
 
 
 COMMAND = Asking(
-    question="what-if", show=_print_either, draw=_drawn, predicts_anew=True,
+    question="what-if", show=_print_either, draw=plain_picture, predicts_anew=True,
     more=_checked,
 )  # fmt: skip

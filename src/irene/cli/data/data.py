@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from irene.cli.options import add_table, chosen, pair
 from irene.cli.output import put
 from irene.cli.progress import progress_bar, working
+from irene.errors import UsageError
 from irene.parameters import Asked
 
 if TYPE_CHECKING:
@@ -244,7 +246,6 @@ def _put_written(options: Written, schema: str, table: NodeTable, **more: Any) -
 def _fetch(options: Fetching) -> int:
     from irene.dataset.fetch import PUBLIC, fetch
     from irene.dataset.measured_data import home_of
-    from irene.errors import UsageError
 
     data = PUBLIC.get(options.data)
     if data is None:
@@ -321,8 +322,6 @@ def _merge(options: Merging) -> int:
 
 def _sources(words: Sequence[str], stack: ExitStack) -> tuple[list[Store], list[str]]:
     """Stores; one in a temporary folder for each that is other data."""
-    from tempfile import TemporaryDirectory
-
     from irene.dataset.measured_data import data_path
     from irene.dataset.store import Store, is_store
     from irene.dataset.store.store_exchange import import_data

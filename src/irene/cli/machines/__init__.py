@@ -5,5 +5,3 @@
 - `learning_options`: what those that learn and examine share; `machine_text`: a machine
   in words.
 """
-
-__all__: list[str] = []

@@ -11,6 +11,7 @@ from irene.cli.machines.machine_text import level_table, unmatched_lines
 from irene.cli.output import check_files, put_json, say_written
 from irene.cli.progress import progress_bar, working
 from irene.parameters import Asked
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from irene.predict.exams.evaluation import Evaluation
@@ -84,8 +85,6 @@ def _write(data: str, out: str, measured: DataRead, result: Evaluation) -> None:
 
 
 def _print_tables(result: Evaluation, measured: DataRead) -> None:
-    from irene.show.text import plain
-
     print(plain(f"{result.dataset}, predicted by {result.predictor}") + "\n")
     errors = {row.model: row.errors.to_dict() for row in result.rows}
     errors |= {

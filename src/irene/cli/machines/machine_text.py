@@ -247,18 +247,11 @@ def kernel_lines(told: Mapping[str, Any]) -> Iterator[str]:
             f"learned from {rows:,} kernels: {told['data']}, "
             f"version {', '.join(versions)}; {told['trees']}"
         )
-    if told.get("power_of"):
-        yield f"power measured on {told['power_of']}"
     times = told.get("time_percent") or {}
     if times:
         yield _row("held out, error in %", "median", "p90", "rows")
     for key, error in times.items():
         yield _error_row(f"time {key}", error)
-    for kind, error in (told.get("energy_percent") or {}).items():
-        yield _error_row(f"energy {kind}", error)
-    fours = told.get("energy_m_multiple_of_4_percent")
-    if fours:
-        yield _error_row("energy gemm, m % 4 == 0", fours)
 
 
 def _error_row(name: str, error: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from irene.cli.machines.machine_text import (
     unmatched_lines,
     width_lines,
 )
-from irene.cli.output import put_json
+from irene.cli.output import check_files, put_json
 from irene.cli.progress import progress_bar
 from irene.parameters import Asked
 
@@ -62,8 +62,6 @@ class Options(OfMachine, MethodOptions):
 
 def run(options: Options) -> int:
     """Read, learn, write and say what was learned."""
-    from irene.cli.output import check_files
-
     check_files(options.out)
     from irene.predict import make_method
 

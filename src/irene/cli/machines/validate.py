@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from irene.cli.machines.machine_text import level_table
-from irene.cli.output import put_json, say_written
+from irene.cli.output import put_json, say_written, screen
+from irene.human import human_energy
 from irene.parameters import Asked
+from irene.show.terminal import columns
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from irene.collect.validation import Examined
@@ -112,11 +115,6 @@ def _measure(predictor: Predictor, options: Options) -> tuple[RunSpec, ...]:
 
 
 def _print(examined: Examined) -> None:
-    from irene.cli.output import screen
-    from irene.human import human_energy
-    from irene.show.terminal import columns
-    from irene.show.text import plain
-
     console = screen()
     result = examined.evaluation
     table = columns("<model", "batch", "length", "measured", "predicted", "error", "in")

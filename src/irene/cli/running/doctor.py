@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from irene.cli.output import put_json
 from irene.errors import IreneError, UsageError
 from irene.parameters import Asked
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -205,16 +206,12 @@ def _heading(console: Console, text: str) -> None:
 def _line(console: Console, text: str, style: str = "") -> None:
     from rich.text import Text
 
-    from irene.show.text import plain
-
     # Not wrapped: a command has to stay in one piece to be copied.
     console.print(Text(plain(text), style=style), soft_wrap=True)
 
 
 def _show_meter(console: Console, meter: Mapping[str, Any]) -> None:
     from rich.text import Text
-
-    from irene.show.text import plain
 
     works = meter["works"]
     text = Text("  ")

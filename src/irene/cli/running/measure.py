@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from irene.cli.options import TreeView
-from irene.cli.output import put_json, screen
+from irene.cli.output import check_files, check_output, put_json, put_tree, screen
+from irene.errors import UsageError
 from irene.human import human_duration
 from irene.parameters import Asked, parameters_of, written
 from irene.show.terminal import columns
@@ -85,7 +86,6 @@ class Options:
 
 def run(options: Options) -> int:
     """Measure, then print or write; or only say what would be run."""
-    from irene.cli.output import check_files, check_output, put_tree
     from irene.measure.protocol import pin_threads
     from irene.trace.limits import NO_LIMITS
     from irene.trace.sources import locate
@@ -124,7 +124,6 @@ def run(options: Options) -> int:
 def _check_data(file: Path, run: RunSpec) -> None:
     """Refuse data that could not be written after hours of measuring."""
     from irene.dataset import read_parquet
-    from irene.errors import UsageError
 
     if run.phase != "forward":
         raise UsageError(f"--data holds forward passes, not phase {run.phase}")

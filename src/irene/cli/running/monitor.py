@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from irene.cli.output import check_files, put_json, put_parts
 from irene.errors import IreneError
+from irene.human import human_range
 from irene.parameters import Asked
 from irene.show.text import plain
+from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -154,7 +157,6 @@ def _write_files(found: Monitored, options: Options) -> None:
 def _write_samples(found: Monitored, path: Path) -> None:
     """A row for each sample; seconds since the program began, and every channel."""
     from irene.tables import csv_of_rows
-    from irene.whole_file import whole_file
 
     recording = found.recording
     names = [f"{c.name} {c.quantity}" for c in recording.channels]
@@ -194,8 +196,6 @@ def _document(found: Monitored, options: Options) -> dict[str, Any]:
 
 def _began(found: Monitored) -> str | None:
     """Time of day, in UTC."""
-    import datetime
-
     import numpy as np
 
     if not found.recording.clock:
@@ -261,8 +261,6 @@ def _report_parts(found: Monitored) -> list[RenderableType]:
 
 
 def _energy(found: Monitored) -> str:
-    from irene.human import human_range
-
     energy = found.energy
     if energy is None:
         return "not known"

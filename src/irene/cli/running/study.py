@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from irene.cli.options import OUTPUT
-from irene.cli.output import put_json
+from irene.cli.output import put_json, screen
 from irene.errors import UsageError
 from irene.parameters import Asked, number
+from irene.show.text import plain
 from irene.spec import Attention, DType
 
 if TYPE_CHECKING:
@@ -203,9 +204,7 @@ def _study(
 
 
 def _print(study: Study, folder: Path, files: int, performed: int) -> None:
-    from irene.cli.output import screen
     from irene.show.terminal import columns
-    from irene.show.text import plain
 
     console = screen()
     console.print(plain(study.title), style="bold")
