@@ -50,9 +50,9 @@ from irene.predict.api import predict
 from irene.spec import RunSpec
 from irene.trace import catalogue
 from irene.trace.limits import DEFAULT_LIMITS
-from irene.trace.sources import locate
+from irene.trace.sources import config_key, locate
 from irene.trace.templates.keeping import shipped, shipped_fields
-from irene.trace.templates.trees import config_key, tree_from_template
+from irene.trace.templates.trees import tree_from_template
 from irene.tree import ModelTree
 
 REPEATS = 5
@@ -70,6 +70,40 @@ QUESTIONS = {
     "leaderboard b200": ["leaderboard", "--no-cache", "--on", "b200"],
 }  # fmt: skip
 RUNNING = ("bert-base-uncased", "llama-3.1-70b", "deepseek-v3")
+
+
+FILES = {"safetensors index, 70 B": "model.safetensors.index.json",
+         "ONNX, 70 B": "model.onnx"}  # fmt: skip
+
+
+def write_files(folder: Path) -> None:
+    """Files of a model of 70 B, without their weights."""
+    from onnx import TensorProto, helper
+
+    entry = catalogue.entries()["llama-3.1-70b"]
+    config = {**entry.config, "architectures": ["LlamaForCausalLM"], "bos_token_id": 7}
+    (folder / "config.json").write_text(json.dumps(config))
+    index = {"weight_map": {"model.norm.weight": "model-1.safetensors"}}
+    (folder / FILES["safetensors index, 70 B"]).write_text(json.dumps(index))
+    width, inner = config["hidden_size"], config["intermediate_size"]
+    nodes, weights, last = [], [], "x"
+    for layer, (name, sides) in product(
+        range(config["num_hidden_layers"]),
+        {"q": (width, width), "o": (width, width), "up": (width, inner),
+         "gate": (inner, inner // 2), "down": (inner // 2, width)}.items(),
+    ):  # fmt: skip
+        path = f"/layers.{layer}/{name}"
+        weight = TensorProto(name=path, dims=sides, data_type=TensorProto.FLOAT)
+        weight.data_location = TensorProto.EXTERNAL
+        weights.append(weight)
+        nodes.append(helper.make_node("MatMul", [last, path], [f"{path}/y"],
+                                      name=f"{path}/MatMul"))  # fmt: skip
+        last = f"{path}/y"
+    ends = [helper.make_tensor_value_info(name, 1, ["batch", "seq", width])
+            for name in ("x", last)]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+    model = helper.make_model(graph)
+    (folder / FILES["ONNX, 70 B"]).write_bytes(model.SerializeToString())
 
 
 def new_process(words: list[str], repeats: int) -> float:
@@ -99,6 +133,12 @@ def processes() -> None:
     for name, words in QUESTIONS.items():
         took_s = new_process(["-m", "irene", *words], 1 if "board" in name else 3)
         print(f"| {name}, new process | {took_s:.2f} s | {took_s / torch_s:.2f} × |")
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(Path(folder))
+        for name, file in FILES.items():
+            words = ["-m", "irene", "predict", str(Path(folder, file)), "--on", "pc1"]
+            took_s = new_process(words, 3)
+            print(f"| predict {name} | {took_s:.2f} s | {took_s / torch_s:.2f} × |")
 
 
 def running() -> None:
@@ -127,15 +167,15 @@ LOADING = """
 from pathlib import Path
 from irene.serve.computing.questions import ask
 from irene.trace import catalogue
-from irene.trace.sources import locate
-from irene.trace.templates import keeping, trees
+from irene.trace.sources import config_key, locate
+from irene.trace.templates import keeping
 
 ask("energy", {"model": "bert-base-uncased"})
 for name in catalogue.entries():
     for variant in keeping.shipped_fields(name):
-        found = keeping.shipped(name, trees.config_key(locate(name)), variant)
+        found = keeping.shipped(name, config_key(locate(name)), variant)
         for piece in found.pieces if found else ():
-            piece._unfolded
+            piece.at({axis: low for axis, (low, _) in piece.where.items()})
 # A process that was forked has the maximum of its parent in `ru_maxrss`.
 told = Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]
 print(int(told) * 1024 // 10**6)
@@ -251,7 +291,7 @@ def _compared(name: str, variant: str, sizes: list[dict[str, int]]) -> Iterator[
         if tree is None:
             yield "no template"
         else:
-            found[asked] = tree
+            found[asked] = tree.unfold()
     if found:
         yield from _against_traces(resolved(spec, changes), found)
 

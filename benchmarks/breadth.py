@@ -135,7 +135,7 @@ def why_no_template(model_type: str, tree: Any) -> str:
         return "it looks at its data, and is run for real"
     try:
         resolved = resolve(reduced_config(model_type), DEFAULT_LIMITS)
-        template = make_template(resolved, RunSpec(""), whole=False)
+        template = make_template(resolved, RunSpec(""))
     except IreneError as error:
         return " ".join(str(error).split())[:300]
     sizes = sizes_of(tree.spec, template.axes)
@@ -145,7 +145,7 @@ def why_no_template(model_type: str, tree: Any) -> str:
     notes = (*template.reach.notes(tree.spec), *piece.skeleton.notes)
     kept = {"spec": tree.spec, "provenance": tree.provenance, "notes": notes}
     found = piece.at(sizes, **kept)
-    return "" if found == tree else "it differs from the trace"
+    return "" if found and found.unfold() == tree else "it differs from the trace"
 
 
 def failed(outcome: Outcome, cause: str, reason: str) -> Outcome:

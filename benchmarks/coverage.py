@@ -66,6 +66,8 @@ from irene.tree import KINDS
 GPUS = ("h100", "h200", "b200")
 WIDE = 8
 """The largest sizes that are left out: within this factor of the largest."""
+LEAST_ALIKE = 0.001
+"""Correlation below which errors are as if they shared nothing."""
 MANY = 10
 """Rows from which on a regime's coverage says something."""
 
@@ -263,17 +265,20 @@ def show_apart(exam: Exam, rows: Sequence[Row]) -> None:
 
     Of errors that are as large, with a correlation r, the ratio is √(1 − r) of the
     square sum: half of it wants r = 0.75. Beside it what holds nine of ten pairs, of
-    the square sum, and as a distance; the latter from other families alone, and what
-    it then holds.
+    the square sum, and as the square that `APART` has; the latter from other
+    families alone, and what it then holds.
     """
     servings = {id(row): each for row, each in zip(rows, exam.servings, strict=True)}
-    print("\ncorrelation, what nine of ten need, distance, inside by other families")
+    print("\ncorrelation, what nine of ten need, square, inside by other families")
     for name, pairs in pairs_of(rows).items():
         errors = np.log([[r.energy.joules / r.measured_j for r in p] for p in pairs])
-        square_sum = np.hypot(*np.array([[r.width for r in p] for p in pairs]).T)
-        share = np.minimum(np.abs(np.diff(errors)[:, 0]) / square_sum, 0.9995)
+        off = np.diff(errors)[:, 0]
+        share = np.abs(off) / [math.hypot(*(r.width for r in p)) for p in pairs]
         runs = [[servings[id(row)] for row in pair] for pair in pairs]
-        apart = -np.log(1 - share**2) / [_octaves(name, *pair) for pair in runs]
+        one, other = np.array([[r.energy.errors[0].width for r in p] for p in pairs]).T
+        alike = (one**2 + other**2 - off**2) / (2 * one * other)
+        apart = -2 * one * other * np.log(np.clip(alike, LEAST_ALIKE, 1.0))
+        apart /= [_octaves(name, *pair) for pair in runs]
         common = 1 - (np.diff(errors) ** 2).sum() / (errors**2).sum()
         held = []
         for family in {each.family for pair in runs for each in pair}:

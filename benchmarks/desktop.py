@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import least_squares
 
-from irene.predict.learned_file import Floats
 from irene.predict.machines.finding import shipped_files
 from irene.predict.machines.gpu.datasheet import read_datasheet
 from irene.predict.machines.gpu.gpu_device import read_device, stand_in
@@ -35,6 +34,7 @@ from irene.predict.machines.gpu.serving_calibration import (
     OpKinds,
 )
 from irene.predict.machines.gpu.wall import walls
+from irene.saved import Floats
 from irene.trace import catalogue
 from irene.trace.serving.tree import serving_tree
 

@@ -23,9 +23,9 @@ import numpy as np
 from benchmarks.servings import Serving, predicted, served
 from scipy.optimize import least_squares
 
-from irene.predict.learned_file import Floats
 from irene.predict.machines.finding import find_gpu
 from irene.predict.machines.gpu.engines import SCHEMA, Engine, engines
+from irene.saved import Floats
 from irene.trace import catalogue
 
 TASK = "sharegpt-v2"

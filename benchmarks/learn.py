@@ -19,8 +19,10 @@ import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,8 +33,13 @@ from transformers import AutoConfig
 from irene.collect.learning import learn
 from irene.measure.alone.device import using_threads
 from irene.measure.alone.journal import default_folder
-from irene.measure.inside.op_timing import clock_of, timed_ops, watching_cost_s
-from irene.measure.inside.prepared import Prepared, prepare
+from irene.measure.inside.op_timing import (
+    Prepared,
+    clock_of,
+    prepare,
+    timed_ops,
+    watching_cost_s,
+)
 from irene.measure.inside.seen import Measured
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
@@ -187,7 +194,7 @@ def _truth(entry: Entry) -> dict[str, Any]:
 
 def _predicted(entry: Entry, machine: Any) -> tuple[dict[str, Any], list[float]]:
     source, spec = _asked(entry)
-    tree = predict_run(spec, machine, source=source)
+    tree = predict_run(spec, machine, source=source).unfold()
     time_s = tree.features["time_s"]
     modules: dict[str, float] = {}
     for node in tree.nodes("module"):
@@ -252,20 +259,30 @@ def _learn(plan: str, threads: int, measuring_s: float | None) -> dict[str, Any]
     return {"machine": name, "took_s": found.took_s, "disturbed": disturbed, **_peers()}
 
 
-def _safely(entry: Entry) -> dict[str, Any] | None:
+def _safely(entry: Entry, threads: int) -> dict[str, Any] | None:
+    torch.set_flush_denormal(True)
     try:
-        return _truth(entry)
+        with using_threads(threads), quiet():
+            return _truth(entry)
     except Exception as error:  # noqa: BLE001  one model must not end the exam
         print(f"not measured: {entry[1:]}: {error}", flush=True)
         return None
 
 
 def _pass(kept: Kept, turn: int, threads: int, places: Sequence[int]) -> list[Any]:
-    """One measurement of every run of the exam."""
-    torch.set_flush_denormal(True)
-    with using_threads(threads), quiet():
+    """One measurement of every run of the exam, in a process of its own.
+
+    A process that has learned for minutes has another heap than a user's.
+    """
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+
+        def measured(entry: Entry) -> dict[str, Any] | None:
+            return pool.submit(_safely, entry, threads).result()
+
         return [
-            kept.get(f"truth {turn}, {threads} threads, {i}", partial(_safely, EXAM[i]))
+            kept.get(
+                f"truth {turn}, {threads} threads, {i}", partial(measured, EXAM[i])
+            )
             for i in places
         ]
 

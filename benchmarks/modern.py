@@ -1,8 +1,8 @@
 """Today's GPUs: kernels with whole groups of shapes held out, and whole servings.
 
-Kernels: errors of the time beside those of the roofline alone, errors of the energy on
-rows with usable power, GPUs predicted from another GPU's tables, and speed. Servings
-are in `modern_serving.py`; without `--ops` both are run.
+Kernels: errors of the time beside those of the roofline alone, GPUs predicted from
+another GPU's tables, which GPU lends a table best, and speed. Servings are in
+`modern_serving.py`; without `--ops` both are run.
 
     IRENE_DATA_DIR=… python benchmarks/modern.py [--ops] [--quick]
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import os
 import sys
 import time
@@ -23,17 +24,15 @@ from pathlib import Path
 import numpy as np
 
 from irene.predict.machines.finding import find_gpu, known_machines
-from irene.predict.machines.gpu.datasheet import Datasheet
+from irene.predict.machines.gpu.datasheet import Datasheet, distance
 from irene.predict.machines.gpu.gpu_device import known_sheets
 from irene.predict.machines.gpu.kernel_exam import (
-    EnergyExam,
     TimeExam,
     error_percent,
-    examine_energy,
-    examine_multiples_of_four,
     examine_time,
 )
 from irene.predict.machines.gpu.kernel_fitting import fit_roofline
+from irene.predict.machines.gpu.kernel_models import WAITED
 from irene.predict.machines.gpu.kernel_ops import (
     ContextAttention,
     Gemm,
@@ -75,10 +74,8 @@ def roofline_errors(table: KernelTable, sheet: Datasheet) -> dict[str, float]:
     return error_percent(np.log(table.time_s / roofline.seconds(compute_s, memory_s)))
 
 
-def print_times(
-    tables: Tables, sheets: Mapping[str, Datasheet]
-) -> dict[str, list[TimeExam]]:
-    """Errors of the time, groups held out; what was examined by GPU."""
+def print_times(tables: Tables, sheets: Mapping[str, Datasheet]) -> None:
+    """Errors of the time, groups held out."""
     print("time of a kernel, whole groups of shapes held out, error in %")
     print(f"{'':38}{'roofline':>9}{'median':>8}{'p90':>8}{'held to':>9}{'groups':>8}")
     found: dict[str, list[TimeExam]] = {}
@@ -99,7 +96,6 @@ def print_times(
             f"{error['median_percent']:8.2f}{error['p90_percent']:8.2f}"
             f"{bound_of(gpu, kind):9.1f}{verdict}"
         )
-    return found
 
 
 def _print_time(gpu: str, exam: TimeExam, sheet: Datasheet) -> None:
@@ -108,39 +104,6 @@ def _print_time(gpu: str, exam: TimeExam, sheet: Datasheet) -> None:
         f"{gpu + ' ' + exam.table.ops.key:38}{alone['median_percent']:9.1f}"
         f"{error['median_percent']:8.2f}{error['p90_percent']:8.2f}"
         f"{bound_of(gpu, exam.table.ops.kind):9.1f}{error['groups']:8}",
-        flush=True,
-    )
-
-
-def print_energies(
-    tables: Tables,
-    exams: Mapping[str, Sequence[TimeExam]],
-    sheets: Mapping[str, Datasheet],
-) -> None:
-    """Errors of the energy on rows with usable power."""
-    print("\nenergy of a kernel, rows with usable power only, error in %")
-    print(f"{'':38}{'median':>8}{'p90':>8}{'in 90 %':>9}{'rows':>8}{'of':>9}")
-    for gpu, mine in exams.items():
-        for kind in sorted({exam.table.ops.kind for exam in mine}):
-            same = [exam for exam in mine if exam.table.ops.kind == kind]
-            if not any(exam.table.is_trusted.any() for exam in same):
-                continue
-            rows = sum(len(exam.table) for exam in same)
-            energy, _ = examine_energy(same, sheets[gpu])
-            _print_energy(f"{gpu} {kind}", energy, rows)
-        fours = examine_multiples_of_four(
-            [table for table in tables[gpu] if table.ops.kind == "gemm"], sheets[gpu]
-        )
-        if fours is not None:
-            _print_energy(f"{gpu} gemm, m % 4 == 0 from the others", fours, 0)
-
-
-def _print_energy(name: str, energy: EnergyExam, rows: int) -> None:
-    error = energy.to_dict()
-    covered = f"{error['covered_percent']:.0f}" if "covered_percent" in error else ""
-    print(
-        f"{name:38}{error['median_percent']:8.2f}{error['p90_percent']:8.2f}"
-        f"{covered:>9}{error['rows']:8}{rows or '':>9}",
         flush=True,
     )
 
@@ -171,6 +134,50 @@ def print_transfer(tables: Tables, sheets: Mapping[str, Datasheet]) -> None:
                     f"{alone['median_percent']:9.1f}{error['median_percent']:8.1f}"
                     f"{error['p90_percent']:8.1f}"
                 )
+
+
+def print_lenders(tables: Tables, sheets: Mapping[str, Datasheet]) -> None:
+    """Whose table stands in best for one that is left out, by three ways to choose."""
+    off: dict[tuple[str, str, str], float] = {}
+    for gpu, lender in itertools.permutations(tables, 2):
+        models = find_gpu(lender).device.kernels.models
+        for table in tables[gpu]:
+            dtype = table.ops.dtype
+            model, here = models.get(table.ops.key), sheets[gpu].multiplies_in(dtype)
+            is_own = model is not None and not model.borrowed_from
+            if is_own and sheets[lender].multiplies_in(dtype) == here:
+                said_s = model.seconds(table.ops, sheets[gpu])
+                errors = np.abs(np.log(table.time_s / said_s))
+                off[gpu, lender, table.ops.key] = float(np.median(errors))
+
+    def by_kernels(gpu: str, lender: str, left_out: str) -> tuple[bool, float]:
+        one, other = (
+            (s.architecture, s.memory) for s in map(sheets.get, (gpu, lender))
+        )
+        shared = [
+            error
+            for (g, one, key), error in off.items()
+            if (g, one) == (gpu, lender) and key.endswith("/bf16") and key != left_out
+            and not key.startswith("latent")
+        ]  # fmt: skip
+        return one != other, float(np.mean(shared))
+
+    ways = {
+        "datasheet": lambda g, lender, key: distance(sheets[g], sheets[lender]),
+        "make, then bf16 kernels": by_kernels,
+        "best there is": lambda *question: off[question],
+    }
+    print("\na table left out, that of another GPU instead: mean of median errors, %")
+    left_out = sorted({(gpu, key) for gpu, _, key in off})
+    for name, unlike in ways.items():
+        found = []
+        for gpu, key in left_out:
+            lenders = [one for g, one, k in off if (g, k) == (gpu, key)]
+            # What waited for the host says nothing of a GPU.
+            if len(lenders) > 1 and key not in WAITED:
+                chosen = min(lenders, key=lambda one: unlike(gpu, one, key))
+                found.append(off[gpu, chosen, key])
+        print(f"lender by {name:28}{100 * np.mean(found):9.1f}{len(found):8} tables")
 
 
 def some_ops(size: int) -> list[Op]:
@@ -217,9 +224,9 @@ def run_ops(quick: bool) -> None:
         name: [t for t in read_tables(folder) if not quick or t.ops.dtype == "bf16"]
         for name, folder in gpu_folders(data).items()
     }
-    exams = print_times(tables, sheets)
-    print_energies(tables, exams, sheets)
+    print_times(tables, sheets)
     print_transfer(tables, sheets)
+    print_lenders(tables, sheets)
     print_speed()
 
 

@@ -5,7 +5,8 @@ H100 or B200; bf16, fp8, mxfp4; dense and experts) that does not repeat its prom
 predicted with a calibration that has not seen its model family. Beside it, in the same
 run: the form that was shipped before, and for chat in bf16 on one GPU two baselines
 fitted in the same way, the package llm-flops and the regression of EcoLogits, which are
-fitted to nothing here. Then how long predictions take.
+fitted to nothing here. Then servings of models that are shown a picture, which no
+number of any calibration was ever fitted to, and how long predictions take.
 
     IRENE_DATA_DIR=DATA python -m benchmarks.modern_serving [--json] [--write FILE]
 """
@@ -29,9 +30,11 @@ from benchmarks.serving_calibration import (
     Exam,
     calibration_document,
     examined,
+    fit_calibrations,
+    some_families,
     widths_of,
 )
-from benchmarks.servings import PROMPTS, Serving, read_servings, served
+from benchmarks.servings import PROMPTS, Serving, predicted, read_servings, served
 from scipy.optimize import least_squares
 
 from irene.predict.api import predict
@@ -313,6 +316,40 @@ def accuracy(servings: Sequence[Serving]) -> dict[str, Any]:
     }
 
 
+def pictures(path: Path, servings: Sequence[Serving]) -> dict[str, dict[str, Any]]:
+    """Errors of servings that are shown a picture, by what other families tell.
+
+    The part that sees is not counted: of a picture its tokens are.
+
+    Args:
+        path: Table of them.
+        servings: Those that calibrations are from.
+    """
+    runs = served(servings)
+    shown = [s for s in read_servings(path, "image-chat") if s.is_clean]
+    logs: dict[str, list[np.ndarray]] = {}
+    for family in dict.fromkeys(each.family for each in shown):
+        told = fit_calibrations(some_families(runs, family, False))
+        held = served([each for each in shown if each.family == family])
+        for gpu, here in held.items():
+            measured = np.stack([here.of("j_per_token"), here.of("step_s")])
+            errors = np.log(np.stack(predicted(told[gpu], here)) / measured)
+            for each, regime, error in zip(
+                here.servings, here.regimes, errors.T, strict=True
+            ):
+                layers, stored, _, where = regime.split()
+                for group in ("all", f"{layers} {stored} {where} {each.gpu}"):
+                    logs.setdefault(group, []).append(error)
+    return {
+        name: {
+            "rows": len(rows),
+            "energy": signed(np.array(rows)[:, 0]),
+            "step": signed(np.array(rows)[:, 1]),
+        }
+        for name, rows in logs.items()
+    }
+
+
 def speed() -> dict[str, float]:
     """Seconds of a 70-billion model's full answer, new and again; of 10,000 nodes."""
     command = [sys.executable, "-m", "irene", "predict", BIG, "--on", "h200", "--json",
@@ -367,6 +404,12 @@ def show(document: dict[str, Any]) -> None:
         )  # fmt: skip
     for what, row in document["pairs"].items():
         print(f"pairs that differ in {what}: {row['right']:.1%} of {row['pairs']}")
+    for name, row in document["pictures"].items():
+        energy, step = (
+            "{median:5.1f} /{p90:4.0f} /{bias:+4.0f}".format(**row[what])
+            for what in ("energy", "step")
+        )
+        print(f"{'shown a picture, ' + name:48}{row['rows']:4} {energy:>17} {step:>17}")
     print("chat in bf16 on one GPU, median (90th percentile): H100, B200")
     for name, by_gpu in document["chat_bf16_one_gpu_percent"].items():
         cells = (
@@ -400,6 +443,8 @@ def main() -> int:
         return 0
     clean = [each for each in read_servings(data) if each.is_clean]
     document = {**accuracy(clean), "speed": speed()}
+    shown = data.with_name("mlenergy-v3-vision-chat.csv")
+    document["pictures"] = pictures(shown, clean) if shown.is_file() else {}
     if options.json:
         print(json.dumps(document, indent=2))
     else:

@@ -5,8 +5,10 @@ several configurations (GPU, how many, precision, streams), and for every limit 
 ladder on the time between two tokens, the configuration that takes the fewest joules
 per token among those that are quick enough. The choice is made with energies and times
 predicted by calibrations that have not seen the model family; beside it two ways to
-choose that need no prediction. Last, what the same energies would find with times that
-are wrong by so much at random, without bias: what the errors of times alone allow.
+choose that need no prediction, and one that knows how wrong times are: what is the
+cheapest most often when they are drawn so. Last, what the same energies would find with
+times that are wrong by so much at random, without bias: what the errors of times alone
+allow.
 
     IRENE_DATA_DIR=DATA python -m benchmarks.serve_plan [--json]
 """
@@ -28,6 +30,7 @@ from benchmarks.servings import Serving, read_servings, served
 LIMITS_MS = (10, 15, 20, 30, 50, 75, 100, 150)
 """Limits that people set on the time between two tokens, ms."""
 DRAWS = 60
+MANY = 300
 MEDIANS = (0.0, 0.027, 0.04, 0.054, 0.077, 0.1)
 """Errors of times that are drawn."""
 NEAR = 1.05
@@ -42,11 +45,15 @@ class Configuration:
         serving: As measured.
         j_per_token: Predicted, J.
         step_s: Predicted time between two tokens, s.
+        shared_off: σ of the errors of times that the curves of other families have.
+        own_off: The same of single configurations on a curve.
     """
 
     serving: Serving
     j_per_token: float
     step_s: float
+    shared_off: float = 0.0
+    own_off: float = 0.0
 
 
 Configurations = Sequence[Configuration]
@@ -73,8 +80,27 @@ def fewest_gpus(some: Configurations, limit_s: float) -> Configuration | None:
     return min(quick, key=lambda e: (e.serving.gpus, -e.serving.max_seqs), default=None)
 
 
+def most_often(some: Configurations, limit_s: float) -> Configuration | None:
+    """What is the cheapest most often if energies and times are as wrong as they are.
+
+    Errors are those of all other families: one of each number of GPUs of a kind, which
+    its streams share, and one of each configuration.
+    """
+    random, rows = np.random.default_rng(DRAWS), np.arange(len(some))
+    curves = [(e.serving.model, e.serving.gpu, e.serving.gpus) for e in some]
+    _, curve = np.unique([str(each) for each in curves], return_inverse=True)
+    shared = random.normal(0.0, some[0].shared_off, (MANY, len(some)))[:, curve]
+    off = shared + random.normal(0.0, some[0].own_off, (MANY, len(some)))
+    is_quick = np.array([each.step_s for each in some]) * np.exp(off) <= limit_s
+    joules = np.where(is_quick, [each.j_per_token for each in some], np.inf)
+    best = joules.argmin(axis=1)[is_quick.any(axis=1)]
+    times = (best[:, None] == rows).sum(axis=0)
+    return some[int(times.argmax())] if len(best) else None
+
+
 WAYS: dict[str, Choose] = {
     "irene": by_prediction,
+    "most often": most_often,
     "most streams": most_streams,
     "fewest GPUs": fewest_gpus,
 }
@@ -123,8 +149,20 @@ def _judged(
 def configurations(servings: Sequence[Serving]) -> list[Configuration]:
     """Servings with predictions of calibrations that have not seen their family."""
     exam = examined(served(servings))
-    rows = zip(exam.servings, exam.j_per_token, exam.step_s, strict=True)
-    return [Configuration(each, float(j), float(s)) for each, j, s in rows]
+    off = exam.log_errors("step_s")
+    curves = np.array(
+        [f"{s.model} {s.task} {s.gpu} {s.gpus}" for s in exam.servings], dtype=str
+    )
+    means = np.array([off[curves == curve].mean() for curve in curves])
+    families = np.array([each.family for each in exam.servings])
+    found = []
+    for each, joules, step_s in zip(
+        exam.servings, exam.j_per_token.tolist(), exam.step_s.tolist(), strict=True
+    ):
+        others = families != each.family
+        sizes = float(means[others].std()), float((off - means)[others].std())
+        found.append(Configuration(each, joules, step_s, *sizes))
+    return found
 
 
 def allowed(some: Configurations, median: float) -> tuple[float, float, float]:

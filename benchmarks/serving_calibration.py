@@ -22,13 +22,13 @@ from benchmarks.servings import PROMPTS, Runs, Serving, predicted, read_servings
 from scipy.optimize import least_squares
 
 from irene.predict.intervals import COVERAGE
-from irene.predict.learned_file import Floats
 from irene.predict.machines.gpu.serving_calibration import (
     SCHEMA,
     UNSEEN,
     Calibration,
     coarse,
 )
+from irene.saved import Floats
 
 __all__ = [
     "Exam",

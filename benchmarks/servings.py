@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from irene.errors import FormatError, UsageError
-from irene.predict.learned_file import Floats
 from irene.predict.machines.finding import LEARNED, SHEET, shipped_files
 from irene.predict.machines.gpu.datasheet import Datasheet, read_datasheet
 from irene.predict.machines.gpu.gpu_device import GpuDevice, read_device, stand_in
@@ -23,6 +22,7 @@ from irene.predict.machines.gpu.serving_calibration import (
     OpKinds,
     regime_of,
 )
+from irene.saved import Floats
 from irene.trace import catalogue
 from irene.trace.serving.tree import serving_tree
 from irene.tree import ModelTree
@@ -31,10 +31,16 @@ __all__ = ["PROMPTS", "Runs", "Serving", "predicted", "read_servings", "served"]
 
 PROMPTS = {
     "lm-arena-chat": 350, "gpqa": 250, "sourcegraph-fim": 2000, "sharegpt-v2": 100,
+    "image-chat": 350,
 }  # fmt: skip
 """Tokens of a prompt by workload. Their publisher does not say; with these, what only
 moves bytes takes a time that is possible (with 750 in chat, none at all)."""
-REQUESTS = {"lm-arena-chat": 1024, "gpqa": 198, "sourcegraph-fim": 1024}
+IMAGES = {"qwen3-vl": 1024, "gemma-3": 256, "llama-4": 1440}
+"""Tokens of a picture of a megapixel, by how these models cut one up: squares of 32 by
+32 pixels, 256 whatever its size, ten tiles of 144 each."""
+REQUESTS = {
+    "lm-arena-chat": 1024, "gpqa": 198, "sourcegraph-fim": 1024, "image-chat": 1024,
+}  # fmt: skip
 """Distinct requests of a workload: where more than half of them run at a time, prompts
 come again, and a cache answers them."""
 FAMILIES = (
@@ -49,6 +55,18 @@ SCOUT = {
     "attention_chunk_size": 8192, "rms_norm_eps": 1e-5, "tie_word_embeddings": False,
 }  # fmt: skip
 """Text part of the config of Llama-4-Scout-17B-16E, from its hub page."""
+
+
+MAVERICK = {
+    **SCOUT, "num_local_experts": 128, "interleave_moe_layer_step": 2,
+    "quantization_config": {
+        "quant_method": "compressed-tensors", "format": "float-quantized",
+        "config_groups": {
+            "group_0": {"weights": {"num_bits": 8, "type": "float"}, "targets": ["x"]}
+        },
+    },
+}  # fmt: skip
+"""The same of Llama-4-Maverick-17B-128E-FP8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +104,7 @@ class Serving:
     @property
     def family(self) -> str:
         """Models of one kind and size, which are left out together."""
-        name = self.model.lower()
+        name = self.model.lower().replace("-vl", "")
         found = next((word for word in FAMILIES if word in name), name)
         return found.replace("-coder", "")
 
@@ -95,9 +113,16 @@ class Serving:
         """Whether its prompts are not repeated."""
         return self.max_seqs <= REQUESTS[self.task] // 2
 
+    @property
+    def prompt(self) -> int:
+        """Tokens of a prompt, its picture's too."""
+        pictures = [n for word, n in IMAGES.items() if word in self.model.lower()]
+        shown = pictures[0] if self.task == "image-chat" else 0
+        return PROMPTS[self.task] + shown
+
     def tree(self, prompt: int | None = None, spread: bool = True) -> ModelTree:
         """The tree of what it ran."""
-        prompt = PROMPTS[self.task] if prompt is None else prompt
+        prompt = self.prompt if prompt is None else prompt
         return serving_tree(
             _config(self.model),
             name=self.model,
@@ -114,16 +139,24 @@ class Serving:
 @cache
 def _config(model: str) -> Mapping[str, Any]:
     """Fields of a model's config."""
-    if "Llama-4-Scout" in model:
-        return SCOUT
-    entry = catalogue.find(model)
+    for word, config in {"4-Scout": SCOUT, "4-Maverick": MAVERICK}.items():
+        if word in model:
+            return config
+    # Of models that see, the part that writes.
+    entry = catalogue.find(model) or catalogue.find(
+        model.replace("-VL", "").replace("-Instruct", "-Instruct-2507")
+    )
     if entry is None:
         raise UsageError(f"{model} is not in the catalogue")
     return entry.config
 
 
-def read_servings(path: str | Path) -> list[Serving]:
+def read_servings(path: str | Path, task: str = "") -> list[Serving]:
     """Servings in the columns of the ML.ENERGY leaderboard, but hybrids of Mamba.
+
+    Args:
+        path: Table of them.
+        task: The workload that is wanted, "" for all.
 
     Raises:
         UsageError: The file cannot be opened.
@@ -135,7 +168,11 @@ def read_servings(path: str | Path) -> list[Serving]:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     try:
-        return [_serving(row) for row in rows if "Nemotron" not in row["model"]]
+        return [
+            _serving(row)
+            for row in rows
+            if "Nemotron" not in row["model"] and row["task"] in (task or row["task"],)
+        ]
     except (KeyError, ValueError) as error:
         raise FormatError(f"{path}: not a table of servings: {error!r}") from error
 

@@ -62,7 +62,7 @@ def print_oddities(rows: Sequence[Row]) -> None:
 
 
 def print_forms(rows: Sequence[Row]) -> None:
-    """Other forms of a · base + b · TDP · (1 − (1 − load)²): errors left out, in %."""
+    """Other forms of a · base + b · TDP · busy: errors left out, in %."""
     tdp, cores, load, clock, power, weight = np.array(
         [
             (r.cpu.tdp_w, r.cpu.cores, r.load, r.clock, r.power_w, w)
@@ -71,9 +71,12 @@ def print_forms(rows: Sequence[Row]) -> None:
     ).T
     names = np.array([row.cpu.name for row in rows])
     bases = {"cores": cores, "TDP": tdp, "root of both": np.sqrt(tdp * cores)}
-    print("base by, times the clock to the power of, errors left out and their mean, %")
-    for (name, by), exponent in itertools.product(bases.items(), (0, 1, 2)):
-        terms = np.array([by * clock**exponent, tdp * (1 - (1 - load) ** 2)])
+    busy = {"load": load, "1 − (1 − load)²": 1 - (1 - load) ** 2}
+    print("base by, clock to the power of, busy: errors left out and their mean, %")
+    for (name, by), exponent, (how, part) in itertools.product(
+        bases.items(), (0, 1, 2), busy.items()
+    ):
+        terms = np.array([by * clock**exponent, tdp * part])
         errors = []
         for left_out in dict.fromkeys(names):
             rest, own = names != left_out, names == left_out
@@ -84,7 +87,7 @@ def print_forms(rows: Sequence[Row]) -> None:
             said = np.exp(least_squares(misses, [0.0, -1.0]).x) @ terms
             errors.append(100 * np.abs(said / power - 1)[own].mean())
         told = " ".join(f"{error:6.1f}" for error in [*errors, np.mean(errors)])
-        print(f"{name:14} {exponent} {told}")
+        print(f"{name:14} {exponent} {how:16} {told}")
     print()
 
 
@@ -105,7 +108,7 @@ def document(
     """What is written."""
     formula = (
         "cores * (min(idle_w_per_core, idle_share_limit * tdp_w_per_core){} + "
-        "active_share * tdp_w_per_core * (1 - (1 - load)^2))"
+        "active_share * tdp_w_per_core * load)"
     )
     return {
         "schema": "irene.cpu-estimate/3",

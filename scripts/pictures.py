@@ -52,6 +52,7 @@ PAGES = {
     "compare": "/compare?subject=bert-base-uncased&subject=distilbert-base-uncased"
     "&batch_size=8&seq_len=128",
     "leaderboard": f"/leaderboard?search=qwen&{CHAT}",
+    "serve-plan": "/serve-plan?model=llama-3.1-70b",
 }
 
 

@@ -18,6 +18,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -32,9 +33,9 @@ from irene.errors import NoAttentionError, UsageError
 from irene.predict.machines.finding import find_machine
 from irene.spec import RunSpec
 from irene.trace import catalogue
-from irene.trace.sources import Source, locate
+from irene.trace.sources import Source, config_key, locate
 from irene.trace.templates.template import Template
-from irene.trace.templates.trees import config_key, variant_of
+from irene.trace.templates.trees import variant_of
 
 VARIANTS = (
     "forward/eager/fp32", "forward/sdpa/bf16", "forward/sdpa/fp32",
@@ -173,9 +174,29 @@ def write(folder: Path) -> None:
     print(f"{len(entries):,} templates, {len(packed):,} bytes")
 
 
-def _config(name: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """A model's config as transformers reads it."""
-    return fields_of(resolved(RunSpec(name), {}).config)
+def _config(name: str) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+    """A model's config as transformers reads it, and which fields can be left out."""
+    from irene.trace.models import config_of
+
+    fields = dict(catalogue.entries()[name].config)
+    model_type = fields.pop("model_type")
+    whole = config_of(model_type, fields)
+    left = fields
+    for field in fields:
+        fewer = {key: value for key, value in left.items() if key != field}
+        with suppress(Exception):  # transformers refuses some
+            left = (
+                fewer if _read(config_of(model_type, fewer)) == _read(whole) else left
+            )
+    return *fields_of(whole), sorted(set(fields) - set(left))
+
+
+def _read(config: Any) -> dict[str, Any]:
+    """All fields; heads of no width of their own share that of the model."""
+    fields: dict[str, Any] = config.to_dict()
+    if "head_dim" in fields and fields["head_dim"] is None:
+        fields["head_dim"] = config.hidden_size // config.num_attention_heads
+    return fields
 
 
 def unpack(folder: Path) -> None:
