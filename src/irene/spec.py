@@ -57,6 +57,10 @@ class Runs(Protocol):
         """Attention that is run unless somebody says otherwise."""
 
     @property
+    def streams(self) -> tuple[int, int]:
+        """Least and most streams of the servings that it was measured with."""
+
+    @property
     def serves(self) -> bool:
         """Whether servings of language models can be predicted for it."""
 
@@ -244,7 +248,14 @@ class RunSpec:
         if not machine.serves:
             self._check_place(machine.hardware)
             self.refuse_serving(machine.hardware.name)
-        usual = {"dtype": machine.usual_dtype, "attention": machine.usual_attention}
+        usual = {
+            "dtype": machine.usual_dtype,
+            "attention": machine.usual_attention,
+            "batch_size": self.batch_size,
+        }
+        if self.phase == "generate":
+            least, most = machine.streams
+            usual["batch_size"] = min(max(self.batch_size, least), most)
         return self.chosen_as(**{k: v for k, v in usual.items() if k in self.chosen})
 
     def _check_place(self, hardware: Hardware) -> None:

@@ -20,6 +20,7 @@ from irene.predict.machines.finding import (
     known_machines,
 )
 from irene.predict.machines.predictor import Predictor
+from irene.spec import RunSpec
 from irene.trace.tracer import trace
 from irene.tree import ModelTree
 
@@ -97,6 +98,17 @@ def test_all_machines_answer_alike(name: str) -> None:
     usual = (machine.usual_dtype, machine.usual_attention)
     assert usual == (("bf16", "sdpa") if machine.serves else ("fp32", "eager"))
     assert machine.serves == (name != "pc1")
+
+
+def test_streams_that_nobody_gave_are_as_many_as_were_measured() -> None:
+    desktop, h100 = find_machine("rtx4090"), find_machine("h100")
+    left_open = RunSpec("gpt2", prompt_len=100)
+    assert left_open.resolved(desktop).batch_size == 1
+    assert "batch_size" in left_open.resolved(desktop).chosen
+    assert left_open.resolved(h100).batch_size == 8
+    assert left_open.chosen_as(batch_size=16).resolved(h100).batch_size == 16
+    assert RunSpec("gpt2", 4, prompt_len=100).resolved(desktop).batch_size == 4
+    assert RunSpec("gpt2").resolved(desktop).batch_size == 8
 
 
 def test_a_machine_of_the_other_kind_is_refused() -> None:

@@ -149,7 +149,5 @@ def meant(run: RunSpec, on: str, device: str = "meta") -> Meant:
         on, reason = default_machine(of_llama_cpp=is_served)
         why = (f"for {on}: {reason}",)
     if is_served and not run.given("phase") and find_machine(on).serves:
-        run = run.chosen_as(phase="generate")
-        if on == LLAMA_CPP and not run.given("batch_size"):
-            run = run.chosen_as(batch_size=1)
+        run = run.chosen_as(phase="generate").resolved(find_machine(on))
     return Meant(run, on, why)

@@ -58,6 +58,7 @@ class Predictor:
     usual_dtype: ClassVar[DType] = "fp32"
     usual_attention: ClassVar[Attention] = "eager"
     serves: ClassVar = False
+    streams: ClassVar = (0, 0)
 
     def __post_init__(self) -> None:
         """Name the content."""

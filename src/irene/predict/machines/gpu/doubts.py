@@ -36,7 +36,7 @@ WEIGHTED = ("linear", "fused_moe")
 """Ops of servings whose weights are stored in a type of their own."""
 LAYERS = {"state_update": "hybrid", "chunk_scan": "hybrid", "fused_moe": "experts"}
 """Kinds of layers by an op that only they have."""
-SERVED: Mapping[str, Mapping[str, tuple[float, float]]] = {
+SERVED: Mapping[str, Mapping[str, tuple[int, int]]] = {
     "vllm": {
         "batch_size": (8, 512), "prompt_len": (250, 2000), "output_len": (230, 9500),
         "gpus": (1, 8),

@@ -14,6 +14,7 @@ from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.predict.intervals import Beyond, with_beyond, worth_saying
 from irene.predict.machines.gpu.doubts import (
+    SERVED,
     OpDoubts,
     beyond_servings,
     doubted,
@@ -97,6 +98,11 @@ class GpuMachine:
         name = f"{self.device.name} {self.digest[:8]}"
         covers = "wall" if self.usual_place == "wall" else "gpu-board"
         return Hardware(self.device.name, covers, sheet.description, name)
+
+    @property
+    def streams(self) -> tuple[int, int]:
+        """Least and most streams of the servings that it was measured with."""
+        return SERVED[self.engine]["batch_size"]
 
     @property
     def usual_place(self) -> str:
