@@ -1,6 +1,7 @@
 """Sensors of hwmon and batteries, on made-up sysfs trees."""
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -102,6 +103,14 @@ def test_what_cannot_be_read_is_missing_in_the_total(roots, chips):
     meter = hwmon.open_hwmon(roots)
     assert [bool(c.missing) for c in meter.channels] == [False, True]
     assert meter.read()[0] == 55.0
+
+
+def test_what_says_no_number_leaves_no_file_open(roots, chips):
+    written(chips / "hwmon0", name="amdgpu", power1_average="not yet")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(MeterError, match="no sensor can be read"):
+        hwmon.open_hwmon(roots)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_nothing_there_is_said(roots):

@@ -203,8 +203,10 @@ def test_the_machine_goes_on_when_the_process_ends(fake):
 
 
 def test_a_process_that_is_not_there_is_an_error(fake):
+    before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(MeterError, match="no process 77"):
         ProcMeter(fake.roots, pid=77)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_another_system_has_no_load(tmp_path):

@@ -61,8 +61,11 @@ def open_hwmon(roots: Roots) -> SensorMeter:
     for sensor in sensors:
         channel = sensor.channel
         try:
-            file = KeptFile(sensor.path)
-            int(file.read())
+            with ExitStack() as opening:
+                file = KeptFile(sensor.path)
+                opening.callback(file.close)
+                int(file.read())
+                files.push(opening.pop_all())
         except (OSError, ValueError) as error:
             if isinstance(error, PermissionError):
                 remedy = REMEDY.format(path=sensor.path)
@@ -70,7 +73,6 @@ def open_hwmon(roots: Roots) -> SensorMeter:
                 reason = getattr(error, "strerror", None) or str(error)
                 missing.append(replace(channel, counted=False, missing=reason))
         else:
-            files.callback(file.close)
             opened.append(Sensor((channel,), _asking(file, channel)))
     if not opened:
         paths = ", ".join(str(sensor.path) for sensor in sensors)

@@ -18,15 +18,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 
 from irene.errors import MeterError
 from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
 from irene.meters.cpu.cpu_load import LOAD_STEP_S, CpuLoad, ProcessLoad
-from irene.meters.cpu.cpu_sensors import Temperatures, open_clocks
-from irene.meters.cpu.kernel_files import KeptFile, Roots
+from irene.meters.cpu.cpu_sensors import open_clocks, open_memory, open_temperatures
+from irene.meters.cpu.kernel_files import Roots
 
-SLOW_S = 0.1
 SHARE_OF_MACHINE = "iowait and steal are not busy"
+OF_ONE_CORE = "of one core; the process and those it started"
+RESIDENT = "resident; shared memory counts in each process"
 
 
 class ProcMeter:
@@ -50,35 +52,33 @@ class ProcMeter:
         pid: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock = clock
-        self._load = CpuLoad(roots.proc, clock)
-        self._memory = _Memory(roots)
-        self._clocks = open_clocks(roots)
-        self._temperatures = Temperatures(roots.sysfs)
-        cores = os.cpu_count() or 1
-        self._process = ProcessLoad(roots.proc, pid, cores, clock) if pid else None
-        self._slow_s = -SLOW_S
-        self._slow: list[float] = []
-        self.channels = tuple(self._list_channels())
-
-    def _list_channels(self) -> list[Channel]:
-        channels = [
-            _gauge("proc:cpu", "percent", LOAD_STEP_S, SHARE_OF_MACHINE),
-            _gauge("proc:mem", "percent", SLOW_S),
-        ]
-        if self._clocks:
-            clocks = self._clocks
-            channels.append(
-                _gauge("proc:cpu_clock", "mhz", clocks.period_s, clocks.note)
-            )
-        if self._temperatures:
-            channels.append(_gauge("proc:cpu_temperature", "celsius", SLOW_S))
-        if self._process:
-            note = "of one core; the process and those it started"
-            channels.append(_gauge("proc:process_cpu", "percent", LOAD_STEP_S, note))
-            note = "resident; shared memory counts in each process"
-            channels.append(_gauge("proc:process_mem", "bytes", LOAD_STEP_S, note))
-        return channels
+        with ExitStack() as files:
+            self._load = files.enter_context(closing(CpuLoad(roots.proc, clock)))
+            channels = [_gauge("proc:cpu", "percent", LOAD_STEP_S, SHARE_OF_MACHINE)]
+            try:
+                memory = open_memory(roots, clock)
+            except OSError as error:
+                raise MeterError(f"{error.filename}: {error.strerror}") from error
+            self._slow = [files.enter_context(closing(memory))]
+            channels.append(_gauge("proc:mem", "percent", memory.period_s))
+            for name, unit, sensors in (
+                ("cpu_clock", "mhz", open_clocks(roots, clock)),
+                ("cpu_temperature", "celsius", open_temperatures(roots, clock)),
+            ):
+                if sensors:
+                    self._slow.append(files.enter_context(closing(sensors)))
+                    told = sensors.period_s, sensors.note
+                    channels.append(_gauge(f"proc:{name}", unit, *told))
+            self._process: ProcessLoad | None = None
+            if pid:
+                process = ProcessLoad(roots.proc, pid, os.cpu_count() or 1, clock)
+                self._process = files.enter_context(closing(process))
+                channels += [
+                    _gauge("proc:process_cpu", "percent", LOAD_STEP_S, OF_ONE_CORE),
+                    _gauge("proc:process_mem", "bytes", LOAD_STEP_S, RESIDENT),
+                ]
+            self.channels = tuple(channels)
+            self._files = files.pop_all()
 
     def read(self) -> list[float]:
         """One value for each channel.
@@ -86,11 +86,7 @@ class ProcMeter:
         Raises:
             SensorLostError: `/proc/stat` cannot be read any more.
         """
-        values = [self._load.percent()]
-        now_s = self._clock()
-        if now_s - self._slow_s >= SLOW_S:
-            self._slow, self._slow_s = self._read_slow(), now_s
-        values += self._slow
+        values = [self._load.percent(), *(sensors.value() for sensors in self._slow)]
         if self._process:
             try:
                 values += self._process.read()
@@ -98,45 +94,9 @@ class ProcMeter:
                 values += (NO_VALUE, NO_VALUE)
         return values
 
-    def _read_slow(self) -> list[float]:
-        values = [self._memory.percent()]
-        if self._clocks:
-            values.append(self._clocks.mhz())
-        if self._temperatures:
-            values.append(self._temperatures.celsius())
-        return values
-
     def close(self) -> None:
         """Let go of all files; closing twice is fine."""
-        for part in (self._load, self._memory, self._clocks, self._process):
-            if part:
-                part.close()
-        self._temperatures.close()
-
-
-class _Memory:
-    """Share of memory in use: all of it less what a program could still get."""
-
-    def __init__(self, roots: Roots) -> None:
-        path = roots.proc / "meminfo"
-        try:
-            self._file = KeptFile(path)
-        except OSError as error:
-            raise MeterError(f"{path}: {error.strerror}") from error
-
-    def percent(self) -> float:
-        """Now; `NO_VALUE` if the kernel does not say."""
-        try:
-            lines = self._file.read(512).split(b"\n")
-            sizes = {line.split(b":")[0]: line.split() for line in lines}
-            total = int(sizes[b"MemTotal"][1])
-            return 100.0 * (1.0 - int(sizes[b"MemAvailable"][1]) / total)
-        except (OSError, KeyError, ValueError, IndexError, ZeroDivisionError):
-            return NO_VALUE
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._file.close()
+        self._files.close()
 
 
 def _gauge(name: str, quantity: str, resolution_s: float, note: str = "") -> Channel:

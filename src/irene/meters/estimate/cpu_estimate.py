@@ -20,9 +20,9 @@ from functools import cache
 from pathlib import Path
 
 from irene.errors import UsageError
-from irene.meters.channel import Channel, Finding, probed
+from irene.meters.channel import Channel, Finding, SensorLostError, probed
 from irene.meters.cpu.cpu_load import LOAD_STEP_S, CpuLoad
-from irene.meters.cpu.cpu_sensors import ClockShare, open_clock_share
+from irene.meters.cpu.cpu_sensors import Sensors, open_clock_share
 from irene.meters.cpu.kernel_files import Roots
 from irene.meters.estimate.cpu_basis import (
     TDP_VARIABLE,
@@ -76,7 +76,7 @@ class EstimateMeter:
         basis: Basis,
         model: LoadModel,
         clock: Callable[[], float] = time.monotonic,
-        clocks: ClockShare | None = None,
+        clocks: Sensors | None = None,
     ) -> None:
         self.basis = basis
         self._model, self._clocks = model, clocks
@@ -101,7 +101,9 @@ class EstimateMeter:
             SensorLostError: The load or the clock cannot be read any more.
         """
         load = self._load.percent() / 100.0
-        clock = self._clocks.share() if self._clocks else 1.0
+        clock = self._clocks.value() if self._clocks else 1.0
+        if clock != clock:  # NaN
+            raise SensorLostError("no CPU tells its clock any more")
         basis = self.basis
         return [self._model.power_w(basis.cores, basis.tdp_w_per_core, load, clock)]
 
@@ -137,7 +139,7 @@ def _open(roots: Roots) -> EstimateMeter:
     return meter
 
 
-def _prepare(roots: Roots) -> tuple[Basis, LoadModel, ClockShare | None]:
+def _prepare(roots: Roots) -> tuple[Basis, LoadModel, Sensors | None]:
     """What the machine is taken for, and what can be known of its clock."""
     processor, (with_clock, without_clock) = read_processor(roots), load_models()
     stated = os.environ.get(TDP_VARIABLE, "")
