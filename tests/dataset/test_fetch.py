@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
+import struct
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -18,12 +21,13 @@ from irene.errors import FormatError, IreneError, UsageError
 
 
 class Server(ThreadingHTTPServer):
-    """Serves contents by path; a path in `cut` loses its second half."""
+    """Serves contents by path; a path in `cut` or `reset` loses its second half."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.contents: dict[str, bytes] = {}
         self.cut: set[str] = set()
+        self.reset: set[str] = set()
         self.asked: list[str] = []
 
     @property
@@ -44,7 +48,12 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         half = content[: len(content) // 2]
-        self.wfile.write(half if self.path in self.server.cut else content)
+        short = self.path in self.server.cut | self.server.reset
+        self.wfile.write(half if short else content)
+        if self.path in self.server.reset:
+            now = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+            os.close(self.connection.detach())
 
     def log_message(self, *_: object) -> None:
         """Stay silent."""
@@ -103,6 +112,17 @@ def test_what_is_here_is_not_fetched_again(
     files = list(fetch(public, tmp_path / "out", server.url + "/"))
     assert [downloaded for _, downloaded in files] == [False, False, True, True]
     assert server.asked == [f"/data/{missing}", f"/data/{FILES['ml2']}"]
+
+
+def test_a_server_that_leaves_is_no_fault_of_our_disk(
+    public: PublicData, server: Server, tmp_path: Path
+) -> None:
+    server.contents[f"/data/{FILES['model']}"] = bytes(1 << 22)
+    public = replace(public, files=(replace(public.files[0], size_bytes=1 << 22),))
+    server.reset.add(f"/data/{FILES['model']}")
+    with pytest.raises(IreneError, match=r"cannot download .*reset by peer"):
+        list(fetch(public, tmp_path / "out"))
+    assert kept(tmp_path / "out") == []
 
 
 def test_a_body_that_is_cut_off(

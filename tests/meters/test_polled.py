@@ -114,6 +114,23 @@ def test_passwords_are_sent_and_never_shown(monkeypatch):
         assert server.asked[-1].headers["Authorization"] == "Bearer abc"
 
 
+def test_where_an_address_sends_us_on_to_no_password_is_told(monkeypatch):
+    monkeypatch.setenv("IRENE_METER_TOKEN", "a-secret")
+    with answering(SHELLY_2) as (there, other), answering(SHELLY_2) as (url, server):
+
+        def send_on(handler):
+            server.asked.append(handler)
+            handler.send_response(302)
+            handler.send_header("Location", there)
+            handler.end_headers()
+
+        server.RequestHandlerClass.do_GET = send_on
+        for address in (url, url.replace("//", "//user:word@")):
+            open_http(address).close()
+            assert server.asked[-1].headers["Authorization"]
+            assert not any(each.headers["Authorization"] for each in other.asked)
+
+
 @pytest.mark.parametrize(
     ("body", "fragment", "says"),
     [
@@ -167,6 +184,12 @@ def test_exporters_count_each_joule_once(text, expected):
         meter = open_prometheus(f"prometheus:{url}/metrics")
         assert counted(meter) == expected
         meter.close()
+
+
+@pytest.mark.parametrize("every", ["0", "-1", "nan", "inf", "often"])
+def test_an_exporter_is_asked_every_so_many_seconds(every):
+    with pytest.raises(UsageError, match="above 0"):
+        open_prometheus(f"prometheus:http://127.0.0.1:9/metrics#every_s={every}")
 
 
 def test_an_exporter_without_watts_is_refused():

@@ -170,13 +170,24 @@ def _download(url: str, file: PublicFile, path: Path, progress: Progress) -> Non
         raise UsageError(f"not an address: {url!r}: {error}") from error
 
 
+def _next_chunk(answer: IO[bytes], url: str) -> bytes:
+    """Some bytes; that the server left is not taken for a fault of our own disk."""
+    try:
+        return answer.read(CHUNK_BYTES)
+    except OSError as error:
+        raise IreneError(
+            f"cannot download {url}: {error.strerror or error or 'no answer'}; nothing "
+            "of it was kept, try again"
+        ) from error
+
+
 def _copy_checked(
     answer: IO[bytes], kept: IO[bytes], file: PublicFile, url: str, progress: Progress
 ) -> None:
     digest = hashlib.sha256()
     done_bytes = 0
     progress(0, file.size_bytes, file.name)
-    while done_bytes <= file.size_bytes and (chunk := answer.read(CHUNK_BYTES)):
+    while done_bytes <= file.size_bytes and (chunk := _next_chunk(answer, url)):
         digest.update(chunk)
         kept.write(chunk)
         done_bytes += len(chunk)

@@ -27,6 +27,10 @@ def answering(answers):
             self.end_headers()
             self.wfile.write(text.encode())
 
+        def do_OPTIONS(self):
+            self.send_response(204)
+            self.end_headers()
+
         def log_message(self, *_):
             pass
 

@@ -5,7 +5,9 @@ import json
 import math
 import statistics
 import sys
+from contextlib import closing
 from dataclasses import replace
+from http.client import HTTPConnection
 
 import pytest
 from hypothesis import given
@@ -17,7 +19,7 @@ from irene.account.served.intervals import (
     added_up,
     observed_costs,
 )
-from irene.account.served.proxy import counts_in
+from irene.account.served.proxy import counts_in, proxied
 from irene.account.served.requests import (
     Request,
     RequestLines,
@@ -26,7 +28,7 @@ from irene.account.served.requests import (
 )
 from irene.errors import UsageError
 
-from .made_server import MadeEngine
+from .made_server import MadeEngine, answering
 
 TIMES = st.floats(0, 100)
 REQUESTS = st.builds(
@@ -208,6 +210,9 @@ def test_a_file_grows_line_by_line(tmp_path):
             out.write(part)
             out.flush()
             assert len(lines.read()) == number
+    path.write_text(text)  # as logs are begun anew that have become too long
+    assert len(lines.read()) == 1
+    assert lines.problems() == []
     path.unlink()
     assert lines.read() == []
     assert "cannot read" in lines.problems()[0]
@@ -232,3 +237,18 @@ def test_standard_input_is_read_as_it_comes(monkeypatch):
     while len(found) < 2:
         found += lines.read()
     assert {request.name for request in found} == {"chatcmpl-7"}
+
+
+def test_an_answer_without_a_body_has_none_behind_the_door():
+    """What comes after it on the same connection is the next answer."""
+
+    with (
+        answering({"/": "ok"}) as url,
+        proxied(url, 0) as (_, port),
+        closing(HTTPConnection("127.0.0.1", port)) as door,
+    ):
+        for method, status, body in (("OPTIONS", 204, b""), ("GET", 200, b"ok")):
+            door.request(method, "/")
+            answer = door.getresponse()
+            assert (answer.status, answer.read()) == (status, body)
+            assert bool(answer.getheader("Transfer-Encoding")) == bool(body)

@@ -26,6 +26,7 @@ OF_ONE_HOP = {
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 }  # fmt: skip
 """Headers that are not passed on; answers are asked for as plain text."""
+WITHOUT_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 TOLD = ("id", "model", "usage", "timings", "created_at")
 MOST_AT_ONCE = 1 << 16
 
@@ -116,10 +117,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response_only(answer.status, answer.reason)
         for name, value in _passed_on(answer.getheaders()):
             self.send_header(name, value)
-        streams = length is None and self.command != "HEAD"
+        has_body = self.command != "HEAD" and answer.status not in WITHOUT_BODY
+        streams = length is None and has_body
         if streams:
             self.send_header("Transfer-Encoding", "chunked")
-        else:
+        elif length is not None or has_body:
             self.send_header("Content-Length", length or "0")
         self.end_headers()
         told = bytearray()

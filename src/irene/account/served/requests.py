@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import queue
 import sys
 import threading
@@ -215,6 +216,8 @@ class RequestLines(Requests):
     def _read_on(self) -> None:
         try:
             with Path(self._where).open("rb") as file:
+                if file.seek(0, os.SEEK_END) < self._offset:  # it was begun anew
+                    self._offset, self._rest = 0, b""
                 file.seek(self._offset)
                 new = file.read()
         except OSError as error:

@@ -138,6 +138,8 @@ def open_http(source: HttpSource | str) -> PolledMeter:
 def fetched(url: str, insecure: bool = False) -> bytes:
     """What an address answers, with the user of the address or `IRENE_METER_TOKEN`.
 
+    These are for that address alone: where it sends us on to, nobody is told them.
+
     Raises:
         MeterError: Nothing answers, or it refuses; the message holds no password.
     """
@@ -148,9 +150,10 @@ def fetched(url: str, insecure: bool = False) -> bytes:
     if parts.username:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         word = base64.b64encode(pair.encode()).decode()
-        request.add_header("Authorization", f"Basic {word}")
+        request.add_unredirected_header("Authorization", f"Basic {word}")
     elif os.environ.get(TOKEN):
-        request.add_header("Authorization", f"Bearer {os.environ[TOKEN]}")
+        bearer = f"Bearer {os.environ[TOKEN]}"
+        request.add_unredirected_header("Authorization", bearer)
     context = ssl._create_unverified_context() if insecure else None
     try:
         with urlopen(request, timeout=PATIENCE_S, context=context) as answer:

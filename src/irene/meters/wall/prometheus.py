@@ -23,6 +23,7 @@ Sample = tuple[str, Mapping[str, str], float]
 INSTALL = "pip install 'irene-energy[prometheus]'"
 PREFIX = "prometheus:"
 EVERY_S = 1.0
+LONGEST_S = 3600.0
 UNKNOWN_ERROR = 0.1
 GUESSED = "the exporter states no error; 10 % is a guess"
 
@@ -45,7 +46,12 @@ def open_prometheus(text: str) -> PolledMeter:
         ("http://", "https://")
     ):
         raise UsageError(f"{text}: write {PREFIX}http://HOST:PORT/metrics#METRIC")
-    every_s = float(given.get("every_s", EVERY_S))
+    try:
+        every_s = float(given.get("every_s", EVERY_S))
+    except ValueError:
+        every_s = 0.0
+    if not 0 < every_s < LONGEST_S:
+        raise UsageError(f"{text}: every_s is a number of seconds above 0")
     ask = partial(_metrics, url, given.get("metric", ""))
     first = ask()
     if not first:
