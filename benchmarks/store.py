@@ -164,8 +164,7 @@ TASKS = {
 
 def run_task(name: str, folder: Path) -> None:
     """Do one task in this process and print what it took."""
-    import duckdb  # noqa: F401  imports are not what is measured
-    import pandas as pd  # noqa: F401
+    import pandas as pd  # noqa: F401  imports are not what is measured
     import pyarrow.parquet  # noqa: F401
 
     import irene.dataset.store.store_merging

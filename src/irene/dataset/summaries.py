@@ -1,35 +1,35 @@
 """What is in a table or in a store, in numbers.
 
-Nodes of a store are counted by DuckDB and never all loaded.
+Nodes of a store are counted row group by row group and never all loaded.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
-from irene.dataset.formats.nodes_parquet import in_short
 from irene.dataset.store.entries import Entry
+from irene.dataset.store.segments import read_entries, starts_of
 from irene.dataset.store.store import Store
 from irene.dataset.store.store_files import SCHEMA
+from irene.dataset.store.store_tables import FLAGGED
 from irene.dataset.table import FEATURES, NodeTable, TreeKey
-from irene.errors import FormatError, library
+from irene.errors import FormatError
 from irene.spec import RunSpec
+from irene.tables import pyarrow
 from irene.tree import KINDS
 
-MEMORY_LIMIT = "512MB"
-COUNTS = """
-SELECT hardware, kind, count(*), count(*) - count(energy_j),
-    count(*) FILTER (more LIKE '%"rounds_%'), min(energy_j), max(energy_j)
-FROM read_parquet($files, filename = true)
-JOIN (SELECT unnest($ids) AS id, unnest($within) AS file, unnest($machines) AS hardware)
-    ON entry = id AND parse_filename(filename) = file
-GROUP BY hardware, kind
-"""
+COUNTED = ("entry", "parent", "kind", "energy_j", "more")
+COUNTS = {
+    "count_all": "sum", "energy_j_count": "sum", "disturbed_sum": "sum",
+    "energy_j_min": "min", "energy_j_max": "max",
+}  # fmt: skip
+"""What is counted of some rows, and how that of several such is put together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,19 +248,7 @@ def summarise_store(store: Store) -> StoreSummary:
 
     Raises:
         FormatError: A segment is damaged.
-        MissingExtraError: DuckDB is not installed.
     """
-    try:
-        return _summarised(store)
-    except FormatError:
-        before = set(store.manifest.segments)
-        store.manifest.refresh()
-        if before == set(store.manifest.segments):
-            raise
-        return _summarised(store)  # segments were packed meanwhile
-
-
-def _summarised(store: Store) -> StoreSummary:
     entries = store.entries()
     measured = [entry for entry in entries if entry.state == "measured"]
     levels = _level_counts(store, measured)
@@ -334,32 +322,38 @@ def _failures(entries: Sequence[Entry]) -> tuple[FailureSummary, ...]:
 def _level_counts(
     store: Store, entries: Sequence[Entry]
 ) -> dict[str, list[LevelCount]]:
-    """Counts of nodes per machine and kind; only entries where they are now count.
+    """Counts of nodes per machine and kind.
 
     Raises:
         FormatError: A segment cannot be read.
     """
+    machines = {entry.id: entry.hardware for entry in entries}
+    groups = read_entries(store.files, store.manifest, machines, COUNTED)
+    try:
+        parts = [_counted(rows, machines, ids) for ids, rows in groups]
+    except FormatError as error:
+        raise FormatError(
+            f"{error}; `irene data check {store.path}` sets it aside"
+        ) from error
     levels: dict[str, list[LevelCount]] = {}
-    if not entries:
+    if not parts:
         return levels
-    missing = "summing up a store needs DuckDB: pip install 'irene-energy[data]'"
-    duckdb = library("duckdb", missing)
-    asked = {
-        "files": [str(store.files.segments / file) for file in store.manifest.segments],
-        "ids": [entry.id for entry in entries],
-        "within": [entry.segment for entry in entries],
-        "machines": [entry.hardware for entry in entries],
-    }
-    with TemporaryDirectory() as folder:
-        settings = {"memory_limit": MEMORY_LIMIT, "temp_directory": folder}
-        try:
-            with duckdb.connect(":memory:", config=settings) as engine:
-                counted = engine.execute(COUNTS, asked).fetchall()
-        except duckdb.Error as error:
-            raise FormatError(
-                f"{store.path}: a segment cannot be read: {in_short(error)}; "
-                f"`irene data check {store.path}` finds which"
-            ) from error
-    for hardware, *counts in sorted(counted, key=lambda row: KINDS.index(row[1])):
-        levels.setdefault(hardware, []).append(LevelCount(*counts))
+    whole = pyarrow().pa.concat_tables(parts).group_by(["machine", "kind"])
+    rows = whole.aggregate(list(COUNTS.items())).to_pylist()
+    for row in sorted(rows, key=lambda row: KINDS.index(row["kind"])):
+        nodes, known, *others = (row[f"{name}_{how}"] for name, how in COUNTS.items())
+        count = LevelCount(row["kind"], nodes, nodes - known, *others)
+        levels.setdefault(row["machine"], []).append(count)
     return levels
+
+
+def _counted(rows: Any, machines: Mapping[str, str], ids: Sequence[str]) -> Any:
+    """What is counted of the rows of some entries, by machine and kind."""
+    compute = import_module("pyarrow.compute")
+    names = np.array([machines[name] for name in ids], dtype=object)
+    machine = pyarrow().pa.array(np.repeat(names, np.diff(starts_of(rows))))
+    flagged = compute.match_substring(rows["more"], FLAGGED).fill_null(False)
+    told = rows.append_column("machine", machine).append_column("disturbed", flagged)
+    wanted = [([], "count_all"), ("disturbed", "sum")]
+    wanted += [("energy_j", how) for how in ("count", "min", "max")]
+    return told.group_by(["machine", "kind"]).aggregate(wanted)

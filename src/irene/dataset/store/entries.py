@@ -7,13 +7,14 @@ import json
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from irene import __version__
 from irene.errors import FormatError, SpecError, UsageError
 from irene.hardware import Hardware
+from irene.saved import Saved, read_values
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 
@@ -22,7 +23,7 @@ ID_DIGITS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Saved):
     """Where, with what and by whom something was measured.
 
     Times are those of the machine that measured. Clocks of machines differ, so nothing
@@ -89,26 +90,20 @@ class Origin:
         }
         return cls(**{**known, **facts})
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON-ready values."""
-        return {**asdict(self), "software": dict(self.software)}
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Origin:
         """Read what `to_dict` wrote.
 
         Raises:
-            FormatError: It is something else, or of a newer version.
+            FormatError: It says more than we know: it is of a newer version.
         """
-        try:
-            hardware = Hardware.from_dict(values["hardware"])
-            return cls(**{**values, "hardware": hardware})
-        except (KeyError, TypeError) as error:
-            raise FormatError(f"not an origin: {error}") from error
+        if more := sorted(values.keys() - set(cls.__slots__)):
+            raise FormatError(f"not an origin: it has {', '.join(more)}")
+        return read_values(cls, values)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Saved):
     """One run in a store.
 
     Attributes:
@@ -177,8 +172,7 @@ class Entry:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-ready values."""
-        told = {name: getattr(self, name) for name in self.__slots__}
-        told |= {"spec": self.spec.to_dict(), "origin": self.origin.to_dict()}
+        told = Saved.to_dict(self)
         return told if self.reason else {n: v for n, v in told.items() if n != "reason"}
 
     @classmethod
@@ -188,12 +182,9 @@ class Entry:
         Raises:
             FormatError: It is something else, or of a newer version.
         """
-        ours = {name: values[name] for name in cls.__slots__ if name in values}
         try:
-            ours["spec"] = RunSpec.from_dict(values["spec"])
-            ours["origin"] = Origin.from_dict(values["origin"])
-            return cls(**ours)
-        except (KeyError, TypeError, SpecError) as error:
+            return read_values(cls, values)
+        except (KeyError, TypeError, ValueError, SpecError) as error:
             raise FormatError(f"not an entry of ours: {error}") from error
 
 

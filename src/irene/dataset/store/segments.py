@@ -29,7 +29,7 @@ from irene.tables import pyarrow
 
 SCHEMA = "irene.segment/1"
 GROUP_ROWS = 122_880
-"""Rows that are packed, read and counted together; the usual size for DuckDB."""
+"""Rows that are packed, read and counted together."""
 SEGMENT_ROWS = 20 * GROUP_ROWS
 
 Tables = Iterable[tuple[Sequence[str], Any]]
