@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from irene.meters.logs.log_lines import Layout, PowerLog, clock_of, lacks_zone
+from irene.meters.logs.log_lines import PowerLog, clock_of, lacks_zone
 from irene.meters.logs.metric_series import (
     grafana_csv,
     grafana_json,
@@ -48,6 +48,8 @@ DCGMI_UNITS = {"POWER": 1.0, "TOTEC": 1e-3}
 ZEUS_GPU = re.compile(r"gpu(\d+)_energy")
 EDGE_NS = 1_000.0
 """Less than what tells two windows apart; more than a time as a number loses."""
+DATED = clock_of("2024-01-31 14:05:01")
+"""The clock of logs that always write dates."""
 STARTED = re.compile(r"# started on \w+ (\w+ +\d+ [\d:]+ \d{4})")
 
 
@@ -91,7 +93,6 @@ def _dmon(text: str) -> list[PowerLog]:
     names = next(line for line in lines if "pwr" in line).lstrip("# ").lower().split()
     if "date" not in names or "time" not in names:
         raise ValueError("nvidia-smi dmon without times: log it with -o DT")
-    clock = clock_of("-:", Layout(",", 0, (1,)))
     found: dict[str, tuple[list[float], list[float]]] = {}
     for line in lines:
         words = dict(zip(names, line.split(), strict=False))
@@ -99,7 +100,7 @@ def _dmon(text: str) -> list[PowerLog]:
             continue
         day = words["date"]
         times, powers = found.setdefault(words["gpu"], ([], []))
-        times.append(clock(f"{day[:4]}-{day[4:6]}-{day[6:]} {words['time']}"))
+        times.append(DATED(f"{day[:4]}-{day[4:6]}-{day[6:]} {words['time']}"))
         powers.append(float(words["pwr"]))
     return [
         PowerLog(f"GPU {gpu}", times, powers, False, True, gpu_device(gpu), GPU)
@@ -127,7 +128,7 @@ def _dcgmi(text: str) -> list[PowerLog]:
             )
         gpu, *values = rest.split()
         first = first or time.strip()
-        moment = clock_of(first, Layout(",", 0, (1,)))(time.strip())
+        moment = clock_of(first)(time.strip())
         for name, value in zip(names, values, strict=False):
             if name in DCGMI_UNITS and value != "N/A":
                 times, known = found.setdefault((gpu, name), ([], []))
@@ -232,14 +233,13 @@ CODECARBON = {"timestamp", "run_id", "duration", "cpu_energy"}
 def _codecarbon(text: str) -> list[PowerLog]:
     """Energy so far of each part, kWh, from the start of a run to each of its rows."""
     parts = {"cpu": ("cpu", CPU), "gpu": ("", GPU), "ram": ("cpu", "dram")}
-    clock = clock_of("-:", Layout(",", 0, (1,)))
     rows = list(csv.DictReader(text.splitlines()))
     runs = {row["run_id"] for row in rows}
     if len(runs) > 1:
         raise ValueError(
             f"{len(runs)} runs of CodeCarbon in one file: keep one of them"
         )
-    ends = np.array([clock(row["timestamp"]) for row in rows])
+    ends = np.array([DATED(row["timestamp"]) for row in rows])
     begin = ends[0] - float(rows[0]["duration"]) * 1e9
     columns = []
     for part, (device, covers) in parts.items():
@@ -262,7 +262,6 @@ def _codecarbon(text: str) -> list[PowerLog]:
 
 def _home_assistant(text: str) -> list[PowerLog]:
     """History of sensors as downloaded: states in W, of energies in kWh."""
-    clock = clock_of("-:", Layout(",", 0, (1,)))
     found: dict[str, tuple[list[float], list[float]]] = {}
     for row in csv.DictReader(text.splitlines()):
         try:
@@ -270,7 +269,7 @@ def _home_assistant(text: str) -> list[PowerLog]:
         except ValueError:
             continue  # unavailable, unknown
         times, values = found.setdefault(row["entity_id"], ([], []))
-        times.append(clock(row["last_changed"]))
+        times.append(DATED(row["last_changed"]))
         values.append(value)
     powers = {name for name in found if "energy" not in name}
     note = "Home Assistant tells no unit: taken as {}"

@@ -56,10 +56,9 @@ NANOSECONDS = ((1e11, 1e9), (1e14, 1e6), (1e17, 1e3))
 """Below which size a time since 1970 is in s, ms or µs, and the ns in one of them:
 1e11 s are the year 5138, 1e11 ms are March 1973."""
 DATE = re.compile(
-    r"(?:(\d{4})[-/](\d\d?)[-/](\d\d?)"
-    r"|(\d\d?)[-/](\d\d?)[-/](\d{4}))[T ]+(\d\d?):(\d\d)$"
+    r"(?:(\d{4})[-/](\d\d?)[-/](\d\d?)|(\d\d?)[-/](\d\d?)[-/](\d{4}))[T ]+"
+    r"(\d\d?):(\d\d):(\d+\.?\d*)\s*(?:([APap])\.?[Mm]\.?)?\s*(Z|[+-]\d\d:?\d\d)?$"
 )
-HALF_DAY = re.compile(r"\s*([AP])\.?M\.?$", re.IGNORECASE)
 ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
 
 
@@ -235,20 +234,18 @@ def _columns(names: Names, wanted: Sequence[str]) -> list[int]:
     return []
 
 
-def clock_of(sample: str, layout: Layout) -> Callable[[str], float]:
+def clock_of(sample: str, scale: float = 0.0) -> Callable[[str], float]:
     """The function that turns a time of a log into ns since 1970.
 
     Args:
-        sample: A time of the log.
-        layout: Where things stand.
+        sample: A time of the log; any date for one that writes dates.
+        scale: ns per unit of a time that is a number; 0 to tell by its size.
     """
     try:
         value = abs(float(sample))
     except ValueError:
         return _date_ns
-    scale = layout.time_scale or next(
-        (ns for top, ns in NANOSECONDS if value < top), 1.0
-    )
+    scale = scale or next((ns for top, ns in NANOSECONDS if value < top), 1.0)
     return lambda text: float(text) * scale
 
 
@@ -263,26 +260,18 @@ def _date_ns(text: str) -> float:
     Raises:
         ValueError: It is no date.
     """
-    zone = ZONE.search(text)
-    if zone:
-        text = text[: zone.start()].rstrip()
-    if half := HALF_DAY.search(text):
-        text = _full_day(text[: half.start()], half[1].upper())
-    minute, _, second = text.rpartition(":")
-    seconds = float(second)
-    if not 0 <= seconds < 61:
+    found = DATE.match(text.strip())
+    if found is None or float(found[9]) >= 61:
         raise ValueError(f"no date: {text!r}")
-    start_s = _minute_s(minute) - (_zone_seconds(zone.group()) if zone else 0)
-    return start_s * 1e9 + seconds * 1e9
-
-
-def _full_day(text: str, half: str) -> str:
-    """A date whose hours go to twelve, with hours that go to 24."""
-    day, _, clock = text.replace("T", " ").rpartition(" ")
-    hour, _, rest = clock.partition(":")
-    if not 1 <= int(hour) <= 12:
-        raise ValueError(f"no hour of half a day: {text!r}")
-    return f"{day} {int(hour) % 12 + 12 * (half == 'P'):02}:{rest}"
+    # MLPerf's: month, day, year.
+    day = found.group(1, 2, 3) if found[1] else found.group(6, 4, 5)
+    hour = int(found[7])
+    if found[10]:
+        if not 1 <= hour <= 12:
+            raise ValueError(f"no hour of half a day: {text!r}")
+        hour = hour % 12 + 12 * (found[10] in "Pp")
+    start_s = _minute_s(*map(int, day), hour, int(found[8]))
+    return (start_s - _zone_seconds(found[11] or "Z")) * 1e9 + float(found[9]) * 1e9
 
 
 def _zone_seconds(zone: str) -> int:
@@ -293,13 +282,5 @@ def _zone_seconds(zone: str) -> int:
 
 
 @lru_cache(maxsize=64)  # lines of one minute follow each other
-def _minute_s(text: str) -> int:
-    found = DATE.match(text.strip())
-    if found is None:
-        raise ValueError(f"no date: {text!r}")
-    if found[1]:
-        year, month, day = int(found[1]), int(found[2]), int(found[3])
-    else:  # MLPerf's: month, day, year
-        year, month, day = int(found[6]), int(found[4]), int(found[5])
-    begin = datetime(year, month, day, int(found[7]), int(found[8]), tzinfo=UTC)
-    return int(begin.timestamp())
+def _minute_s(year: int, month: int, day: int, hour: int, minute: int) -> int:
+    return int(datetime(year, month, day, hour, minute, tzinfo=UTC).timestamp())

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from irene.meters.logs.log_lines import Layout, PowerLog, clock_of, lacks_zone
+from irene.meters.logs.log_lines import PowerLog, clock_of, lacks_zone
 from irene.meters.metric_names import Metric, counted_once, metric_of
 
 UNNAMED = "series without a name: taken as W"
@@ -56,7 +56,7 @@ def grafana_csv(lines: Sequence[str]) -> list[PowerLog]:
     """Table that a panel's inspector saves: time, and a column for each series."""
     header, *rows = [row for row in csv.reader(lines) if row]
     found: list[Series] = []
-    clock = clock_of(rows[0][0], Layout(",", 0, (1,)))
+    clock = clock_of(rows[0][0])
     times = np.array([clock(row[0]) for row in rows])
     for place, name in enumerate(header[1:], 1):
         labels = {"__name__": name.partition("{")[0], **dict(LABEL.findall(name))}

@@ -215,7 +215,7 @@ def _read(path: Path, text: list[str], first: int, layout: Layout) -> _Lines:
             words = _words(line, layout)
             time = words[layout.time].strip()
             if clock is None:
-                lines.first_time, clock = time, clock_of(time, layout)
+                lines.first_time, clock = time, clock_of(time, layout.time_scale)
             time_ns = clock(time)
             power_w = layout.power_scale
             for column in layout.power:
