@@ -66,8 +66,11 @@ class SensorMeter:
                 values += sensor.ask()
             except Exception as error:  # noqa: BLE001  every vendor has errors of its own
                 values += [NO_VALUE] * len(sensor.channels)
-                name = sensor.channels[0].name
-                problems.append(f"{name}: {type(error).__name__}: {error}")
+                kind = (
+                    "" if isinstance(error, SensorLostError) else type(error).__name__
+                )
+                words = (sensor.channels[0].name, kind, str(error))
+                problems.append(": ".join(filter(None, words)))
         if len(problems) == len(self._sensors):
             raise SensorLostError("; ".join(problems) or f"{self.name} is closed")
         return values + self._nothing

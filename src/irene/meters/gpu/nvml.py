@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from irene.errors import MeterError, library
@@ -22,6 +23,7 @@ from irene.meters.gpu.nvml_queries import (
     answers_of,
     visible_gpus,
 )
+from irene.meters.sensors import Sensor, SensorMeter
 
 INSTALL = "pip install 'irene-energy[nvidia]'"
 REMEDIES = {
@@ -50,57 +52,58 @@ BOARD = "gpu-board"
 LOST = ("GpuIsLost", "ResetRequired", "Uninitialized", "DriverNotLoaded")
 
 
-class NvmlMeter:
-    """All visible NVIDIA GPUs; made by `open_nvml`.
+class NvmlMeter(SensorMeter):
+    """All visible NVIDIA GPUs, each one sensor; made by `open_nvml`.
 
     Attributes:
-        channels: What it gives, GPU after GPU.
         left_out: Channels that a GPU does not give, and GPUs that are hidden, each
             with the reason.
         cost_s: How long one call of each query took when it was opened, s.
     """
 
-    name = "nvml"
-
     def __init__(self, nvml: Any, environment: Mapping[str, str]) -> None:
         self._nvml = nvml
         self._lost_errors = tuple(getattr(nvml, f"NVMLError_{name}") for name in LOST)
-        self._open = True
-        self.left_out: dict[str, str] = {}
         self.cost_s: dict[str, float] = {}
-        self._answers: list[Answers] = []
-        self._lost: dict[int, str] = {}
-        self.channels: tuple[Channel, ...] = ()
         gpus, unreachable = _reachable(nvml)
-        self.left_out |= {name: str(error) for name, error in unreachable.items()}
+        self.left_out = {name: str(error) for name, error in unreachable.items()}
         visible = visible_gpus(gpus, environment, self._board_of)
-        self._take(visible)
-        self._explain_hidden(gpus, visible, environment)
-        self._nothing = [NO_VALUE] * self._miss(visible, unreachable, environment)
+        sensors = [s for seen in visible if (s := self._sensor(seen)) is not None]
+        channels = [channel for sensor in sensors for channel in sensor.channels]
+        self._explain_hidden(gpus, visible, environment, channels)
+        missing = self._missing(channels, visible, unreachable, environment)
+        let_go = partial(_shut_down, nvml)
+        super().__init__("nvml", sensors, missing, let_go=let_go)
 
-    def _take(self, visible: tuple[VisibleGpu, ...]) -> None:
-        for seen in visible:
-            handle = self._nvml.nvmlDeviceGetHandleByIndex(seen.gpu.index)
-            answers = answers_of(self._nvml, handle, seen)
-            self.left_out |= answers.left_out
-            self.cost_s |= answers.cost_s
-            if answers.queries:
-                self._answers.append(answers)
-        self.channels = tuple(
-            channel
-            for answers in self._answers
-            for query in answers.queries
-            for channel in query.channels
-        )
+    def _sensor(self, seen: VisibleGpu) -> Sensor | None:
+        """Everything that a GPU answers; None if that is nothing."""
+        handle = self._nvml.nvmlDeviceGetHandleByIndex(seen.gpu.index)
+        answers = answers_of(self._nvml, handle, seen)
+        self.left_out |= answers.left_out
+        self.cost_s |= answers.cost_s
+        channels = tuple(c for query in answers.queries for c in query.channels)
+        return Sensor(channels, partial(self._ask, answers)) if channels else None
 
-    def _miss(
+    def _ask(self, answers: Answers) -> list[float]:
+        values: list[float] = []
+        for query in answers.queries:
+            try:
+                values += query.ask()
+            except self._lost_errors as error:
+                raise SensorLostError(str(error)) from error
+            except self._nvml.NVMLError:  # a busy driver may have no answer just now
+                values += [NO_VALUE] * len(query.channels)
+        return values
+
+    def _missing(
         self,
+        channels: Sequence[Channel],
         visible: tuple[VisibleGpu, ...],
         unreachable: Mapping[str, Exception],
         environment: Mapping[str, str],
-    ) -> int:
-        """Add what belongs in the total and tells no energy; how many channels."""
-        told = {c.name.rpartition(":")[0] for c in self.channels if c.in_total}
+    ) -> list[Channel]:
+        """What belongs in the total and tells no energy."""
+        told = {c.name.rpartition(":")[0] for c in channels if c.in_total}
         silent = [f"nvml:{seen.gpu.index}" for seen in visible]
         reasons = {
             name: self.left_out.get(f"{name}:energy", "no energy, no power")
@@ -110,17 +113,17 @@ class NvmlMeter:
         wanted = environment.get("CUDA_VISIBLE_DEVICES")
         if wanted is None or len(visible) < len(wanted.split(",")):
             reasons |= {name: str(error) for name, error in unreachable.items()}
-        self.channels += tuple(
+        return [
             Channel(f"{name}:energy", "energy_j", BOARD, counted=False, missing=reason)
             for name, reason in reasons.items()
-        )
-        return len(reasons)
+        ]
 
     def _explain_hidden(
         self,
         gpus: tuple[Gpu, ...],
         visible: tuple[VisibleGpu, ...],
         environment: Mapping[str, str],
+        channels: Sequence[Channel],
     ) -> None:
         shown = {seen.gpu.index for seen in visible}
         reason = f"CUDA_VISIBLE_DEVICES={environment.get('CUDA_VISIBLE_DEVICES')!r}"
@@ -133,7 +136,7 @@ class NvmlMeter:
                 f"{reason} hides all {len(gpus)} NVIDIA GPUs",
                 "unset it, or name a GPU that is there",
             )
-        if not any(channel.is_energy for channel in self.channels):
+        if not any(channel.is_energy for channel in channels):
             reasons = "; ".join(f"{k}: {v}" for k, v in self.left_out.items())
             raise MeterError(f"no NVIDIA GPU tells its energy or power ({reasons})")
 
@@ -145,43 +148,6 @@ class NvmlMeter:
             return str(nvml.nvmlDeviceGetUUID(board))
         except nvml.NVMLError:
             return None
-
-    def read(self) -> list[float]:
-        """One value for each channel; `NO_VALUE` for those of a GPU that was lost.
-
-        Raises:
-            SensorLostError: All GPUs are lost, or the meter is closed.
-        """
-        if not self._open:
-            raise SensorLostError("the NVML meter is closed")
-        values: list[float] = []
-        for number, answers in enumerate(self._answers):
-            values += self._read_gpu(number, answers)
-        if len(self._lost) == len(self._answers):
-            raise SensorLostError("; ".join(self._lost.values()))
-        return values + self._nothing
-
-    def _read_gpu(self, number: int, answers: Answers) -> list[float]:
-        values: list[float] = []
-        for query in answers.queries:
-            nothing = [NO_VALUE] * len(query.channels)
-            if number in self._lost:
-                values += nothing
-                continue
-            try:
-                values += query.ask()
-            except self._lost_errors as error:
-                self._lost[number] = f"{query.channels[0].name}: {error}"
-                values += nothing
-            except self._nvml.NVMLError:
-                values += nothing  # a busy driver may have no answer just now
-        return values
-
-    def close(self) -> None:
-        """Let go of the library; closing twice is fine."""
-        if self._open:
-            self._open = False
-            _shut_down(self._nvml)
 
 
 def open_nvml(environment: Mapping[str, str] | None = None) -> NvmlMeter:
