@@ -32,7 +32,7 @@ def test_what_a_counter_measured_between_two_samples_stays(seed: int) -> None:
     drawn = program(seed, sensor="counter")
     ledger = attribute(drawn.events, [drawn.power])
     kinds = drawn.events.op.codes
-    sharp = sharpen(drawn.power, ledger.segments, kinds, ledger.window_ns).power
+    sharp = sharpen(drawn.power, ledger.segments, kinds, ledger.window_ns)[0]
     assert len(sharp.time_ns) > len(drawn.power.time_ns)
     times = drawn.power.time_ns.tolist()
     for begin, end in pairwise(times):

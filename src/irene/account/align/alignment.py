@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from irene.account.align.doubts import NO_DOUBTS, Bins, Charge, Doubts, found_doubts
+from irene.account.align.doubts import NO_DOUBTS, Charge, Doubts, found_doubts
 from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
+from irene.account.align.sharpening import Bins
 from irene.account.arrays import Bools, Floats, Ints
 
 BLOCK = 4096

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from irene.account.align.alignment import Aligned, align, clipped
-from irene.account.align.doubts import Bins, Doubts
+from irene.account.align.doubts import Doubts
 from irene.account.align.nesting import Segments, own_segments
 from irene.account.align.power import PowerSeries
 from irene.account.align.sharpening import sharpen
@@ -66,11 +66,10 @@ def attribute(
     kinds = distinct_ops(events, events.scope.codes)[1]
     for series in power:
         rows = _charged(events, series.device)
-        sharp = sharpen(series, segments.of(rows), kinds, window)
+        sharp, bins = sharpen(series, segments.of(rows), kinds, window)
         groups = _groups(events, segments, series.device)
-        bins = Bins.of(sharp, series.resolution_s)
-        aligned = align(sharp.power, groups, len(events), window, weights, bins)
-        totals.add(sharp.power, aligned, rows, window)
+        aligned = align(sharp, groups, len(events), window, weights, bins)
+        totals.add(sharp, aligned, rows, window)
         spacing_s = series.spacing_s(events.start_ns[rows])
         totals.resolution_s[rows] = np.maximum(totals.resolution_s[rows], spacing_s)
     return Ledger(

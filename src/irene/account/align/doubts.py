@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from irene.account.align.sharpening import Sharpened
+from irene.account.align.sharpening import Bins
 from irene.account.arrays import Bools, Floats, Ints
 
 OPEN = 0.4
@@ -25,42 +25,6 @@ OPEN = 0.4
 rows are inside; the exam draws others."""
 WHOLE = 1 - 1e-6
 """Share of a bin's energy that is all of it, up to rounding."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bins:
-    """What a sensor saw at once.
-
-    Attributes:
-        edges_ns: Begins of the bins, and the end of the last.
-        is_mixed: Whether what runs changes inside.
-        is_open: Whether nothing tells the parts.
-        doubt_j: How far the parts may miss where something tells them, J.
-    """
-
-    edges_ns: Ints
-    is_mixed: Bools
-    is_open: Bools
-    doubt_j: Floats
-
-    @classmethod
-    def of(cls, sharp: Sharpened, resolution_s: float) -> Bins:
-        """Bins of a series: its stretches, or what its sensor resolves.
-
-        When in a sample such a sensor had something new is not known, so what it says
-        may be of the step before: a bin is two steps.
-
-        Args:
-            sharp: The sharpened series.
-            resolution_s: How often the sensor has something new, s; 0 unknown.
-        """
-        edges = sharp.edges_ns
-        if len(edges) < 2 or resolution_s <= np.median(np.diff(edges)) * 1e-9:
-            return cls(edges, sharp.is_mixed, sharp.is_open, sharp.doubt_j)
-        step = (edges - edges[0]) // int(2e9 * resolution_s)
-        edges = np.append(edges[:-1][np.diff(step[:-1], prepend=-1) > 0], edges[-1])
-        all_of_it = np.ones(len(edges) - 1, np.bool_)
-        return cls(edges, all_of_it, all_of_it, np.zeros(len(all_of_it)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,18 +29,16 @@ NOTHING, OUTSIDE = np.uint64(0), np.uint64(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Sharpened:
-    """A series that is cut where what runs changes.
+class Bins:
+    """What a sensor saw at once: stretches between samples, or what it resolves.
 
     Attributes:
-        power: The series; what a counter measured between two samples is unchanged.
-        edges_ns: Begins and ends of the stretches that were looked at, as sampled.
-        is_mixed: Stretches in which what runs changes.
-        is_open: Those of them in which nothing tells the power of any piece.
-        doubt_j: How far the powers of the pieces of the others may miss, J.
+        edges_ns: Begins of the bins, and the end of the last.
+        is_mixed: Whether what runs changes inside.
+        is_open: Whether nothing tells the parts.
+        doubt_j: How far the parts may miss where something tells them, J.
     """
 
-    power: PowerSeries
     edges_ns: Ints
     is_mixed: Bools
     is_open: Bools
@@ -66,8 +64,8 @@ class _Pieces:
 
 def sharpen(
     power: PowerSeries, segments: Segments, kinds: Ints, window_ns: tuple[int, int]
-) -> Sharpened:
-    """Cut a series where what runs changes.
+) -> tuple[PowerSeries, Bins]:
+    """Cut a series where what runs changes; what a counter measured is unchanged.
 
     A sensor with nothing new in every sample shows steps that are no powers: its series
     is left as it is.
@@ -82,7 +80,9 @@ def sharpen(
     times = power.time_ns[low : high + 1]
     if len(times) < 2:
         none = np.zeros(0, np.bool_)
-        return Sharpened(power, times[:0], none, none, np.zeros(0))
+        return power, Bins(times[:0], none, none, np.zeros(0))
+    if power.resolution_s > float(np.median(np.diff(times))) * 1e-9:
+        return power, _coarse(times, power.resolution_s)
     pieces = _pieces(times, segments, kinds, window_ns)
     part = replace(
         power,
@@ -93,13 +93,23 @@ def sharpen(
     )
     mixed = pieces.count > 1
     known = np.isfinite(part.begin_w) & np.isfinite(part.end_w)
-    if power.resolution_s > float(np.median(np.diff(times))) * 1e-9:
-        return Sharpened(power, times, mixed, mixed, np.zeros(len(mixed)))
     flat = np.array_equal(part.begin_w, part.end_w, equal_nan=True)
     watts, doubt_j = (_of_counter if flat else _of_samples)(part, pieces, known)
     split = mixed & known & (np.bincount(pieces.stretch, np.isnan(watts)) == 0)
     cut = _cut(power, low, high, pieces, watts, split)
-    return Sharpened(cut, times, mixed, mixed & ~split & flat, doubt_j)
+    return cut, Bins(times, mixed, mixed & ~split & flat, doubt_j)
+
+
+def _coarse(times: Ints, resolution_s: float) -> Bins:
+    """Bins of a sensor that has something new less often than it is sampled.
+
+    When in a sample it had that is not known, so what it says may be of the step
+    before: a bin is two steps.
+    """
+    step = (times - times[0]) // int(2e9 * resolution_s)
+    edges = np.append(times[:-1][np.diff(step[:-1], prepend=-1) > 0], times[-1])
+    all_of_it = np.ones(len(edges) - 1, np.bool_)
+    return Bins(edges, all_of_it, all_of_it, np.zeros(len(all_of_it)))
 
 
 def _overlap(times: Ints, window_ns: tuple[int, int]) -> tuple[int, int]:
