@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from irene.errors import MeterError
-from irene.meters.gpu.amd_smi import open_amdsmi, probe
+from irene.meters.channel import probed
+from irene.meters.gpu.amd_smi import open_amdsmi
 
 
 @pytest.fixture
@@ -60,4 +61,4 @@ def test_without_cards_it_is_said(library):
     with pytest.raises(MeterError, match="none of 0"):
         open_amdsmi()
     library.amdsmi_init = lambda: 1 / 0
-    assert "amd-smi list" in probe().remedy
+    assert "amd-smi list" in probed("amdsmi", open_amdsmi).remedy

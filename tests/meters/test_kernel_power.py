@@ -8,8 +8,7 @@ import pytest
 from irene.errors import MeterError
 from irene.meters import hwmon
 from irene.meters.cpu.kernel_files import Roots
-from irene.meters.finding import choose, findings, open_meters
-from irene.meters.wall import battery
+from irene.meters.finding import METERS, choose, findings, open_meters
 
 
 def written(folder, **files):
@@ -116,7 +115,7 @@ def test_what_says_no_number_leaves_no_file_open(roots, chips):
 def test_nothing_there_is_said(roots):
     with pytest.raises(MeterError, match="no sensor of power"):
         hwmon.open_hwmon(roots)
-    assert not battery.probe(roots).works
+    assert not METERS["battery"].find("battery", roots).works
 
 
 def bat(roots, **files):
@@ -139,7 +138,7 @@ def test_a_laptop_off_the_mains_is_measured_whole(roots, gauge):
 
 def test_on_the_mains_a_battery_says_what_helps(roots):
     bat(roots, status="Full", power_now=0)
-    found = battery.probe(roots)
+    found = METERS["battery"].find("battery", roots)
     assert not found.works
     assert "pull the plug" in found.remedy
     assert "battery" not in choose(findings(roots))

@@ -13,12 +13,17 @@ from typing import Any
 import pytest
 
 from irene.errors import MeterError, MissingExtraError
-from irene.meters.channel import SensorLostError
+from irene.meters.channel import SensorLostError, probed
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.gpu.nvml import NvmlMeter, open_nvml, probe
+from irene.meters.gpu.nvml import INSTALL, NvmlMeter, open_nvml
 from irene.meters.gpu.nvml_queries import Gpu, visible_gpus
 
 from .fake_nvml import ERRORS, FakeGpu, FakeNvml
+
+
+def probe(environment):
+    return probed("nvml", lambda: open_nvml(environment), INSTALL)
+
 
 NOT_SUPPORTED, NO_PERMISSION, TIMEOUT, LOST = 3, 4, 10, 15
 

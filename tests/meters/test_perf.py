@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from irene.errors import MeterError
-from irene.meters.channel import SensorLostError
+from irene.meters.channel import SensorLostError, probed
 from irene.meters.cpu import perf
 from irene.meters.cpu.kernel_files import Roots
-from irene.meters.cpu.perf import PerfMeter, find_events, open_event, open_perf, probe
+from irene.meters.cpu.perf import PerfMeter, find_events, open_event, open_perf
 from tests.meters.simulated_machine import (
     Curve,
     SimulatedMachine,
@@ -23,6 +23,11 @@ from tests.meters.simulated_machine import (
     laptop,
     sinus,
 )
+
+
+def probe(roots, open_event=open_event):
+    return probed("perf", lambda: open_perf(roots, open_event=open_event))
+
 
 SOFTWARE, CPU_CLOCK = 1, 0  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK
 EVENTS: dict[str, Curve] = {
@@ -163,9 +168,9 @@ def test_both_ways_to_the_same_counters_agree_on_names(tmp_path: Path) -> None:
     machine = SimulatedMachine(tmp_path, laptop())
     powers = {(0, "energy-pkg"): constant(1.0), (0, "energy-ram"): constant(1.0)}
     pmu = SimulatedPmu(machine.root, powers)
-    from irene.meters.cpu.rapl import probe as probe_rapl
+    from irene.meters.cpu.rapl import open_rapl
 
-    files = {c.name.partition(":")[2] for c in probe_rapl(Roots(machine.root)).channels}
+    files = {c.name.partition(":")[2] for c in open_rapl(Roots(machine.root)).channels}
     events = {
         c.name.partition(":")[2]
         for c in probe(Roots(machine.root), open_event=pmu.open_event).channels

@@ -9,10 +9,10 @@ from threading import Thread
 import pytest
 
 from irene.errors import MeterError, UsageError
-from irene.meters.finding import names_in, open_meters
+from irene.meters.cpu.kernel_files import Roots
+from irene.meters.finding import METERS, names_in, open_meters
 from irene.meters.sensors import PolledMeter
 from irene.meters.wall.http_json import HttpSource, open_http
-from irene.meters.wall.ipmi import probe as probe_ipmi
 from irene.meters.wall.prometheus import open_prometheus
 
 SHELLY_2 = {"id": 0, "output": True, "apower": 61.4, "aenergy": {"total": 2.5}}
@@ -214,12 +214,12 @@ def test_silence_has_no_value(monkeypatch):
 
 def test_a_chassis_is_asked_by_ipmitool(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert probe_ipmi().remedy == "sudo apt install ipmitool"
+    assert METERS["ipmi"].find("ipmi", Roots()).remedy == "sudo apt install ipmitool"
     tool = tmp_path / "ipmitool"
     tool.write_text(
         "#!/bin/sh\necho '    Instantaneous power reading:     220 Watts'\n"
     )
     tool.chmod(0o755)
-    assert probe_ipmi().detail == "220 W"
+    assert METERS["ipmi"].find("ipmi", Roots()).detail == "220 W"
     tool.write_text("#!/bin/sh\necho 'DCMI request failed' >&2; exit 1\n")
-    assert "DCMI request failed" in probe_ipmi().detail
+    assert "DCMI request failed" in METERS["ipmi"].find("ipmi", Roots()).detail

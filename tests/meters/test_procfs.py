@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from irene.errors import MeterError
-from irene.meters.channel import SensorLostError
+from irene.meters.channel import SensorLostError, probed
 from irene.meters.cpu.cpu_load import PAGE_BYTES, CpuLoad, ProcessLoad
 from irene.meters.cpu.kernel_files import Roots
-from irene.meters.cpu.procfs import ProcMeter, open_proc, probe
+from irene.meters.cpu.procfs import ProcMeter
+from irene.meters.finding import METERS
 from tests.meters.made_up_proc import FakeProc
 
 HZ = os.sysconf("SC_CLK_TCK")
@@ -132,7 +133,7 @@ def test_what_the_machine_does_not_tell_has_no_channel(fake):
     (fake.root / "cpuinfo").write_text("processor : 0\n\n")
     meter = ProcMeter(fake.roots, clock=fake.clock)
     assert list(values(meter)) == ["proc:cpu", "proc:mem"]
-    assert "does not tell the clock" in probe(fake.roots).detail
+    assert "does not tell the clock" in meter.summary
 
 
 def test_the_temperature_is_the_hottest_of_the_cpu(fake):
@@ -210,7 +211,7 @@ def test_a_process_that_is_not_there_is_an_error(fake):
 
 
 def test_another_system_has_no_load(tmp_path):
-    finding = probe(Roots(tmp_path, tmp_path))
+    finding = probed("proc", lambda: ProcMeter(Roots(tmp_path, tmp_path)))
     assert not finding.works
     assert "Linux only" in finding.detail
 
@@ -218,7 +219,7 @@ def test_another_system_has_no_load(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the real /proc")
 def test_the_real_machine(monkeypatch):
     monkeypatch.delenv("IRENE_PROC_ROOT", raising=False)
-    meter = open_proc(Roots(), pid=os.getpid())
+    meter = METERS["proc"].open(Roots(), os.getpid())
     first = values(meter)
     spin_until = time.process_time() + 0.2
     while time.process_time() < spin_until:
@@ -253,6 +254,6 @@ def test_a_real_child_is_found():
 def test_the_places_come_from_the_environment(fake, monkeypatch):
     monkeypatch.setenv("IRENE_PROC_ROOT", str(fake.root))
     monkeypatch.setenv("IRENE_SYSFS_ROOT", str(fake.sysfs))
-    meter = open_proc(Roots())
+    meter = METERS["proc"].open(Roots())
     assert values(meter)["proc:mem"] == pytest.approx(25.0)
     meter.close()

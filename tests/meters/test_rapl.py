@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from irene.errors import MeterError
 from irene.meters.channel import SensorLostError
 from irene.meters.cpu.kernel_files import Roots
-from irene.meters.cpu.rapl import RaplMeter, open_rapl, probe
+from irene.meters.cpu.rapl import RaplMeter, open_rapl
+from irene.meters.finding import METERS
 from tests.meters.simulated_machine import (
     REGISTER_STEPS,
     UNIT_NJ,
@@ -35,6 +36,11 @@ from tests.meters.simulated_machine import (
     sinus,
     steps,
 )
+
+
+def probe(roots):
+    return METERS["rapl"].find("rapl", roots)
+
 
 RESOLUTION_J = UNIT_NJ * 1e-9 + 2e-6
 Build = Callable[[Sequence[SimulatedZone]], tuple[SimulatedMachine, RaplMeter]]

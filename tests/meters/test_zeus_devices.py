@@ -12,9 +12,13 @@ from types import ModuleType
 import pytest
 
 from irene.errors import MeterError, MissingExtraError
-from irene.meters.channel import SensorLostError
-from irene.meters.gpu.zeus_devices import open_zeus, probe
+from irene.meters.channel import SensorLostError, probed
+from irene.meters.gpu.zeus_devices import INSTALL, open_zeus
 from irene.meters.sensors import SensorMeter
+
+
+def probe():
+    return probed("zeus", open_zeus, INSTALL)
 
 
 class ZeusBaseGPUError(Exception):

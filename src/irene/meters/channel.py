@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar, get_args
+from typing import Literal, Protocol, get_args
 
 from irene.energy import Source
 from irene.errors import IreneError, MeterError, MissingExtraError
@@ -92,8 +92,10 @@ class SensorLostError(Exception):
 class Meter(Protocol):
     """Something that can be asked for values, again and again, from one thread.
 
-    A meter may also have `longest_interval_s`, how often it must be read at least, and
-    `holds_s`, how long a reading is good for: it is not asked again before.
+    A meter may also have `longest_interval_s`, how often it must be read at least;
+    `holds_s`, how long a reading is good for: it is not asked again before;
+    `settles_s`, how long after opening the first reading says something; `summary`,
+    what there is of it in words; `remedy`, what would help with the rest.
     """
 
     @property
@@ -134,32 +136,18 @@ class Finding:
     channels: tuple[Channel, ...] = ()
 
 
-M = TypeVar("M", bound=Meter)
-
-
-def _channel_names(meter: Meter) -> str:
-    return ", ".join(channel.name for channel in meter.channels)
-
-
-def probed(
-    name: str,
-    open_meter: Callable[[], M],
-    detail: Callable[[M], str] = _channel_names,
-    install: str = "",
-) -> Finding:
+def probed(name: str, open_meter: Callable[[], Meter], install: str = "") -> Finding:
     """Open a meter, look at it and close it; never raises.
 
     Args:
         name: Name of the meter.
         open_meter: Opens it.
-        detail: What there is of it, in words, by default its channels; may raise as
-            well.
         install: Command that installs what it is read with.
     """
     try:
         with closing(open_meter()) as meter:
-            remedy = str(getattr(meter, "remedy", ""))
-            return Finding(name, True, detail(meter), remedy, tuple(meter.channels))
+            remedy, detail = (getattr(meter, n, "") for n in ("remedy", "summary"))
+            return Finding(name, True, detail, remedy, tuple(meter.channels))
     except MissingExtraError as error:
         return Finding(name, False, str(error), install)
     except MeterError as error:

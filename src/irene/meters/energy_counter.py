@@ -128,6 +128,7 @@ class CounterMeter(ABC):
 
     Attributes:
         name: Short name.
+        counters: What its counters are called.
         channels: One for each counter, then those that are missing in the total.
         longest_interval_s: How often it must be read at the least, s: after a longer
             silence a counter may have wrapped twice, and the stretch has no value.
@@ -136,6 +137,7 @@ class CounterMeter(ABC):
     """
 
     name: ClassVar[str] = "counter"
+    counters: ClassVar[str] = "counters"
 
     def __init__(
         self,
@@ -210,10 +212,11 @@ class CounterMeter(ABC):
             raise SensorLostError(f"no counter can be read ({names}): {reason}")
         return values + self._nothing
 
-    def summary(self, what: str) -> str:
-        """Its counters, called `what`, and those that could not be opened, in words."""
+    @property
+    def summary(self) -> str:
+        """Its counters, and those that could not be opened, in words."""
         names = [channel.name for channel in self.channels if not channel.missing]
-        there = f"{len(names)} {what}: {', '.join(names)}"
+        there = f"{len(names)} {self.counters}: {', '.join(names)}"
         return "; ".join((there, *self.problems))
 
     def close(self) -> None:

@@ -30,16 +30,18 @@ from __future__ import annotations
 
 import math
 import platform
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from irene.errors import IreneError, MeterError, UsageError
-from irene.meters.channel import Channel, Finding, Meter
+from irene.meters.channel import Channel, Finding, Meter, probed
 from irene.meters.cpu.kernel_files import Roots, text_in
 
 AUTO = "auto"
@@ -57,8 +59,8 @@ class Kind:
     Attributes:
         about: What it reads, in words.
         module: Where it is; imported only when it is asked for.
-        opens: Its function that opens one; `probe` beside it looks what there is.
-        in_kernel: Whether these look at files of the kernel.
+        opens: Its function or class that opens one.
+        in_kernel: Whether that looks at files of the kernel.
     """
 
     about: str
@@ -66,21 +68,30 @@ class Kind:
     opens: str
     in_kernel: bool = True
 
-    def find(self, roots: Roots) -> Finding:
-        """What there is of it here."""
-        found: Finding = self._call("probe", roots)
-        return found
+    def find(self, name: str, roots: Roots) -> Finding:
+        """What there is of it here, under a name; never raises."""
+        install = getattr(self._home(), "INSTALL", "")
+        return probed(name, partial(self._opened, roots, None), install)
 
     def open(self, roots: Roots, pid: int | None = None) -> Meter:
-        """Open it; `pid` is the process whose load is watched, if it watches one."""
-        watched = {"pid": pid} if self.opens == "open_proc" else {}
-        meter: Meter = self._call(self.opens, roots, **watched)
+        """Open it, so that its first reading says something.
+
+        Args:
+            roots: Where the kernel shows the machine.
+            pid: The process whose load is watched, if it watches one.
+        """
+        meter = self._opened(roots, pid)
+        time.sleep(getattr(meter, "settles_s", 0.0))
         return meter
 
-    def _call(self, function: str, roots: Roots, **arguments: Any) -> Any:
-        module = import_module(f"irene.meters.{self.module}")
+    def _opened(self, roots: Roots, pid: int | None) -> Meter:
         where = (roots,) if self.in_kernel else ()
-        return getattr(module, function)(*where, **arguments)
+        watched = {"pid": pid} if self.opens == "ProcMeter" else {}
+        meter: Meter = getattr(self._home(), self.opens)(*where, **watched)
+        return meter
+
+    def _home(self) -> Any:
+        return import_module(f"irene.meters.{self.module}")
 
 
 METERS = {
@@ -95,7 +106,7 @@ METERS = {
     "ipmi": Kind("the chassis, by its BMC", "wall.ipmi", "open_ipmi", in_kernel=False),
     "battery": Kind("a laptop off the mains", "wall.battery", "open_battery"),
     "estimate": Kind("the CPU from its load", "estimate.cpu_estimate", "open_estimate"),
-    "proc": Kind("what Linux tells, no energy", "cpu.procfs", "open_proc"),
+    "proc": Kind("what Linux tells, no energy", "cpu.procfs", "ProcMeter"),
 }
 """Meters that need no address, the better ones first."""
 ADDRESSED = {
@@ -134,7 +145,7 @@ def _find(name: str, roots: Roots) -> Finding:
     if name == "zeus" and not _worth_zeus(roots):
         # Importing zeus takes seconds, and most machines have nothing for it.
         return Finding("zeus", False, "no AMD GPU, Apple or Jetson chip here")
-    return METERS[name].find(roots)
+    return METERS[name].find(name, roots)
 
 
 def _worth_zeus(roots: Roots) -> bool:

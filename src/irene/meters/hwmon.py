@@ -12,11 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from irene.errors import MeterError
-from irene.meters.channel import Channel, Finding, probed
+from irene.meters.channel import Channel
 from irene.meters.cpu.kernel_files import KeptFile, Roots, number_in, text_in
 from irene.meters.energy_counter import GrowingCounter
 from irene.meters.sensors import Sensor, SensorMeter
@@ -85,19 +84,6 @@ def _asking(file: KeptFile, channel: Channel) -> Callable[[], list[float]]:
         return lambda: [int(file.read()) * 1e-6]
     counter = GrowingCounter(1e-6)
     return lambda: [counter.joules(int(file.read()))]
-
-
-def probe(roots: Roots) -> Finding:
-    """What there is under hwmon; never raises."""
-    return probed("hwmon", partial(open_hwmon, roots), _summary)
-
-
-def _summary(meter: SensorMeter) -> str:
-    there = ", ".join(c.name for c in meter.channels if not c.missing)
-    gone = [
-        f"{c.name} cannot be read: {c.missing}" for c in meter.channels if c.missing
-    ]
-    return "; ".join((there, *gone))
 
 
 def _sensors(folder: Path) -> Iterator[_Found]:

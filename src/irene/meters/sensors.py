@@ -81,6 +81,14 @@ class SensorMeter:
         if sensors:
             self._let_go()
 
+    @property
+    def summary(self) -> str:
+        """Its channels, and those that cannot be read, in words."""
+        there = ", ".join(c.name for c in self.channels if not c.missing)
+        lost = [c for c in self.channels if c.missing]
+        gone = (f"{c.name} cannot be read: {c.missing}" for c in lost)
+        return "; ".join((there, *gone))
+
 
 SILENT_PERIODS = 3
 SHORTEST_SILENCE_NS = 2_000_000_000
@@ -158,6 +166,11 @@ class PolledMeter:
         if time.monotonic_ns() - answered_ns > patience_ns:
             return [NO_VALUE] * len(self.channels)
         return values
+
+    @property
+    def summary(self) -> str:
+        """What it says now, W."""
+        return ", ".join(f"{value:.0f} W" for value in self.read())
 
     def close(self) -> None:
         """End the thread; closing twice is fine."""

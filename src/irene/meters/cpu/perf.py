@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from irene.meters.channel import Finding, probed
 from irene.meters.cpu.kernel_files import Roots, text_in
 from irene.meters.cpu.zones import Zone, open_zones
 from irene.meters.energy_counter import Clock, CounterMeter, EnergyCounter
@@ -70,6 +69,7 @@ class PerfMeter(CounterMeter):
     """The energy events of the PMU `power`."""
 
     name: ClassVar[str] = "perf"
+    counters: ClassVar[str] = "events"
 
     @staticmethod
     def fetch(fd: int) -> int:
@@ -142,17 +142,6 @@ def open_perf(
         refused="the kernel refuses the energy events: ",
         denied_remedy=REMEDY.format(python=python),
     )
-
-
-def probe(roots: Roots, open_event: OpenEvent = open_event) -> Finding:
-    """What there is of the PMU `power` on a machine.
-
-    Args:
-        roots: Where the kernel shows it.
-        open_event: Gives a file descriptor for PMU type, event and CPU.
-    """
-    opening = partial(open_perf, roots, open_event=open_event)
-    return probed("perf", opening, lambda meter: meter.summary("events"))
 
 
 def _open_counter(

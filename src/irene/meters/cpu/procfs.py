@@ -21,13 +21,17 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 
 from irene.errors import MeterError
-from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
+from irene.meters.channel import NO_VALUE, Channel, SensorLostError
 from irene.meters.cpu.cpu_load import LOAD_STEP_S, CpuLoad, ProcessLoad
 from irene.meters.cpu.cpu_sensors import open_clocks, open_memory, open_temperatures
 from irene.meters.cpu.kernel_files import Roots
 
 SHARE_OF_MACHINE = "iowait and steal are not busy"
 OF_ONE_CORE = "of one core; the process and those it started"
+OPTIONAL = {
+    "proc:cpu_clock": "clock of the CPUs",
+    "proc:cpu_temperature": "temperature of the CPU",
+}
 RESIDENT = "resident; shared memory counts in each process"
 
 
@@ -44,7 +48,7 @@ class ProcMeter:
     """
 
     name = "proc"
-    holds_s = LOAD_STEP_S
+    holds_s = settles_s = LOAD_STEP_S
 
     def __init__(
         self,
@@ -94,6 +98,17 @@ class ProcMeter:
                 values += (NO_VALUE, NO_VALUE)
         return values
 
+    @property
+    def summary(self) -> str:
+        """What is told, and what is not, in words."""
+        names = {channel.name for channel in self.channels}
+        there = [text for name, text in OPTIONAL.items() if name in names]
+        missing = [text for name, text in OPTIONAL.items() if name not in names]
+        detail = ", ".join(["load", "memory", *there])
+        if missing:
+            detail += f"; this machine does not tell the {' and the '.join(missing)}"
+        return detail
+
     def close(self) -> None:
         """Let go of all files; closing twice is fine."""
         self._files.close()
@@ -108,37 +123,3 @@ def _gauge(name: str, quantity: str, resolution_s: float, note: str = "") -> Cha
         resolution_s=resolution_s,
         note=note,
     )
-
-
-def open_proc(roots: Roots, pid: int | None = None) -> ProcMeter:
-    """Open load and memory; the first reading already has a load.
-
-    Args:
-        roots: Where the kernel shows the machine.
-        pid: Process to watch with those it starts; None for none.
-
-    Raises:
-        MeterError: This is not Linux, or there is no such process.
-    """
-    meter = ProcMeter(roots, pid)
-    time.sleep(LOAD_STEP_S)
-    return meter
-
-
-def probe(roots: Roots) -> Finding:
-    """What load and memory there is to read here."""
-    return probed("proc", lambda: ProcMeter(roots), _summary)
-
-
-def _summary(meter: ProcMeter) -> str:
-    words = {
-        "proc:cpu_clock": "clock of the CPUs",
-        "proc:cpu_temperature": "temperature of the CPU",
-    }
-    names = {channel.name for channel in meter.channels}
-    there = [text for name, text in words.items() if name in names]
-    missing = [text for name, text in words.items() if name not in names]
-    detail = ", ".join(["load", "memory", *there])
-    if missing:
-        detail += f"; this machine does not tell the {' and the '.join(missing)}"
-    return detail

@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from irene.meters.channel import Finding, probed
 from irene.meters.cpu.kernel_files import Roots, text_in
 from irene.meters.cpu.zones import Zone, open_zones
 from irene.meters.energy_counter import Clock, CounterMeter, EnergyCounter
@@ -44,6 +43,7 @@ class RaplMeter(CounterMeter):
     """All RAPL zones of this machine that can be read."""
 
     name: ClassVar[str] = "rapl"
+    counters: ClassVar[str] = "zones"
 
     @staticmethod
     def fetch(fd: int) -> int:
@@ -83,12 +83,6 @@ def open_rapl(roots: Roots, clock: Clock = time.monotonic_ns) -> RaplMeter:
         refused="none of the RAPL zones can be read: ",
         denied_remedy=REMEDY.format(root=roots.sysfs),
     )
-
-
-def probe(roots: Roots) -> Finding:
-    """What there is of RAPL on a machine."""
-    opening = partial(open_rapl, roots)
-    return probed("rapl", opening, lambda meter: meter.summary("zones"))
 
 
 def _open_zone(zone: Zone, clock: Clock) -> tuple[int, EnergyCounter]:

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from irene.errors import UsageError
-from irene.meters.channel import Channel, Finding, SensorLostError, probed
+from irene.meters.channel import Channel, SensorLostError
 from irene.meters.cpu.cpu_load import LOAD_STEP_S, CpuLoad
 from irene.meters.cpu.cpu_sensors import Sensors, open_clock_share
 from irene.meters.cpu.kernel_files import Roots
@@ -68,7 +68,8 @@ class EstimateMeter:
     """
 
     name = "estimate"
-    holds_s = LOAD_STEP_S
+    holds_s = settles_s = LOAD_STEP_S
+    summary = "no sensor, and a wide interval"
 
     def __init__(
         self,
@@ -115,7 +116,7 @@ class EstimateMeter:
 
 
 def open_estimate(roots: Roots) -> EstimateMeter:
-    """Open the estimate; the first reading already has a value.
+    """Open the estimate.
 
     Args:
         roots: Where the kernel shows the machine.
@@ -124,12 +125,6 @@ def open_estimate(roots: Roots) -> EstimateMeter:
         MeterError: The load is not known here.
         UsageError: `IRENE_CPU_TDP_W` is no number of watts.
     """
-    meter = _open(roots)
-    time.sleep(LOAD_STEP_S)
-    return meter
-
-
-def _open(roots: Roots) -> EstimateMeter:
     with ExitStack() as stack:
         basis, model, clocks = _prepare(roots)
         if clocks:
@@ -167,10 +162,3 @@ def assumptions(roots: Roots) -> tuple[str, ...]:
     if clocks:
         clocks.close()
     return basis.assumptions
-
-
-def probe(roots: Roots) -> Finding:
-    """Whether an estimate can be made on a machine."""
-    return probed(
-        "estimate", lambda: _open(roots), lambda meter: "no sensor, and a wide interval"
-    )

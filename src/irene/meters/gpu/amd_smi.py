@@ -10,7 +10,7 @@ import contextlib
 from typing import Any
 
 from irene.errors import MeterError, library
-from irene.meters.channel import Channel, Finding, probed
+from irene.meters.channel import Channel
 from irene.meters.energy_counter import GrowingCounter
 from irene.meters.sensors import Sensor, SensorMeter
 
@@ -48,11 +48,6 @@ def open_amdsmi() -> SensorMeter:
             smi.amdsmi_shut_down()
 
     return SensorMeter("amdsmi", sensors, let_go=let_go)
-
-
-def probe() -> Finding:
-    """What amdsmi can read here; never raises."""
-    return probed("amdsmi", open_amdsmi, install=INSTALL)
 
 
 def _sensor(library: Any, handle: Any, number: int) -> Sensor | None:

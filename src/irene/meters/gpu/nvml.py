@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from irene.errors import MeterError, library
-from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
+from irene.meters.channel import NO_VALUE, Channel, SensorLostError
 from irene.meters.gpu.nvml_queries import (
     Answers,
     Gpu,
@@ -140,6 +140,16 @@ class NvmlMeter(SensorMeter):
             reasons = "; ".join(f"{k}: {v}" for k, v in self.left_out.items())
             raise MeterError(f"no NVIDIA GPU tells its energy or power ({reasons})")
 
+    @property
+    def summary(self) -> str:
+        """Its GPUs, how long a reading takes, and what is left out, in words."""
+        energies = [c for c in self.channels if c.is_energy and c.counted]
+        parts = [f"{len(energies)} GPU(s) with {_sensors(energies)}"]
+        parts.append(f"one reading takes {sum(self.cost_s.values()) * 1e3:.2f} ms")
+        parts += sorted({c.note for c in energies if c.note})
+        parts += [f"no {name}: {reason}" for name, reason in self.left_out.items()]
+        return "; ".join(parts)
+
     def _board_of(self, instance: str) -> str | None:
         nvml = self._nvml
         try:
@@ -205,20 +215,6 @@ def _bus_id(nvml: Any, handle: Any) -> str:
     except nvml.NVMLError:
         return ""  # a GPU that is part of the chip; NVML's own order has to do
     return place.decode() if isinstance(place, bytes) else str(place)
-
-
-def probe(environment: Mapping[str, str] | None = None) -> Finding:
-    """What there is of NVIDIA GPUs here; never raises."""
-    return probed("nvml", lambda: open_nvml(environment), _summary, INSTALL)
-
-
-def _summary(meter: NvmlMeter) -> str:
-    energies = [c for c in meter.channels if c.is_energy and c.counted]
-    parts = [f"{len(energies)} GPU(s) with {_sensors(energies)}"]
-    parts.append(f"one reading takes {sum(meter.cost_s.values()) * 1e3:.2f} ms")
-    parts += sorted({c.note for c in energies if c.note})
-    parts += [f"no {name}: {reason}" for name, reason in meter.left_out.items()]
-    return "; ".join(parts)
 
 
 def _sensors(energies: list[Channel]) -> str:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from irene.errors import IreneError, MeterError, library
-from irene.meters.channel import NO_VALUE, Channel, Finding, probed
+from irene.meters.channel import NO_VALUE, Channel
 from irene.meters.energy_counter import GrowingCounter
 from irene.meters.sensors import Sensor, SensorMeter
 
@@ -69,11 +69,6 @@ def open_zeus() -> SensorMeter:
     if not meter.channels:
         raise MeterError(*NOTHING)
     return meter
-
-
-def probe() -> Finding:
-    """What zeus can read here; never raises."""
-    return probed("zeus", open_zeus, install=INSTALL)
 
 
 def _zeus(module: str) -> Any:

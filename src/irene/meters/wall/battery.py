@@ -7,11 +7,10 @@ machine draws: then there is no value.
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from irene.errors import MeterError
-from irene.meters.channel import NO_VALUE, Channel, Finding, SensorLostError, probed
+from irene.meters.channel import NO_VALUE, Channel, SensorLostError
 from irene.meters.cpu.kernel_files import Roots, text_in
 from irene.meters.sensors import Sensor, SensorMeter
 
@@ -57,11 +56,6 @@ def _sensor(path: Path) -> Sensor:
         return [_watts(path)]
 
     return Sensor((channel,), ask)
-
-
-def probe(roots: Roots) -> Finding:
-    """What there is of batteries; never raises."""
-    return probed("battery", partial(open_battery, roots))
 
 
 def _supplies(path: Path) -> bool:

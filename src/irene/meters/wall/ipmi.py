@@ -11,7 +11,7 @@ import shutil
 import subprocess
 
 from irene.errors import MeterError
-from irene.meters.channel import Channel, Finding, probed
+from irene.meters.channel import Channel
 from irene.meters.sensors import PolledMeter
 
 COMMAND = ("ipmitool", "dcmi", "power", "reading")
@@ -42,11 +42,6 @@ def open_ipmi() -> PolledMeter:
         note=NOTE,
     )
     return PolledMeter("ipmi", [channel], lambda: [_watts()], EVERY_S)
-
-
-def probe() -> Finding:
-    """What the BMC tells; never raises."""
-    return probed("ipmi", open_ipmi, lambda meter: f"{meter.read()[0]:.0f} W")
 
 
 def _watts() -> float:
