@@ -7,14 +7,15 @@ answer, `timings` of llama.cpp, `usage` of the API of OpenAI, or plain
 
 from __future__ import annotations
 
+import io
 import json
 import math
-import os
 import queue
 import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
@@ -173,15 +174,11 @@ class Requests:
 
     def read(self) -> list[Request]:
         """Those that ended since it was asked last."""
-        return _drained(self._ended)
+        return [self._ended.get() for _ in range(self._ended.qsize())]
 
     def problems(self) -> list[str]:
         """What could not be read since it was asked last, in words."""
-        return _drained(self._problems)
-
-
-def _drained(of: queue.SimpleQueue[Any]) -> list[Any]:
-    return [of.get() for _ in range(of.qsize())]
+        return [self._problems.get() for _ in range(self._problems.qsize())]
 
 
 class RequestLines(Requests):
@@ -216,7 +213,7 @@ class RequestLines(Requests):
     def _read_on(self) -> None:
         try:
             with Path(self._where).open("rb") as file:
-                if file.seek(0, os.SEEK_END) < self._offset:  # it was begun anew
+                if file.seek(0, io.SEEK_END) < self._offset:  # it was begun anew
                     self._offset, self._rest = 0, b""
                 file.seek(self._offset)
                 new = file.read()
@@ -230,13 +227,11 @@ class RequestLines(Requests):
 
     def _line(self, line: bytes) -> None:
         self._count += 1
-        if not line.strip():
-            return
-        try:
+        told = None
+        with suppress(ValueError):
             told = json.loads(line)
-        except ValueError:
-            told = None
-        self.tell(told, time.time(), f"line {self._count} of {self._where}")
+        if line.strip():
+            self.tell(told, time.time(), f"line {self._count} of {self._where}")
 
 
 # Whose energy it was ----------------------------------------------------------
@@ -342,9 +337,9 @@ class Sharing:
             self._idle.append(self._carried_j)
             self._carried_j = 0.0
         whole_s = math.inf if math.isinf(now_s) else self._settled_s
-        whole = [each for each in self._open if each.request.end_s <= whole_s]
-        self._open = [each for each in self._open if each.request.end_s > whole_s]
-        return [_whole(each) for each in whole]
+        asked = self._open
+        self._open = [each for each in asked if each.request.end_s > whole_s]
+        return [_whole(each) for each in asked if each.request.end_s <= whole_s]
 
     def _share(
         self, begin_s: float, end_s: float, energy_j: float, costs: TokenCosts
