@@ -176,7 +176,7 @@ def _next_chunk(answer: IO[bytes], url: str) -> bytes:
         return answer.read(CHUNK_BYTES)
     except OSError as error:
         raise IreneError(
-            f"cannot download {url}: {error.strerror or error or 'no answer'}; nothing "
+            f"cannot download {url}: {error.strerror or error}; nothing "
             "of it was kept, try again"
         ) from error
 
