@@ -64,11 +64,12 @@ run: $(VENV)/.run  ## show where bert-base-uncased spends its energy
 	@$(BIN)/irene predict bert-base-uncased -b 8 -s 128
 
 # One torch thread per worker; a third fills two cores while others wait for a process.
+# What is compiled is kept, whatever the shell says: tests start many processes.
 test: $(VENV)/.dev $(TF_VENV)/.made $(OTHERS_VENV)/.made  ## run all tests (JOBS=3 workers)
 	@sh scripts/ensure-browser
 	@sh scripts/ensure-postgres
 	@sh scripts/ensure-typescript
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS)
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS)
 	@test ! -x $(OTHERS_VENV)/bin/python || OMP_NUM_THREADS=1 \
 		$(OTHERS_VENV)/bin/python -m pytest -W ignore $(WORKERS) $(OTHERS_TESTS)
 

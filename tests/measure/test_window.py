@@ -478,6 +478,6 @@ def test_a_forked_process_has_windows_of_its_own():
         [sys.executable, "-W", "ignore", "-c", FORKED],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
     assert done.stdout.split() == ["0", "False"], done.stderr

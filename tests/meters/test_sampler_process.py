@@ -83,7 +83,7 @@ def test_it_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     parent.stdout.close()
     with parent.stderr as errors:
         assert errors.read() == ""  # the child's too: nobody is there to be told
-    for _ in range(200):
+    for _ in range(4800):
         if not _runs(child):
             break
         time.sleep(0.05)

@@ -16,7 +16,7 @@ LONGEST_S = 300.0
 """What a test or a fixture may take on the busiest machine, s."""
 
 
-def until(is_so: Callable[[], T | None], what: str, seconds: float = 60.0) -> T:
+def until(is_so: Callable[[], T | None], what: str, seconds: float = 240.0) -> T:
     """What is found when there is something; else the test fails with these words."""
     ends = time.monotonic() + seconds
     while not (found := is_so()):
@@ -25,7 +25,7 @@ def until(is_so: Callable[[], T | None], what: str, seconds: float = 60.0) -> T:
     return found
 
 
-def first_line(process: subprocess.Popen[str], seconds: float = 120.0) -> str:
+def first_line(process: subprocess.Popen[str], seconds: float = 240.0) -> str:
     """The next line that a process writes; "" if it ends or writes none in time."""
     assert process.stdout is not None
     timer = threading.Timer(seconds, process.kill)

@@ -15,6 +15,8 @@ import httpx
 from .patience import first_line, until
 
 READY_S = 240.0
+PATIENT = ("--seconds", "240")
+"""No computation is too long because the machine does other things, too."""
 
 
 @dataclass
@@ -30,7 +32,14 @@ class RealServer:
 
     def start(self, *, ready: bool = True) -> RealServer:
         where = ("--port", "0", "--data-dir", str(self.data_dir))
-        words = self.program or ("-m", "irene", "serve", *where, *self.options)
+        words = self.program or (
+            "-m",
+            "irene",
+            "serve",
+            *where,
+            *PATIENT,
+            *self.options,
+        )
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *words],

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-
-import pytest
 
 from irene.tree import TreeBuilder
 
 from ..made_up import tree_of_own, with_made_up_energy
+from ..real_browser import browse, needs_browser
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
 pytestmark = needs_browser
 
 ASK = """
@@ -44,19 +38,6 @@ document.title = heard.join("|");
 """
 
 
-def page_after(text: str, folder) -> str:
-    """What the browser has made of a page."""
-    file = folder / "page.html"
-    file.write_text(text, encoding="utf-8")
-    options = ("--headless", "--no-sandbox", "--disable-gpu", "--dump-dom")
-    options += (f"--user-data-dir={folder / 'profile'}",)
-    done = subprocess.run(
-        [BROWSER, *options, file.as_uri()], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_small_modules_are_closed_at_first_under_the_policy(tmp_path):
     builder = TreeBuilder()
     model = builder.add(-1, "", "model", "Model")
@@ -64,7 +45,7 @@ def test_small_modules_are_closed_at_first_under_the_policy(tmp_path):
         module = builder.add(model, name, "module", "Block")
         builder.add(module, "fc", "ml", "Linear", flops=flops)
     tree = with_made_up_energy(builder.build())
-    page = page_after(tree.to_html(), tmp_path)
+    page, _ = browse(tree.to_html(), tmp_path)
     rows = dict(re.findall(r'<tr [^>]*data-path="([^"]*)"[^>]*?( hidden="")?>', page))
     assert rows["small.fc"]
     assert not rows["large.fc"]
@@ -77,7 +58,7 @@ def test_searching_and_walking(tmp_path):
     # Our own policy would refuse the words of this test.
     text = re.sub(r"<meta http-equiv[^>]+>", "", tree_of_own().to_html())
     text = text.replace("</body>", f"<script>{ASK}</script></body>")
-    page = page_after(text, tmp_path)
+    page, _ = browse(text, tmp_path)
     (title,) = re.findall(r"<title>([^<]*)</title>", page.partition("<body>")[0])
     assert title.split("|") == [
         "3 matches = 79 % of the energy",

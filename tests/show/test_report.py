@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,12 +20,10 @@ from irene.spec import RunSpec
 from irene.tree import EnergyColumns
 
 from ..made_up import tree_of_own
+from ..real_browser import browse, needs_browser
 from ..tree.test_model_tree import small_tree
 from .test_html import LOADS, NASTY, Page
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
 FEW = ("bert-l2-h128", "bert-l4-h256", "bert-l4-h512")
 RUN = {"batch_size": 4, "seq_len": 32}
 
@@ -211,22 +206,6 @@ def test_predictions_beside_a_measurement_are_called_so(predicted):
 
 
 # In a browser -----------------------------------------------------------------
-
-
-def browse(text: str, folder: Path) -> tuple[str, str]:
-    """What the browser has made of a page, and what it complained of."""
-    file = folder / "page.html"
-    file.write_text(text, encoding="utf-8")
-    options = (
-        "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-        "--enable-logging=stderr", f"--user-data-dir={folder / 'profile'}",
-    )  # fmt: skip
-    done = subprocess.run(
-        [BROWSER, *options, file.as_uri()], capture_output=True, text=True, timeout=90
-    )
-    assert done.returncode == 0, done.stderr
-    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return done.stdout, "\n".join(said)
 
 
 @needs_browser

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import gc
 import math
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch
 import pytest
-import pytorch_lightning
 import torch
 from torch import nn
 from torch.nn.modules import module as module_hooks
@@ -203,10 +202,11 @@ quiet = pytest.mark.filterwarnings(
 
 
 @quiet
-@pytest.mark.parametrize("library", [lightning.pytorch, pytorch_lightning])
-def test_a_run_of_the_lightning_trainer(library: Any) -> None:
+@pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
+def test_a_run_of_the_lightning_trainer(package: str) -> None:
+    library = import_module(package)
     callback = lightning_callback.EnergyCallback(
-        level="op", log=True, package=library.__name__, **STEADY
+        level="op", log=True, package=package, **STEADY
     )
     assert isinstance(callback, library.Callback)
     run = fit(library, callback, log_every_n_steps=2, val_check_interval=3)
@@ -226,7 +226,7 @@ def test_a_run_of_the_lightning_trainer(library: Any) -> None:
 def test_lightning_that_fails_is_accounted_for() -> None:
     callback = lightning_callback.EnergyCallback(level="module", **STEADY)
     with pytest.raises(RuntimeError, match="no more"):
-        fit(lightning.pytorch, callback, fail_at=2)
+        fit(import_module("lightning.pytorch"), callback, fail_at=2)
     assert callback.ledger is not None
     assert len(callback.ledger.events.steps) == 2
     assert hooked() == 0

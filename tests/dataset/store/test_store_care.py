@@ -133,7 +133,7 @@ def test_killed_while_packing(tmp_path: Path) -> None:
 def test_two_writers_at_once(tmp_path: Path) -> None:
     path = tmp_path / "store"
     both = [start(ADD, path, 0, 25), start(ADD, path, 20, 25)]
-    said = [process.communicate(timeout=60)[0].split() for process in both]
+    said = [process.communicate(timeout=240)[0].split() for process in both]
     assert [process.returncode for process in both] == [0, 0]
     store = assert_whole(path)
     there = {entry.id for entry in store.entries()}

@@ -42,26 +42,23 @@ def low_targets(page: Any) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
 def test_no_violation(
     name: str,
-    scheme: str,
     new_page: Callable[..., Any],
     axe: Callable[[Any], list[str]],
 ) -> None:
-    page = new_page(color_scheme=scheme, bypass_csp=True)
+    page = new_page(bypass_csp=True)
     page.goto(PAGES[name])
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.locator(".busy")).to_have_count(0)
     assert axe(page) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_violation_in_what_opens(
-    scheme: str, new_page: Callable[..., Any], axe: Callable[[Any], list[str]]
+    new_page: Callable[..., Any], axe: Callable[[Any], list[str]]
 ) -> None:
-    page = new_page(color_scheme=scheme, bypass_csp=True)
+    page = new_page(bypass_csp=True)
     page.goto(SMALL)
     expect(page.locator(".lead .energy")).to_be_visible()
     page.get_by_role("combobox", name="Model").click()

@@ -32,15 +32,13 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
 def test_no_violation(
     name: str,
-    scheme: str,
     new_page: Callable[..., Any],
     axe: Callable[[Any], list[str]],
 ) -> None:
-    page = new_page(color_scheme=scheme, bypass_csp=True)
+    page = new_page(bypass_csp=True)
     page.goto(PAGES[name])
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.locator(".busy")).to_have_count(0)
@@ -49,17 +47,15 @@ def test_no_violation(
     assert axe(page) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("kind", ["config", "ledger"])
 def test_no_violation_in_what_was_brought(
     kind: str,
-    scheme: str,
     new_page: Callable[..., Any],
     axe: Callable[[Any], list[str]],
     config: Path,
     ledger: Path,
 ) -> None:
-    page = new_page(color_scheme=scheme, bypass_csp=True)
+    page = new_page(bypass_csp=True)
     brought(page, config if kind == "config" else ledger)
     assert axe(page) == []
 

@@ -25,7 +25,7 @@ def run(kind: str, asked: dict[str, Any], folder: Path) -> Outcome:
     child = Child(folder=folder)
     try:
         child.begin(Task("a", f"irene.serve.computing.worker:{kind}_job", asked))
-        outcome = child.wait(150)
+        outcome = child.wait(240)
     finally:
         child.end(0.0)
     assert outcome is not None

@@ -44,7 +44,9 @@ class InProcess:
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         async with (
             self.app.router.lifespan_context(self.app),
-            httpx.AsyncClient(transport=transport, base_url=BASE, timeout=60) as client,
+            httpx.AsyncClient(
+                transport=transport, base_url=BASE, timeout=240
+            ) as client,
         ):
             self.client = client
             up.set()
@@ -85,7 +87,7 @@ class Attacked(RealServer):
 
     def begin(self) -> Attacked:
         self.start(ready=False)
-        self.client = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
+        self.client = httpx.Client(base_url=self.url, timeout=240, trust_env=False)
         return self
 
     def job(self, key: str) -> dict[str, Any]:

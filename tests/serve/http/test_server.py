@@ -154,11 +154,11 @@ def test_permalinks_outlive_a_restart_and_two_servers_share_a_folder(
         # The damaged row is not served, and the same question is computed anew.
         assert httpx.get(f"{other.url}/api/v1/answers/{key}").status_code == 404
         anew = httpx.get(
-            f"{other.url}/api/v1/energy", params={**SMALL, "seq_len": 17}, timeout=60
+            f"{other.url}/api/v1/energy", params={**SMALL, "seq_len": 17}, timeout=240
         )
         assert anew.content == damaged.content
         mine = httpx.get(
-            f"{other.url}/api/v1/energy", params={**SMALL, "seq_len": 18}, timeout=60
+            f"{other.url}/api/v1/energy", params={**SMALL, "seq_len": 18}, timeout=240
         )
         theirs = api.get(mine.headers["content-location"].removeprefix("/api/v1"))
         assert theirs.content == mine.content
@@ -202,7 +202,7 @@ def test_a_stop_waits_for_the_answers_under_way(
 ) -> None:
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         url = f"{gated.url}/api/v1/energy?model=gpt2"
-        waiting = pool.submit(httpx.get, url, timeout=60)
+        waiting = pool.submit(httpx.get, url, timeout=240)
         until((tmp_path / "begun").exists, "it is computed")
         gated.process.terminate()
         (tmp_path / "gate").touch()
@@ -229,7 +229,7 @@ def test_webhooks_that_never_end_hold_up_no_job_and_no_stop(
         daemon_threads = True
         called: ClassVar[list[int]] = []
 
-    with Drips(("127.0.0.1", 0), Drip) as drips, httpx.Client(timeout=60) as client:
+    with Drips(("127.0.0.1", 0), Drip) as drips, httpx.Client(timeout=240) as client:
         threading.Thread(target=drips.serve_forever, daemon=True).start()
         hook = f"http://127.0.0.1:{drips.server_address[1]}/"
 

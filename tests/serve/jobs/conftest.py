@@ -57,7 +57,7 @@ def start(store: Store) -> Iterator[Start]:
         asyncio.run(runner.stop())
 
 
-def ended(runner: JobRunner, key: str, seconds: float = 60) -> JobRecord:
+def ended(runner: JobRunner, key: str, seconds: float = 240) -> JobRecord:
     """The job when nothing changes any more."""
     return reached(runner, key, lambda record: record.is_final, seconds)
 
@@ -66,7 +66,7 @@ def reached(
     runner: JobRunner,
     key: str,
     is_there: Callable[[JobRecord], bool],
-    seconds: float = 60,
+    seconds: float = 240,
 ) -> JobRecord:
     """The job when it is as it should be."""
 

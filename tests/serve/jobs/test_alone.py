@@ -88,9 +88,9 @@ def check(job: Child, run: Child) -> None:
     assert command.stderr is not None
     assert any(holder in line for line in command.stderr)
     command.kill()
-    command.communicate(timeout=60)
+    command.communicate(timeout=240)
     job.kill()
-    outcome = run.wait(150)
+    outcome = run.wait(240)
     assert outcome is not None
     assert outcome.payload is not None, outcome
     assert Measured.from_bytes(outcome.payload).tree.root.energy is not None

@@ -49,7 +49,7 @@ def serve(where: Settings) -> Iterator[Callable[[int], Server]]:
     yield begin
     for server in servers:
         server.kill()
-        server.communicate(timeout=60)
+        server.communicate(timeout=240)
 
 
 def lines(path: Path) -> list[list[str]]:

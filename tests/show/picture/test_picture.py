@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
 import struct
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from irene.show.picture import AxisSpec, Bar, Line, Picture, bar_chart, line_cha
 from irene.show.picture import picture as png
 from irene.show.picture.colours import SERIES, STEPS, colours
 
+from ...real_browser import browse, needs_browser
 from .reading import NAMESPACE, parsed, words
 
 Y = AxisSpec("energy", "J", low=0)
@@ -179,11 +178,7 @@ def test_other_files_are_refused(tmp_path: Path, name: str):
         chart().save(tmp_path / name)
 
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
-
-
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+@needs_browser
 def test_no_word_is_wider_than_we_think(tmp_path: Path):
     """In a real browser, every text lies on the picture."""
     picture = bar_chart(
@@ -197,15 +192,7 @@ def test_no_word_is_wider_than_we_think(tmp_path: Path):
         "const b=t.getBBox();if(b.x<0||b.x+b.width>420)out.push(t.textContent)}"
         "document.title='outside:'+out.join('|')+':'</script></body>"
     )
-    page = tmp_path / "page.html"
     # Our own policy would refuse the words of this test.
     free = re.sub(r"<meta http-equiv[^>]+>", "", picture.html())
-    page.write_text(free.replace("</body>", script), encoding="utf-8")
-    options = ("--headless", "--no-sandbox", "--disable-gpu", "--dump-dom")
-    done = subprocess.run(
-        [BROWSER, *options, f"--user-data-dir={tmp_path / 'p'}", page.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert "outside::" in done.stdout
+    page, _ = browse(free.replace("</body>", script), tmp_path)
+    assert "outside::" in page
