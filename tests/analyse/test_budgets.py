@@ -146,7 +146,8 @@ def tree(make: Make) -> ModelTree:
         ("Block(48)", "Block(56)", {"*.up", "*.down", "*.relu"}),
         ("Block(48) for _ in", "Block(56 if _ == 1 else 48) for _ in",
          {"1.up", "1.down", "1.relu"}),
-        ("range(3)", "range(4)", {"3.up", "3.down", "3.relu", "3.add", "3"}),
+        ("range(3)", "range(4)", {"3"}),
+        ("range(3)", "range(1)", {"1", "2"}),
         ("width", "breadth", set()),
     ],
 )  # fmt: skip

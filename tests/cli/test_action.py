@@ -25,7 +25,7 @@ max_change_percent = 1
 GH = """\
 #!/bin/sh
 echo "$@" >> "$GH_LOG"
-case "$*" in *--jq*) cat "$GH_COMMENTS";; esac
+case "$*" in *--jq*) cat "$GH_COMMENTS" || exit 1;; esac
 """
 
 
@@ -66,7 +66,7 @@ def runner(tmp_path: Path, project: Path):
     return run
 
 
-def test_the_action_checks_comments_once_and_judges(runner, tmp_path: Path):
+def test_the_action_checks_comments_once_and_judges(runner, tmp_path: Path, capfd):
     assert runner("Check") == 0
     assert (tmp_path / "env").read_text() == "IRENE_CODE=0\n"
     assert "bert-l2-h128" in (tmp_path / "summary.md").read_text()
@@ -76,6 +76,10 @@ def test_the_action_checks_comments_once_and_judges(runner, tmp_path: Path):
     log = (tmp_path / "gh.log").read_text().splitlines()
     assert "--silent repos/o/r/issues/7/comments" in log[1]
     assert "--method PATCH repos/o/r/issues/comments/42" in log[3]
+    (tmp_path / "comments").unlink()
+    assert runner("Comment") == 0
+    assert "may not comment" in capfd.readouterr().out
+    assert len((tmp_path / "gh.log").read_text().splitlines()) == 5
     assert (tmp_path / "irene.md").read_text().startswith("<!-- irene check -->")
     assert runner("Verdict", IRENE_CODE="0") == 0
     assert runner("Verdict", IRENE_CODE="1") == 1

@@ -271,18 +271,23 @@ def _changes(
 ) -> tuple[tuple[str, float], ...]:
     """Nodes that do other work than in the base, the largest difference first.
 
+    One that only one side has is told as a whole, without the nodes below it.
     Where one node changes, a predictor may give another energy to those around it:
     that is no change of theirs, and listed as `ELSEWHERE`.
     """
     sides = [_by_path(tree) for tree in (base, now)]
-    paths = dict.fromkeys([*sides[0], *sides[1]])
-    alike = Counter(NUMBER.sub("*", path) for path in paths)
-    rows: dict[str, list[tuple[str, float]]] = {}
-    for path in paths:
+    there = [{node for path in side for node in _down_to(path)} for side in sides]
+    alike = Counter(NUMBER.sub("*", node) for node in there[0] | there[1])
+    changed: dict[str, float] = {}
+    for path in dict.fromkeys([*sides[0], *sides[1]]):
         (works, base_j), (others, now_j) = (s.get(path, ([], 0.0)) for s in sides)
         if works != others:
-            row = (path, now_j - base_j)
-            rows.setdefault(NUMBER.sub("*", path), []).append(row)
+            alone = (n for n in _down_to(path) if n not in there[0] & there[1])
+            node = next(alone, path)
+            changed[node] = changed.get(node, 0.0) + now_j - base_j
+    rows: dict[str, list[tuple[str, float]]] = {}
+    for node, joules in changed.items():
+        rows.setdefault(NUMBER.sub("*", node), []).append((node, joules))
     if not rows:
         same = compared.differences("path")
         return tuple((row.name, row.difference_j) for row in same)
@@ -295,6 +300,11 @@ def _changes(
     found.sort(key=lambda row: -abs(row[1]))
     rest_j = compared.difference_j - sum(j for _, j in found)
     return (*found, *[(ELSEWHERE, rest_j)] * (abs(rest_j) > least_j))
+
+
+def _down_to(path: str) -> Iterator[str]:
+    """The nodes from the outermost to a path."""
+    return itertools.accumulate(path.split("."), "{}.{}".format)
 
 
 def _by_path(tree: ModelTree) -> dict[str, tuple[list[object], float]]:
