@@ -141,7 +141,9 @@ def test_prometheus_gets_tokens_and_joules(capsys, watched, monkeypatch):
     ("words", "code", "says"),
     [
         (["localhost:8000"], 2, "is no address"),
+        (["http://localhost:80000"], 2, "is no address"),
         (["http://127.0.0.1:1"], 1, "nothing answers at 127.0.0.1:1"),
+        (["URL", "--otlp", "collector"], 2, "'collector' is no address"),
         (["URL", "--every", "0"], 2, "every must be at least 0.001"),
         (["URL", "--wait", "-1"], 2, "wait must be at least 0"),
         (["URL", "--requests", "nowhere.jsonl"], 2, "no file nowhere.jsonl"),

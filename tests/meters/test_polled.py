@@ -146,6 +146,15 @@ def test_what_is_no_meter_is_said(body, fragment, says):
         open_http(url + fragment)
 
 
+@pytest.mark.parametrize(
+    "url", ["http://[", "http://h:99999", "http://h:x", "http://", "http://a b", "nope"]
+)
+def test_an_address_that_is_none_is_said(url):
+    for ask in (open_http, open_prometheus):
+        with pytest.raises(UsageError, match="is no address: write http"):
+            ask(url)
+
+
 def test_a_server_that_is_not_there_is_said():
     with answering({}) as (url, _):
         pass
@@ -188,7 +197,7 @@ def test_exporters_count_each_joule_once(text, expected):
 
 @pytest.mark.parametrize("every", ["0", "-1", "nan", "inf", "often"])
 def test_an_exporter_is_asked_every_so_many_seconds(every):
-    with pytest.raises(UsageError, match="above 0"):
+    with pytest.raises(UsageError, match="every_s must be"):
         open_prometheus(f"prometheus:http://127.0.0.1:9/metrics#every_s={every}")
 
 

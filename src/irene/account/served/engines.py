@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urlsplit
 
-from irene.errors import MeterError, UsageError
-from irene.meters.wall.http_json import fetched
+from irene.errors import MeterError
+from irene.meters.wall.http_json import fetched, taken_apart
 from irene.meters.wall.prometheus import Sample, samples_of
 
 METRICS = ("/metrics", "/prometheus/metrics")
@@ -163,10 +162,7 @@ class Server:
     """
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"{url!r} is no address: write http://HOST:PORT")
-        path = parts.path.rstrip("/")
+        path = taken_apart(url).path.rstrip("/")
         self._base = url.rstrip("/").removesuffix(path)
         self._paths = (path,) if path.endswith("/metrics") else METRICS
         self._model = ""

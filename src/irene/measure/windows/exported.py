@@ -18,6 +18,7 @@ from irene.errors import MeterError, UsageError, library
 from irene.meters.sampling.sampler import Sampler
 from irene.meters.sampling.sampler_process import SamplerProcess
 from irene.meters.sampling.totals import Window
+from irene.meters.wall.http_json import taken_apart
 
 UNITS = {
     "J": "joules", "W": "watts", "{token}": "tokens", "{request}": "requests",
@@ -197,9 +198,11 @@ def to_otlp(
 
     Raises:
         MissingExtraError: The SDK is not installed.
+        UsageError: There is no such address.
     """
     metrics = _library("opentelemetry.sdk.metrics", "otel")
     if isinstance(reader, str):
+        taken_apart(reader)
         otlp = _library(
             "opentelemetry.exporter.otlp.proto.http.metric_exporter", "otel"
         )

@@ -16,7 +16,7 @@ import ssl
 from dataclasses import dataclass
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
 from irene.errors import MeterError, UsageError
@@ -94,8 +94,7 @@ class HttpSource:
             UsageError: It cannot be read.
         """
         url, _, words = text.partition("#")
-        if not urlsplit(url).hostname:
-            raise UsageError(f"no host in {url!r}: write http://HOST/PATH#WHERE")
+        taken_apart(url)
         given = parse_qsl(words) if "=" in words else [("path", unquote(words))]
         return read(cls, {"url": url, **dict(given)})
 
@@ -135,17 +134,33 @@ def open_http(source: HttpSource | str) -> PolledMeter:
     return PolledMeter("http", [channel], fetch, source.every_s)
 
 
+def taken_apart(url: str) -> SplitResult:
+    """The parts of an address of http or https.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or " " in url or not url.isprintable():
+        raise UsageError(f"{url!r} is no address: write http://HOST:PORT")
+    return parts
+
+
 def fetched(url: str, insecure: bool = False) -> bytes:
     """What an address answers, with the user of the address or `IRENE_METER_TOKEN`.
 
     These are for that address alone: where it sends us on to, nobody is told them.
 
     Raises:
+        UsageError: It is no address.
         MeterError: Nothing answers, or it refuses; the message holds no password.
     """
-    parts = urlsplit(url)
+    parts = taken_apart(url)
     host = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
-    # Schemes are checked where meters are named: http and https alone.
     request = Request(urlunsplit(parts._replace(netloc=host)))
     if parts.username:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -8,24 +8,39 @@ processes are left out, and each joule counts once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 from urllib.parse import parse_qsl
 
-from irene.errors import MeterError, UsageError, library
+from irene.errors import MeterError, library
 from irene.meters.channel import NO_VALUE, Channel
 from irene.meters.energy_counter import GrowingCounter
 from irene.meters.metric_names import Metric, counted_once, metric_of
 from irene.meters.sensors import PolledMeter
 from irene.meters.wall.http_json import fetched
+from irene.parameters import Asked, read
 
 Sample = tuple[str, Mapping[str, str], float]
 """Name, labels and value of one line of metrics."""
 INSTALL = "pip install 'irene-energy[prometheus]'"
 PREFIX = "prometheus:"
 EVERY_S = 1.0
-LONGEST_S = 3600.0
 UNKNOWN_ERROR = 0.1
 GUESSED = "the exporter states no error; 10 % is a guess"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What stands after the `#` of an address.
+
+    Attributes:
+        metric: Name of the one that counts; "" for all.
+        every_s: Time between two questions, s.
+    """
+
+    metric: str = ""
+    every_s: Annotated[float, Asked(least=0.01)] = EVERY_S
 
 
 def open_prometheus(text: str) -> PolledMeter:
@@ -42,20 +57,12 @@ def open_prometheus(text: str) -> PolledMeter:
     """
     url, _, words = text.removeprefix(PREFIX).partition("#")
     given = dict(parse_qsl(words)) if "=" in words else {"metric": words}
-    if set(given) - {"metric", "every_s"} or not url.startswith(
-        ("http://", "https://")
-    ):
-        raise UsageError(f"{text}: write {PREFIX}http://HOST:PORT/metrics#METRIC")
-    try:
-        every_s = float(given.get("every_s", EVERY_S))
-    except ValueError:
-        every_s = 0.0
-    if not 0 < every_s < LONGEST_S:
-        raise UsageError(f"{text}: every_s is a number of seconds above 0")
-    ask = partial(_metrics, url, given.get("metric", ""))
+    asked = read(_Wanted, given)
+    every_s = asked.every_s
+    ask = partial(_metrics, url, asked.metric)
     first = ask()
     if not first:
-        wanted = given.get("metric") or "power or energy (…_watts, …_joules_total)"
+        wanted = asked.metric or "power or energy (…_watts, …_joules_total)"
         raise MeterError(f"{url}: no metric of {wanted}")
     counters = {m: GrowingCounter(m.size) for m in first if m.is_counter}
 
