@@ -53,6 +53,9 @@ def test_lines_of_json_say_all(capsys, watched):
     )
     assert last["predicted"]["run"]["batch_size"] >= 1
     assert "below what is predicted" in last["verdict"]
+    beside = "seen is cpu-package, dram, predicted gpu-board"
+    assert last["verdict"].endswith(beside)
+    assert last["source"] == "measured"
 
 
 def test_each_request_of_ollama_gets_its_part(capsys, tmp_path, monkeypatch):
@@ -108,6 +111,12 @@ def test_people_read_what_it_takes_and_what_is_predicted(capsys, watched):
         "on h100",
     ):
         assert words in out
+
+
+def test_an_estimate_is_told_as_one(capsys, watched, tmp_path):
+    meter = made_up_meter(tmp_path / "load.csv", source="estimated")
+    words = [watched[0], "--meters", meter, "--every", "0.1", "--seconds", "0.25"]
+    assert "30 W, cpu-package, dram, estimated\n" in run(capsys, *words)[1]
 
 
 def test_prometheus_gets_tokens_and_joules(capsys, watched, monkeypatch):

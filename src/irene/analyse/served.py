@@ -36,6 +36,7 @@ class Expected:
         more_streams: A larger number of streams.
         more_j_per_output_token: What is predicted for these, J.
         costs: What one more token costs.
+        covers: What the energy covers.
         notes: Of the prediction.
     """
 
@@ -44,6 +45,7 @@ class Expected:
     more_streams: int
     more_j_per_output_token: float
     costs: TokenCosts
+    covers: str
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,9 +108,9 @@ class Expecting:
             "batch_size": streams, "prompt_len": prompt, "output_len": output,
             "cached_prompt": cached or None,
         }  # fmt: skip
-        now, notes = self._generation(told)
+        now, covers, notes = self._generation(told)
         more = {**told, "batch_size": MORE_STREAMS * streams}
-        later, _ = self._generation(more)
+        later, *_ = self._generation(more)
         computed = max(1, round(prompt * (1 - cached)))
         costs = TokenCosts(
             now.prefill_j_per_request / computed, self._cached_j(told, computed, now),
@@ -117,7 +119,7 @@ class Expecting:
         told = {name: value for name, value in told.items() if value is not None}
         return Expected(
             told, now.j_per_output_token, MORE_STREAMS * streams,
-            later.j_per_output_token.value, costs, notes,
+            later.j_per_output_token.value, costs, covers, notes,
         )  # fmt: skip
 
     def _cached_j(self, told: dict[str, Any], computed: int, now: Generation) -> float:
@@ -125,19 +127,21 @@ class Expecting:
         cached = int(told["prompt_len"]) - computed
         if not told["cached_prompt"] or cached <= 0:
             return 0.0
-        alone, _ = self._generation(
+        alone, *_ = self._generation(
             {**told, "prompt_len": computed, "cached_prompt": None}
         )
         more_j = now.prefill_j_per_request - alone.prefill_j_per_request
         return max(0.0, more_j / cached)
 
-    def _generation(self, told: dict[str, Any]) -> tuple[Generation, tuple[str, ...]]:
+    def _generation(
+        self, told: dict[str, Any]
+    ) -> tuple[Generation, str, tuple[str, ...]]:
         given = {name: value for name, value in told.items() if value is not None}
         tree = predict_run(self._run.changed(**given), self._machine)
         found = generation_of(tree)
         if found is None:
             raise UsageError(f"{self._run.model} is not served as a language model")
-        return found, tree.notes
+        return found, tree.hardware.covers if tree.hardware else "", tree.notes
 
 
 def _by(value: float, count: float) -> float:
@@ -222,4 +226,6 @@ def seen_by(watch: Watch, expecting: Expecting | None) -> Seen | None:
     costs = watch.costs() or (expected.costs if expected else None)
     parts = split(now, costs) if costs and math.isfinite(now.tokens) else None
     words = verdict(now, expected) if expected else ""
+    if expected and watch.covers != (expected.covers,):
+        words += f"; seen is {', '.join(watch.covers)}, predicted {expected.covers}"
     return Seen(watch, now, total, costs or EQUAL, parts, expected, words, note)

@@ -35,7 +35,7 @@ def served_document(seen: Seen, url: str) -> dict[str, Any]:
     return {
         "schema": SCHEMA, "time": time.time(), "url": url,
         "engine": watch.counts.engine, "model": watch.counts.model,
-        "covers": list(watch.covers), "now": seen.now.to_dict(),
+        "covers": list(watch.covers), "source": watch.source, "now": seen.now.to_dict(),
         "total": seen.total.to_dict(),
         "split": asdict(seen.split) if seen.split else None,
         "split_by": seen.costs.source if seen.split else None,
@@ -84,8 +84,9 @@ def served_lines(
         last: Requests of which the energy became known last.
     """
     now, counts = seen.now, seen.watch.counts
+    guess = ", estimated" if seen.watch.source == "estimated" else ""
     rows = {
-        "power": f"{_number(now.power_w)} W, {', '.join(seen.watch.covers)}",
+        "power": f"{_number(now.power_w)} W, {', '.join(seen.watch.covers)}{guess}",
         "requests": f"{_number(now.running)} at a time, {_number(now.waiting)} waiting",
         "tokens": _tokens(now),
         "energy": _energies(now),

@@ -20,7 +20,9 @@ from irene.errors import MeterError
 
 if TYPE_CHECKING:
     from irene.account.served.engines import Server
+    from irene.energy import Source
     from irene.measure.windows.exported import Sampling
+    from irene.meters.channel import Channel
     from irene.meters.sampling.totals import Snapshot
 
 RECENT_S = 60.0
@@ -109,8 +111,17 @@ class Watch:
     @property
     def covers(self) -> tuple[str, ...]:
         """What the energy covers, as `gpu-board` or `wall`."""
-        channels = self._sampler.channels
-        return tuple(dict.fromkeys(c.covers for c in channels if c.in_total))
+        return tuple(dict.fromkeys(c.covers for c in self._counted))
+
+    @property
+    def source(self) -> Source:
+        """`estimated` where a part of the energy is."""
+        sources = {each.source for each in self._counted}
+        return "estimated" if "estimated" in sources else "measured"
+
+    @property
+    def _counted(self) -> list[Channel]:
+        return [c for c in self._sampler.channels if c.in_total]
 
     def recent(self) -> Interval | None:
         """The last minute, or as much of it as there is."""
