@@ -140,6 +140,27 @@ def test_commands(command: str, here: Path, capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out or "--out" in words
 
 
+SKILL = (ROOT / "deploy" / "SKILL.md").read_text()
+TAUGHT = [c for c in re.findall(r"`irene (.*?)`", SKILL) if c.split()[0] != "watch"]
+
+
+@pytest.mark.parametrize("command", TAUGHT)
+def test_agents_are_taught_what_works(
+    command: str, here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if command.startswith("check"):
+        budget = '[[budget]]\nmodel = "bert-l2-h128"\nmax_j_per_token = 1'
+        (tmp_path / "irene.toml").write_text(budget)
+        command = command.replace("--base origin/main", f"--project {tmp_path}")
+    assert main(command.split()) == 0
+    assert json.loads(capsys.readouterr().out)["schema"].startswith("irene.")
+
+
+def test_agents_are_taught_what_is_usual() -> None:
+    usual = irene.predict("bert-l2-h128").spec
+    assert f"the usual {usual.batch_size} and {usual.seq_len} are taken" in SKILL
+
+
 def test_files_of_others_are_what_they_are(here: Path) -> None:
     from irene.analyse.budgets import read_budgets
 
