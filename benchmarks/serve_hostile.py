@@ -58,6 +58,8 @@ from tests.serve.hostile.mutation import (
 )
 from tests.serve.postgres import Postgres
 
+from irene.work.bounds import give_way
+
 HOST = "127.0.0.1"
 STRANGERS = [f"127.0.0.{number}" for number in range(11, 21)]
 INNOCENT = "127.0.0.99"
@@ -401,8 +403,9 @@ LINES = 40
 def attackers(
     port: int, requests: int, seconds: float, document: Any, way: Any
 ) -> None:
-    """A process of them."""
-    os.nice(19)
+    """A process of them, in a session of its own: the kernel may share among those."""
+    os.setsid()
+    give_way(19)
     way.send(asyncio.run(attack(port, requests, seconds, document)))
 
 

@@ -39,7 +39,9 @@ class Task:
 
     def to_json(self) -> bytes:
         """One line of JSON."""
-        return json.dumps(asdict(self), allow_nan=False).encode() + b"\n"
+        fields = {"name": self.name, "call": self.call, "argument": self.argument}
+        fields["bounds"] = asdict(self.bounds)
+        return json.dumps(fields, allow_nan=False).encode() + b"\n"
 
     @classmethod
     def from_json(cls, line: bytes) -> Task:

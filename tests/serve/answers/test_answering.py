@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from irene.questions import AskEnergy
 from irene.serve.answers.answering import Answering
-from irene.serve.answers.memory import Memory
+from irene.serve.answers.memory import LINK, Memory, Ready
 from irene.serve.answers.question import Inquiry
-from irene.serve.answers.storage import Answers
+from irene.serve.answers.storage import Answers, Made
 from irene.serve.computing.pool import Pool, Reply
 from irene.serve.computing.turns import Rounds, Turns, Waiting
 from irene.serve.http.problems import Problem
@@ -67,6 +70,64 @@ def test_a_client_that_leaves_ends_nothing_for_others(tmp_path: Path) -> None:
 
     asyncio.run(go())
     store.close()
+
+
+class SlowAnswers(Answers):
+    """Notes what is written together, and writes the first when it is told to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(open_store(f"sqlite:///{path / 'a.sqlite'}"))
+        self.may = threading.Event()
+        self.together: list[int] = []
+        self.error: OSError | None = None
+
+    def put_all(self, made: Sequence[Made]) -> None:
+        self.together.append(len(made))
+        self.may.wait()
+        if self.error is not None:
+            raise self.error
+        super().put_all(made)
+
+
+@pytest.mark.parametrize("error", [None, OSError("no room")], ids=["kept", "full"])
+def test_what_is_made_while_others_are_written_is_written_together(
+    tmp_path: Path, error: OSError | None
+) -> None:
+    answers = SlowAnswers(tmp_path)
+    answers.error = error
+
+    async def go() -> list[Ready]:
+        answering = Answering(SlowPool(), answers, Memory(1_000_000))
+        never, numbers = asyncio.get_running_loop().create_future, count()
+
+        async def compute(begin: Callable[[], None]) -> Reply:
+            begin()
+            return Reply(b"%d" % next(numbers), 0.0)
+
+        def ask(size: int) -> asyncio.Task[Ready]:
+            run = RunSpec("gpt2", batch_size=size)
+            asked = Inquiry(AskEnergy(run=run, on="pc1"))
+            return asyncio.create_task(answering.ask(asked, never, compute))
+
+        first = ask(1)
+        while not answers.together:
+            await asyncio.sleep(0.001)
+        others = [ask(size) for size in range(2, 9)]
+        while len(answering._made) < len(others):
+            await asyncio.sleep(0.001)
+        answers.may.set()
+        return await asyncio.gather(first, *others)
+
+    found = asyncio.run(go())
+    assert answers.together == [1, 7]
+    assert len({each.key for each in found}) == len({e.body for e in found}) == 8
+    for each in found:
+        stored = answers.get(each.key)
+        assert (stored is None) == (error is not None)
+        assert stored is None or stored.body == each.body
+        # A permalink is promised only of what is in the store.
+        assert (LINK in dict(each.headers)) == (error is None)
+    answers.store.close()
 
 
 def test_what_is_given_up_by_a_stop_is_told() -> None:

@@ -14,12 +14,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event, select, text, update
+from sqlalchemy import Connection, event, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from irene.errors import UsageError
 from irene.serve.answers.storage import ANSWERS, Answers
 from irene.serve.store import Store, open_store
+from irene.serve.uploads.storage import Uploads
 
 from ..patience import first_line
 
@@ -43,6 +44,26 @@ def test_an_answer_comes_back_as_it_was(either_store: Store) -> None:
     with either_store.engine.connect() as connection:
         asked = select(ANSWERS.c.question).where(ANSWERS.c.key == key)
         assert connection.execute(asked).scalar() == '{"question":"tree"}'
+
+
+def test_an_answer_waits_for_no_disk_and_all_else_does(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'a.sqlite'}")
+    told: list[int] = []
+
+    def note(connection: sqlite3.Connection) -> None:
+        told.append(connection.execute("PRAGMA synchronous").fetchone()[0])
+
+    @event.listens_for(store.engine, "commit")
+    def on_commit(connection: Connection) -> None:
+        note(connection.connection.driver_connection)  # type: ignore[arg-type]
+
+    Answers(store).put(new_key(), BODY)
+    Uploads(store.engine).put("config", "mine", b"{}")
+    with pytest.raises(SQLAlchemyError):
+        Answers(store).put(new_key(), BODY, question=None)  # type: ignore[arg-type]
+    Uploads(store.engine).put("config", "mine", b"[]")
+    assert told == [1, 2, 2]  # NORMAL, FULL, FULL
+    store.close()
 
 
 def test_the_first_answer_under_a_key_stays(either_store: Store) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import json
+import selectors
 import socket
 import weakref
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from irene.serve.computing.turns import Rounds
-from irene.serve.http.connections import FairLoop, PatientProtocol
+from irene.serve.http.connections import FairLoop, FairSelector, PatientProtocol
 from irene.serve.http.settings import Limits, Settings
 
 from ..real_server import RealServer
@@ -252,3 +253,23 @@ def test_many_requests_of_one_address_at_once_are_all_answered(
                 return line.recv(12)
 
         assert set(threads.map(post, range(60))) == {b"HTTP/1.1 405"}
+
+
+def test_of_all_that_is_ready_an_address_has_one_in_a_round() -> None:
+    with contextlib.ExitStack() as stack:
+        selector = stack.enter_context(closing(FairSelector()))
+        files: dict[str, set[int]] = {"many": set(), "one": set(), "nobody's": set()}
+        for address in ["many"] * 30 + ["one", "nobody's", "nobody's"]:
+            ours, theirs = map(stack.enter_context, socket.socketpair())
+            theirs.send(b"x")
+            selector.register(ours, selectors.EVENT_READ)
+            files[address].add(ours.fileno())
+            if address != "nobody's":
+                selector.addresses[ours.fileno()] = address
+        seen: set[int] = set()
+        for _ in range(100):  # nobody reads: all stay ready
+            heard = {key.fd for key, _ in selector.select(0)}
+            assert len(heard & files["many"]) == 1
+            assert heard >= files["one"] | files["nobody's"]
+            seen |= heard
+        assert seen == set().union(*files.values())  # and everybody has a turn

@@ -24,7 +24,7 @@ from irene.serve.http.settings import METRICS_FOLDER, Settings
 from irene.serve.uploads.endpoints import READ_HERE_BYTES
 from irene.spec import RunSpec
 
-from ..patience import until
+from ..patience import first_line, until
 from ..real_server import RealServer
 
 SMALL = {"model": "bert-l2-h128", "batch_size": 3, "seq_len": 16}
@@ -246,6 +246,33 @@ def test_webhooks_that_never_end_hold_up_no_job_and_no_stop(
         # A stop has ten seconds for all of it; kill -9 was needed before.
         assert gated.stop() == 0
         drips.shutdown()
+
+
+STUCK = """
+import os, signal, sys, threading
+from pathlib import Path
+from irene.serve.http import server
+from irene.serve.http.settings import Settings
+signal.signal(signal.SIGTERM, lambda *_: print("told", flush=True))
+server.END_S = 0.5
+app = server._make_app(Settings(Path(sys.argv[1])), os.getppid())
+threading.Thread(target=threading.Event().wait).start()
+print("ready", flush=True)
+threading.Event().wait()
+"""
+
+
+def test_a_stop_has_an_end_whatever_it_waits_for(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STUCK, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert first_line(process) == "ready\n"
+            process.terminate()
+            assert first_line(process) == "told\n"  # it may end in good order before
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
 
 
 def test_the_parent_of_several_processes_loads_little() -> None:

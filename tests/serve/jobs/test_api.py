@@ -132,6 +132,32 @@ def test_a_quiet_stream_has_a_heartbeat(
     assert b'"cancelled"' in heard[-1]
 
 
+def test_of_a_clients_streams_one_is_told_in_a_round(client: Client) -> None:
+    key = client.submit().json()["id"]
+    record = reached(client.runner, key, lambda r: r.is_final)
+    told: list[tuple[str, bytes]] = []
+
+    async def listen(who: str) -> None:
+        stream = watch.event_stream(client.runner.watch, record, None, who)
+        async for part in stream:
+            if part.startswith(b"id: "):
+                told.append((who, part))  # noqa: PERF401  while others listen
+
+    async def go() -> None:
+        crowd = [asyncio.create_task(listen("many")) for _ in range(30)]
+        one = asyncio.create_task(listen("one"))
+        while not all(each.done() for each in (*crowd, one)):
+            before = len(told)
+            await asyncio.sleep(0)
+            new = [who for who, _ in told[before:]]
+            assert new.count("many") <= 1
+
+    asyncio.run(go())
+    assert "one" in [who for who, _ in told[:3]]
+    assert len(told) == 31
+    assert len({id(part) for _, part in told}) == 1  # written once for all
+
+
 def test_a_stopping_server_ends_its_streams(
     client: Client, small_program: Choose
 ) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from irene.serve.answers.memory import ETAG, LINK, Memory, Ready, make_ready
 from irene.serve.answers.question import Inquiry
-from irene.serve.answers.storage import Answers
+from irene.serve.answers.storage import Answers, Made
 from irene.serve.computing.pool import Pool, Reply
 from irene.serve.http.problems import CLIENT_LEFT, Problem
 
@@ -60,6 +60,8 @@ class Answering:
         self.memory = memory
         self._count = count
         self._asked: dict[str, _Asked] = {}
+        self._made: list[tuple[str, bytes, Inquiry]] = []
+        self._keeping: asyncio.Task[list[Ready]] | None = None
 
     async def by_key(self, key: str) -> Ready | None:
         """An answer that is known; None if there is none of that name."""
@@ -173,19 +175,37 @@ class Answering:
 
     async def _kept(self, key: str, inquiry: Inquiry, reply: Reply) -> Ready:
         """The reply, in memory and in the store if that is possible and allowed."""
-        ready = await asyncio.to_thread(make_ready, key, reply.body, inquiry.media_type)
-        if isinstance(reply, Passing):
-            return ready.without(LINK, ETAG)
-        if inquiry.is_private:
-            return ready.without(LINK)
-        try:
-            await asyncio.to_thread(
-                self.answers.put, key, reply.body, inquiry.media_type,
-                question=inquiry.text, packed=ready.packed,
-            )  # fmt: skip
-        except (SQLAlchemyError, OSError) as error:
-            # A full disk is no reason to keep the answer from the client.
-            logger.error("answer %s could not be stored: %s", key, error)
-            ready = ready.without(LINK)
+        is_passing = isinstance(reply, Passing)
+        if is_passing or inquiry.is_private:
+            ready = await asyncio.to_thread(
+                make_ready, key, reply.body, inquiry.media_type
+            )
+            return ready.without(*((LINK, ETAG) if is_passing else (LINK,)))
+        if not self._made:
+            self._keeping = asyncio.create_task(self._keep(self._keeping))
+        self._made.append((key, reply.body, inquiry))
+        place, keeping = len(self._made) - 1, self._keeping
+        assert keeping is not None
+        ready = (await asyncio.shield(keeping))[place]
         self.memory.answers.put(key, ready)
         return ready
+
+    async def _keep(self, before: asyncio.Task[list[Ready]] | None) -> list[Ready]:
+        """Store what was made while others were stored: one wait for the disk."""
+        if before is not None:
+            await asyncio.wait([before])
+        made, self._made = self._made, []
+        return await asyncio.to_thread(self._store, made)
+
+    def _store(self, some: list[tuple[str, bytes, Inquiry]]) -> list[Ready]:
+        made = [
+            Made(make_ready(key, body, asked.media_type), asked.media_type, asked.text)
+            for key, body, asked in some
+        ]
+        try:
+            self.answers.put_all(made)
+        except (SQLAlchemyError, OSError) as error:
+            # A full disk is no reason to keep the answer from the client.
+            logger.error("%d answers could not be stored: %s", len(made), error)
+            return [each.ready.without(LINK) for each in made]
+        return [each.ready for each in made]

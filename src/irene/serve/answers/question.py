@@ -35,6 +35,7 @@ class Inquiry:
         form: A key of `MEDIA_TYPES`.
         brought: Configs and trees that the question names by their content.
         models: Names of all models, where the question only says how to choose them.
+        values: What of the question was given, and the form.
     """
 
     question: Question[Any]
@@ -42,6 +43,12 @@ class Inquiry:
     form: str = "json"
     brought: Mapping[str, Any] = field(default_factory=dict)
     models: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Write down, once, what is asked."""
+        values = {**self.question.values(), "format": self.form}
+        object.__setattr__(self, "values", values)
 
     @property
     def media_type(self) -> str:
@@ -59,15 +66,13 @@ class Inquiry:
     @property
     def arguments(self) -> dict[str, Any]:
         """What a computing process is told."""
-        return {**self.question.values(), "format": self.form, **self.brought}
+        return {**self.values, **self.brought}
 
     @property
     def text(self) -> str:
         """Everything of it that decides the answer, as canonical JSON."""
-        values = {**self.question.values(), "format": self.form}
-        if self.models:
-            values["models"] = self.models
-        return _canonical({"question": self.question.name, **values})
+        models = {"models": self.models} if self.models else {}
+        return _canonical({"question": self.question.name, **self.values, **models})
 
     @property
     def key(self) -> str:

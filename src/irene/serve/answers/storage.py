@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import (
     Boolean,
@@ -19,7 +21,7 @@ from sqlalchemy import (
 )
 
 from irene.serve.answers.memory import Ready, make_ready
-from irene.serve.store.engine import METADATA, Store, add_once, kept_row
+from irene.serve.store.engine import METADATA, Store, add_once, kept_row, quickly
 
 ANSWERS = Table(
     "answers",
@@ -36,6 +38,33 @@ ANSWERS = Table(
 )
 PRUNE_EVERY = 50
 """Answers that are written between two looks at the size of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An answer that is to be kept.
+
+    Attributes:
+        ready: As it is sent.
+        media_type: What it is.
+        question: What was asked, as JSON.
+    """
+
+    ready: Ready
+    media_type: str
+    question: str
+
+    @property
+    def row(self) -> dict[str, object]:
+        """As the store has it."""
+        body, now = self.ready.body, time.time()
+        packed = self.ready.packed or gzip.compress(body, 6, mtime=0)
+        return {
+            "key": self.ready.key, "question": self.question,
+            "media_type": self.media_type, "body": packed, "size": len(packed),
+            "sha256": hashlib.sha256(body).hexdigest(), "created": now, "used": now,
+            "kept": False,
+        }  # fmt: skip
 
 
 class Answers:
@@ -66,7 +95,6 @@ class Answers:
         media_type: str = "application/json",
         *,
         question: str = "{}",
-        packed: bytes | None = None,
     ) -> None:
         """Keep an answer; one that is there already stays as it is.
 
@@ -75,19 +103,16 @@ class Answers:
             body: As it is sent.
             media_type: What it is.
             question: What was asked, as JSON.
-            packed: As gzip, if that is known.
         """
-        now = time.time()
-        packed = packed or gzip.compress(body, 6, mtime=0)
-        row = {
-            "key": key, "question": question, "media_type": media_type, "body": packed,
-            "size": len(packed), "sha256": hashlib.sha256(body).hexdigest(),
-            "created": now, "used": now, "kept": False,
-        }  # fmt: skip
-        with self.store.engine.begin() as connection:
-            add_once(connection, ANSWERS, row)
-        self._written += 1
-        if self._written % PRUNE_EVERY == 0:
+        made = Made(make_ready(key, body, media_type), media_type, question)
+        self.put_all([made])
+
+    def put_all(self, made: Sequence[Made]) -> None:
+        """Keep answers, all or none; those that are there already stay as they are."""
+        with quickly(self.store.engine) as connection:
+            add_once(connection, ANSWERS, *(each.row for each in made))
+        before, self._written = self._written, self._written + len(made)
+        if before // PRUNE_EVERY != self._written // PRUNE_EVERY:
             self.prune()
 
     def drop(self, key: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import selectors
 import socket
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -28,7 +29,7 @@ LATE_S = 5.0
 """The application says itself that a body came too slowly; this is for others, s."""
 REST_S = 2.0
 """Time for the rest of a body that nobody wants any more, s."""
-AT_ONCE, MOST_AT_ONCE = 4, 64
+AT_ONCE, MOST_AT_ONCE = 1, 64
 """Addresses that go on in one round of the event loop: that waited, and in all."""
 FULL_S = 1.0
 """Pause after a connection for which this process had no file, s."""
@@ -96,6 +97,37 @@ class Lines:
         return False
 
 
+class FairSelector(selectors.DefaultSelector):
+    """Of all that is ready, in each round of the loop one connection of an address.
+
+    Three hundred that are closed at once are heard one after the other, and others in
+    between. What is left is ready in the next round, too.
+
+    Attributes:
+        addresses: Whose a connection is, by the number of its file; others go at once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: dict[int, str] = {}
+        self._round = 0
+
+    def select(
+        self, timeout: float | None = None
+    ) -> list[tuple[selectors.SelectorKey, int]]:
+        """Those whose turn it is."""
+        ready = super().select(timeout)
+        if len(ready) < 2:
+            return ready
+        self._round += 1
+        first = self._round % len(ready)  # so that nobody is always the last
+        turns = {
+            self.addresses.get(each[0].fd, each[0].fd): each
+            for each in (*ready[first:], *ready[:first])
+        }
+        return list(turns.values())
+
+
 class FairLoop(asyncio.SelectorEventLoop):
     """Takes whoever comes at once; then one connection of an address begins at a time.
 
@@ -107,9 +139,9 @@ class FairLoop(asyncio.SelectorEventLoop):
     """
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__()
+        self.selector = FairSelector()
+        super().__init__(self.selector)
         self.lines = Lines(settings)
-        self._beginning: set[asyncio.Task[Any]] = set()
 
     async def create_server(  # type: ignore[override]
         self, factory: Factory, *, sock: socket.socket, backlog: int, **how: Any
@@ -143,9 +175,8 @@ class FairLoop(asyncio.SelectorEventLoop):
                 begin()
 
     def _begin(self, factory: Factory, made: socket.socket) -> None:
-        task = self.create_task(self.connect_accepted_socket(factory, made))
-        self._beginning.add(task)
-        task.add_done_callback(self._beginning.discard)
+        # As a task, which asyncio has for it, this takes a round more.
+        self._make_socket_transport(made, factory())  # type: ignore[attr-defined]
 
 
 class PatientProtocol(H11Protocol):
@@ -157,6 +188,7 @@ class PatientProtocol(H11Protocol):
 
     address = ""
     is_proxy = False
+    _file = -1
     _timer: asyncio.TimerHandle | None = None
     _timed: object = None
 
@@ -173,6 +205,9 @@ class PatientProtocol(H11Protocol):
         if self.client:
             self.address = network_of(self.client[0])
             self.is_proxy = self._lines.is_proxy(self.client[0])
+        if self.address and not self.is_proxy and found is not None:
+            self._file = found.fileno()
+            self.loop.selector.addresses[self._file] = self.address
         if self._lines.add(self):
             self._watch()
         else:
@@ -204,19 +239,7 @@ class PatientProtocol(H11Protocol):
         self.on_response_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Read on, at once or when it is this address's turn; a proxy takes its own."""
-        later = partial(self._read, data, late=True)
-        if self.is_proxy or self._lines.rounds.may(self.address, later):
-            self._read(data)
-        else:
-            self.flow.pause_reading()
-
-    def _read(self, data: bytes, *, late: bool = False) -> None:
         """Read on; what has begun must be whole in time."""
-        if late:
-            if self.transport.is_closing():
-                return
-            self.flow.resume_reading()
         super().data_received(data)
         self._watch()
 
@@ -228,6 +251,8 @@ class PatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it, and let go of all that it has: nothing of it waits for garbage."""
         self._lines.remove(self)
+        assert isinstance(self.loop, FairLoop)
+        self.loop.selector.addresses.pop(self._file, None)
         self._time(None, 0.0)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()  # also of one that was reset

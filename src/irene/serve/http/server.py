@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 KEEP_ALIVE_S = 15
 STOP_S = 5
 """How long a stop waits for answers that are under way, s; with all else 10 s."""
+END_S = 9.0
+"""Time after which a process that was told to stop ends as it is, s."""
 LOOK_S = 0.2
 """How often a process looks whether the one that started it is still there, s."""
 SILENT_S = 60
@@ -101,7 +103,9 @@ def run(settings: Settings, sock: socket.socket) -> None:
         return
     folder, lock = _metrics_folder(settings)
     try:
-        _Parent(config, [sock]).run()
+        parent = _Parent(config, [sock])
+        _end_in_time(END_S + LOOK_S)  # the others go first
+        parent.run()
     finally:
         lock.release()
         shutil.rmtree(folder, ignore_errors=True)
@@ -132,6 +136,7 @@ def _make_app(settings: Settings, parent: int) -> FastAPI:
     set_up_log(settings.json_log)
     sys.setswitchinterval(SWITCH_S)
     few_arenas()
+    _end_in_time(END_S)
     os.umask(0o077)  # what a server writes is nobody else's business
     from irene.serve.http.app import create_app  # a parent of several needs none of it
 
@@ -146,8 +151,23 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(LOOK_S)
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(2 * STOP_S)
-    os._exit(1)
+
+
+def _end_in_time(seconds: float) -> None:
+    """Have this process end so long after it is told to, whatever it waits for then.
+
+    What it has accepted is not lost by that: nor is it when it is killed.
+    """
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, partial(_stop, seconds, signal.getsignal(each)))
+
+
+def _stop(seconds: float, stop: object, number: int, frame: FrameType | None) -> None:
+    timer = threading.Timer(seconds, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
+    if callable(stop):
+        stop(number, frame)
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:

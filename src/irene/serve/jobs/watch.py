@@ -16,13 +16,19 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from irene.serve.computing.turns import Rounds
 from irene.serve.http.problems import Problem
 from irene.serve.jobs.document import State, job_document
+from irene.serve.recent import Recent
 from irene.serve.store.job_records import JobRecord, JobRecords
 
 logger = logging.getLogger(__name__)
 LOOK_S = 0.25
 HEARTBEAT_S = 15.0
+MOST_EVENTS = 200
+"""That are kept as they were told, for all who follow."""
+AT_ONCE = 4
+"""Clients that are told something in one round of the event loop."""
 RETRY_MS = 2_000
 """When a browser that lost the stream comes back, ms."""
 
@@ -45,6 +51,7 @@ class JobWatch:
         of_client: How many of one client; "", this machine's own user, has all.
 
     Attributes:
+        rounds: When one that has something to tell goes on.
         stopping: Set when the server begins to stop: all streams end.
     """
 
@@ -56,6 +63,8 @@ class JobWatch:
         self._topics: dict[str, _Topic] = {}
         self._look: asyncio.Task[None] | None = None
         self._closed = False
+        self._events: Recent[tuple[str, int, str], bytes] = Recent(MOST_EVENTS)
+        self.rounds = Rounds(at_once=AT_ONCE, most=AT_ONCE)
         self.stopping: asyncio.Event | None = None
 
     @property
@@ -106,6 +115,24 @@ class JobWatch:
                     await asyncio.wait_for(changed.wait(), beat_s)
                 except TimeoutError:
                     yield None
+
+    def event(self, record: JobRecord, before: State | None) -> bytes:
+        """What all who follow a job are told of it: written once.
+
+        Args:
+            record: The job as it is now.
+            before: Its state in the event before; None for none.
+        """
+        name = "progress" if record.state == before else "state"
+        if record.is_final:
+            name = "done"
+        key = (record.id, record.version, name)
+        told = self._events.get(key)
+        if told is None:
+            data = json.dumps(job_document(record), separators=(",", ":"))
+            told = f"id: {record.version}\nevent: {name}\ndata: {data}\n\n".encode()
+            self._events.put(key, told)
+        return told
 
     async def close(self) -> None:
         """End all streams."""
@@ -185,15 +212,8 @@ async def event_stream(
                 yield b": heartbeat\n\n"
                 continue
             if found.is_final or str(found.version) != last_id:
-                yield _event(found, state)
+                await watch.rounds.enter(client)  # a hundred do not go at once
+                yield watch.event(found, state)
             state = found.state
     finally:
         watch.leave(client)
-
-
-def _event(record: JobRecord, before: State | None) -> bytes:
-    name = "progress" if record.state == before else "state"
-    if record.is_final:
-        name = "done"
-    data = json.dumps(job_document(record), separators=(",", ":"))
-    return f"id: {record.version}\nevent: {name}\ndata: {data}\n\n".encode()

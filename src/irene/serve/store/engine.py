@@ -9,17 +9,20 @@ import re
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
     Connection,
     Engine,
+    Executable,
     MetaData,
     Table,
+    bindparam,
     create_engine,
     event,
     select,
@@ -96,7 +99,8 @@ def open_store(url: str) -> Store:
             address = address.set(drivername="postgresql+psycopg")
         if address.get_backend_name() == "sqlite" and address.database:
             _private_file(Path(address.database))
-        engine = create_engine(address, pool_pre_ping=True, hide_parameters=True)
+        is_file = address.get_backend_name() == "sqlite"  # which is always there
+        engine = create_engine(address, pool_pre_ping=not is_file, hide_parameters=True)
     except (ArgumentError, NoSuchModuleError, OSError) as error:
         raise UsageError(f"cannot open the store: {error}") from error
     except ImportError as error:
@@ -183,10 +187,35 @@ def is_key(text: str) -> bool:
     return KEY.fullmatch(text) is not None
 
 
-def add_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> None:
-    """Add a row; one that is there already, or comes at the same time, stays."""
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    connection.execute(dialect.insert(table).values(row).on_conflict_do_nothing())
+@contextmanager
+def quickly(engine: Engine) -> Iterator[Connection]:
+    """A transaction that waits for no disk: a power cut may take it back, whole.
+
+    It is there when one that did wait, and came after it, is there.
+    """
+    is_file = engine.dialect.name == "sqlite"
+    word = "PRAGMA synchronous=" if is_file else "SET LOCAL synchronous_commit="
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"{word}{'NORMAL' if is_file else 'off'}")
+        try:
+            yield connection
+            connection.commit()
+        finally:
+            connection.rollback()
+            if is_file:  # it stays open, for others
+                connection.exec_driver_sql(f"{word}FULL")
+
+
+def add_once(connection: Connection, table: Table, *rows: Mapping[str, Any]) -> None:
+    """Add rows; those that are there already, or come at the same time, stay."""
+    connection.execute(_adding(connection.dialect.name, table), rows)
+
+
+@cache
+def _adding(dialect: str, table: Table) -> Executable:
+    """How rows are added: to write it down takes longer than to do it."""
+    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    return insert(table).on_conflict_do_nothing()
 
 
 def kept_row(
@@ -202,9 +231,8 @@ def kept_row(
     """
     if not is_key(key):
         return None
-    (name,) = table.primary_key
     with engine.connect() as connection:
-        row = connection.execute(select(table).where(name == key)).first()
+        row = connection.execute(_finding(table), {"of": key}).first()
     if row is None:
         return None
     text = _unpacked(row.body, getattr(row, "sha256", key))
@@ -214,9 +242,16 @@ def kept_row(
         return None
     now = time.time()
     if now - row.used > DAY_S:
+        (name,) = table.primary_key
         with engine.begin() as connection:
             connection.execute(update(table).where(name == key).values(used=now))
     return row, text
+
+
+@cache
+def _finding(table: Table) -> Executable:
+    (name,) = table.primary_key
+    return select(table).where(name == bindparam("of"))
 
 
 def _unpacked(packed: bytes, digest: str) -> bytes | None:

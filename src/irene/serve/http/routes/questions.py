@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
 from fastapi import APIRouter, Body, Query, Request, Response
-from pydantic import BaseModel, Field
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field, ValidationError
 
 from irene.analyse.leaderboard import Leaderboard, rank_known
 from irene.errors import UsageError
@@ -54,6 +56,31 @@ async def _answer(
     return await give(request, inquiry)
 
 
+class _Route(APIRoute):
+    """Has a query read by its model at once; FastAPI looks at each field every time."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers a request."""
+        kind: type[BaseModel] = get_args(self.endpoint.__annotations__["query"])[0]
+        fields = kind.model_fields.items()
+        several = {name for name, it in fields if get_origin(it.annotation) is list}
+
+        async def handle(request: Request) -> Response:
+            told = request.query_params
+            given = {k: told.getlist(k) if k in several else told[k] for k in told}
+            try:
+                query = kind.model_validate(given)
+            except ValidationError as error:
+                wrong = [
+                    {**each, "loc": ("query", *each["loc"])} for each in error.errors()
+                ]
+                raise RequestValidationError(wrong) from error
+            response: Response = await self.endpoint(request, query)
+            return response
+
+        return handle
+
+
 def _add(question: type[Question[Any]], endpoint: Endpoint, **more: Any) -> None:
     """An endpoint whose parameters are those of a question."""
     kind = query_of(question, **more)
@@ -66,6 +93,7 @@ def _add(question: type[Question[Any]], endpoint: Endpoint, **more: Any) -> None
         summary=question.summary,
         description=endpoint.__doc__ or (question.__doc__ or "").partition("\n\n")[0],
         responses=answers(question.schema, with_csv=question.has_table),
+        route_class_override=_Route,
     )
 
 
