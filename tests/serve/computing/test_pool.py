@@ -49,7 +49,7 @@ def running() -> Iterator[Running]:
         patch.setenv("IRENE_TOKEN", SECRET)
 
         async def begin() -> Pool:
-            pool = Pool(1, Limits(seconds=30, queue=3), on_end=ended.append)
+            pool = Pool(1, Limits(seconds=600, queue=3), on_end=ended.append)
             pool.start()
             await pool.ready()
             return pool
@@ -89,7 +89,7 @@ def test_pytorch_is_loaded_by_the_first_question_that_needs_it(
     traced = {**SMALL, "model": "upload:x", "configs": {"upload:x": config}}
 
     async def tried() -> list[bool]:
-        pool = Pool(1, Limits(seconds=60))
+        pool = Pool(1, Limits(seconds=600))
         pool.start()
         await pool.ready()
         (process,) = pool.processes
@@ -240,7 +240,7 @@ def test_lost_late_and_greedy_processes_are_replaced(running: Running) -> None:
     with pytest.raises(Problem) as late:
         running.ask("energy", slow)
     assert late.value.status == 504
-    running.pool.limits = Limits(seconds=60)
+    running.pool.limits = Limits(seconds=600)
     assert running.ask("energy", SMALL)
     assert running.ended == ["lost", "time"]
 
