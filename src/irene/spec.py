@@ -233,7 +233,7 @@ class RunSpec:
 
     def of(self, model: str) -> RunSpec:
         """The same run of a model."""
-        return replace(self, model=model)
+        return self if model == self.model else replace(self, model=model)
 
     def chosen_as(self, **values: Any) -> RunSpec:
         """With values that nobody gave: a machine, an engine or a model chose them."""

@@ -92,6 +92,19 @@ def test_layers_that_differ_stay_apart():
     assert folded.unfold() == tree
 
 
+def test_trees_of_one_structure_fold_by_their_own_values():
+    tree = small_tree()
+    assert len(tree.fold()) == 5
+    for own, rows in (([0, 1, 1, 1, 1, 1, 1, 1], 5), ([0, 1, 1, 1, 1, 2, 1, 1], 8)):
+        joules = tree.columns.inclusive(np.array(own, float), tree.parents)
+        source = np.zeros(8, np.uint8)
+        energy = EnergyColumns(joules, joules, joules, source, "a test")
+        used = tree.with_energy(energy)
+        assert used.parents is tree.parents
+        assert len(used.fold()) == rows
+        assert used.fold().unfold() == used
+
+
 def test_siblings_without_a_number_are_not_folded():
     builder = TreeBuilder()
     model = builder.add(-1, "", "model", "Model")

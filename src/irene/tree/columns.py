@@ -147,10 +147,18 @@ class Columns:
             end[here] = stops[np.searchsorted(stops, here, side="right")]
         return end
 
-    def own(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """What of `values` is of each row alone: without its children, times counts."""
+    def own(
+        self, values: npt.NDArray[Any], parent: Ints | None = None
+    ) -> npt.NDArray[Any]:
+        """What of `values` is of each row alone: without its children, times counts.
+
+        Args:
+            values: One per node, children included.
+            parent: What `parents` answers, if it is known already.
+        """
         below = np.zeros_like(values)
-        np.add.at(below, self.parents()[1:], (values * self.count)[1:])
+        parent = self.parents() if parent is None else parent
+        np.add.at(below, parent[1:], (values * self.count)[1:])
         alone: npt.NDArray[Any] = values - below
         return alone
 

@@ -65,9 +65,10 @@ def _nodes(tree: ModelTree) -> dict[str, Any]:
     """Nested nodes; costs and energies are of one instance, children included."""
     columns, parents = tree.columns, tree.parents.tolist()
     lists = {name: getattr(columns, name).tolist() for name in columns.__slots__}
-    shapes = [
-        ([*map(list, s.inputs)], [*map(list, s.outputs)]) for s in tree.signatures
-    ]
+    shapes = {
+        number: [[*map(list, each)] for each in tree.signatures[number][:2]]
+        for number in set(lists["signature"])
+    }
     nodes: list[dict[str, Any]] = []
     for row, path in enumerate(tree.paths):
         signature = lists["signature"][row]
@@ -102,21 +103,20 @@ def _nodes(tree: ModelTree) -> dict[str, Any]:
 def _add_energy(
     tree: ModelTree, energy: EnergyColumns, nodes: list[dict[str, Any]]
 ) -> None:
-    total = energy.joules[0]
-    own = tree.own_j
-    assert own is not None
-    for row, node in enumerate(nodes):
-        joules = float(energy.joules[row])
-        if np.isnan(joules):
+    assert tree.own_j is not None
+    columns = (energy.joules, energy.low, energy.high, energy.source, tree.own_j)
+    lists = (column.tolist() for column in (*columns, tree.multiplicity))
+    total_j = float(energy.joules[0])
+    for node, row in zip(nodes, zip(*lists, strict=True), strict=True):
+        joules, low, high, source, own_j, times = row
+        if joules != joules:  # unknown
             continue
         node["energy_j"] = joules
-        node["low_j"] = float(energy.low[row])
-        node["high_j"] = float(energy.high[row])
-        node["source"] = SOURCES[energy.source[row]]
-        node["own_j"] = None if np.isnan(own[row]) else float(own[row])
-        node["share"] = (
-            float(joules * tree.multiplicity[row] / total) if total else None
-        )
+        node["low_j"] = low
+        node["high_j"] = high
+        node["source"] = SOURCES[source]
+        node["own_j"] = own_j if own_j == own_j else None
+        node["share"] = joules * times / total_j if total_j else None
 
 
 def load(path: str | Path) -> ModelTree:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from irene.errors import UsageError
-from irene.tree.columns import KINDS
+from irene.tree.columns import KINDS, Ints
 
 if TYPE_CHECKING:
     from irene.tree.model_tree import ModelTree
 
 Members = tuple[tuple[str, int], ...]
+MOST_FOLDS = 16
+"""Of one structure, that are remembered."""
 NUMBERED = re.compile(r"(?:(?<=^)|(?<=[./]))\d+(?=\.|$)")
 
 
@@ -29,12 +31,28 @@ def fold(tree: ModelTree, level: str = "math") -> ModelTree:
         tree: Any tree; of one that is folded, what is equal by now becomes one as well.
         level: Deepest kind of nodes that stays.
     """
+    keys = _keys(tree)
+    alike = level, *keys
+    if alike not in tree.folds:
+        if len(tree.folds) >= MOST_FOLDS:
+            tree.folds.clear()
+        tree.folds[alike] = *_grouped(tree, level, keys), {}
+    rows, counts, members, structure = tree.folds[alike]
+    found = tree.select(rows, {"count": counts}, members=members)
+    found.structure = structure
+    return found
+
+
+def _grouped(
+    tree: ModelTree, level: str, keys: list[int]
+) -> tuple[Ints, Ints, dict[int, Members]]:
+    """Rows that stay, how many each stands for, and which those are."""
     strings = {text: i for i, text in enumerate(tree.strings)}
     below = _instances(tree, strings)
     if level != KINDS[-1]:
         kinds, deepest = tree.columns.kind.tolist(), KINDS.index(level)
         below = [[each for each in some if kinds[each[0]] <= deepest] for some in below]
-    classes = _subtree_classes(tree, below)
+    classes = _subtree_classes(keys, below)
     patterns = [_pattern(text) for text in strings]
     names = list(strings)
     keep: list[int] = []
@@ -54,8 +72,7 @@ def fold(tree: ModelTree, level: str = "math") -> ModelTree:
             equal.setdefault(key, []).append((child, name, place))
         stack.extend(reversed(equal.values()))
     counts = np.array(count, dtype=np.int64)
-    rows = np.array(keep, dtype=np.int64)
-    return tree.select(rows, {"count": counts}, members=members)
+    return np.array(keep, dtype=np.int64), counts, members
 
 
 @lru_cache(maxsize=10_000)
@@ -63,21 +80,27 @@ def _pattern(name: str) -> str:
     return NUMBERED.sub("#", name)
 
 
-def _subtree_classes(tree: ModelTree, below: list[list[tuple[int, int]]]) -> list[int]:
-    """A number for every row; equal numbers mean equal subtrees (own name apart)."""
+def _keys(tree: ModelTree) -> list[int]:
+    """A number for every row; equal numbers mean equal values, children apart."""
     columns = tree.columns
     e = tree.energy
     known = [
         columns.kind, columns.op, columns.signature, columns.params, columns.flops,
         columns.bytes_read, columns.bytes_written,
     ]  # fmt: skip
-    lists: list[list[object]] = [column.tolist() for column in known]
     measured = [*tree.features.values(), *((e.joules, e.low, e.high) if e else ())]
-    # Unknown equals unknown, which not-a-number does not.
-    lists += ([v if v == v else None for v in each.tolist()] for each in measured)
+    # Unknown equals unknown, and zero equals zero whatever its sign.
+    known += (np.where(v != v, np.nan, v + 0.0).view(np.int64) for v in measured)
     if e is not None:
-        lists.append(np.where(np.isnan(e.joules), 0, e.source).tolist())
-    keys = list(zip(*lists, strict=True))
+        known.append(np.where(np.isnan(e.joules), 0, e.source).astype(np.int64))
+    table = np.stack(known, axis=1)
+    rows = table.view(f"V{table.itemsize * table.shape[1]}").ravel().tolist()
+    numbers: dict[bytes, int] = {}
+    return [numbers.setdefault(row, len(numbers)) for row in rows]
+
+
+def _subtree_classes(keys: list[int], below: list[list[tuple[int, int]]]) -> list[int]:
+    """A number for every row; equal numbers mean equal subtrees (own name apart)."""
     numbers: dict[object, int] = {}
     classes = [0] * len(keys)
     for row in range(len(keys) - 1, -1, -1):

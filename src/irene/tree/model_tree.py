@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,23 @@ KEPT = (
     "unsupported", "energy", "features",
 )  # fmt: skip
 """What trees of other rows have in common with the tree they are made from."""
+STRUCTURE = ("depth", "kind", "name", "count")
+"""Columns that decide, with strings and members, what `structural` properties say."""
+T = TypeVar("T")
+
+
+class structural(Generic[T]):  # noqa: N801  used like `cached_property`
+    """A property that is computed once for all trees of the same rows and names."""
+
+    def __init__(self, compute: Callable[[ModelTree], T]) -> None:
+        self.compute, self.__doc__ = compute, compute.__doc__
+
+    def __get__(self, tree: ModelTree, owner: object = None) -> T:
+        """What was computed of this tree, or of another one of its structure."""
+        known: dict[object, T] = tree.structure
+        if self not in known:
+            known[self] = self.compute(tree)
+        return known[self]
 
 
 class ModelTree:
@@ -58,6 +75,7 @@ class ModelTree:
         energy: Energy of every row, or None.
         features: What else was measured of every row, by name, for one instance; NaN
             where unknown.
+        structure: What `structural` properties have found so far.
     """
 
     def __init__(
@@ -86,6 +104,7 @@ class ModelTree:
         self.unsupported = dict(unsupported or {})
         self.energy = energy
         self.features = dict(features or {})
+        self.structure: dict[object, Any] = {}
 
     # Structure ----------------------------------------------------------------
 
@@ -116,12 +135,12 @@ class ModelTree:
                 return Node(self, row)
         raise KeyError(f"no node {path!r} (call {call}) in this tree")
 
-    @cached_property
+    @structural
     def parents(self) -> Ints:
         """Row of every row's parent; -1 for the root."""
         return self.columns.parents()
 
-    @cached_property
+    @structural
     def ends(self) -> Ints:
         """Row after the last descendant of every row."""
         return self.columns.ends()
@@ -134,7 +153,7 @@ class ModelTree:
             child = int(self.ends[child])
         return rows
 
-    @cached_property
+    @structural
     def paths(self) -> list[str]:
         """Dotted path of every row."""
         paths: list[str] = []
@@ -148,7 +167,7 @@ class ModelTree:
             paths.append(f"{above}.{text}" if above else text)
         return paths
 
-    @cached_property
+    @structural
     def calls(self) -> list[int]:
         """Which call of its path every row is, from 1."""
         seen: dict[str, int] = {}
@@ -158,14 +177,19 @@ class ModelTree:
             seen[path] = seen.get(path, 0) + times
         return calls
 
-    @cached_property
+    @structural
     def _rows_by_path(self) -> dict[str, list[int]]:
         rows: dict[str, list[int]] = {}
         for row, path in enumerate(self.paths):
             rows.setdefault(path, []).append(row)
         return rows
 
-    @cached_property
+    @structural
+    def folds(self) -> dict[Any, Any]:
+        """How trees of this structure were folded; see `folding`."""
+        return {}
+
+    @structural
     def multiplicity(self) -> Ints:
         """How many times each row occurs in the unfolded tree."""
         return self.columns.multiplicity()
@@ -257,7 +281,7 @@ class ModelTree:
         """Energy of every row that none of its children carries, J."""
         if self.energy is None:
             return None
-        return self.columns.own(self.energy.joules)
+        return self.columns.own(self.energy.joules, self.parents)
 
     def with_energy(
         self, energy: EnergyColumns, hardware: Hardware | None = None
@@ -332,7 +356,11 @@ class ModelTree:
 
     def _derive(self, columns: Columns, **changed: Any) -> ModelTree:
         keep = {name: getattr(self, name) for name in KEPT}
-        return ModelTree(columns, **{**keep, **changed})
+        tree = ModelTree(columns, **{**keep, **changed})
+        same = all(getattr(columns, n) is getattr(self.columns, n) for n in STRUCTURE)
+        if same and tree.strings is self.strings and "members" not in changed:
+            tree.structure = self.structure
+        return tree
 
     # Documents ----------------------------------------------------------------
 

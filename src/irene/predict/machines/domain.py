@@ -71,7 +71,7 @@ class Domain(Saved):
             joules: Predicted energy of every row, J.
             widths: Half-widths by cause.
         """
-        own_j = np.maximum(tree.columns.own(joules), 0.0)
+        own_j = np.maximum(tree.columns.own(joules, tree.parents), 0.0)
         found = []
         for cause, words, far in self._causes(tree, work, own_j):
             if far.any():
