@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import AutoModelForImageClassification, BertConfig
+from transformers import AutoModelForImageClassification, BertConfig, LevitConfig
 
 import irene
 from irene.errors import ConfigError
+from irene.spec import RunSpec
+from irene.trace.limits import DEFAULT_LIMITS
+from irene.trace.models import build, resolve
 
 BERT = {
     "model_type": "bert", "num_hidden_layers": 1, "hidden_size": 24,
@@ -63,3 +66,10 @@ def test_code_that_a_config_object_names_is_never_run(eager: Path) -> None:
     irene.trace(config, batch_size=1, seq_len=8)
     assert not eager.exists()
     assert config.auto_map == CODE  # the user's own is as it was
+
+
+def test_building_leaves_a_config_as_it_is():
+    resolved = resolve(LevitConfig(), DEFAULT_LIMITS)
+    before = resolved.digest
+    build(resolved, RunSpec(""))
+    assert resolved.digest == before

@@ -44,6 +44,13 @@ def test_content_of_python_numbers_is_known():
         assert ids()[:, [-1, 0]].tolist() == [[3, 0], [7, 4], [11, 8]]
 
 
+def test_content_of_a_list_of_known_tensors_is_known():
+    lengths = give_value(torch.tensor([2, 3]))
+    with carrying_values():
+        ends = torch.tensor([0, *lengths], device="meta").cumsum(0)
+        assert ends.tolist() == [0, 2, 5]
+
+
 def test_literals_alone_are_kept_without_watching_ops():
     with keeping_literals():
         table = torch.tensor([7, 8], device="meta")

@@ -78,7 +78,7 @@ def resolve(
         LimitError: The config asks for absurd sizes.
     """
     if isinstance(model, PretrainedConfig):
-        model = deepcopy(model)  # building writes dtype and attention into it
+        model = deepcopy(model)  # it is the caller's
         _forget_code(model)
         limits.check_config(model.to_dict())
         name = getattr(model, "_name_or_path", "") or model.model_type
@@ -213,12 +213,13 @@ def _factory(name: str) -> Any:
 def _instantiate(
     factory: Any, resolved: Resolved, options: dict[str, Any]
 ) -> nn.Module:
+    config = deepcopy(resolved.config)  # building writes into it
     if hasattr(factory, "from_config"):
         # Never a prompt: code that a config names is not run, whatever anybody answers.
         options = {**options, "trust_remote_code": False}
-        model: nn.Module = factory.from_config(resolved.config, **options)
+        model: nn.Module = factory.from_config(config, **options)
     else:
-        model = factory._from_config(resolved.config, **options)
+        model = factory._from_config(config, **options)
     return model
 
 

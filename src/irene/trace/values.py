@@ -332,9 +332,13 @@ def _with_literals_on_cpu(func: Any, args: Any, kwargs: Any) -> Any:
     if func not in _FROM_NUMBERS or out.device.type != "meta":
         return out
     data = kwargs["data"] if "data" in kwargs else args[-1]
-    if tensors_in((data,)):
+    tensors = tensors_in((data,))
+    if isinstance(data, torch.Tensor) or any(
+        value_of(each) is None for each in tensors
+    ):
         return out
-    return _beside_meta(torch.tensor(data, dtype=out.dtype, device="cpu"))
+    known = tree_map_only(torch.Tensor, value_of, data)
+    return _beside_meta(torch.tensor(known, dtype=out.dtype, device="cpu"))
 
 
 _INDEXING = (torch.Tensor.__getitem__, torch.Tensor.__setitem__)

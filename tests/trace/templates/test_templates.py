@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 from transformers import (
+    AutoformerConfig,
     BertConfig,
+    CanineConfig,
     CLIPConfig,
     FNetConfig,
+    LevitConfig,
     LlamaConfig,
     LongformerConfig,
     MixtralConfig,
@@ -65,6 +68,20 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trees, "_MADE", {})
 
 
+SERIES = AutoformerConfig(
+    prediction_length=6, context_length=12, lags_sequence=[1, 2], d_model=16,
+    encoder_layers=3, decoder_layers=3, encoder_ffn_dim=8, decoder_ffn_dim=8,
+)  # fmt: skip
+REMEMBERS = LevitConfig(
+    image_size=64, hidden_sizes=[16, 24, 32], num_attention_heads=[1, 2, 2],
+    depths=[2, 2, 4], key_dim=[8, 8, 8],
+)  # fmt: skip
+CHUNKS = CanineConfig(
+    **{**WIDTHS, "num_hidden_layers": 3}, max_position_embeddings=600,
+    local_transformer_stride=32,
+)  # fmt: skip
+
+
 def made(config: Config, **run: str) -> Template:
     template = make_template(resolve(config, DEFAULT_LIMITS), RunSpec.asked("", run))
     return Template.from_dict(json.loads(json.dumps(template.to_dict())))
@@ -83,6 +100,9 @@ def made(config: Config, **run: str) -> Template:
         (T5, {"phase": "forward"}, [(1, 12), (3, 50)]),
         (PADDED, {}, [(1, 12), (8, 128), (2, 510)]),
         (PAIRS, {}, [(1, 12), (2, 31), (9, 40), (50, 2)]),
+        (SERIES, {}, [(1, 12), (5, 12), (17, 12), (40, 12)]),
+        (REMEMBERS, {}, [(1, 12), (5, 12), (40, 12)]),
+        (CHUNKS, {}, [(1, 64), (5, 64), (40, 128)]),
     ],
     ids=[
         "bert",
@@ -95,6 +115,9 @@ def made(config: Config, **run: str) -> Template:
         "t5",
         "padded-to-a-window",
         "every-text-with-every-image",
+        "fourier-of-batches",
+        "keeps-what-it-computed",
+        "goes-through-chunks",
     ],
 )
 def test_a_template_is_the_trace_at_every_size(config, run, sizes):
@@ -105,8 +128,9 @@ def test_a_template_is_the_trace_at_every_size(config, run, sizes):
         own = sizes_of(spec, template.axes)
         piece = template.piece(own)
         assert piece is not None
-        tree = piece.at(own, spec=traced.spec, provenance=traced.provenance)
-        assert tree.unfold() == traced
+        told = {"spec": traced.spec, "provenance": traced.provenance}
+        notes = (*template.reach.notes(spec), *piece.skeleton.notes)
+        assert piece.at(own, **told, notes=notes).unfold() == traced
         assert template.config_digest == traced.spec.config_digest
 
 
@@ -136,6 +160,15 @@ def test_images_that_are_gone_through_one_by_one_have_pieces_by_batch():
         piece = template.piece(own)
         tree = piece.at(own, spec=traced.spec, provenance=traced.provenance)
         assert tree.unfold() == traced
+
+
+def test_lengths_that_are_gone_through_in_chunks_have_pieces_for_all_batches():
+    template = made(CHUNKS)
+    assert {p.where["s"] for p in template.pieces if p.where["b"] != (1, 1)} >= {
+        (n, n) for n in (64, 128, 256)
+    }
+    assert template.piece({"b": 7, "s": 128}) is not None
+    assert template.piece({"b": 7, "s": 131}) is None
 
 
 def test_what_cannot_run_has_no_template():

@@ -108,7 +108,7 @@ def _stacked_mels(mels: int, stacked: int = 1, name: str = "input_features") -> 
         length = FRAMES_PER_TOKEN * maker.length
         inputs = {name: maker.floats(length, mels * stacked)}
         if (mask := f"{name}_mask") in maker.accepts:
-            inputs[mask] = maker.mask(length) > 0
+            inputs[mask] = maker.mask(length, dtype=torch.bool)
         return inputs
 
     return make

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -60,19 +60,7 @@ class Fit:
         self.where, self.basis, self.points, self.seen = where, basis, points, seen
         if any(each.structure != seen[0].structure for each in seen):
             raise NoTemplateError("its structure changes from size to size")
-        fixed = [where[axis][0] == where[axis][1] for axis in basis.axes]
-        self.kept = [
-            not any(
-                power and is_fixed
-                for power, is_fixed in zip(powers, fixed, strict=True)
-            )
-            for powers in basis.monomials
-        ] + [True] * len(basis.hits)
-
-    def values(self, sizes: Sizes) -> list[int]:
-        """The basis at a size, as far as it can be told apart."""
-        values = self.basis.at(sizes)
-        return [v for v, keep in zip(values, self.kept, strict=True) if keep]
+        self._solve = _solver([basis.at(point) for point in points])
 
     def _columns(self) -> tuple[Ints, Ints]:
         """Distinct numbers over all points, and which of them stands where."""
@@ -87,15 +75,10 @@ class Fit:
             NoTemplateError: There are none with whole coefficients.
         """
         distinct, self.places = self._columns()
-        matrix = [self.values(point) for point in self.points]
-        inverse, scale = _inverse(matrix)
-        scaled = inverse @ distinct.astype(object)
-        if (scaled % scale != 0).any():
+        found = self._solve(distinct.astype(object))
+        if found is None:
             raise NoTemplateError("its costs are no polynomials of its sizes")
-        exact = (scaled // scale).T
-        kept = np.flatnonzero(self.kept)
-        self.polynomials = np.zeros((len(exact), len(self.kept)), dtype=np.int64)
-        self.polynomials[:, kept] = exact.astype(np.int64)
+        self.polynomials = found.T.astype(np.int64)
 
     def agrees(self, seen: Seen, sizes: Sizes) -> bool:
         """Whether a traced tree is what the polynomials say."""
@@ -139,15 +122,10 @@ class Fit:
 
     def _polynomial(self, values: Sequence[int]) -> Polynomial:
         """The one with these values at the points."""
-        inverse, scale = _inverse([self.values(point) for point in self.points])
-        exact = inverse @ np.array(values, dtype=object)
-        if (exact % scale != 0).any():
+        found = self._solve(np.array(values, dtype=object)[:, None])
+        if found is None:
             raise NoTemplateError("rows of experts are no polynomial")
-        found = [0] * len(self.kept)
-        kept = np.flatnonzero(self.kept)
-        for place, value in zip(kept, exact // scale, strict=True):
-            found[place] = int(value)
-        return tuple(found)
+        return tuple(map(int, found[:, 0]))
 
     def piece(self, fewer: FewerLayers | None) -> Piece:
         """The finished piece, of all layers."""
@@ -206,19 +184,59 @@ def _transform(
     yield polynomial(elements), tuple(polynomial(dim) for dim in dims)
 
 
+def _solver(matrix: list[list[int]]) -> Callable[[Any], Any]:
+    """What finds whole coefficients of functions from their sums at some points.
+
+    Functions that are sums of others at these points get none.
+
+    Args:
+        matrix: Values of all functions, a row per point.
+
+    Returns:
+        Takes sums, a row per point; answers coefficients, a row per function, or None
+        where there are no whole ones.
+    """
+    rows, places = _independent(matrix)
+    inverse, scale = _inverse(
+        [[matrix[row][place] for place in places] for row in rows]
+    )
+    functions = np.array(matrix, dtype=object)
+
+    def solve(sums: Any) -> Any:
+        scaled = inverse @ sums[rows]
+        found = np.zeros((functions.shape[1], sums.shape[1]), dtype=object)
+        found[places] = scaled // scale
+        return found if (functions @ found == sums).all() else None
+
+    return solve
+
+
+def _independent(matrix: list[list[int]]) -> tuple[list[int], list[int]]:
+    """Rows and columns of a largest part that can be inverted, the first that can."""
+    left = {i: [Fraction(n) for n in row] for i, row in enumerate(matrix)}
+    rows, places = [], []
+    for place in range(len(matrix[0])):
+        pivot = next((i for i, row in left.items() if row[place]), None)
+        if pivot is None:
+            continue
+        by = left.pop(pivot)
+        rows.append(pivot)
+        places.append(place)
+        for i, row in left.items():
+            factor = row[place] / by[place]
+            left[i] = [a - factor * b for a, b in zip(row, by, strict=True)]
+    return rows, places
+
+
 def _inverse(matrix: list[list[int]]) -> tuple[Any, int]:
     """The inverse as whole numbers over a common denominator."""
     size = len(matrix)
-    if any(len(row) != size for row in matrix):
-        raise NoTemplateError("as many sizes as functions are needed")
     rows = [
         [Fraction(n) for n in row] + [Fraction(int(i == j)) for j in range(size)]
         for i, row in enumerate(matrix)
     ]
     for i in range(size):
-        pivot = next((j for j in range(i, size) if rows[j][i]), None)
-        if pivot is None:
-            raise NoTemplateError("the sizes cannot tell its costs apart")
+        pivot = next(j for j in range(i, size) if rows[j][i])
         rows[i], rows[pivot] = rows[pivot], rows[i]
         rows[i] = [value / rows[i][i] for value in rows[i]]
         for j in range(size):
@@ -252,6 +270,20 @@ def points_in(box: Box, axes: str) -> Iterator[dict[str, int]]:
             if sum(places) <= DEGREE:
                 chosen = zip(lengths.items(), places, strict=True)
                 yield {"b": batch, **{a: values[i] for (a, values), i in chosen}}
+
+
+def telling(
+    points: Sequence[dict[str, int]], more: Iterable[dict[str, int]], basis: Basis
+) -> list[dict[str, int]]:
+    """Points, and those of some more that tell functions of a basis apart."""
+    chosen = list(points)
+    matrix = [basis.at(point) for point in points]
+    for point in more:
+        tried = [*matrix, basis.at(point)]
+        if len(_independent(tried)[0]) == len(tried):
+            chosen.append(point)
+            matrix = tried
+    return chosen
 
 
 def look(tree: ModelTree) -> Seen:

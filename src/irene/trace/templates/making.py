@@ -16,13 +16,14 @@ from irene.trace.models import Resolved, build
 from irene.trace.positions import Reach, reach_of
 from irene.trace.templates.fewer_layers import FewerLayers
 from irene.trace.templates.fitting import (
-    SQUARE,
+    FIRST,
     Box,
     Fit,
     NoTemplateError,
     Seen,
     look,
     points_in,
+    telling,
 )
 from irene.trace.templates.template import (
     AXES,
@@ -32,6 +33,7 @@ from irene.trace.templates.template import (
     Sizes,
     Template,
     in_dtype,
+    is_within,
 )
 from irene.trace.tracer import run_recorded
 from irene.tree import ModelTree
@@ -46,6 +48,10 @@ FURTHER = 4
 """Times the longest length of a fit at which it is looked at before the last of all."""
 BATCHES = (1, 2, 4, 8)
 """Those that have pieces of their own where inputs are gone through one by one."""
+LENGTHS = (32, 64, 128, 256)
+"""Those that have pieces of their own, for all batches, where no other piece has."""
+FAR = (41, 83, 167, 331)
+"""Above the smallest size, where functions beside monomials may differ at last."""
 REBUILT = "set_attention_type"
 """A model with such a method changes for good when a short input comes."""
 CHANGES_AT = ("window", "chunk", "block", "position", "length")
@@ -63,12 +69,11 @@ def make_template(resolved: Resolved, spec: RunSpec) -> Template:
     Raises:
         NoTemplateError: There is no such function, or it did not hold.
     """
-    digest = resolved.digest  # before building writes into the config
     try:
         try:
-            return _Prober(resolved, spec, fewer=True).template(digest)
+            return _Prober(resolved, spec, fewer=True).template()
         except IreneError:
-            return _Prober(resolved, spec, fewer=False).template(digest)
+            return _Prober(resolved, spec, fewer=False).template()
     except IreneError as error:
         raise NoTemplateError(str(error)) from error
 
@@ -108,8 +113,18 @@ class _Prober:
         self.model_class = type(self.model).__name__
         self.fewer = self._with_fewer() if fewer else None
         self._seen: dict[tuple[int, ...], Seen] = {}
+        self._is_changed_by_runs = hasattr(self.model, REBUILT)
+        if not self._is_changed_by_runs:
+            self._is_changed_by_runs = self._remembers()
         if self.axes == "b" and self._follows_length():
             self.axes = "bs"
+
+    def _remembers(self) -> bool:
+        """Whether a second run of the model is another: it keeps what it computed."""
+        sizes = dict.fromkeys(self.axes, SMALLEST + FIRST[0]) | {"b": SMALLEST}
+        with suppress(IreneError):
+            return not self.see(sizes).is_as(look(self.trace(sizes)))
+        return False
 
     def _follows_length(self) -> bool:
         """Whether a model without tokens has inputs whose size is the run's length."""
@@ -119,13 +134,15 @@ class _Prober:
     def _with_fewer(self) -> FewerLayers:
         return FewerLayers(self.model, keep_last=self.spec.phase == "train")
 
-    def template(self, digest: str) -> Template:
+    def template(self) -> Template:
         """The function, as far as it holds."""
         pieces = tuple(self._pieces())
         if self.fewer:
             self._prove_whole(pieces[0])
         kind, attention = self.model_class, self.spec.attention
-        return Template(digest, kind, attention, self.reach, self.axes, pieces)
+        return Template(
+            self.resolved.digest, kind, attention, self.reach, self.axes, pieces
+        )
 
     def _prove_whole(self, piece: Piece) -> None:
         """Compare with a trace of the model with all its layers."""
@@ -146,7 +163,7 @@ class _Prober:
         return self._seen[key]
 
     def trace(self, sizes: Sizes) -> ModelTree:
-        if hasattr(self.model, REBUILT):
+        if self._is_changed_by_runs:
             self.model, _ = _built(self.resolved, self.spec)
             self.fewer = self._with_fewer() if self.fewer else None
         return _traced(self.model, self.spec, sizes, self.reach)
@@ -158,17 +175,21 @@ class _Prober:
             if low > high:
                 raise NoTemplateError(f"no room for a {AXES[axis]} of {low} and more")
         found: list[Fit] = []
+        problem = None
         try:
             self._cover(self._whole_box(), found)
-        except IreneError:
+        except IreneError as error:
+            problem = error
             for batch in BATCHES:
                 box = {
                     axis: (low, min(high, MOST_TOKENS // batch))
                     for axis, (low, high) in self._whole_box().items()
                 }
                 self._cover_rest({**box, "b": (batch, batch)}, found)
-            if not found:
-                raise
+        for length in LENGTHS:
+            self._cover_length(length, found)
+        if problem and not found:
+            raise problem
         for fit in found:
             if not self._take_in_single(fit):
                 self._cover({**fit.where, "b": (1, 1)}, found)
@@ -224,6 +245,16 @@ class _Prober:
         with suppress(IreneError):  # what is longer is traced, or cannot run
             self._cover(box, found)
 
+    def _cover_length(self, length: int, found: list[Fit]) -> None:
+        """Add a piece for all batches of one length, unless one holds there."""
+        box = self._whole_box()
+        lengths = dict.fromkeys(self.axes[1:], length)
+        sizes = {"b": SMALLEST, **lengths}
+        is_known = any(is_within(sizes, fit.where) for fit in found)
+        if lengths and is_within(sizes, box) and not is_known:
+            alone = dict.fromkeys(lengths, (length, length))
+            self._cover_rest({"b": box["b"], **alone}, found)
+
     def _prove_far(self, fit: Fit) -> None:
         """At sizes that are far from those of the fit in all directions at once."""
         lengths = {a: high for a, (_, high) in fit.where.items() if a != "b"}
@@ -235,7 +266,7 @@ class _Prober:
                 a: max(n // part // step * step, fit.where[a][0])
                 for a, n in lengths.items()
             }
-            if not self._holds(fit, {"b": batch, **sizes}):
+            if not self._holds(fit, {"b": max(batch - part + 1, low), **sizes}):
                 raise NoTemplateError(f"it does not hold at {sizes}")
 
     def _agrees(self, fit: Fit, axis: str, length: int) -> bool:
@@ -281,19 +312,30 @@ class _Prober:
             h for h in fit.hits() if Basis(self.axes, (h,)).at(least)[-1] != h[1]
         )
         if hits:
-            # So few tokens that not every expert gets one; so many that all pair up.
-            is_decode = self.spec.phase == "decode" and box["b"][0] != box["b"][1]
-            axis, step = ("b", 7) if is_decode else (self.axes[-1], 0)
-            points += [
-                {**points[-1], "b": least["b"] + 5}
-                if among == SQUARE
-                else {**least, axis: least[axis] + step + i}
-                for i, (_, among) in enumerate(hits)
-            ]
+            basis = Basis(self.axes, hits)
+            points = telling(points, self._beside(box, points[-1], len(hits)), basis)
             seen = [self.see(p) for p in points]
-            fit = Fit(dict(box), Basis(self.axes, hits), points, seen)
+            fit = Fit(dict(box), basis, points, seen)
         fit.solve()
         return fit
+
+    def _beside(self, box: Box, last: Sizes, count: int) -> Iterator[dict[str, int]]:
+        """Further sizes of a box, at which functions beside monomials may differ.
+
+        So many that all pair up; so few tokens that not every expert gets one; so many
+        that another side is the longest.
+        """
+        least = {axis: low for axis, (low, _) in box.items()}
+        free = [axis for axis, (low, high) in box.items() if low != high]
+        if "b" in free:
+            yield {**last, "b": least["b"] + 5}
+        if free:
+            is_decode = self.spec.phase == "decode" and "b" in free
+            axis = "b" if is_decode else free[-1]
+            near = range(7 * (axis == "b"), count + 7)
+            for step in (*near, *FAR):
+                if least[axis] + step <= box[axis][1]:
+                    yield {**least, axis: least[axis] + step}
 
     def _take_in_single(self, fit: Fit) -> bool:
         """Whether a piece holds for a batch of 1 as well, which then it does."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from math import log2, prod
 from typing import Any
@@ -26,7 +27,7 @@ from irene.errors import (
 from irene.spec import RunSpec
 from irene.trace.positions import Reach
 from irene.tree import Columns, ModelTree, Signature
-from irene.tree.columns import Ints
+from irene.tree.columns import Ints, Shape
 from irene.tree.folding import Members
 
 AXES = {"b": "batch_size", "s": "seq_len", "d": "decoder_len", "c": "context_len"}
@@ -39,6 +40,11 @@ COSTS = ("flops", "bytes_read", "bytes_written")
 REFUSALS = {each.__name__: each for each in (SpecError, ConfigError, NoAttentionError)}
 
 Sizes = Mapping[str, int]
+
+
+def is_within(sizes: Sizes, where: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether every size is from its least to its most."""
+    return all(low <= sizes[axis] <= high for axis, (low, high) in where.items())
 
 
 def groups_hit(rows: int, groups: int) -> int:
@@ -138,9 +144,7 @@ class Piece:
 
     def holds(self, sizes: Sizes) -> bool:
         """Whether a size is one of its own."""
-        return all(
-            low <= sizes[axis] <= high for axis, (low, high) in self.where.items()
-        )
+        return is_within(sizes, self.where)
 
     def at(self, sizes: Sizes, **attributes: Any) -> ModelTree | None:
         """The tree at a size, folded as that of a trace would be.
@@ -175,18 +179,27 @@ class Piece:
     def _signatures(self, values: Sequence[int]) -> tuple[tuple[Signature, ...], Ints]:
         """Signatures at a size, equal ones once, and where each went."""
         places: dict[Signature, int] = {}
+        shapes = {each: tuple([values[d] for d in each]) for each in self._shapes}
         went = [
             places.setdefault(
                 Signature(
-                    tuple(tuple(values[d] for d in shape) for shape in each.inputs),
-                    tuple(tuple(values[d] for d in shape) for shape in each.outputs),
-                    each.dtype,
+                    tuple([shapes[each] for each in inputs]),
+                    tuple([shapes[each] for each in outputs]),
+                    dtype,
                 ),
                 len(places),
             )
-            for each in self.skeleton.signatures
+            for inputs, outputs, dtype in self.skeleton.signatures
         ]
         return tuple(places), np.array(went, dtype=np.int64)
+
+    @cached_property
+    def _shapes(self) -> set[Shape]:
+        return {
+            shape
+            for inputs, outputs, _ in self.skeleton.signatures
+            for shape in (*inputs, *outputs)
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready values; tables in the order in which they are used."""
