@@ -43,7 +43,7 @@ LONGEST = 1 << 17
 SMALLEST = 2
 """Batch and lengths of 1 have structures of their own."""
 MOST_PIECES = 6
-"""For batches; as many again for a batch of 1."""
+"""For batches, but for single lengths; as many again for a batch of 1."""
 FURTHER = 4
 """Times the longest length of a fit at which it is looked at before the last of all."""
 BATCHES = (1, 2, 4, 8)
@@ -128,8 +128,10 @@ class _Prober:
 
     def _follows_length(self) -> bool:
         """Whether a model without tokens has inputs whose size is the run's length."""
-        one, other = (look(self.trace({"b": 2, "s": n})) for n in (61, 130))
-        return not one.is_as(other)
+        with suppress(IreneError):  # the longer one goes too far
+            one, other = (look(self.trace({"b": 2, "s": n})) for n in (61, 130))
+            return not one.is_as(other)
+        return True
 
     def _with_fewer(self) -> FewerLayers:
         return FewerLayers(self.model, keep_last=self.spec.phase == "train")
@@ -212,8 +214,6 @@ class _Prober:
 
     def _cover(self, box: Box, found: list[Fit]) -> None:
         """Add pieces until a box is full, or no more is known of it."""
-        if sum(fit.where["b"][0] == box["b"][0] for fit in found) >= MOST_PIECES:
-            return
         fit = self._fit(box)
         rest: list[Box] = []
         for axis in self.axes[1:]:
@@ -228,7 +228,8 @@ class _Prober:
         self._prove_far(fit)
         found.append(fit)
         for each in rest:
-            self._cover_rest(each, found)
+            if sum(fit.where["b"][0] == box["b"][0] for fit in found) < MOST_PIECES:
+                self._cover_rest(each, found)
 
     def _end(
         self, fit: Fit, axis: str, good: int, lengths: Sequence[int], beyond: int
