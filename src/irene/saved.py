@@ -19,6 +19,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
     Any,
+    ClassVar,
     Literal,
     Self,
     TypeVar,
@@ -64,6 +65,24 @@ class Saved:
         return read_values(cls, values)
 
 
+class Document:
+    """A dataclass that is shown as one JSON object, and is not read back.
+
+    It has the schema, if there is one, the fields in their order, and what else
+    is told: properties by name.
+    """
+
+    __slots__ = ()
+    schema: ClassVar[str] = ""
+    also: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values."""
+        head = {"schema": self.schema} if self.schema else {}
+        also = {name: _plain(getattr(self, name)) for name in self.also}
+        return {**head, **_values(self), **also}
+
+
 def read_values(kind: type[Read], values: Mapping[str, Any]) -> Read:
     """A dataclass from its values by name, as `Saved.to_dict` and `asdict` write them.
 
@@ -76,8 +95,8 @@ def read_values(kind: type[Read], values: Mapping[str, Any]) -> Read:
     """
     return kind(
         **{
-            name: _read(hint, values[name], names)
-            for name, (hint, names) in _kept(cast(Any, kind)).items()
+            name: _read(_hints(kind)[name], values[name], names)
+            for name, names in _kept(cast(Any, kind)).items()
             if name in values
         }
     )
@@ -95,12 +114,14 @@ def numbers(values: Any, length: int) -> Floats:
     return array
 
 
+_hints = cache(get_type_hints)
+
+
 @cache
-def _kept(cls: Any) -> dict[str, tuple[Any, tuple[str, ...]]]:
-    """Type of every field that is kept, and the names of its elements."""
-    kinds = get_type_hints(cls)
+def _kept(cls: Any) -> dict[str, tuple[str, ...]]:
+    """Every field that is kept, and the names of its elements."""
     return {
-        field.name: (kinds[field.name], field.metadata.get("names", ()))
+        field.name: field.metadata.get("names", ())
         for field in fields(cls)
         if field.init and field.metadata.get("kept", True)
     }
@@ -109,7 +130,7 @@ def _kept(cls: Any) -> dict[str, tuple[Any, tuple[str, ...]]]:
 def _values(of: Any) -> dict[str, Any]:
     return {
         name: _plain(getattr(of, name), names)
-        for name, (_, names) in _kept(cast(Any, type(of))).items()
+        for name, names in _kept(cast(Any, type(of))).items()
     }
 
 

@@ -17,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from irene.analyse.parts import Part, group_by, parts_of
 from irene.energy import Energy
+from irene.saved import Document
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words
 
@@ -98,7 +99,7 @@ class Bottleneck:
 
 
 @dataclass(frozen=True, slots=True)
-class Bottlenecks:
+class Bottlenecks(Document):
     """Where the energy of a tree goes.
 
     Attributes:
@@ -119,6 +120,8 @@ class Bottlenecks:
     views: dict[str, tuple[Bottleneck, ...]]
     notes: tuple[str, ...]
 
+    schema: ClassVar = SCHEMA
+
     def top(self, share: float = 0.9, view: str = "module") -> list[Bottleneck]:
         """The largest that together have at least a share of the energy.
 
@@ -135,22 +138,6 @@ class Bottlenecks:
             wanted.append(found)
             reached += found.share
         return wanted
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document `irene.bottlenecks/1` as JSON-ready values."""
-        return {
-            "schema": SCHEMA,
-            "model": self.model,
-            "run": self.run,
-            "energy": asdict(self.energy),
-            "best": self.best.to_dict(),
-            "wasted_j": self.wasted_j,
-            "views": {
-                name: [found.to_dict() for found in rows]
-                for name, rows in self.views.items()
-            },
-            "notes": list(self.notes),
-        }
 
 
 def find_bottlenecks(tree: ModelTree, best: BestRates | None = None) -> Bottlenecks:

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from irene.analyse.bottlenecks import BestRates, best_rates
 from irene.analyse.parts import Part, Sum, group_by, parts_of
 from irene.energy import Difference, Energy, difference
 from irene.errors import UsageError
 from irene.presented import presenter
+from irene.saved import Document
 from irene.tables import data_frame
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words, unit_words
@@ -62,7 +63,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Contribution:
+class Contribution(Document):
     """What parts of one role, or on one path, add to the difference.
 
     Attributes:
@@ -85,14 +86,12 @@ class Contribution:
     base_count: int
     other_count: int
 
+    also: ClassVar = ("difference_j",)
+
     @property
     def difference_j(self) -> float:
         """Second minus first, J."""
         return self.other_j - self.base_j
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        return {**asdict(self), "difference_j": self.difference_j}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from irene.analyse.comparison import Comparison, compare
 from irene.analyse.subject import LeftOut, Progress, Subject, tree_of
 from irene.errors import UsageError
+from irene.saved import Document
 from irene.tree import ModelTree
 
 SCHEMA = "irene.comparisons/1"
 
 
 @dataclass(frozen=True, slots=True)
-class Comparisons:
+class Comparisons(Document):
     """Several trees compared with the first.
 
     Attributes:
@@ -30,15 +31,7 @@ class Comparisons:
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document `irene.comparisons/1` as JSON-ready values."""
-        return {
-            "schema": SCHEMA,
-            "per": self.per,
-            "comparisons": [each.to_dict() for each in self.comparisons],
-            "left_out": [asdict(each) for each in self.left_out],
-            "notes": list(self.notes),
-        }
+    schema: ClassVar = SCHEMA
 
     def table(self) -> list[dict[str, Any]]:
         """One row for each part of each comparison, by role and by path."""

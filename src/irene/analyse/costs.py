@@ -9,14 +9,15 @@ from __future__ import annotations
 import csv
 import difflib
 import io
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from irene.energy import Energy
 from irene.errors import UsageError
 from irene.parameters import Asked, parameters_of
+from irene.saved import Document
 from irene.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Costing:
+class Costing(Document):
     """What a model costs to run.
 
     Attributes:
@@ -155,15 +156,7 @@ class Costing:
     notes: tuple[str, ...]
     spec: RunSpec | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document `irene.cost/1` as JSON-ready values."""
-        return {
-            "schema": SCHEMA,
-            **asdict(self),
-            "lines": [asdict(line) for line in self.lines],
-            "notes": list(self.notes),
-            "spec": self.spec.to_dict() if self.spec else None,
-        }
+    schema: ClassVar = SCHEMA
 
 
 @cache

@@ -7,12 +7,13 @@ on the function itself, between two neighbours, not between the points of a grid
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Unpack
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Unpack
 
 from irene.analyse.subject import LeftOut, Progress, Subject, tree_of
 from irene.energy import Difference, Energy, difference
 from irene.errors import UsageError
+from irene.saved import Document
 from irene.spec import RunOptions, RunSpec, shows_run_options
 
 Size = Literal[
@@ -246,7 +247,7 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True)
-class Curves:
+class Curves(Document):
     """Energies as functions of a size.
 
     Attributes:
@@ -263,10 +264,7 @@ class Curves:
     crossings: tuple[Crossing, ...]
     left_out: tuple[LeftOut, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document `irene.curves/1` as JSON-ready values."""
-        lines = [{**asdict(line), "run": line.run.to_dict()} for line in self.lines]
-        return {"schema": SCHEMA, **asdict(self), "lines": lines}
+    schema: ClassVar = SCHEMA
 
     def table(self) -> list[dict[str, Any]]:
         """One flat row for each point."""

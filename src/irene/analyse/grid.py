@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from irene.analyse.config_fields import parse_value
 from irene.analyse.subject import NORMS, Progress, Subject, tree_of
 from irene.energy import Energy, difference
 from irene.errors import UsageError
 from irene.parameters import parameters_of
+from irene.saved import Document
 from irene.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ Sizes = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Document):
     """One row of the table.
 
     Attributes:
@@ -62,6 +63,8 @@ class Outcome:
     notes: tuple[str, ...]
     problem: str = ""
 
+    also: ClassVar = ("per_sequence_j", "per_token_j")
+
     @property
     def per_sequence_j(self) -> float | None:
         """J per sequence."""
@@ -72,19 +75,9 @@ class Outcome:
         """J per token."""
         return self.energy.joules / self.tokens if self.energy else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        return {
-            **asdict(self),
-            "settings": dict(self.settings),
-            "notes": list(self.notes),
-            "per_sequence_j": self.per_sequence_j,
-            "per_token_j": self.per_token_j,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class WhatIf:
+class WhatIf(Document):
     """The base and everything that was tried.
 
     Attributes:
@@ -105,18 +98,7 @@ class WhatIf:
     phase: str = "forward"
     spec: RunSpec | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document `irene.what_if/1` as JSON-ready values."""
-        return {
-            "schema": SCHEMA,
-            "model": self.model,
-            "hardware": self.hardware,
-            "phase": self.phase,
-            "spec": self.spec.to_dict() if self.spec else None,
-            "choices": {name: list(values) for name, values in self.choices.items()},
-            "base": self.base.to_dict(),
-            "rows": [row.to_dict() for row in self.rows],
-        }
+    schema: ClassVar = SCHEMA
 
     def table(self) -> list[dict[str, Any]]:
         """The base and every combination, one flat row each."""

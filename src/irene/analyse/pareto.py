@@ -21,6 +21,7 @@ from irene.analyse.subject import LeftOut, Progress, read_subject, tree_of
 from irene.energy import Energy, difference
 from irene.errors import UsageError
 from irene.predict.machines.finding import find_machine
+from irene.saved import Document
 from irene.spec import RunSpec
 from irene.trace.sources import quiet
 
@@ -28,7 +29,7 @@ SCHEMA = "irene.trade_off/1"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Document):
     """A model with accuracy and energy.
 
     Attributes:
@@ -53,10 +54,6 @@ class Candidate:
     split: str = ""
     source: str = ""
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        return {**asdict(self), "notes": list(self.notes)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from irene.analyse.subject import Progress, Subject, tree_of
 from irene.errors import UsageError
+from irene.saved import Document
 from irene.spec import RunSpec
 
 SCHEMA = "irene.sensitivity/1"
@@ -24,7 +25,7 @@ HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 
 
 @dataclass(frozen=True, slots=True)
-class Elasticity:
+class Elasticity(Document):
     """How energy follows one field.
 
     Attributes:
@@ -43,13 +44,9 @@ class Elasticity:
     elasticity: float | None
     problem: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Sensitivity:
+class Sensitivity(Document):
     """How the energy of a model follows sizes and every number of its config.
 
     Attributes:
@@ -64,15 +61,7 @@ class Sensitivity:
     run: RunSpec
     fields: tuple[Elasticity, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document `irene.sensitivity/1` as JSON-ready values."""
-        return {
-            "schema": SCHEMA,
-            "model": self.model,
-            "hardware": self.hardware,
-            "run": self.run.to_dict(),
-            "fields": self.table(),
-        }
+    schema: ClassVar = SCHEMA
 
     def table(self) -> list[dict[str, Any]]:
         """One flat row for each field."""

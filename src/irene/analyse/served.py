@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from irene.account.served.intervals import EQUAL, Interval, Split, TokenCosts, split
@@ -12,6 +12,7 @@ from irene.account.served.watching import Watch
 from irene.errors import IreneError, UsageError
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
+from irene.saved import Document
 from irene.spec import RunSpec
 from irene.tree.generation import Generation, Span, generation_of
 
@@ -27,7 +28,7 @@ BUSY = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Document):
     """What irene predicts for a server's model, machine and load.
 
     Attributes:
@@ -47,10 +48,6 @@ class Expected:
     costs: TokenCosts
     covers: str
     notes: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        return asdict(self)
 
 
 class Expecting:

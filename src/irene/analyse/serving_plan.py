@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 from irene.analyse.subject import LeftOut, Progress
 from irene.errors import UsageError
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
+from irene.saved import Document
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.generation import generation_of
@@ -106,7 +107,7 @@ class ServingOption:
 
 
 @dataclass(frozen=True, slots=True)
-class ServingPlan:
+class ServingPlan(Document):
     """All ways that fit into memory, and the cheapest that is quick enough.
 
     Attributes:
@@ -125,9 +126,7 @@ class ServingPlan:
     best: ServingOption | None
     left_out: tuple[LeftOut, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document `irene.serving_plan/1` as JSON-ready values."""
-        return {"schema": SCHEMA, **asdict(self)}
+    schema: ClassVar = SCHEMA
 
     def table(self) -> list[dict[str, Any]]:
         """Every way, one flat row each."""

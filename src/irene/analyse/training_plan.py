@@ -15,14 +15,15 @@ again for the backward pass.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from irene.analyse.costs import JOULES_PER_KWH, CostTerms, Region
 from irene.errors import UsageError
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
 from irene.predict.machines.memory_fit import TRAINED_BYTES, USABLE, traced_fit
+from irene.saved import Document
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words
@@ -66,7 +67,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingPlan:
+class TrainingPlan(Document):
     """What a training takes.
 
     Attributes:
@@ -106,9 +107,7 @@ class TrainingPlan:
     parts: dict[str, float]
     notes: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document `irene.training_plan/1` as JSON-ready values."""
-        return {"schema": SCHEMA, **asdict(self), "notes": list(self.notes)}
+    schema: ClassVar = SCHEMA
 
 
 @dataclass(frozen=True, slots=True)

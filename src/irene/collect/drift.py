@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import ClassVar
 
 from irene.collect.learning import Tell, place
 from irene.errors import UsageError
@@ -13,6 +13,7 @@ from irene.measure.inside.designs import Item, block_of
 from irene.predict.machines.chosen import fingerprint
 from irene.predict.machines.finding import find_machine
 from irene.predict.machines.learned.learned_machine import LearnedMachine
+from irene.saved import Document
 
 STEADY = 0.08
 """Blocks that are all this much slower or faster are a drift, whatever their spread."""
@@ -22,7 +23,7 @@ BLOCK_S = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Document):
     """What a look at a machine gave.
 
     Attributes:
@@ -43,9 +44,7 @@ class Checked:
     changed: Mapping[str, tuple[str, str]]
     busy: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document `irene.learn_check/1`."""
-        return {"schema": "irene.learn_check/1", **asdict(self)}
+    schema: ClassVar = "irene.learn_check/1"
 
     def lines(self) -> Iterator[str]:
         """For people."""

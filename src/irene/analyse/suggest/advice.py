@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 from irene.analyse.subject import Progress, Subject
 from irene.analyse.suggest.activation import cheaper_activation
@@ -18,6 +18,7 @@ from irene.analyse.suggest.suggestion import EFFORTS, Rule, Situation, Suggestio
 from irene.analyse.suggest.tiles import whole_tiles
 from irene.analyse.suggest.vocabulary_head import no_vocabulary_head
 from irene.energy import Energy
+from irene.saved import Document
 from irene.spec import RunSpec
 from irene.tree.headline import is_warning, run_words
 
@@ -39,7 +40,7 @@ RULES: dict[str, Rule] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Document):
     """What to change about a model.
 
     Attributes:
@@ -64,20 +65,7 @@ class Advice:
     notes: tuple[str, ...] = ()
     spec: RunSpec | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document `irene.suggestions/1` as JSON-ready values."""
-        return {
-            "schema": SCHEMA,
-            "model": self.model,
-            "hardware": self.hardware,
-            "run": self.run,
-            "energy": asdict(self.energy),
-            "per_sequence_j": self.per_sequence_j,
-            "suggestions": [each.to_dict() for each in self.suggestions],
-            "silent": list(self.silent),
-            "notes": list(self.notes),
-            "spec": self.spec.to_dict() if self.spec else None,
-        }
+    schema: ClassVar = SCHEMA
 
 
 def suggestions(base: Subject, progress: Progress | None = None) -> Advice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from irene.analyse.grid import Outcome, outcome_of
 from irene.analyse.parts import group_by, parts_of
 from irene.analyse.subject import Subject, tree_of
 from irene.errors import UsageError
+from irene.saved import Document
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.headline import unfit
@@ -23,7 +24,7 @@ WORTH_SAYING = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Document):
     """Something to change, and what it saves.
 
     Attributes:
@@ -51,11 +52,6 @@ class Suggestion:
     effort: str
     accuracy: str
     notes: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        values = asdict(self)
-        return {**values, "change": dict(self.change), "notes": list(self.notes)}
 
 
 class Situation:
