@@ -93,9 +93,10 @@ def read_values(kind: type[Read], values: Mapping[str, Any]) -> Read:
     Raises:
         KeyError, TypeError, ValueError: The values are not those of the class.
     """
+    hints = _hints(cast(Any, kind))
     return kind(
         **{
-            name: _read(_hints(kind)[name], values[name], names)
+            name: _read(hints[name], values[name], names)
             for name, names in _kept(cast(Any, kind)).items()
             if name in values
         }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irene.errors import UsageError
+from irene.show.terminal import note_lines
 from irene.show.text import plain
 from irene.whole_file import whole_file
 
@@ -76,8 +77,6 @@ def put_parts(parts: Iterable[RenderableType], *, stderr: bool = False) -> None:
 
 def print_notes(console: Console, notes: Iterable[str]) -> None:
     """Warnings in yellow, every line once."""
-    from irene.show.terminal import note_lines
-
     _print(note_lines(notes), console)
 
 

@@ -20,9 +20,19 @@ from irene.cli.options import (
     chosen,
     values_of,
 )
-from irene.cli.output import check_files, machine_words, say_written, write_text
+from irene.cli.output import (
+    check_files,
+    check_output,
+    machine_words,
+    put_tree,
+    say_written,
+    screen,
+    write_text,
+)
+from irene.cli.progress import progress_bar, working
 from irene.errors import UsageError
 from irene.parameters import Asked, parameters_of
+from irene.show.text import dated
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,7 +89,6 @@ class Asking:
 
     def run(self, options: argparse.Namespace) -> int:
         """Ask, and give the answer in the form that was asked for."""
-        from irene.cli.output import screen
         from irene.questions import QUESTIONS
 
         check_answer(options)
@@ -107,7 +116,6 @@ def plain_picture(found: Any, _: argparse.Namespace) -> Picture:
 def _signed(picture: Picture, found: Any) -> Picture:
     """A picture of an answer with its machines, the program and the day below."""
     from irene.show.picture.frame import signed
-    from irene.show.text import dated
 
     sides = [s for c in getattr(found, "comparisons", ()) for s in (c.base, c.other)]
     run, on = getattr(found, "run", ""), getattr(found, "hardware", "")
@@ -139,7 +147,6 @@ class AskingTree:
 
     def run(self, options: argparse.Namespace) -> int:
         """Ask, then print or write."""
-        from irene.cli.output import check_output, put_tree
         from irene.questions import QUESTIONS
 
         view = chosen(TreeView, options)
@@ -217,7 +224,6 @@ def answered(
         question: The question.
         doing: In a word.
     """
-    from irene.cli.progress import progress_bar, working
     from irene.trace.limits import limits_lifted
 
     with limits_lifted(options.no_limits):

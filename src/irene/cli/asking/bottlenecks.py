@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from irene.cli.asking.answering import Asking
+from irene.cli.output import print_notes
 from irene.errors import UsageError
+from irene.human import human_energy, human_range
+from irene.show.terminal import columns, share_cell, value
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,10 +46,6 @@ def _shown(
 
 
 def _print(console: Console, found: Bottlenecks, options: argparse.Namespace) -> None:
-    from irene.cli.output import print_notes
-    from irene.human import human_energy, human_range
-    from irene.show.terminal import value
-
     console.print(f"{found.model}: {human_range(found.energy)}", style="bold")
     console.print(found.run, style="dim", markup=False)
     for view in _views(options):
@@ -95,10 +95,6 @@ def _joined(group: Sequence[Bottleneck]) -> Bottleneck:
 
 
 def _table(view: str, rows: Sequence[Bottleneck]) -> Table:
-    from irene.human import human_energy
-    from irene.show.terminal import columns, share_cell, value
-    from irene.show.text import plain
-
     table = columns(
         f"<{view}", "energy", "<share", "together", "J/GFLOP", "J/GB", "FLOP/B",
         "<bound by", "above best",

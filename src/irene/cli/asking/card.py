@@ -14,6 +14,7 @@ from irene.cli.asking.answering import (
     question_of,
 )
 from irene.cli.options import OUTPUT, add_table, chosen
+from irene.cli.output import write_text
 from irene.parameters import Asked
 
 USAGE = "MODEL|TREE.json [options]"
@@ -56,7 +57,6 @@ def run(options: argparse.Namespace) -> int:
     """Predict or read, then write the card."""
     import json
 
-    from irene.cli.output import write_text
     from irene.questions import AskCard
     from irene.show import cards
 

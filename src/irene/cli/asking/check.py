@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from irene.cli.options import OUTPUT
+from irene.cli.output import check_files, screen, write_text
+from irene.cli.progress import working
 from irene.parameters import Asked
+from irene.show.terminal import columns
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,8 +65,6 @@ class Options:
 def run(options: Options) -> int:
     """Predict, compare, print."""
     from irene.analyse.budgets import check
-    from irene.cli.output import check_files, screen, write_text
-    from irene.cli.progress import working
     from irene.errors import UsageError
     from irene.show.checks import check_junit, check_markdown
 
@@ -87,8 +89,6 @@ def run(options: Options) -> int:
 
 def _print(console: Console, found: Check) -> None:
     from irene.show.checks import amounts, change_words, told_of
-    from irene.show.terminal import columns
-    from irene.show.text import plain
 
     change = ["change"] if found.base else []
     table = columns(

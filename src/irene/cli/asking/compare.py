@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 
 from irene.cli.asking.answering import Asking, plain_picture
 from irene.cli.asking.curves import print_curves
+from irene.cli.output import print_left_out, print_notes
+from irene.human import human, human_energy
+from irene.show.terminal import columns, percent
+from irene.show.text import plain, signed_energy
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +40,6 @@ def _print_all(
     console: Console, found: Comparisons | Curves, options: argparse.Namespace
 ) -> None:
     from irene.analyse.comparisons import Comparisons
-    from irene.cli.output import print_left_out, print_notes
 
     if not isinstance(found, Comparisons):
         print_curves(console, found)
@@ -77,8 +80,6 @@ def _views(each: Comparison) -> list[str]:
 
 
 def _overview(found: Sequence[Comparison]) -> Table:
-    from irene.show.terminal import columns
-
     sides = [found[0].base, *(each.other for each in found)]
     apart = {
         name: told
@@ -108,8 +109,6 @@ def _sources(sides: Sequence[Side]) -> list[str]:
 
 def _sides(base: Side, other: Side) -> str:
     """Both names; of one model what tells its two sides apart."""
-    from irene.show.text import plain
-
     names = [plain(base.name), plain(other.name)]
     for told in (_sources, _runs):
         if names[0] == names[1]:
@@ -120,9 +119,6 @@ def _sides(base: Side, other: Side) -> str:
 def _add_side(
     table: Table, side: Side, ratio: float | None, more: Sequence[str]
 ) -> None:
-    from irene.human import human, human_energy
-    from irene.show.text import plain
-
     table.add_row(
         plain(side.name),
         human_energy(side.energy_j),
@@ -135,10 +131,6 @@ def _add_side(
 
 
 def _verdict(each: Comparison) -> str:
-    from irene.human import human_energy
-    from irene.show.terminal import percent
-    from irene.show.text import signed_energy
-
     change = percent(each.difference_j, each.base.energy_j)
     if not each.differences("role") and not each.differences("path"):
         return "no difference"
@@ -150,10 +142,6 @@ def _verdict(each: Comparison) -> str:
 
 
 def _contributions(view: str, rows: Sequence[Contribution], each: Comparison) -> Table:
-    from irene.human import human_energy
-    from irene.show.terminal import columns, percent
-    from irene.show.text import plain, signed_energy
-
     table = columns(
         f"<{view}", "before", "after", "difference", "of all", "by FLOPs", "by bytes",
         "by efficiency", goes=("by bytes", "by FLOPs", "by efficiency"),

@@ -6,6 +6,10 @@ import argparse
 from typing import TYPE_CHECKING
 
 from irene.cli.asking.answering import Asking
+from irene.cli.output import print_notes
+from irene.human import human_range
+from irene.show.terminal import columns, value
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,11 +29,6 @@ examples:
 
 
 def _print(console: Console, found: Costing, _: argparse.Namespace) -> None:
-    from irene.cli.output import print_notes
-    from irene.human import human_range
-    from irene.show.terminal import columns
-    from irene.show.text import plain
-
     money = found.price_per_kwh is not None
     head = [found.currency] if money else []
     table = columns("<per", "electricity", "interval", *head, "CO₂e")
@@ -45,7 +44,6 @@ def _print(console: Console, found: Costing, _: argparse.Namespace) -> None:
 
 def _cells(line: Line, with_money: bool) -> list[str]:
     from irene.show.picture.units import amount
-    from irene.show.terminal import value
 
     whole, low, high = (
         amount(1000 * kwh, "Wh") for kwh in (line.kwh, line.kwh_low, line.kwh_high)

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from irene.cli.output import machine_words, print_left_out
+from irene.human import human_energy, human_spread
+from irene.show.terminal import columns
+from irene.show.text import plain
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -17,11 +22,6 @@ SHOWN = 9
 
 def print_curves(console: Console, found: Curves) -> None:
     """What was looked for first, then some points of every curve."""
-    from irene.cli.output import machine_words, print_left_out
-    from irene.human import human_energy, human_spread
-    from irene.show.terminal import columns
-    from irene.show.text import plain
-
     for told in _answers(found):
         console.print(plain(told), style="bold", markup=False)
     table = columns("<model", found.over, "J per run", "interval")
@@ -44,8 +44,6 @@ def print_curves(console: Console, found: Curves) -> None:
 
 def _answers(found: Curves) -> Iterator[str]:
     """One sentence for each budget and each crossing."""
-    from irene.human import human_energy
-
     name = found.over
     for line in found.lines if found.under_j is not None else ():
         budget = human_energy(found.under_j or 0.0)

@@ -6,6 +6,10 @@ import argparse
 from typing import TYPE_CHECKING
 
 from irene.cli.asking.answering import Asking, plain_picture
+from irene.cli.output import machine_words, print_left_out
+from irene.human import human, human_energy, human_spread
+from irene.show.terminal import columns
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,10 +32,6 @@ examples:
 
 
 def _print(console: Console, found: Leaderboard, _: argparse.Namespace) -> None:
-    from irene.cli.output import machine_words, print_left_out
-    from irene.human import human, human_energy, human_spread
-    from irene.show.terminal import columns
-    from irene.show.text import plain
     from irene.tree.headline import run_sizes, unit_words
 
     unit, token = unit_words(found.run.phase)

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from irene.cli.output import put_json, screen
+from irene.human import human
 from irene.parameters import Asked
+from irene.show.terminal import columns
 
 if TYPE_CHECKING:
     from irene.trace.catalogue import Entry
@@ -39,7 +42,6 @@ class Options:
 def run(options: Options) -> int:
     """Search and print."""
     from irene.analyse.known import models_document
-    from irene.cli.output import put_json
     from irene.errors import UsageError
     from irene.trace import catalogue
 
@@ -63,10 +65,6 @@ def run(options: Options) -> int:
 
 
 def _print_table(found: Sequence[Entry]) -> None:
-    from irene.cli.output import screen
-    from irene.human import human
-    from irene.show.terminal import columns
-
     heads = ("<name", "<kind", "parameters", "<Hugging Face id")
     table = columns(*heads, goes=("Hugging Face id",), dim=("Hugging Face id",))
     for entry in found:

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 
 from irene.cli.asking.answering import Asking
 from irene.cli.options import MODEL
+from irene.cli.output import print_notes
+from irene.human import human
+from irene.show.terminal import columns, value
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,11 +27,6 @@ examples:
 
 
 def _print(console: Console, found: TrainingPlan, _: argparse.Namespace) -> None:
-    from irene.cli.output import print_notes
-    from irene.human import human
-    from irene.show.terminal import columns, value
-    from irene.show.text import plain
-
     told = f"{human(found.tokens)} tokens in {found.steps:,} steps on {found.gpus} GPU"
     console.print(f"{plain(found.model)}: {told}, {plain(found.run)}", style="bold")
     table = columns("<", "", "interval")

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from irene.cli.asking.answering import add_question, answered, question_of
+from irene.cli.output import check_files, put_json, write_text
 
 USAGE = "MODEL|TREE.json --html FILE [options]"
 EXAMPLES = """\
@@ -35,7 +36,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask everything and write the page."""
-    from irene.cli.output import check_files, put_json, write_text
     from irene.questions import AskReport
 
     check_files(options.html)

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 
 from irene.cli.asking.answering import Asking, plain_picture
 from irene.cli.options import MODEL
+from irene.cli.output import print_left_out, print_notes
+from irene.human import human_energy, human_time
+from irene.show.terminal import columns
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,11 +33,6 @@ examples:
 
 
 def _print(console: Console, found: ServingPlan, _: argparse.Namespace) -> None:
-    from irene.cli.output import print_left_out, print_notes
-    from irene.human import human_energy, human_time
-    from irene.show.terminal import columns
-    from irene.show.text import plain
-
     table = columns(
         "<", "<on", "streams", "per output token", "interval", "between tokens",
         "first token", "tokens per s", "W", "memory",
@@ -68,8 +67,6 @@ def _print(console: Console, found: ServingPlan, _: argparse.Namespace) -> None:
 
 
 def _print_choice(console: Console, found: ServingPlan) -> None:
-    from irene.human import human_energy, human_time
-
     limits = {
         "between tokens": found.limit.between_s,
         "to the first token": found.limit.first_s,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from irene.cli.options import TreeView
+from irene.cli.output import check_output, put_tree
 from irene.parameters import Asked
 
 USAGE = "FILE [options]"
@@ -32,7 +33,6 @@ class Options(TreeView):
 
 def run(options: Options) -> int:
     """Read, then print or write."""
-    from irene.cli.output import check_output, put_tree
     from irene.tree import load
 
     check_output(options)

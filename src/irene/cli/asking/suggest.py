@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from irene.cli.asking.answering import Asking
+from irene.cli.output import machine_words, print_notes
+from irene.human import human_energy
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,9 +28,6 @@ examples:
 
 
 def _print(console: Console, found: Advice, _: argparse.Namespace) -> None:
-    from irene.cli.output import machine_words, print_notes
-    from irene.human import human_energy
-    from irene.show.text import plain
     from irene.tree.headline import unit_words
 
     unit, _token = unit_words(found.spec.phase if found.spec else "")
@@ -67,8 +67,6 @@ def _print_one(
 ) -> None:
     from rich.padding import Padding
     from rich.text import Text
-
-    from irene.human import human_energy
 
     unsure = "" if each.is_real else ", not certain"
     saving = f"{human_energy(each.saving_j)} per {unit}"

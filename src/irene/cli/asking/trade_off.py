@@ -6,6 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from irene.cli.asking.answering import Asking
+from irene.cli.output import machine_words, print_left_out
+from irene.human import human_energy
+from irene.show.terminal import columns
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +36,6 @@ def _task(options: argparse.Namespace) -> str:
 
 
 def _what(found: TradeOff, options: argparse.Namespace) -> str:
-    from irene.cli.output import machine_words
     from irene.tree.headline import run_sizes
 
     machine = machine_words(options.on or "default")
@@ -40,11 +43,6 @@ def _what(found: TradeOff, options: argparse.Namespace) -> str:
 
 
 def _print(console: Console, found: TradeOff, options: argparse.Namespace) -> None:
-    from irene.cli.output import print_left_out
-    from irene.human import human_energy
-    from irene.show.terminal import columns
-    from irene.show.text import plain
-
     with_split = any(each.split for each in found.candidates)
     table = columns(
         "<", "<model", "accuracy", *(["<on"] if with_split else []), "J per sequence",
@@ -90,8 +88,6 @@ def _print_legend(
 
 
 def _print_choice(console: Console, found: TradeOff) -> None:
-    from irene.human import human_energy
-
     wanted = []
     if found.budget_j is not None:
         wanted.append(f"at most {human_energy(found.budget_j)} per sequence")

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from irene.cli.asking.answering import Asking, plain_picture
 from irene.cli.asking.curves import print_curves
+from irene.cli.output import machine_words, print_notes
 from irene.errors import UsageError
+from irene.human import human_energy, human_spread
+from irene.show.terminal import columns, percent
+from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,9 +61,6 @@ def _print_either(
 
 
 def _print(console: Console, found: WhatIf) -> None:
-    from irene.cli.output import machine_words, print_notes
-    from irene.show.terminal import columns
-    from irene.show.text import plain
     from irene.tree.headline import unit_words
 
     names = list(found.choices)
@@ -88,9 +89,6 @@ def _print(console: Console, found: WhatIf) -> None:
 
 
 def _cells(row: Outcome, found: WhatIf, shown: list[str]) -> list[str]:
-    from irene.human import human_energy, human_spread
-    from irene.show.terminal import percent
-
     energy = row.energy
     if energy is None:
         return [*shown, "cannot run", "", "", "", "", ""]
@@ -109,9 +107,6 @@ def _cells(row: Outcome, found: WhatIf, shown: list[str]) -> list[str]:
 
 
 def _print_sensitivity(console: Console, found: Sensitivity) -> None:
-    from irene.cli.output import machine_words, print_notes
-    from irene.show.terminal import columns
-    from irene.show.text import plain
     from irene.tree.headline import run_sizes
 
     table = columns("<field", "value", "tried", "elasticity")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from irene.cli.output import put, put_json, screen
+from irene.cli.progress import working
 from irene.human import human_duration
 from irene.parameters import Asked
 from irene.show.terminal import columns
@@ -112,7 +113,6 @@ def _chosen(sweep: Sweep, options: Options) -> Sweep:
 def _plan(
     sweep: Sweep, path: Path, retry_failed: bool, make: bool = True
 ) -> CollectionPlan:
-    from irene.cli.progress import working
     from irene.collect.collection_plan import StoredRuns, plan_collection
     from irene.collect.measuring import Measuring
     from irene.dataset.store import Store, is_store

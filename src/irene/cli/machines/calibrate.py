@@ -12,6 +12,7 @@ from irene.cli.machines.learning_options import (
     machine,
     read_measured,
 )
+from irene.cli.output import check_files
 from irene.cli.progress import progress_bar
 from irene.errors import UsageError
 from irene.parameters import Asked
@@ -43,7 +44,6 @@ class Options(OfMachine, OfData):
 def run(options: Options) -> int:
     """Read, choose, write and say what was chosen."""
     from irene.cli.machines.train import put_predictor
-    from irene.cli.output import check_files
     from irene.predict.learning.join import Joiner
     from irene.predict.learning.machine_calibration import calibrate
     from irene.predict.machines.finding import find_trained

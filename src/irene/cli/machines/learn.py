@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from irene.cli.machines.machine_text import interval_line, learning_lines
 from irene.cli.output import put
+from irene.cli.progress import progress_bar
 from irene.parameters import Asked
 from irene.show.text import plain
 
@@ -107,8 +108,6 @@ def _nodes(options: Options, file: Path, plan: str) -> int:
 @contextmanager
 def _progress() -> Iterator[Callable[[float, float, str], None]]:
     """A bar on a terminal; a line every half minute elsewhere."""
-    from irene.cli.progress import progress_bar
-
     with progress_bar("learning") as bar:
         said = [-30.0]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from irene.cli.options import OUTPUT
 from irene.cli.output import LEDGER_FILES, check_files, put_ledger
+from irene.cli.progress import working
 from irene.errors import UsageError
 from irene.parameters import Asked
 
@@ -149,7 +150,6 @@ def run(options: Options) -> int:
 def _recorded_ledger(trace_file: str, power_file: str, options: Options) -> Ledger:
     from irene.account import attribute
     from irene.account.readers.recorded import read_power, read_trace
-    from irene.cli.progress import working
 
     with working(f"reading {power_file}"):
         power = read_power(
@@ -206,7 +206,6 @@ def _run_or_merge(options: Options) -> int:
 
 def _merged(folder: str, options: Options) -> Ledger:
     from irene.account.live.ranks import merge_folder
-    from irene.cli.progress import working
 
     with working(f"merging {folder}"):
         return merge_folder(folder, split=options.split, idle_w=options.idle_w)

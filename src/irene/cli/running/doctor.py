@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from irene.cli.output import put_json
+from irene.cli.progress import working
 from irene.errors import IreneError, UsageError
 from irene.parameters import Asked
 from irene.show.text import plain
@@ -70,7 +71,6 @@ class Options:
 
 def run(options: Options) -> int:
     """Look, read for a moment, and print; a machine without meters is no failure."""
-    from irene.cli.progress import working
     from irene.meters.cpu.kernel_files import Roots
 
     if options.seconds > LONGEST_S:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from irene.cli.options import TreeView
 from irene.cli.output import check_files, check_output, put_json, put_tree, screen
+from irene.cli.progress import working
 from irene.errors import UsageError
 from irene.human import human_duration
 from irene.parameters import Asked, parameters_of, written
@@ -154,8 +155,6 @@ def _measure(options: Options, arguments: dict[str, Any]) -> ModelTree:
 
 
 def _plan(arguments: dict[str, Any]) -> Plan:
-    from irene.cli.progress import working
-
     with working(f"planning {arguments['model']}"):
         from irene.measure.api import plan_measurement
 

@@ -15,6 +15,7 @@ from irene.cli.output import check_files, put_json, put_parts
 from irene.errors import IreneError
 from irene.human import human_range
 from irene.parameters import Asked
+from irene.show.terminal import columns
 from irene.show.text import plain
 from irene.whole_file import whole_file
 
@@ -287,8 +288,6 @@ def _time(found: Monitored) -> str:
 
 def _table(found: Monitored) -> Table:
     """A line for each channel: what it is, energy, mean and peak."""
-    from irene.show.terminal import columns
-
     words = ("<channel", "<covers", "<source")
     table = columns(*words, "energy", "mean", "peak", goes=("source", "covers"))
     for row in map(_row, found.windows, found.peaks):

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from irene.cli.options import OUTPUT
 from irene.cli.output import put_json, screen
+from irene.cli.progress import progress_bar
 from irene.errors import UsageError
 from irene.parameters import Asked, number
+from irene.show.terminal import columns
 from irene.show.text import plain
 from irene.spec import Attention, DType
 
@@ -99,8 +101,6 @@ class Options:
 
 def run(options: Options) -> int:
     """Make the runs that are not kept, then write and print what was found."""
-    from irene.cli.progress import progress_bar
-
     fields = parse_fields(options.set)
     periods_s = [_seconds(text) for text in options.period.split(",")]
     _check(options, fields, periods_s)
@@ -204,8 +204,6 @@ def _study(
 
 
 def _print(study: Study, folder: Path, files: int, performed: int) -> None:
-    from irene.show.terminal import columns
-
     console = screen()
     console.print(plain(study.title), style="bold")
     table = columns("<finding", "value")
