@@ -57,9 +57,10 @@ def read_processor(roots: Roots) -> Processor:
     first = cpus[0] if cpus else {}
     places = {(c.get("physical id", "0"), c.get("core id", "")) for c in cpus}
     told = all("core id" in cpu for cpu in cpus)
+    part = (first.get("CPU implementer", ""), first.get("CPU part", ""))
     max_khz = number_in(roots.cpus / "cpu0/cpufreq/cpuinfo_max_freq")
     return Processor(
-        name=first.get("model name", "") or _arm_name(first),
+        name=first.get("model name", "") or ARM_PARTS.get(part, ""),
         vendor=_vendor(first),
         cores=max(1, len(places) if told else len(cpus)),
         threads=max(1, len(cpus)),
@@ -76,10 +77,6 @@ def _cpus(text: str) -> Iterator[dict[str, str]]:
         fields = {key.strip(): value.strip() for key, _, value in pairs}
         if "processor" in fields:
             yield fields
-
-
-def _arm_name(cpu: dict[str, str]) -> str:
-    return ARM_PARTS.get((cpu.get("CPU implementer", ""), cpu.get("CPU part", "")), "")
 
 
 def _vendor(cpu: dict[str, str]) -> str:

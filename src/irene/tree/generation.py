@@ -90,7 +90,7 @@ def generation_of(tree: ModelTree) -> Generation | None:
     time_s = root["time_s"]
     spread = root.get("time_spread", 1.0)
     between = _spread(_between(spec.batch_size, outputs, time_s, parts), spread)
-    gaps = sum(_total(tree, node) for node in _gaps(tree))
+    gaps = sum(_total(tree, each) for each in tree.nodes("ml") if each.name == "gap")
     static_j, power = root["static_j"], total.scaled(1 / time_s)
     # What makes energy uncertain may be time: power stays between idle and the limit.
     least_w = min(max(power.low, root.get("idle_w", 0.0)), power.value)
@@ -115,10 +115,6 @@ def generation_of(tree: ModelTree) -> Generation | None:
 
 def _spread(value: float, factor: float) -> Span:
     return Span(value, value / factor, value * factor)
-
-
-def _gaps(tree: ModelTree) -> list[Node]:
-    return [node for node in tree.nodes("ml") if node.name == "gap"]
 
 
 def _total(tree: ModelTree, node: Node) -> float:

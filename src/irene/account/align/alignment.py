@@ -85,7 +85,11 @@ def align(
     """
     groups = [clipped(group, window_ns) for group in groups]
     edges = _edges(power, groups, window_ns)
-    all_places = [_places(edges, group) for group in groups]
+    # First interval of every segment, and the one after its last.
+    all_places = [
+        (np.searchsorted(edges, each.start_ns), np.searchsorted(edges, each.end_ns))
+        for each in groups
+    ]
     cells = _intervals(power, edges)
     energy_j, unknown_s = np.zeros(events), np.zeros(events)
     free = np.ones(len(cells.seconds), dtype=np.bool_)
@@ -95,7 +99,8 @@ def align(
         charged = free & (running > 0)
         joules = np.where(charged, cells.own_j, 0.0)
         if weights is None:
-            segment_j = _equal(joules, running, places)
+            each_j = _running_sum(joules / np.maximum(running, 1))
+            segment_j = _difference(each_j, places)
         else:
             segment_j = _weighted(joules, places, weights[group.owner])
         energy_j += np.bincount(group.owner, segment_j, events)
@@ -192,14 +197,6 @@ def _middle_w(power: PowerSeries, edges: Ints, width: Ints, place: Ints) -> Floa
     return watts
 
 
-def _places(edges: Ints, group: Segments) -> tuple[Ints, Ints]:
-    """First interval of every segment, and the one after its last."""
-    return (
-        np.searchsorted(edges, group.start_ns),
-        np.searchsorted(edges, group.end_ns),
-    )
-
-
 def _running_count(places: tuple[Ints, Ints], intervals: int) -> Ints:
     """How many segments cover each interval."""
     begin, end = (np.bincount(place, minlength=intervals + 1) for place in places)
@@ -223,11 +220,6 @@ def _running_sum(values: Floats) -> Floats:
 def _difference(total: Floats, places: tuple[Ints, Ints]) -> Floats:
     difference: Floats = total[places[1]] - total[places[0]]
     return difference
-
-
-def _equal(joules: Floats, running: Ints, places: tuple[Ints, Ints]) -> Floats:
-    """Energy of every segment when all that run share alike."""
-    return _difference(_running_sum(joules / np.maximum(running, 1)), places)
 
 
 def _charge(

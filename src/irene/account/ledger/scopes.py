@@ -135,7 +135,7 @@ class ScopeTree:
             costs: A trace of one step of the same model, for FLOPs and bytes.
         """
         known = module_costs(costs, self.ledger)
-        return [self._row(node, known) for node in self.order() if self._ran(node)]
+        return [self._row(node, known) for node in self.order() if self.ran(node)]
 
     def order(self) -> list[int]:
         """Nodes in pre-order, siblings as they first ran."""
@@ -154,7 +154,8 @@ class ScopeTree:
             stack.extend(sorted(below[node], key=lambda n: -int(first[n])))
         return order
 
-    def _ran(self, node: int) -> bool:
+    def ran(self, node: int) -> bool:
+        """Whether something ran for a node or below it."""
         return node == 0 or int(self.groups(node).count[node]) > 0
 
     @cached_property
@@ -265,7 +266,7 @@ class _Growing:
             path, above = scopes.paths[node], scopes.parent[node]
             if node == 0:
                 handle = self._add(-1, "", "model", PROGRAM, self.ledger.total)
-            elif not int(scopes.groups(node).count[node]):
+            elif not scopes.ran(node):
                 continue
             else:
                 name = path.rpartition(".")[2]

@@ -26,6 +26,11 @@ Key = TypeVar("Key", bound=Hashable)
 """Whatever two programs can have in common."""
 
 
+def deviation(values: Sequence[float]) -> float:
+    """Standard deviation; 0 of a single value."""
+    return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
 def operation_label(key: OperationKey) -> str:
     """An operation in words."""
     return " · ".join(filter(None, (key.scope, key.op, key.phase)))
@@ -63,7 +68,7 @@ class Profile:
     @property
     def deviation_j(self) -> float:
         """Standard deviation of that over runs, J; 0 for a single one."""
-        return statistics.stdev(self.step_j) if len(self.step_j) > 1 else 0.0
+        return deviation(self.step_j)
 
     @property
     def step(self) -> tuple[float, float]:
@@ -109,7 +114,7 @@ class Profile:
         if path is None:
             return {}
         start = len(path) + 1
-        inside = {key for key in keys if _is_below(key.scope, path)}
+        inside = {key for key in keys if f"{key.scope}.".startswith(f"{path}.")}
         return self.by(lambda key: _first(key.scope[start:]) if key in inside else None)
 
     def largest(self, top: int) -> list[OperationKey]:
@@ -135,7 +140,7 @@ def profile(name: str, runs: Sequence[Run]) -> Profile:
         # An operation that a run has not seen took nothing in it.
         values += [0.0] * (len(runs) - len(found))
         means[key] = statistics.fmean(values)
-        spreads[key] = _deviation(values if len(runs) > 1 else found[0].step_j)
+        spreads[key] = deviation(values if len(runs) > 1 else found[0].step_j)
     first = runs[0]
     sources = {run.source for run in runs}
     return Profile(
@@ -150,16 +155,8 @@ def profile(name: str, runs: Sequence[Run]) -> Profile:
     )
 
 
-def _deviation(values: Sequence[float]) -> float:
-    return statistics.stdev(values) if len(values) > 1 else 0.0
-
-
 def _first(path: str) -> str:
     return path.partition(".")[0] or OWN
-
-
-def _is_below(path: str, above: str) -> bool:
-    return path == above or path.startswith(f"{above}.")
 
 
 def layer_path(scopes: Iterable[str]) -> str | None:

@@ -62,7 +62,8 @@ def choose_for_table(
         raise UsageError(_nothing(path, entries, hardware, software))
     _one(path, forward, "machines", lambda e: e.hardware, "choose one with --hardware")
     _one(
-        path, forward, "machines under one name", _covers,
+        path, forward, "machines under one name",
+        lambda e: f"{e.hardware} covers {e.origin.hardware.covers}",
         "choose those that cover the same",
     )  # fmt: skip
     if not allow_mixed:
@@ -102,10 +103,6 @@ def _one(
     if len(found) > 1:
         named = "; ".join(found[:5])
         raise UsageError(f"{path} has {len(found)} {what} ({named}): {choice}")
-
-
-def _covers(entry: Entry) -> str:
-    return f"{entry.hardware} covers {entry.origin.hardware.covers}"
 
 
 def _kind_of_run(entry: Entry) -> str:

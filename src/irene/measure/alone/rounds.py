@@ -237,25 +237,22 @@ class NodeResult(Saved):
             ("gpu_energy_mean", lambda r: r.gpu_energy_j),
             ("net_energy_mean", lambda r: r.energy_j - r.standby_w * r.latency_s),
         ):
-            yield name, self._known(value, _spread if "spread" in name else median)
+            combine = _spread if "spread" in name else median
+            yield name, _known([value(r) for r in rounds], combine)
         for name in rounds[0].features:
-            yield name, self._known(_feature(name), mean)
+            values = [r.features.get(name, math.nan) for r in rounds]
+            yield name, _known(values, mean)
         yield "rounds", len(rounds)
         yield "rounds_repeated", max(0, len(self.rounds) - self.wanted)
         yield "repeats", median(r.repeats for r in rounds)
         for flag, count in self.remaining_flags.items():
             yield f"rounds_{flag}", count
 
-    def _known(
-        self, value: Callable[[Round], float], combine: Callable[[Any], float]
-    ) -> float:
-        values = [value(r) for r in self.counting]
-        known = [v for v in values if v == v]
-        return combine(known) if known else math.nan
 
-
-def _feature(name: str) -> Callable[[Round], float]:
-    return lambda one: one.features.get(name, math.nan)
+def _known(values: list[float], combine: Callable[[Any], float]) -> float:
+    """Made of those values that are known; NaN where none is."""
+    known = [v for v in values if v == v]
+    return combine(known) if known else math.nan
 
 
 def _spread(values: list[float]) -> float:

@@ -149,34 +149,29 @@ COST_RUNS = 400
 
 
 class OpClock:
-    """Times what is run on a CPU, where a call returns when its work is done."""
+    """Times what is run.
+
+    Args:
+        wait: Waits until the device has done all its work; on a CPU a call returns when
+            that is so.
+    """
+
+    def __init__(self, wait: Callable[[], None] = lambda: None) -> None:
+        self._wait = wait
 
     def begin(self) -> Any:
         """The moment before an op."""
+        self._wait()
         return time.perf_counter()
 
     def end(self, begun: Any) -> Any:
         """What tells how long it took, once `seconds` is asked."""
+        self._wait()
         return time.perf_counter() - begun
 
     def seconds(self, taken: Sequence[Any]) -> float:
         """Time of some ops together, s."""
         return float(sum(taken))
-
-
-class _WaitingClock(OpClock):
-    """Waits for the device before and after an op."""
-
-    def __init__(self, wait: Callable[[], None]) -> None:
-        self._wait = wait
-
-    def begin(self) -> Any:
-        self._wait()
-        return time.perf_counter()
-
-    def end(self, begun: Any) -> Any:
-        self._wait()
-        return time.perf_counter() - begun
 
 
 class _EventClock(OpClock):
@@ -208,9 +203,7 @@ def clock_of(device: str, wait: Callable[[], None]) -> OpClock:
         device: As torch names it.
         wait: Waits until it has done all its work.
     """
-    if device == "cpu":
-        return OpClock()
-    return _EventClock() if device.startswith("cuda") else _WaitingClock(wait)
+    return _EventClock() if device.startswith("cuda") else OpClock(wait)
 
 
 class _Timing(Captor):

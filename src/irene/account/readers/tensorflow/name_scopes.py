@@ -191,12 +191,9 @@ class NameScopes:
         for index, name in enumerate(scopes):
             if not self._is_layer(tuple(scopes[:index]), name):
                 break
-            found.append(NUMBER.sub("", name) if self._has_number(name) else name)
+            found.append(NUMBER.sub("", name) if self.is_numbered else name)
         # A dot would look like another level; transformers writes `layer_._0`.
         return [name.replace("._", "").replace(".", "_") for name in found]
-
-    def _has_number(self, name: str) -> bool:
-        return self.is_numbered and bool(NUMBER.search(name))
 
     def _is_layer(self, above: tuple[str, ...], name: str) -> bool:
         path = (*above, name)
