@@ -63,7 +63,7 @@ def ours(count: int) -> dict[str, float]:
     power = PowerSeries.from_power("sensor", times, power_w)
     nesting = nest(lane, start, end)
     segments = own_segments(start, nesting.end_ns, nesting.parent)
-    found = align(power, [segments], count, window)
+    found = align(power, [segments], count, window).account
     took = time.perf_counter() - wall, time.process_time() - cpu
     whole_j = power.window_j(*window)
     lost = abs(found.attributed_j + found.unattributed_j - whole_j) / whole_j

@@ -23,6 +23,7 @@ from irene.meters.wall.line_reader import (
     LONGEST_LINE,
     BadChecksumError,
     BadLineError,
+    LineCounts,
     LineIntegral,
     LineSplitter,
     OtherNodeError,
@@ -334,7 +335,8 @@ def test_a_line_without_end_takes_no_memory() -> None:
 
 
 def test_each_reading_holds_until_the_next() -> None:
-    integral = LineIntegral()
+    counts = LineCounts()
+    integral = LineIntegral(counts)
     for number, power in enumerate([100.0, 200.0, 0.0, 50.0]):
         integral.add(power, number * S // 10)
     assert integral.values(3 * S // 10) == pytest.approx((30.0, 50.0))
@@ -342,7 +344,8 @@ def test_each_reading_holds_until_the_next() -> None:
 
 
 def test_silence_is_not_filled_in() -> None:
-    integral = LineIntegral()
+    counts = LineCounts()
+    integral = LineIntegral(counts)
     for tenth in range(11):
         integral.add(100.0, tenth * S // 10)
     assert integral.values(2 * S)[0] == pytest.approx(100.0)
@@ -351,20 +354,22 @@ def test_silence_is_not_filled_in() -> None:
     assert integral.values(5 * S) == pytest.approx((100.0, 100.0))
     integral.add(100.0, 5 * S + S // 10)
     assert integral.values(5 * S + S // 10)[0] == pytest.approx(110.0)
-    assert (integral.gaps, integral.gap_s) == (1, pytest.approx(4.0))
+    assert (counts.gaps, counts.gap_s) == (1, pytest.approx(4.0))
 
 
 def test_a_slow_meter_is_not_a_silent_one() -> None:
-    integral = LineIntegral()
+    counts = LineCounts()
+    integral = LineIntegral(counts)
     for number in range(4):
         integral.add(10.0, number * 5 * S)
-    assert integral.gaps == 0
+    assert counts.gaps == 0
     assert integral.values(29 * S) == pytest.approx((150.0, 10.0))
     assert math.isnan(integral.values(31 * S)[0])
 
 
 def test_a_line_that_was_down_is_not_bridged() -> None:
-    integral = LineIntegral()
+    counts = LineCounts()
+    integral = LineIntegral(counts)
     integral.add(100.0, 0)
     integral.add(100.0, S // 10)
     integral.line_down()

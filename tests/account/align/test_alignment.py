@@ -101,8 +101,8 @@ def test_alignment_is_what_walking_through_every_nanosecond_gives(
         window,
     )
     assert got.energy_j == pytest.approx(energy, rel=1e-9, abs=1e-18)
-    assert got.unattributed_j == pytest.approx(rest, rel=1e-9, abs=1e-18)
-    assert got.unknown_window_s == pytest.approx(unknown, abs=1e-15)
+    assert got.account.unattributed_j == pytest.approx(rest, rel=1e-9, abs=1e-18)
+    assert got.account.unknown_s == pytest.approx(unknown, abs=1e-15)
 
 
 def test_a_group_comes_before_the_next() -> None:
@@ -113,7 +113,7 @@ def test_a_group_comes_before_the_next() -> None:
     got = align(power, [first, second], 2, (0, 100))
     # The event of the second group is charged from 50 to 80 alone.
     assert got.energy_j.tolist() == pytest.approx([30.0, 30.0])
-    assert got.unattributed_j == pytest.approx(40.0)
+    assert got.account.unattributed_j == pytest.approx(40.0)
 
 
 def test_weights_of_very_different_size_keep_the_light_one_exact() -> None:
@@ -130,6 +130,6 @@ def test_weights_of_very_different_size_keep_the_light_one_exact() -> None:
     shared_j = 100.0 * 500e-9 / (2**30 + 1)
     light_j = got.energy_j[1] - 100.0 * 500e-9
     assert light_j == pytest.approx(shared_j, rel=1e-3)
-    assert got.energy_j.sum() + got.unattributed_j == pytest.approx(
+    assert got.energy_j.sum() + got.account.unattributed_j == pytest.approx(
         power.window_j(0, int(end.max())), rel=1e-12
     )

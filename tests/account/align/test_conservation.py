@@ -99,7 +99,8 @@ def test_a_ledger_that_does_not_add_up_is_refused(
 ) -> None:
     def losing(*arguments: object) -> Aligned:
         found = align(*arguments)  # type: ignore[arg-type]
-        return replace(found, attributed_j=found.attributed_j * (1 - 1e-8))
+        less_j = found.account.attributed_j * (1 - 1e-8)
+        return replace(found, account=replace(found.account, attributed_j=less_j))
 
     builder = EventsBuilder()
     builder.add("op", BEGIN_NS, BEGIN_NS + 10**9)

@@ -19,6 +19,7 @@ from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
 from irene.account.align.sharpening import Bins
 from irene.account.arrays import Bools, Floats, Ints
+from irene.account.ledger.rows import ChannelAccount
 
 BLOCK = 4096
 PAIRS_AT_ONCE = 2_000_000
@@ -32,23 +33,13 @@ class Aligned:
     Attributes:
         energy_j: Energy of every event, J.
         unknown_s: Seconds of every event for which no power is known.
-        attributed_j: Sum of `energy_j`.
-        idle_j: While no op ran, up to the idle power.
-        unattributed_j: While no op ran, above the idle power.
-        other_j: Of other processes.
-        no_op_s: Seconds with power and without an op.
-        unknown_window_s: Seconds of the window for which no power is known.
+        account: Where all of it went.
         doubts: Of which bins it is not known who took how much.
     """
 
     energy_j: Floats
     unknown_s: Floats
-    attributed_j: float
-    idle_j: float
-    unattributed_j: float
-    other_j: float
-    no_op_s: float
-    unknown_window_s: float
+    account: ChannelAccount
     doubts: Doubts
 
 
@@ -115,17 +106,20 @@ def align(
     # Differences of long sums may fall a hair below zero.
     np.maximum(energy_j, 0.0, out=energy_j)
     idle_j, above_j = _without_op(power, cells, free)
-    return Aligned(
-        energy_j,
-        unknown_s,
-        float(energy_j.sum()),
-        idle_j,
-        above_j,
-        float(cells.other_j.sum()),
-        float(cells.seconds[free & cells.known].sum()),
-        float(cells.seconds[~cells.known].sum()),
-        NO_DOUBTS if bins is None else found_doubts(bins, edges, cells.own_j, charges),
+    account = ChannelAccount(
+        *(power.name, power.device, power.covers, power.source, power.relative_error),
+        measured_j=power.window_j(*window_ns),
+        attributed_j=float(energy_j.sum()),
+        idle_j=idle_j,
+        other_j=float(cells.other_j.sum()),
+        unattributed_j=above_j,
+        no_op_s=float(cells.seconds[free & cells.known].sum()),
+        unknown_s=float(cells.seconds[~cells.known].sum()),
     )
+    doubts = NO_DOUBTS
+    if bins is not None:
+        doubts = found_doubts(bins, edges, cells.own_j, charges)
+    return Aligned(energy_j, unknown_s, account, doubts)
 
 
 def clipped(group: Segments, window_ns: tuple[int, int]) -> Segments:

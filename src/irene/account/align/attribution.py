@@ -69,7 +69,7 @@ def attribute(
         sharp, bins = sharpen(series, segments.of(rows), kinds, window)
         groups = _groups(events, segments, series.device)
         aligned = align(sharp, groups, len(events), window, weights, bins)
-        totals.add(sharp, aligned, rows, window)
+        totals.add(sharp, aligned, rows)
         spacing_s = series.spacing_s(events.start_ns[rows])
         totals.resolution_s[rows] = np.maximum(totals.resolution_s[rows], spacing_s)
     return Ledger(
@@ -102,14 +102,8 @@ class _Totals:
         self.accounts: list[ChannelAccount] = []
         self.doubts: list[Doubts] = []
 
-    def add(
-        self,
-        series: PowerSeries,
-        aligned: Aligned,
-        rows: Bools,
-        window: tuple[int, int],
-    ) -> None:
-        self.accounts.append(_checked(series, aligned, window))
+    def add(self, series: PowerSeries, aligned: Aligned, rows: Bools) -> None:
+        self.accounts.append(_checked(aligned.account))
         self.energy_j += aligned.energy_j
         self.half_width_j += aligned.energy_j * series.relative_error
         np.maximum(self.unknown_s, aligned.unknown_s, out=self.unknown_s)
@@ -119,31 +113,14 @@ class _Totals:
             self.is_estimated |= rows
 
 
-def _checked(
-    series: PowerSeries, aligned: Aligned, window: tuple[int, int]
-) -> ChannelAccount:
+def _checked(account: ChannelAccount) -> ChannelAccount:
     """The account of a channel, if it adds up."""
-    measured_j = series.window_j(*window)
-    account = ChannelAccount(
-        series.name,
-        series.device,
-        series.covers,
-        series.source,
-        series.relative_error,
-        measured_j,
-        aligned.attributed_j,
-        aligned.idle_j,
-        aligned.other_j,
-        aligned.unattributed_j,
-        aligned.no_op_s,
-        aligned.unknown_window_s,
-    )
     # Written so that a NaN anywhere fails too.
-    if not abs(account.difference_j) <= TOLERANCE * abs(measured_j):
+    if not abs(account.difference_j) <= TOLERANCE * abs(account.measured_j):
         raise ConservationError(
-            f"{series.name}: {measured_j!r} J were measured, but the ledger has "
-            f"{aligned.attributed_j!r} J attributed, {aligned.idle_j!r} J idle, "
-            f"{aligned.other_j!r} J of others and {aligned.unattributed_j!r} J "
+            f"{account.name}: {account.measured_j!r} J were measured, but the ledger "
+            f"has {account.attributed_j!r} J attributed, {account.idle_j!r} J idle, "
+            f"{account.other_j!r} J of others and {account.unattributed_j!r} J "
             f"unattributed: {account.difference_j!r} J are missing"
         )
     return account

@@ -242,14 +242,12 @@ class LineSplitter:
 class LineIntegral:
     """Adds up one meter's readings; one thread adds, another may look.
 
-    Attributes:
-        gaps: How often the meter was silent or gone.
-        gap_s: How long it was, in all, s.
+    Args:
+        counts: Is told of gaps.
     """
 
-    def __init__(self) -> None:
-        self.gaps = 0
-        self.gap_s = 0.0
+    def __init__(self, counts: LineCounts) -> None:
+        self._counts = counts
         self._spacings_ns: deque[int] = deque(maxlen=REMEMBERED)
         self._spacing_ns = 0.0
         # Energy, power and time of the last reading, and whether the line is up. It
@@ -277,18 +275,16 @@ class LineIntegral:
             return
         energy_j, before_w, before_ns, up = last
         since_ns = time_ns - before_ns
-        if up and since_ns <= self._patience_ns_for(since_ns):
+        # The first distance is all we know of a meter: a slow one is not a silent one.
+        follows = not self._spacings_ns or since_ns <= self._patience_ns()
+        if up and follows:
             energy_j += before_w * since_ns * 1e-9
             self._spacings_ns.append(since_ns)
             self._spacing_ns = statistics.median(self._spacings_ns)
         else:
-            self.gaps += 1
-            self.gap_s += since_ns * 1e-9
+            self._counts.gaps += 1
+            self._counts.gap_s += since_ns * 1e-9
         self._last = (energy_j, power_w, time_ns, True)
-
-    def _patience_ns_for(self, since_ns: int) -> float:
-        # The first distance is all we know of a meter: a slow one is not a silent one.
-        return self._patience_ns() if self._spacings_ns else since_ns
 
     def line_down(self) -> None:
         """The line is gone: what comes next does not follow what came last."""
@@ -318,6 +314,7 @@ class LineReader:
         watts: Finds the power in a line, or raises `BadLineError`.
 
     Attributes:
+        counts: What came over the line so far.
         integral: Energy and power so far.
         problem: Why the line is not open just now, or "".
     """
@@ -325,10 +322,10 @@ class LineReader:
     def __init__(
         self, connect: Callable[[], Any], watts: Callable[[bytes], float]
     ) -> None:
-        self.integral = LineIntegral()
+        self.counts = LineCounts()
+        self.integral = LineIntegral(self.counts)
         self._connect = connect
         self._watts = watts
-        self._counts = LineCounts()
         self._stop = threading.Event()
         self.problem = ""
         self._thread = threading.Thread(
@@ -336,20 +333,13 @@ class LineReader:
         )
         self._thread.start()
 
-    @property
-    def counts(self) -> LineCounts:
-        """What came over the line so far, with the gaps."""
-        self._counts.gaps = self.integral.gaps
-        self._counts.gap_s = self.integral.gap_s
-        return self._counts
-
     def _run(self) -> None:
         connected = False
         while not self._stop.is_set():
             try:
                 with contextlib.closing(self._connect()) as line:
                     self.problem = ""
-                    self._counts.reconnects += connected
+                    self.counts.reconnects += connected
                     connected = True
                     self._follow(line)
             except Exception as error:  # noqa: BLE001  a driver may raise anything
@@ -362,23 +352,23 @@ class LineReader:
         while not self._stop.is_set():
             data = line.read(max(1, min(line.in_waiting, LONGEST_LINE)))
             now_ns = time.monotonic_ns()
-            self._counts.bytes_received += len(data)
+            self.counts.bytes_received += len(data)
             before = splitter.too_long
             for text in splitter.lines(data):
                 self._take(text, now_ns)
-            self._counts.too_long += splitter.too_long - before
+            self.counts.too_long += splitter.too_long - before
 
     def _take(self, line: bytes, now_ns: int) -> None:
         try:
             power_w = self._watts(line)
         except OtherNodeError:
-            self._counts.other += 1
+            self.counts.other += 1
         except BadChecksumError:
-            self._counts.bad_checksum += 1
+            self.counts.bad_checksum += 1
         except BadLineError:
-            self._counts.malformed += 1
+            self.counts.malformed += 1
         else:
-            self._counts.readings += 1
+            self.counts.readings += 1
             self.integral.add(power_w, now_ns)
 
     def close(self) -> None:
