@@ -24,14 +24,18 @@ from irene.tables import pyarrow
 from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from irene.account.ledger.ledger import Ledger
     from irene.account.ledger.rows import Row
     from irene.tree import ModelTree
 
 SCHEMA = "irene.ledger/1"
-VIEWS = ("module", "layer", "op", "operation", "phase", "device")
+VIEWS = {
+    "module": "by_module", "layer": "by_layer", "op": "by_op",
+    "operation": "operations", "phase": "by_phase", "device": "by_device",
+}  # fmt: skip
+"""Views by name, and what of a ledger gives their rows."""
 COLUMNS = (
     "name", "energy_j", "low_j", "high_j", "source", "power_w", "share", "time_s",
     "count", "unknown_s", "resolved", "group", "group_energy_j", "steps",
@@ -46,17 +50,10 @@ def view_rows(ledger: Ledger, by: str, top: int | None = None) -> Sequence[Row]:
     Raises:
         UsageError: There is no such view.
     """
-    views: dict[str, Callable[[], Sequence[Row]]] = {
-        "module": ledger.by_module,
-        "layer": ledger.by_layer,
-        "op": ledger.by_op,
-        "operation": ledger.operations,
-        "phase": ledger.by_phase,
-        "device": ledger.by_device,
-    }
-    if by not in views:
+    if by not in VIEWS:
         raise UsageError(f"no view {by!r}; there are {', '.join(VIEWS)}")
-    return views[by]()[:top]
+    rows: Sequence[Row] = getattr(ledger, VIEWS[by])()
+    return rows[:top]
 
 
 def ledger_dict(ledger: Ledger, costs: ModelTree | None = None) -> dict[str, Any]:

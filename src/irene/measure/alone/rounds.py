@@ -232,13 +232,13 @@ class NodeResult(Saved):
             return
         yield "times_mean", median(r.latency_s for r in rounds)
         yield "times_spread", _spread([r.latency_s for r in rounds])
-        for name, value in (
-            ("energy_spread", lambda r: r.energy_j),
-            ("gpu_energy_mean", lambda r: r.gpu_energy_j),
-            ("net_energy_mean", lambda r: r.energy_j - r.standby_w * r.latency_s),
-        ):
-            combine = _spread if "spread" in name else median
-            yield name, _known([value(r) for r in rounds], combine)
+        energies = {
+            "energy_spread": [r.energy_j for r in rounds],
+            "gpu_energy_mean": [r.gpu_energy_j for r in rounds],
+            "net_energy_mean": [r.energy_j - r.standby_w * r.latency_s for r in rounds],
+        }
+        for name, values in energies.items():
+            yield name, _known(values, _spread if "spread" in name else median)
         for name in rounds[0].features:
             values = [r.features.get(name, math.nan) for r in rounds]
             yield name, _known(values, mean)

@@ -198,7 +198,7 @@ def place(columns: Columns, host: Ints, start_ns: Ints, parent: Ints) -> Places:
         parent: Place in `host` of the event around each, -1 for none.
     """
     name = columns.name[host]
-    starts = _Starts(columns.names, name)
+    starts = Starts(columns.names, name)
     engine = nearest(starts.with_prefix(BACKWARD), parent)
     in_backward = engine >= 0
     gradient = in_backward & ~_computed_again(starts, parent, engine)
@@ -219,16 +219,18 @@ def place(columns: Columns, host: Ints, start_ns: Ints, parent: Ints) -> Places:
     return Places(scope, phase, tuple(scopes), linked)
 
 
-class _Starts:
+class Starts:
     """Which names begin how; each distinct name is looked at once."""
 
     def __init__(self, names: tuple[str, ...], name: Ints) -> None:
         self.names, self.name = names, name
 
     def with_prefix(self, *prefixes: str) -> Bools:
+        """Events whose name begins with one of these."""
         return self._per_event([text.startswith(prefixes) for text in self.names])
 
     def like(self, pattern: re.Pattern[str]) -> Bools:
+        """Events in whose name the pattern is found."""
         return self._per_event([bool(pattern.search(text)) for text in self.names])
 
     def _per_event(self, flags: list[bool]) -> Bools:
@@ -236,7 +238,7 @@ class _Starts:
         return found
 
 
-def _computed_again(starts: _Starts, parent: Ints, engine: Ints) -> Bools:
+def _computed_again(starts: Starts, parent: Ints, engine: Ints) -> Bools:
     """Forward ops that reentrant checkpointing runs inside its gradient function.
 
     Args:
@@ -282,7 +284,7 @@ def _accumulated(
     """
     outer = np.flatnonzero(in_backward & ((parent < 0) | ~in_backward[parent]))
     outer = outer[np.lexsort((start_ns[outer], columns.lane[host[outer]]))]
-    adds = _Starts(columns.names, columns.name[host[outer]]).like(ACCUMULATE)
+    adds = Starts(columns.names, columns.name[host[outer]]).like(ACCUMULATE)
     if not adds.any():
         return forward
     last = np.maximum.accumulate(np.where(adds, -1, np.arange(len(outer))))
@@ -305,7 +307,7 @@ def _backward_scopes(own: Ints, forward: Ints, parent: Ints) -> Ints:
 
 
 def _marked_paths(
-    columns: Columns, host: Ints, start_ns: Ints, parent: Ints, starts: _Starts
+    columns: Columns, host: Ints, start_ns: Ints, parent: Ints, starts: Starts
 ) -> tuple[dict[int, str], bool]:
     """Paths of marks, by place, and whether they are of modules for certain."""
     ours = np.flatnonzero(starts.with_prefix(MARK))
@@ -327,7 +329,7 @@ def _marked_paths(
 
 
 def _joined(
-    columns: Columns, flag: Bools, starts: _Starts, start_ns: Ints, parent: Ints
+    columns: Columns, flag: Bools, starts: Starts, start_ns: Ints, parent: Ints
 ) -> dict[int, str]:
     """Paths of nested marks: names joined with dots."""
     rows = np.flatnonzero(flag)
@@ -349,7 +351,7 @@ def _joined(
     return paths
 
 
-def _phases(starts: _Starts, parent: Ints, in_backward: Bools, marked: Bools) -> Ints:
+def _phases(starts: Starts, parent: Ints, in_backward: Bools, marked: Bools) -> Ints:
     """Phase of every host event; later lines win."""
     phase = np.full(len(parent), PHASE["forward"], dtype=np.int64)
     loss, optimizer = starts.like(LOSS), starts.with_prefix(OPTIMIZER)

@@ -20,6 +20,7 @@ from irene.account.readers.kineto.linking import (
     STEP,
     KernelLinks,
     Places,
+    Starts,
     link_kernels,
     place,
 )
@@ -94,8 +95,8 @@ class LinkedTrace:
         launcher = np.where(links.host >= 0, where[links.host], -1)
         scope = _behind(self.places.scope, launcher, 0)
         phase = _behind(self.places.phase, launcher, PHASE["other"])
-        talks = [name.startswith(COMMUNICATION) for name in columns.names]
-        phase[np.array(talks, np.bool_)[columns.name[rows]]] = PHASE["communication"]
+        talks = Starts(columns.names, columns.name[rows]).with_prefix(*COMMUNICATION)
+        phase[talks] = PHASE["communication"]
         labels, step = self._steps()
         own_step = np.where(
             launcher >= 0, step[np.maximum(links.host, 0)], step[links.rows]
@@ -268,16 +269,14 @@ def _cut_words(file: TraceFile) -> str:
 
 def _is_step(columns: Columns) -> Bools:
     """Rows of the profiler's steps."""
-    named = np.array([name.startswith(STEP) for name in columns.names], np.bool_)
-    is_step: Bools = (columns.kind == ANNOTATION) & named[columns.name]
-    return is_step
+    named = Starts(columns.names, columns.name).with_prefix(STEP)
+    return (columns.kind == ANNOTATION) & named
 
 
 def _is_mark(columns: Columns, rows: Ints) -> Bools:
     """Annotations, and our own marks of modules, which the profiler takes for ops."""
-    named = np.array([name.startswith(MARK) for name in columns.names], np.bool_)
-    marks: Bools = np.isin(columns.kind[rows], (ANNOTATION, MODULE))
-    return marks | named[columns.name[rows]]
+    named = Starts(columns.names, columns.name[rows]).with_prefix(MARK)
+    return np.isin(columns.kind[rows], (ANNOTATION, MODULE)) | named
 
 
 def _behind(of_host: Ints, launcher: Ints, missing: int) -> Ints:

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from irene.account.readers.tensorflow.wire import Message, trace_bytes
@@ -29,7 +30,7 @@ OPERAND = re.compile(r"(?<![=\w])%([\w.\-$<>]+)")
 OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Program:
     """A compiled module.
 
@@ -100,12 +101,13 @@ class HloNames:
     Attributes:
         programs: By name of the module; the last of those with the same name.
         by_number: By number of the program, as events give it.
+        op_name: `op_name` of an instruction of a program, "" if it is unknown.
     """
 
     def __init__(self) -> None:
         self.programs: dict[str, Program] = {}
         self.by_number: dict[int, Program] = {}
-        self._found: dict[tuple[int, str], str] = {}
+        self.op_name = cache(Program.op_name)
 
     def add(self, program: Program, number: int | None = None) -> None:
         """Take up a program."""
@@ -124,13 +126,6 @@ class HloNames:
     def program(self, module: str, number: int) -> Program | None:
         """A program by its number, else by the name of its module."""
         return self.by_number.get(number) or self.programs.get(module)
-
-    def op_name(self, program: Program, instruction: str) -> str:
-        """`op_name` of an instruction, "" if it is unknown."""
-        key = (id(program), instruction)
-        if key not in self._found:
-            self._found[key] = program.op_name(instruction)
-        return self._found[key]
 
 
 def read_hlo_text(path: Path) -> Program:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from irene.account.events import Events
 from irene.account.readers.tensorflow.hlo import METADATA, HloNames, Program
@@ -130,8 +131,7 @@ class _JaxNamer(Namer):
     def __init__(self, hlo: HloNames) -> None:
         super().__init__(hlo)
         self.outside: set[str] = set()
-        self._has_backward: dict[int, bool] = {}
-        self._parsed: dict[str, JaxName] = {}
+        self._parse, self._is_training = cache(parse_op_name), cache(_is_training)
 
     def host_op(self, op: Op, stats: StatsOf) -> Op | None:
         """The op or mark with its module and phase, None if it is neither."""
@@ -143,9 +143,7 @@ class _JaxNamer(Namer):
 
     def instruction(self, op: Op, op_name: str, home: Program, label: str) -> Op:
         """A compiled instruction with what its `op_name` tells."""
-        if op_name not in self._parsed:
-            self._parsed[op_name] = parse_op_name(op_name)
-        parsed = self._parsed[op_name]
+        parsed = self._parse(op_name)
         phase = self._phase(parsed, home)
         if phase == "other":
             self.outside.add(label)
@@ -163,12 +161,9 @@ class _JaxNamer(Namer):
             return "other"
         return "forward"
 
-    def _is_training(self, program: Program) -> bool:
-        if id(program) not in self._has_backward:
-            names = program.op_names.values()
-            found = any("transpose(jvp(" in name for name in names)
-            self._has_backward[id(program)] = found
-        return self._has_backward[id(program)]
+
+def _is_training(program: Program) -> bool:
+    return any("transpose(jvp(" in name for name in program.op_names.values())
 
 
 def _notes(space: XSpace, namer: _JaxNamer) -> Iterator[str]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 from irene.account.events import Events
 from irene.account.readers.tensorflow.hlo import METADATA, HloNames, Program
-from irene.account.readers.tensorflow.name_scopes import DATA, NameScopes, Placed
+from irene.account.readers.tensorflow.name_scopes import DATA, NameScopes
 from irene.account.readers.tensorflow.recorded_ops import (
     EXECUTORS,
     HOST,
@@ -82,9 +83,8 @@ class _TensorFlowNamer(Namer):
 
     def __init__(self, scopes: NameScopes, hlo: HloNames) -> None:
         super().__init__(hlo)
-        self.scopes = scopes
         self.eager = 0
-        self._placed: dict[tuple[str, str], Placed] = {}
+        self._place = cache(scopes.place)
 
     def host_op(self, op: Op, stats: StatsOf) -> Op | None:
         """The op or mark with its module and phase, None if it is neither."""
@@ -107,10 +107,7 @@ class _TensorFlowNamer(Namer):
 
     def _placed_op(self, op: Op, name: str, kind: str) -> Op:
         """An op with what its name tells."""
-        key = (name, kind)
-        if key not in self._placed:
-            self._placed[key] = self.scopes.place(name, kind)
-        found = self._placed[key]
+        found = self._place(name, kind)
         return replace(
             op,
             op=_op(kind),
