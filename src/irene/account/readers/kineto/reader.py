@@ -270,7 +270,8 @@ def _cut_words(file: TraceFile) -> str:
 def _is_step(columns: Columns) -> Bools:
     """Rows of the profiler's steps."""
     named = Starts(columns.names, columns.name).with_prefix(STEP)
-    return (columns.kind == ANNOTATION) & named
+    is_step: Bools = (columns.kind == ANNOTATION) & named
+    return is_step
 
 
 def _is_mark(columns: Columns, rows: Ints) -> Bools:
