@@ -481,3 +481,11 @@ def test_a_forked_process_has_windows_of_its_own():
         timeout=240,
     )
     assert done.stdout.split() == ["0", "False"], done.stderr
+
+
+def test_meters_of_a_session_that_cannot_sample_are_closed(monkeypatch):
+    opened = Counter(Clock())
+    monkeypatch.setattr("irene.meters.finding.open_meters", lambda *_: [opened])
+    with pytest.raises(UsageError, match="too short"):
+        WindowSession(["proc"], period_s=1e-6).window("w").start()
+    assert opened.closed

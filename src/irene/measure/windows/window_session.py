@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -101,19 +102,25 @@ class WindowSession:
         with self._lock:
             self._cancel_timer()
             if self._sampler is None:
-                path = self._path or Path(os.devnull)
-                sampler = Sampler(self._open(), self._period_s, path)
-                self._sampler = sampler.start()
+                self._sampler = self._started()
             self._users += 1
             return self._sampler
 
-    def _open(self) -> list[Meter]:
+    def _started(self) -> Sampler:
+        """A sampler that runs; what was opened for one that cannot is closed again."""
         from irene.meters.finding import AUTO, open_meters
 
         meters = (AUTO,) if self._meters is None else self._meters
         names = [meter for meter in meters if isinstance(meter, str)]
         given = [meter for meter in meters if not isinstance(meter, str)]
-        return [*given, *(open_meters(names) if names else ())]
+        with ExitStack() as undone:
+            opened = open_meters(names) if names else []
+            for meter in opened:
+                undone.callback(meter.close)
+            path = self._path or Path(os.devnull)
+            sampler = Sampler([*given, *opened], self._period_s, path).start()
+            undone.pop_all()
+        return sampler
 
     def release(self) -> None:
         """One user less; the last one ends the sampling, a moment later."""
