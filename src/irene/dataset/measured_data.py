@@ -60,12 +60,10 @@ def read_data(path: Path | str, name: str | None = None) -> tuple[NodeTable, lis
 
         return Store.open(found).table(name=name), []
     kind = format_of(found)
-    if kind == "csv":
-        table, left_out = read_folder(found)
-    elif kind == "jsonl":
-        table, left_out = read_jsonl(found)
-    else:
+    if kind == "parquet":
         table, left_out = read_parquet(found), []
+    else:
+        table, left_out = (read_folder if kind == "csv" else read_jsonl)(found)
     odd = _odd_units(table)
     return (table if name is None else replace(table, name=name)), [*left_out, *odd]
 
@@ -125,12 +123,10 @@ def write_data(
         UsageError: The table does not fit the format, or cannot be written.
         MissingExtraError: It is `parquet` and pyarrow is not installed.
     """
-    if kind == "csv":
-        write_folder(table, path)
-    elif kind == "jsonl":
-        write_jsonl(table, path)
-    else:
+    if kind == "parquet":
         write_parquet(table, path, provenance)
+    else:
+        (write_folder if kind == "csv" else write_jsonl)(table, path)
 
 
 def data_path(path: Path | str) -> Path:

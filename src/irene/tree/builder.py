@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -12,21 +11,7 @@ from irene.errors import LimitError
 from irene.tree.columns import KINDS, Columns, Signature
 from irene.tree.model_tree import ModelTree
 
-T = TypeVar("T", bound=Hashable)
 EMPTY = Signature((), (), "")
-
-
-class _Table(Generic[T]):
-    """Distinct values numbered in the order they first appear."""
-
-    def __init__(self) -> None:
-        self.index: dict[T, int] = {}
-
-    def add(self, value: T) -> int:
-        return self.index.setdefault(value, len(self.index))
-
-    def values(self) -> list[T]:
-        return list(self.index)
 
 
 @dataclass(slots=True)
@@ -89,7 +74,8 @@ class TreeBuilder:
         Raises:
             LimitError: A cost does not fit into 63 bits.
         """
-        strings, signatures = _Table[str](), _Table[Signature]()
+        strings: dict[str, int] = {}
+        signatures: dict[Signature, int] = {}
         lists: dict[str, list[int]] = {name: [] for name in Columns.__slots__}
         depth: dict[int, int] = {-1: -1}
         members = {}
@@ -98,21 +84,17 @@ class TreeBuilder:
             depth[handle] = depth[node.parent] + 1
             lists["depth"].append(depth[handle])
             lists["kind"].append(KINDS.index(node.kind))
-            lists["name"].append(strings.add(node.name))
-            lists["op"].append(strings.add(node.op))
-            lists["signature"].append(signatures.add(node.signature))
+            lists["name"].append(strings.setdefault(node.name, len(strings)))
+            lists["op"].append(strings.setdefault(node.op, len(strings)))
+            number = signatures.setdefault(node.signature, len(signatures))
+            lists["signature"].append(number)
             for name in ("count", "params", "flops", "bytes_read", "bytes_written"):
                 lists[name].append(getattr(node, name))
             if node.members:
                 members[row] = node.members
         columns = _inclusive(lists)
-        return ModelTree(
-            columns,
-            strings.values(),
-            signatures.values(),
-            members=members,
-            **attributes,
-        )
+        words, shapes = list(strings), list(signatures)
+        return ModelTree(columns, words, shapes, members=members, **attributes)
 
 
 def _inclusive(lists: dict[str, list[int]]) -> Columns:
