@@ -60,10 +60,12 @@ def read_data(path: Path | str, name: str | None = None) -> tuple[NodeTable, lis
 
         return Store.open(found).table(name=name), []
     kind = format_of(found)
-    if kind == "parquet":
-        table, left_out = read_parquet(found), []
+    if kind == "csv":
+        table, left_out = read_folder(found)
+    elif kind == "jsonl":
+        table, left_out = read_jsonl(found)
     else:
-        table, left_out = (read_folder if kind == "csv" else read_jsonl)(found)
+        table, left_out = read_parquet(found), []
     odd = _odd_units(table)
     return (table if name is None else replace(table, name=name)), [*left_out, *odd]
 
@@ -123,10 +125,12 @@ def write_data(
         UsageError: The table does not fit the format, or cannot be written.
         MissingExtraError: It is `parquet` and pyarrow is not installed.
     """
-    if kind == "parquet":
-        write_parquet(table, path, provenance)
+    if kind == "csv":
+        write_folder(table, path)
+    elif kind == "jsonl":
+        write_jsonl(table, path)
     else:
-        (write_folder if kind == "csv" else write_jsonl)(table, path)
+        write_parquet(table, path, provenance)
 
 
 def data_path(path: Path | str) -> Path:
