@@ -29,7 +29,6 @@ from irene.errors import SpecError, UsageError
 T = TypeVar("T")
 OPEN: Any = None
 """Default of a field that may be left open: what stands for it is chosen later."""
-NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +217,7 @@ def parameters_of(cls: Any) -> tuple[Parameter, ...]:
 
     A field with `metadata={"asked": False}` is none. One that holds another table, such
     as a run, may say in its metadata which of that table's parameters are `left_out`,
-    what is `usual` here, what is `required`, and which take several values (`listed`).
+    what is `required`, and which take several values (`listed`).
     """
     return _parameters(cls)
 
@@ -256,14 +255,10 @@ def _table_of(hint: Any) -> type | None:
 
 
 def _inner_parameters(table: type, metadata: Mapping[str, Any]) -> list[Parameter]:
-    left_out, usual = metadata.get("left_out", ()), metadata.get("usual", NOTHING)
     found = []
-    for each in parameters_of(table):
-        if each.name in left_out:
+    for here in parameters_of(table):
+        if here.name in metadata.get("left_out", ()):
             continue
-        here = each
-        if here.name in usual:
-            here = replace(here, asked=replace(here.asked, usual=usual[here.name]))
         if here.name in metadata.get("required", ()):
             here = replace(here, required=True)
         if here.name in metadata.get("listed", ()):
@@ -355,13 +350,7 @@ def _made(cls: Any, given: Mapping[str, Any]) -> Any:
         if inner is not None:
             names = {field.name for field in parameters_of(inner)}
             own = {name: value for name, value in given.items() if name in names}
-            chosen = {
-                name: value
-                for name, value in each.metadata.get("usual", NOTHING).items()
-                if name not in own
-            }
-            told = {"chosen": tuple(chosen)} if chosen else {}
-            arguments[each.name] = inner(**own, **chosen, **told)
+            arguments[each.name] = inner(**own)
         elif each.name in given:
             arguments[each.name] = given[each.name]
     return cls(**arguments)

@@ -18,6 +18,7 @@ import irene
 from irene.errors import SpecError, TraceError
 from irene.trace.models import TORCH_DTYPES
 from irene.tree import ModelTree
+from irene.tree.headline import run_words
 
 BERT = BertConfig(
     num_hidden_layers=3, hidden_size=32, intermediate_size=64, num_attention_heads=4
@@ -83,6 +84,21 @@ def test_meta_and_real_tensors_give_the_same_tree():
             BERT, batch_size=2, seq_len=16, attention=attention, device="cpu"
         )
         assert meta.to_dict()["tree"] == real.to_dict()["tree"]
+
+
+@pytest.mark.parametrize(
+    ("given", "length", "words"),
+    [
+        (torch.zeros(8, 16, dtype=torch.long), 16, "batch 8 · length 16 ·"),
+        (torch.zeros(8, 16, 64), 16, "batch 8 · length 16 ·"),
+        (torch.zeros(8, 64), 1, "batch 8 · length 1* ·"),
+        (torch.zeros(8, 3, 32, 32), 1, "batch 8 · fp32"),
+    ],
+)
+def test_only_tokens_have_a_length(given, length, words):
+    tree = irene.trace(torch.nn.Identity(), given)
+    assert tree.spec.seq_len == length
+    assert run_words(tree).startswith(words)
 
 
 def test_a_model_with_weights_is_not_run_and_not_changed():

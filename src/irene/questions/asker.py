@@ -232,7 +232,6 @@ class Asker(ABC):
         AskTradeOff,
         rows="As `irene.analyse.pareto.read_accuracies` reads them from a file; by "
         "default the published accuracies on SST-2.",
-        run="batch_size (by default 16), seq_len, …: the fields of `RunSpec`.",
     )
     def trade_off(
         self,
@@ -250,10 +249,7 @@ class Asker(ABC):
         asked = AskTradeOff.asked({**values, "accuracies": table, **run})
         return self.ask(asked, progress)
 
-    @_asks(
-        AskLeaderboard,
-        run="batch_size (by default 8), seq_len, …: the fields of `RunSpec`.",
-    )
+    @_asks(AskLeaderboard)
     def leaderboard(
         self,
         search: str = "",

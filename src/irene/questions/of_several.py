@@ -130,9 +130,7 @@ class AskTradeOff(Question["TradeOff"]):
     is_long: ClassVar[bool] = True
     has_table: ClassVar[bool] = True
 
-    run: RunSpec = field(
-        default_factory=RunSpec, metadata={**ANY_MODEL, "usual": {"batch_size": 16}}
-    )
+    run: RunSpec = field(default_factory=RunSpec, metadata=ANY_MODEL)
     on: On = "default"
     accuracies: Annotated[str | None, Asked(is_body=True)] = None
     budget_j: Annotated[float | None, _number("J")] = None

@@ -242,14 +242,21 @@ def spec_of_module(model: nn.Module, inputs: Any, run: Mapping[str, Any]) -> Run
     given = tensors_in(_flat(inputs))
     if given and given[0].dim() > 0:
         own["batch_size"] = max(given[0].shape[0], 1)
-        own["seq_len"] = max(given[0].shape[1], 1) if given[0].dim() > 1 else 1
+        if _is_tokens(given[0]):
+            own["seq_len"] = max(given[0].shape[1], 1)
     for name, value in own.items():
         if spec.given(name) and getattr(spec, name) != value:
             raise SpecError(
                 f"{name}={getattr(spec, name)} was given, but this {spec.model} "
                 f"has {value}: leave {name} out, or change the model or its inputs"
             )
-    return spec.changed(**own)
+    made = spec.changed(**own)
+    return made if made.given("seq_len") else made.chosen_as(seq_len=1)
+
+
+def _is_tokens(given: torch.Tensor) -> bool:
+    """Rows of ids, or of vectors; not images, nor rows of features."""
+    return given.dim() == 3 or (given.dim() == 2 and not given.is_floating_point())
 
 
 def _flat(inputs: Any) -> tuple[Any, ...]:

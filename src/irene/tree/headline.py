@@ -23,7 +23,9 @@ def run_sizes(spec: RunSpec) -> list[str]:
     """Sizes and settings of a run, a few words each; those nobody gave have a star."""
     told = [(name, words) for name, words in _run_words(spec) if words]
     parts = [f"{words}*" if name in spec.chosen else words for name, words in told]
-    return [*parts, "* chosen"] if any(each.endswith("*") for each in parts) else parts
+    if any(each.endswith("*") for each in parts):
+        parts[-1] += " (* chosen)"
+    return parts
 
 
 def tree_sizes(tree: ModelTree) -> list[str]:

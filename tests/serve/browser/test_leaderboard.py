@@ -89,3 +89,26 @@ def test_picked_models_are_compared(page: Page) -> None:
 def test_on_a_phone(new_page: Any) -> None:
     page = opened(new_page(viewport={"width": 390, "height": 844}))
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_bars_are_as_long_as_they_say(page: Page) -> None:
+    opened(page)
+    shares = page.evaluate("""() => {
+      const bars = [...document.querySelectorAll("table.board .cell-bar")];
+      const widest = Math.max(...bars.map((bar) => bar.offsetWidth));
+      const part = (bar) => Number(bar.style.getPropertyValue("--part"));
+      return bars.map((bar) => bar.offsetWidth / widest - part(bar));
+    }""")
+    assert shares == pytest.approx([0] * 10, abs=0.02)
+
+
+@pytest.mark.parametrize(("width", "size"), [(1024, "12px"), (1600, "0px")])
+def test_a_table_wider_than_its_place_says_so(
+    new_page: Any, width: int, size: str
+) -> None:
+    page = new_page(viewport={"width": width, "height": 768})
+    opened(page)
+    told = page.locator(".table-scroll").evaluate(
+        "each => getComputedStyle(each, '::before').fontSize"
+    )
+    assert told == size

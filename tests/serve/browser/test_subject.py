@@ -90,6 +90,14 @@ def test_thumbs_reach_everything(new_page: Any) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+STICKS_OUT = """() => [...document.querySelectorAll(".group")].flatMap((panel) =>
+  [...panel.querySelectorAll("button, input, select, .segments")]
+    .filter((each) => {
+      const right = each.getBoundingClientRect().right;
+      return right > panel.getBoundingClientRect().right - 8;
+    }).map((each) => each.outerHTML.slice(0, 120)))"""
+
+
 @pytest.mark.parametrize(
     ("place", "words"),
     [
@@ -107,6 +115,7 @@ def test_a_serving_has_its_machine_and_its_words(
     expect(page.locator(".lede")).to_contain_text(words)
     expect(page.locator(".where")).to_contain_text("H100 SXM 80 GB, 2022")
     expect(page.locator(".where")).to_contain_text("the GPU board alone")
+    assert page.evaluate(STICKS_OUT) == [], "controls stay in their panel"
 
 
 def test_a_wrong_size_is_told_as_the_form_calls_it(page: Page) -> None:

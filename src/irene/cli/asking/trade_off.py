@@ -72,7 +72,7 @@ def _print_legend(
     console: Console, found: TradeOff, options: argparse.Namespace
 ) -> None:
     legend = "● on the Pareto front: none is better in both"
-    if any(each.maybe for each in found.candidates):
+    if any(each.maybe and not each.on_front for each in found.candidates):
         legend += "; ○ may be as good, intervals overlap"
     console.print(legend, style="dim")
     if any(each.notes for each in found.candidates):

@@ -98,10 +98,10 @@ function Lazy({ pattern, place }) {
 
 /** @param {{path: string}} props */
 function NotFound({ path }) {
-  return html`<section class="prose">
+  return html`<div class="page"><section class="prose">
     <h1>No such page</h1>
     <p>There is nothing at <code>${path}</code>. <a href="/">Explore a model</a> instead.</p>
-  </section>`;
+  </section></div>`;
 }
 
 /** @param {MouseEvent} event */

@@ -59,7 +59,7 @@ function Total({ comparisons }) {
 function EnergyCell({ energy, count, most }) {
   if (!count) return html`<td class="number none">–</td>`;
   return html`<td class="number energy-cell">
-    <span class="cell-bar" aria-hidden="true" style=${{ width: `${most ? (energy / most) * 100 : 0}%` }}></span>
+    <span class="cell-bar" aria-hidden="true" style=${{ "--part": most ? energy / most : 0 }}></span>
     <span class="cell-text">${joules(energy)}</span>
   </td>`;
 }

@@ -98,7 +98,7 @@ function Rows({ rows, rest, by, query, setQuery }) {
         ${shown.slice(0, MOST_ROWS).map((row) => html`<tr key=${nameOf(row)}>
           <th scope="row" class=${isModule && sort === "order" ? `indent indent-${Math.min(row.depth ?? 0, 8)}` : ""}>${nameOf(row) || "(program)"}
             ${row.resolved === false && html` <abbr class="hint" title=${`too short for the sensor; its group ${row.group ?? ""} took ${joules(row.group_energy_j)}`}>unresolved</abbr>`}</th>
-          <td class="number energy-cell"><span class="cell-bar" aria-hidden="true" style=${{ width: `${most ? ((row.energy_j ?? 0) / most) * 100 : 0}%` }}></span><span class="cell-text">${joules(row.energy_j)}</span></td>
+          <td class="number energy-cell"><span class="cell-bar" aria-hidden="true" style=${{ "--part": most ? (row.energy_j ?? 0) / most : 0 }}></span><span class="cell-text">${joules(row.energy_j)}</span></td>
           <td class="number hint">${interval(row.energy_j, row.low_j, row.high_j)}</td>
           <td class="number">${percent(row.share)}</td>
           <td class="number">${watts(row.power_w)}</td><td class="number">${seconds(row.time_s)}</td><td class="number">${integer(row.count)}</td>

@@ -192,7 +192,7 @@ function Card({ text: subject, index, side, run, act, removable }) {
       ${index === 0 && html`<span class="badge">base</span>`}
     </div>
     <p class="subject-energy">${side ? html`<strong>${joules(side.energy_j)}</strong> <span class="hint">${interval(side.energy_j, side.low_j, side.high_j)}</span>` : " "}</p>
-    <p class="hint">${side?.run.replace("* chosen", "*\u00a0chosen") ?? ""}</p>
+    <p class="hint">${side?.run ?? ""}</p>
     <p class="actions">
       <button type="button" class="quiet" aria-expanded=${editing} onClick=${() => setEditing(!editing)}>Change<span class="visually-hidden"> ${name}</span></button>
       ${index > 0 && html`<button type="button" class="quiet" onClick=${() => act({ type: "base", index })}>Make base<span class="visually-hidden">: ${name}</span></button>`}

@@ -82,7 +82,7 @@ export default function CostPage({ query, setQuery }) {
         <p>Energy: ${inWords(document.energy_source)}. ${document.run}.
           Intensity: ${own ? "as you gave it" : html`${document.region.name}, ${document.region.year}, ${document.region.source}`}.</p>
         <${Notes} notes=${document.notes} />
-        <p><a href=${`/${writeQuery({ model, ...runChanges(run) })}`}>Where the energy goes</a> ·
+        <p><a href=${`/${writeQuery({ model, ...runChanges(run) })}`}>Where the energy goes</a> ·${" "}
           <a href=${`/suggest${writeQuery({ model, ...runChanges(run) })}`}>What would save most</a></p>
       </div>`}
   </${AnswerPage}>`;

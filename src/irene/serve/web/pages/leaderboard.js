@@ -151,7 +151,7 @@ function Table({ shown, per, unit, by, down, run, picked, setQuery }) {
           <td class="number hint">${index + 1}</td>
           <th scope="row"><a href=${`/${writeQuery({ model: each.model, ...runChanges(run) })}`}>${each.model}</a></th>
           ${each.energy
-            ? html`<td class="number energy-cell"><span class="cell-bar" aria-hidden="true" style=${{ width: `${logWidth(energy, least, most)}%` }}></span><span class="cell-text">${joules(energy)}</span></td>
+            ? html`<td class="number energy-cell"><span class="cell-bar" aria-hidden="true" style=${{ "--part": logPart(energy, least, most) }}></span><span class="cell-text">${joules(energy)}</span></td>
                 <td class="number hint">${interval(energy, low, high)}${each.is_extrapolated && html` <abbr title="outside what this machine was measured on: the interval is wider">rough</abbr>`}${each.fits === false && html` <span class="badge bad">does not fit</span>`}</td>`
             : html`<td colspan="2" class="hint">${each.problem || "not known"}</td>`}
           ${scored && html`<td class="number">${each.accuracy ? `${digits(each.accuracy)} %` : html`<span class="hint">–</span>`}</td>`}
@@ -174,14 +174,14 @@ const KINDS = {
 const sizeWord = (params) => (params < 5e7 ? "tiny" : params < 2e8 ? "small" : params < 2e9 ? "medium" : params < 2e10 ? "large" : "very large");
 
 /**
- * How long a bar is, percent: logarithmic, so that the small ones can be told apart.
+ * How long a bar is, of the longest: logarithmic, so that the small ones can be told apart.
  * @param {number} value
  * @param {number} least
  * @param {number} most
  */
-function logWidth(value, least, most) {
-  if (!(value > 0) || !(most > least)) return value > 0 ? 100 : 0;
-  return 4 + (96 * Math.log(value / least)) / Math.log(most / least);
+function logPart(value, least, most) {
+  if (!(value > 0) || !(most > least)) return value > 0 ? 1 : 0;
+  return 0.04 + (0.96 * Math.log(value / least)) / Math.log(most / least);
 }
 
 /** @param {any[]} shown */

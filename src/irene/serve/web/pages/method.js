@@ -162,7 +162,7 @@ function percents(shares) {
 
 /** @param {{label: string, rows: any, sign?: string, levels?: string[][]}} props */
 function Errors({ label, rows, sign = "", levels = LEVELS }) {
-  return html`<div class="table-wrap" tabindex="0" role="region" aria-label=${label}><table>
+  return html`<div class="table-scroll" tabindex="0" role="region" aria-label=${label}><table>
     <thead><tr><th scope="col">case</th>${levels.map(([, words]) => html`<th scope="col" class="right">${words}</th>`)}</tr></thead>
     <tbody>${rows.map((/** @type {[string, Record<string, number>]} */ [name, values]) => html`<tr><th scope="row">${name}</th>
       ${levels.map(([level]) => html`<td class="right">${values[/** @type {string} */ (level)] === undefined ? "–" : `${sign}${digits(values[/** @type {string} */ (level)], 2)} %`}</td>`)}</tr>`)}</tbody>
