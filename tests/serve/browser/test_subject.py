@@ -40,6 +40,11 @@ def test_a_saved_tree_stays_the_subject(page: Page, tmp_path: Path) -> None:
     expect(page.locator(".lead")).to_contain_text("bert-l2-h128, 3 × 32 tokens")
     page.get_by_role("link", name="Show the file again").click()
     expect(page.locator(".lead")).to_contain_text("2 × 32 tokens")
+    page.get_by_label("Batch size, slider").press("ArrowRight")
+    expect(page.locator(".lead")).to_contain_text("bert-l2-h128, 3 × 32 tokens")
+    page.go_back()
+    expect(page.locator(".lead")).to_contain_text("2 × 32 tokens")
+    expect(page.get_by_text("predicted anew")).to_have_count(0)
 
 
 def test_serving_is_a_mode_of_its_own(page: Page) -> None:

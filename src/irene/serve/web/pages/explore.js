@@ -35,10 +35,11 @@ export default function Explore({ query, setQuery }) {
   const isNew = Object.keys(query).length === 0;
   const known = useModels().some((each) => each.name === document?.spec?.model);
   useSubject(source.kind, document, setQuery);
-  // A file stays the subject: its model is predicted anew where the run is changed.
+  // A file stays the subject: its model is predicted anew where the run is changed, and
+  // Back has the file again, after a slider too.
   const anew = source.kind === "spec" ? {} : { anew: 1, answer: null };
   const change = (/** @type {Record<string, string>} */ next, /** @type {any} */ options = {}) =>
-    setQuery({ ...runChanges(next), ...anew, ...(next.model ? { path: null, root: null } : {}) }, options);
+    setQuery({ ...runChanges(next), ...anew, ...(next.model ? { path: null, root: null } : {}) }, source.kind === "spec" ? options : {});
   const choose = (/** @type {string} */ name) => setQuery({ model: name, path: null, root: null, upload: null, anew: null, answer: null });
   const fixed = source.kind !== "spec" && document && !known
     ? "A saved tree has one size. Bring the config.json of its model to change sizes." : "";
