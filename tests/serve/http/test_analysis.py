@@ -89,17 +89,27 @@ def test_an_own_table_of_accuracies_is_ranked(api: httpx.Client) -> None:
     [
         ("", 422),
         ("nothing", 400),
-        ("model,accuracy\nno-such,5\n", 404),
-        ("model,accuracy\n/etc/passwd,5\n", 404),
+        ("model,accuracy\nno-such,5\n", 400),
+        ("model,accuracy\n/etc/passwd,5\n", 400),
         ("model,accuracy\ngpt2,nan\n", 400),
         ('model,accuracy\n"gpt2@on=/etc/passwd",5\n', 404),
         ("model,accuracy\n" + "".join(f"gpt2@b{n},5\n" for n in range(1, 300)), 400),
-        ("model,accuracy\n\x00,1\n", 404),
+        ("model,accuracy\n\x00,1\n", 400),
     ],
 )
 def test_a_wrong_table_is_told(api: httpx.Client, table: str, status: int) -> None:
     answer = api.post("/trade-off", content=table, headers={"content-type": "text/csv"})
     assert answer.status_code == status, answer.text
+
+
+@pytest.mark.parametrize("name", ["no-such", "/etc/passwd", "some/model"])
+def test_one_row_that_is_not_known_is_left_out(api: httpx.Client, name: str) -> None:
+    answer = api.post("/trade-off", params=SIZE, content=f"{TABLE}{name},90,\n")
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert len(found["candidates"]) == 3
+    assert [each["model"] for each in found["left_out"]] == [name]
+    assert "unknown model" in found["left_out"][0]["problem"]
 
 
 def test_known_answers_are_compared_by_their_keys(api: httpx.Client) -> None:

@@ -33,6 +33,7 @@ test("shares, intervals and counts", () => {
   assert.equal(plain(f.interval(10, 9.7, 10.3)), "± 3.0 %");
   assert.equal(plain(f.interval(10, 9.5, 12)), "−5.0 % / +20 %");
   assert.equal(f.interval(10, null, null), "");
+  assert.equal(f.interval(10, 10, 10), "", "as given");
   assert.equal(plain(f.change(0.12)), "+12 %");
   assert.equal(plain(f.change(-0.031)), "−3.1 %");
   assert.equal(plain(f.count(68976653312)), "69.0 B");

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from irene.analyse.pareto import TradeOff
+    from irene.energy import Energy
     from irene.show.picture import Picture
 
 USAGE = "[options]"
@@ -56,7 +57,7 @@ def _print(console: Console, found: TradeOff, options: argparse.Namespace) -> No
             f"{each.accuracy:g}",
             *([plain(each.split)] if with_split else []),
             human_energy(each.energy.joules),
-            f"{human_energy(each.energy.low)} – {human_energy(each.energy.high)}",
+            _interval(each.energy),
             f"{'perhaps ' if each.maybe else ''}{plain(each.beaten_by)}",
             style="bold" if each.on_front else None,
         )
@@ -66,6 +67,14 @@ def _print(console: Console, found: TradeOff, options: argparse.Namespace) -> No
     _print_legend(console, found, options)
     _print_choice(console, found)
     print_left_out(console, found.left_out)
+
+
+def _interval(energy: Energy) -> str:
+    from irene.human import human_energy
+
+    if energy.low == energy.high:
+        return "as given"
+    return f"{human_energy(energy.low)} – {human_energy(energy.high)}"
 
 
 def _print_legend(

@@ -60,7 +60,8 @@ async def inquire(request: Request, question: Question[T], form: str) -> Inquiry
     settings: Settings = request.app.state.settings
     _check_amount(question)
     with only_known({}), known_trees({}):
-        subjects = [*question.subjects(), *_rows(question)]
+        rows = _rows(question)
+        subjects = [*question.subjects(), *rows]
     brought: dict[str, dict[str, Any]] = {"configs": {}, "trees": {}}
     for each in subjects:
         check_hardware(each.on)
@@ -73,7 +74,7 @@ async def inquire(request: Request, question: Question[T], form: str) -> Inquiry
                 brought["trees"][name] = text.decode()
             else:
                 raise Problem(400, f"{name[:50]} is a {kind}: a model is needed here")
-        elif name:
+        elif name and each not in rows:  # of a table, what is not known is left out
             entry = catalogue.find(name)
             # What is like an unknown name takes milliseconds to find.
             known = (

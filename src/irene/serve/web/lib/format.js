@@ -94,13 +94,14 @@ export function change(share) {
 }
 
 /**
- * Half the width of an interval, relative: "± 3 %"; both sides where they differ.
+ * Half the width of an interval, relative: "± 3 %"; both sides where they differ; "" of a
+ * figure that was given without one.
  * @param {number | null | undefined} value
  * @param {number | null | undefined} low
  * @param {number | null | undefined} high
  */
 export function interval(value, low, high) {
-  if (!value || low === null || low === undefined || high === null || high === undefined) return "";
+  if (!value || low === null || low === undefined || high === null || high === undefined || low === high) return "";
   const [under, over] = [(value - low) / value, (high - value) / value];
   if (!Number.isFinite(under) || !Number.isFinite(over)) return "";
   if (Math.max(under, over) > 1.5 * Math.min(under, over) + 0.01) {

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useMemo } from "../vendor/preact.js";
 import { AnswerPage } from "../components/AnswerPage.js";
-import { Choice, Entry, SortHead, Units } from "../components/Controls.js";
+import { Choice, Entry, Notes, SortHead, Units } from "../components/Controls.js";
 import { useModels } from "../components/ModelCombobox.js";
 import { RunForm } from "../components/RunForm.js";
 import { useAnswer } from "../lib/answer.js";
@@ -63,8 +63,7 @@ export default function LeaderboardPage({ query, setQuery }) {
       <button type="button" class="quiet" onClick=${() => setQuery({ pick: null })}>Clear</button>
       <span>${picked.join(", ")}</span></p>`}
     ${answer.document && html`<div class="panel"><${Table} shown=${shown} per=${per} unit=${unit} by=${by} down=${down} run=${run} picked=${picked} setQuery=${setQuery} /></div>
-      ${answer.document.left_out?.length > 0 && html`<details class="notes"><summary>Left out (${answer.document.left_out.length})</summary><ul>
-        ${answer.document.left_out.map((/** @type {any} */ each) => html`<li>${typeof each === "string" ? each : `${each.model}: ${each.problem ?? each.reason ?? ""}`}</li>`)}</ul></details>`}`}
+      <${Notes} label="Left out" notes=${answer.document.left_out.map((/** @type {any} */ each) => `${each.model}: ${each.problem}`)} />`}
   </${AnswerPage}>`;
 }
 

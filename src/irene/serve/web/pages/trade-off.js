@@ -186,7 +186,7 @@ function Details({ each, run }) {
   if (!each) return html`<p class="hint">Point at a model, or pick one in the table.</p>`;
   return html`<p class="readout"><strong><a href=${`/${writeQuery({ model: each.model, ...runChanges(run) })}`}>${each.model}</a></strong>
     <span>${digits(each.accuracy)}</span>
-    <span>${joules(each.energy.joules)} <span class="hint">${interval(each.energy.joules, each.energy.low, each.energy.high)}, ${each.energy.source}</span></span>
+    <span>${joules(each.energy.joules)} <span class="hint">${[interval(each.energy.joules, each.energy.low, each.energy.high), each.energy.source].filter(Boolean).join(", ")}</span></span>
     <span>${place(each)}</span></p>`;
 }
 
@@ -201,7 +201,7 @@ function Table({ order, budget, winner, picked, onPick }) {
           ${each === winner && html` <span class="badge">take this</span>`}</th>
         <td class="number">${digits(each.accuracy)}</td>
         <td class="number">${joules(each.energy.joules)}</td>
-        <td class="number hint">${interval(each.energy.joules, each.energy.low, each.energy.high)}</td>
+        <td class="number hint">${interval(each.energy.joules, each.energy.low, each.energy.high) || "as given"}</td>
         <td class=${each.on_front ? "" : "hint"}>${place(each)}</td>
         <td class="hint">${[each.split, each.source].filter(Boolean).join(" · ")}</td>
       </tr>`)}</tbody>
