@@ -63,8 +63,9 @@ REGIMES = tuple(
     for answers in ("short", "long")
 )
 START = Calibration(
-    sequence_s=0.0, memory_time=1.5, gap_s=5e-4, active_share=0.0, engine="llama.cpp"
-)
+    sequence_s=0.0, logit_s=0.0, layer_s=0.0, memory_time=1.5, gap_s=5e-4,
+    active_share=0.0, engine="llama.cpp",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +146,7 @@ def predicted(
     sheet = replace(SHEET, memory=memory)
     time_s = run.time_s * told.factors(run.kinds)
     above_j = (run.weight * told.work_j(run.kinds, time_s, run.work, sheet)).sum()
-    gap_s, _ = told.gap(np.array(1.0), False, False)
-    step_s = float((run.weight * time_s).sum() + gap_s)
+    step_s = float((run.weight * time_s).sum() + told.gap_s)
     joules = float(told.limited_j(above_j, np.array(step_s), sheet))
     return step_s, WALL.factor * joules + fixed_w * step_s
 

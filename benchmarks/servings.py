@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +17,7 @@ from irene.predict.machines.finding import LEARNED, SHEET, shipped_files
 from irene.predict.machines.gpu.datasheet import Datasheet, read_datasheet
 from irene.predict.machines.gpu.gpu_device import GpuDevice, read_device, stand_in
 from irene.predict.machines.gpu.kernel_work import Work
-from irene.predict.machines.gpu.node_ops import serving_ops
+from irene.predict.machines.gpu.node_ops import GAP, decoder_layers, serving_ops
 from irene.predict.machines.gpu.serving_calibration import (
     Calibration,
     OpKinds,
@@ -120,6 +121,20 @@ class Serving:
         shown = pictures[0] if self.task == "image-chat" else 0
         return PROMPTS[self.task] + shown
 
+    @property
+    def past(self) -> float:
+        """Tokens that its streams have generated so far while it was measured.
+
+        All streams are new when that begins, and it ends when as many requests are left
+        as run at a time: few streams are as old then as `generated` says they become.
+        How old they are on average after a time is taken as that of answers whose
+        lengths are exponential.
+        """
+        late = self.generated / self.output_len
+        requests = REQUESTS.get(self.task, math.inf)
+        times = (requests / self.max_seqs - late) / late
+        return self.generated * (1 + math.expm1(-times) / times)
+
     def tree(self, prompt: int | None = None, spread: bool = True) -> ModelTree:
         """The tree of what it ran."""
         prompt = self.prompt if prompt is None else prompt
@@ -130,7 +145,7 @@ class Serving:
             batch_size=max(1, round(self.batch_size)),
             prompt_len=prompt,
             output_len=max(1, round(self.output_len)),
-            context_len=round(prompt + self.generated),
+            context_len=round(prompt + self.past),
             tensor_parallel=self.gpus,
             expert_parallel=self.expert_parallel if spread else 1,
         )
@@ -209,6 +224,8 @@ class Runs:
         work: FLOPs and bytes.
         kinds: What kinds of ops they are.
         batch: Streams of every serving.
+        words: Tokens in the vocabulary of each.
+        layers: Of each.
         regimes: Regime of every serving.
     """
 
@@ -220,6 +237,8 @@ class Runs:
     work: Work
     kinds: OpKinds
     batch: Floats
+    words: Floats
+    layers: Floats
     regimes: tuple[str, ...]
 
     def sums(self, values: Floats) -> Floats:
@@ -241,7 +260,7 @@ class Runs:
             tuple(s for s, k in zip(self.servings, keep, strict=True) if k),
             self.sheet, places[self.row[ops]], self.weight[ops], self.time_s[ops],
             Work(self.work.flops[ops], self.work.bytes[ops]), OpKinds(*kinds),
-            self.batch[keep],
+            self.batch[keep], self.words[keep], self.layers[keep],
             tuple(r for r, k in zip(self.regimes, keep, strict=True) if k),
         )  # fmt: skip
 
@@ -268,7 +287,7 @@ def _device(gpu: str) -> GpuDevice:
 def _served(servings: Sequence[Serving], options: Mapping[str, Any]) -> Runs:
     device = _device(servings[0].gpu)
     columns: list[tuple[Any, ...]] = []
-    batch, regimes = [], []
+    sizes, regimes = [], []
     for place, each in enumerate(servings):
         tree = each.tree(**options)
         spec, nodes = tree.spec, serving_ops(tree)
@@ -288,14 +307,16 @@ def _served(servings: Sequence[Serving], options: Mapping[str, Any]) -> Runs:
                 *flags,
             )
         )
-        batch.append(spec.batch_size)
+        gap = tree.columns.signature[tree.columns.op == tree.strings.index(GAP)][-1]
+        (words,) = tree.signatures[gap].inputs[1]
+        sizes.append((spec.batch_size, words, decoder_layers(tree)))
         regimes.append(regime_of(nodes.ops, spec.gpus, spec.output_len or 1))
     row, weight, time_s, flops, moved, *flags = map(
         np.concatenate, zip(*columns, strict=True)
     )
     return Runs(
         tuple(servings), device.sheet, row, weight, time_s, Work(flops, moved),
-        OpKinds(*flags), np.array(batch, dtype=float), tuple(regimes),
+        OpKinds(*flags), *np.array(sizes, dtype=float).T, tuple(regimes),
     )  # fmt: skip
 
 
@@ -314,7 +335,7 @@ def predicted(
     busy_s, above_j = runs.sums(taken_s), runs.sums(work_j)
     is_long = np.array([r.endswith("long one") for r in runs.regimes])
     has_experts = np.array([r.startswith("experts") for r in runs.regimes])
-    gap_s, weighed = told.gap(runs.batch, is_long, has_experts)
+    gap_s, weighed = told.gap(runs.batch, runs.words, runs.layers, is_long, has_experts)
     if step_s is not None:
         gap_s = np.maximum(step_s - busy_s, 0.0)
     above_j = above_j + told.span_w(runs.sheet) * weighed

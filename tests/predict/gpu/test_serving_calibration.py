@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -143,18 +144,47 @@ def made_up(told: Calibration) -> list[Serving]:
 
 def test_the_fit_finds_the_numbers_that_made_the_data() -> None:
     truth = Calibration(
-        1.6e-10, sequence_s=6e-5, gap_s=2e-3, memory_time=1.2, experts_share=0.2
+        1.6e-10, sequence_s=3e-5, layer_s=5e-5, memory_time=1.2, experts_share=0.2
     )
     runs = served(made_up(truth))
     all_found = fit_calibrations(runs)
     found = all_found["b200"]
     assert found.joules_per_byte == pytest.approx(truth.joules_per_byte, rel=0.05)
-    assert found.sequence_s == pytest.approx(truth.sequence_s, rel=0.1)
-    assert found.gap_s == pytest.approx(truth.gap_s, rel=0.1)
+    assert found.layer_s == pytest.approx(truth.layer_s, rel=0.1)
+    # vocabularies are too alike to tell a sequence from its logits
+    (found_s, truth_s) = (
+        told.sequence_s + 140_000 * told.logit_s for told in (found, truth)
+    )
+    assert found_s == pytest.approx(truth_s, rel=0.1)
     for gpu, here in runs.items():
         energy, step_s = predicted(all_found[gpu], here)
         np.testing.assert_allclose(energy, here.of("j_per_token"), rtol=0.05)
         np.testing.assert_allclose(step_s, here.of("step_s"), rtol=0.05)
+
+
+def test_a_step_waits_for_layers_and_for_each_token_to_draw_from() -> None:
+    told = calibration_of("h100")
+    sizes = np.array(64.0), np.array(128_256.0), np.array(32.0)
+    usual_s, full_s = told.gap(*sizes, False, False)
+    for place, more_s in enumerate(
+        (told.sequence_s * 64 + told.logit_s * 64 * 128_256,
+         told.logit_s * 64 * 128_256, told.layer_s * 32)
+    ):  # fmt: skip
+        doubled = [size * (1 + (at == place)) for at, size in enumerate(sizes)]
+        found_s, found_full_s = told.gap(*doubled, False, False)
+        assert found_s - usual_s == pytest.approx(more_s)
+        assert found_full_s / full_s == pytest.approx(2 if place == 0 else 1)
+
+
+def test_streams_of_a_short_measurement_are_young() -> None:
+    few = Serving(
+        "lm-arena-chat", "x", "h100", 1, 1, "bfloat16", 8, 8.0, 400.0, 400.0, 1.0, 1.0
+    )
+    assert 0.98 * few.generated < few.past < few.generated
+    # with exponential lengths and as many requests as two rounds, 1 / e of them
+    many = replace(few, max_seqs=512)
+    assert many.past == pytest.approx(400 * math.exp(-1))
+    assert replace(many, task="sharegpt-v2").past == many.generated
 
 
 def test_every_gpu_has_a_calibration_that_says_where_it_is_from() -> None:
@@ -204,4 +234,5 @@ def test_tables_that_are_none_are_refused(tmp_path: Path) -> None:
     assert not one.is_clean  # half of its prompts come again
     tree = one.tree()
     assert tree.spec is not None
-    assert (tree.spec.output_len, tree.spec.context_len) == (300, 660)
+    # a prompt of 350, and streams that are young: 1,024 requests for 800 of them
+    assert (tree.spec.output_len, tree.spec.context_len) == (300, 384)

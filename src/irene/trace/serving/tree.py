@@ -230,7 +230,7 @@ def _write_step(
         node, "sample", "sample", LOGIT_READS * decoder.vocab,
         LOGIT_WRITES * decoder.vocab, tokens=rows, flops=5 * decoder.vocab,
     )  # fmt: skip
-    write.gap(node)
+    write.gap(node, decoder.vocab)
     return write.features
 
 

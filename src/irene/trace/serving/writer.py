@@ -255,11 +255,11 @@ class StepWriter:
         beside = step.beside * step.groups
         self._op(parent, name, name, shapes, out, self.dtype, work, beside=beside)
 
-    def gap(self, parent: int) -> None:
-        """The time of a step in which no kernel runs."""
+    def gap(self, parent: int, vocabulary: int) -> None:
+        """The time of a step beside its kernels, for so many tokens to draw from."""
         step = self.step
-        shape = ((step.sequences, step.new),)
-        handle = self._op(parent, "gap", GAP, shape, (), self.dtype, Work(0, 0, 0))
+        shapes = (step.sequences, step.new), (vocabulary,)
+        handle = self._op(parent, "gap", GAP, shapes, (), self.dtype, Work(0, 0, 0))
         self._keep(handle, "runs", step.alone, 1.0)
 
     def _op(

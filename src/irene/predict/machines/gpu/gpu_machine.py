@@ -279,11 +279,12 @@ class GpuMachine:
         """J above idle of all GPUs and seconds of gaps, each time they occur."""
         assert tree.spec is not None
         places = tree.columns.signature[rows].tolist()
-        sequences = np.array([tree.signatures[i].inputs[0][0] for i in places], float)
+        shapes = [tree.signatures[i].inputs for i in places]
+        sequences, words = np.array([(s[0][0], s[1][0]) for s in shapes], float).T
         ranks, layers = np.array(tree.spec.gpus), np.array(decoder_layers(tree))
         is_long, has_experts = regime.endswith("long one"), regime.startswith("experts")
         told = self.calibration
-        own_s, own = told.gap(sequences, is_long, has_experts)
+        own_s, own = told.gap(sequences, words, layers, is_long, has_experts)
         host_s, weighed = engine.waits(sequences, layers, ranks)
         if engine.name == told.engine:
             # Its waiting is in the calibration.

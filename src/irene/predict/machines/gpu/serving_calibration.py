@@ -19,7 +19,7 @@ from irene.trace.serving.gguf import GGUF_BYTES
 
 Flags = npt.NDArray[np.bool_]
 
-SCHEMA = "irene.serving_calibration/4"
+SCHEMA = "irene.serving_calibration/5"
 FILES = ("serving_calibration.json", "desktop_calibration.json")
 UNSEEN = "unseen"
 """Name of the calibration for GPUs that no serving was measured on."""
@@ -127,8 +127,11 @@ class Calibration(Saved):
         block_time: Time of slow experts of block-scaled fp8 by that of their table.
         untuned_time: Time of experts that kernels are not tuned for by their table's.
         gap_s: Time of a step in which nothing runs, s.
+        layer_s: The same for each of its layers, s.
         long_gap_s: What steps of long answers on one GPU wait more, s.
         sequence_s: Time of a step for each of its sequences beside its kernels, s.
+        logit_s: The same for each token of the vocabulary, which engines sort to draw
+            one of the likely ones, s.
         energy_width: Half the 90 % interval of the energy, in log units, where the
             regime is in none of `energy_widths`.
         time_width: The same of time.
@@ -156,9 +159,11 @@ class Calibration(Saved):
     memory_time: float = 1.0
     block_time: float = 1.7
     untuned_time: float = 1.2
-    gap_s: float = 1e-3
+    gap_s: float = 0.0
+    layer_s: float = 1.5e-5
     long_gap_s: float = 0.0
-    sequence_s: float = 4e-5
+    sequence_s: float = 1e-5
+    logit_s: float = 2.1e-10
     energy_width: float = 0.5
     time_width: float = 0.7
     unserved: float = 0.0
@@ -220,19 +225,28 @@ class Calibration(Saved):
         return counted + self.running_w(kinds, sheet) * worked_s
 
     def gap(
-        self, sequences: Floats, is_long: Flags | bool, has_experts: Flags | bool
+        self,
+        sequences: Floats,
+        vocabulary: Floats,
+        layers: Floats,
+        is_long: Flags | bool,
+        has_experts: Flags | bool,
     ) -> tuple[Floats, Floats]:
         """Time of steps beyond their kernels, s, and of it at full power, s.
 
         Args:
             sequences: Of each step.
+            vocabulary: Tokens of which each sequence draws one.
+            layers: Of each model.
             is_long: Whether they are of long answers on one GPU.
             has_experts: Whether they are of a model with experts.
         """
         own_s = self.sequence_s * sequences
         share = self.sequence_share * np.where(has_experts, self.experts_sequences, 1.0)
-        wait_s = self.gap_s + np.where(is_long, self.long_gap_s, 0.0)
-        return own_s + wait_s, own_s * share
+        wait_s = self.gap_s + self.layer_s * layers
+        wait_s = wait_s + np.where(is_long, self.long_gap_s, 0.0)
+        drawn_s = self.logit_s * vocabulary * sequences
+        return own_s + drawn_s + wait_s, own_s * share
 
     def limited_j(self, above_j: Floats, time_s: Floats, sheet: Datasheet) -> Floats:
         """Energy of GPUs within their limit, J.
