@@ -137,7 +137,8 @@ def test_commands(command: str, here: Path, capsys: pytest.CaptureFixture[str]) 
         assert "tells no tokens" not in capsys.readouterr().err
         return
     assert main(words) == 0
-    assert capsys.readouterr().out or "--out" in words
+    told = capsys.readouterr()
+    assert (told.err if words[0] == "monitor" else told.out) or "--out" in words
 
 
 SKILL = (ROOT / "deploy" / "SKILL.md").read_text()

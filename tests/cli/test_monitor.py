@@ -143,6 +143,24 @@ def test_files(run, options, tmp_path):
     assert str(plot) in err
 
 
+def test_a_tracker_gets_what_a_program_used(run, options, tmp_path):
+    table = tmp_path / "energy.csv"
+    for _ in range(2):
+        assert run(*options, "--track", str(table), "--seconds", "0.2")[0] == 0
+    names = [row["name"] for row in table_of(table)]
+    assert names == [f"energy/program_{unit}" for unit in ("j", "w", "s")] * 2
+    energy_j, power_w, seconds = (float(r["value"]) for r in table_of(table)[:3])
+    assert energy_j == pytest.approx(power_w * seconds)
+
+
+@pytest.mark.parametrize("where", ["nowhere", "wandb", "tensorboard:"])
+def test_a_tracker_without_a_run_is_refused_before_the_program(run, options, where):
+    code, out, err = run(*options, "--track", where, *python("print('ran')"))
+    assert (code, out) == (2, "")
+    assert "tensorboard:FOLDER" in err
+    assert err.count("\n") == 1
+
+
 def test_a_picture_that_cannot_be_drawn_is_refused_before_the_run(
     run, options, tmp_path
 ):

@@ -129,7 +129,11 @@ def test_unknown_trackers_are_named(ledger, to):
         track(ledger, to)
 
 
-def test_what_has_not_ended_is_refused():
+def test_what_cannot_be_logged_is_told(ledger, tmp_path):
+    with pytest.raises(UsageError, match="is logged, not int"):
+        figures_of(3)
+    with pytest.raises(UsageError, match=r"cannot write .*no\.csv"):
+        track(ledger, tmp_path / "nowhere" / "no.csv")
     with pytest.raises(UsageError, match="there is no ledger yet"):
         figures_of(irene.account())
 

@@ -5,6 +5,7 @@ irene.track(ledger, "mlflow")
 irene.track(ledger, "trackio")
 irene.track(ledger, "tensorboard:runs/first")   a folder of event files
 irene.track(window, "energy.csv", step=7)       a line per figure
+irene monitor --track energy.csv -- COMMAND
 
 A ledger gives its total, every phase, device and module, and goes there whole as a
 file; a window and what was monitored give energy, power and time.
@@ -28,6 +29,8 @@ from irene.measure.windows.window import EnergyWindow
 from irene.tables import csv_of_rows
 
 ARTEFACT = "irene-ledger"
+TO_FILES = ("csv", "tensorboard")
+"""Trackers that need no run to be open."""
 LEDGER = "irene-ledger.json"
 PREFIX = "energy"
 MOST_MODULES = 100
@@ -55,14 +58,7 @@ def track(
         UsageError: There is no such tracker, or no run is open there.
         MissingExtraError: Its package is not installed.
     """
-    kind, _, where = str(to).partition(":")
-    if str(to).endswith(".csv"):
-        kind, where = "csv", str(to)
-    if kind not in TRACKERS or bool(where) != (kind in ("csv", "tensorboard")):
-        raise UsageError(
-            f"no tracker {str(to)!r}: use wandb, mlflow, trackio, tensorboard:FOLDER "
-            "or the path of a .csv file"
-        )
+    kind, where = tracker_of(str(to))
     figures = figures_of(found)
     with tempfile.TemporaryDirectory(prefix="irene-") as folder:
         file = None
@@ -74,13 +70,28 @@ def track(
     return figures
 
 
+def tracker_of(to: str) -> tuple[str, str]:
+    """Which tracker is meant, and the file or folder that it writes to.
+
+    Raises:
+        UsageError: There is no such tracker.
+    """
+    kind, _, where = ("csv", "", to) if to.endswith(".csv") else to.partition(":")
+    if kind not in TRACKERS or bool(where) != (kind in TO_FILES):
+        raise UsageError(
+            f"no tracker {to!r}: use wandb, mlflow, trackio, tensorboard:FOLDER or "
+            "the path of a .csv file"
+        )
+    return kind, where
+
+
 def figures_of(
     found: Ledger | LiveLedger | EnergyWindow | Monitored,
 ) -> dict[str, float]:
     """What is logged, by name: J, W and s; what is not known is left out.
 
     Raises:
-        UsageError: A block or window has not ended.
+        UsageError: It has no energy, or its block has not ended.
     """
     if isinstance(found, LiveLedger):
         if found.ledger is None:
@@ -90,8 +101,13 @@ def figures_of(
         figures = _of_ledger(found)
     elif isinstance(found, EnergyWindow):
         figures = _of_span(f"{PREFIX}/window/{found.name}", found)
-    else:
+    elif isinstance(found, Monitored):
         figures = _of_span(f"{PREFIX}/program", found)
+    else:
+        raise UsageError(
+            "a ledger, a window or what was monitored is logged, not "
+            f"{type(found).__name__}"
+        )
     return {name: value for name, value in figures.items() if math.isfinite(value)}
 
 
@@ -179,10 +195,13 @@ def _csv(figures: Figures, file: Path | None, step: int | None, where: str) -> N
     text = csv_of_rows(["time", "step", "name", "value"], rows)
     if path.exists():
         text = text.partition("\n")[2]
-    with path.open("a", encoding="utf-8", newline="") as out:
-        out.write(text)
-    if file is not None:
-        path.with_name(f"{path.stem}-{LEDGER}").write_bytes(file.read_bytes())
+    try:
+        with path.open("a", encoding="utf-8", newline="") as out:
+            out.write(text)
+        if file is not None:
+            path.with_name(f"{path.stem}-{LEDGER}").write_bytes(file.read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
 
 TRACKERS: Mapping[str, Callable[[Figures, Path | None, int | None, str], None]] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from irene.cli.output import check_files, put_json, put_parts
-from irene.errors import IreneError
+from irene.errors import IreneError, UsageError
 from irene.human import human_range
 from irene.parameters import Asked
 from irene.show.terminal import columns
@@ -63,6 +63,8 @@ class Options:
         csv: Write the samples as a plain table.
         out: Keep the recording; samples are streamed to it.
         plot: Draw power over time: .svg, .png or .html.
+        track: Log energy, power and time: to tensorboard:FOLDER, or a line each to a
+            .csv file.
         prometheus: Answer /metrics on this port meanwhile; 0 for a free one.
         otlp: Send to an OpenTelemetry collector meanwhile, as
             http://host:4318/v1/metrics.
@@ -78,6 +80,7 @@ class Options:
     csv: Annotated[str | None, Asked(metavar="FILE")] = None
     out: Annotated[str | None, Asked(metavar="FILE")] = None
     plot: Annotated[str | None, Asked(metavar="FILE")] = None
+    track: Annotated[str | None, Asked(metavar="WHERE")] = None
     prometheus: Annotated[int | None, Asked(metavar="PORT", least=0)] = None
     otlp: Annotated[str | None, Asked(metavar="URL")] = None
 
@@ -88,6 +91,8 @@ def run(options: Options) -> int:
     from irene.meters.finding import names_in
 
     check_files(plot=options.plot)
+    if options.track:
+        _check_tracker(options.track)
     command = options.command[options.command[:1] == ("--",) :]
     shown = options.prometheus is not None or options.otlp
 
@@ -153,6 +158,20 @@ def _write_files(found: Monitored, options: Options) -> None:
         from irene.show.picture.answer_pictures import monitor_picture
 
         monitor_picture(found).save(options.plot)
+    if options.track:
+        from irene.account.callbacks.trackers import track
+
+        track(found, options.track)
+
+
+def _check_tracker(to: str) -> None:
+    from irene.account.callbacks.trackers import TO_FILES, tracker_of
+
+    if tracker_of(to)[0] not in TO_FILES:
+        raise UsageError(
+            f"no run of {to} is open here: give tensorboard:FOLDER or a .csv file, or "
+            "irene.track inside of the program"
+        )
 
 
 def _write_samples(found: Monitored, path: Path) -> None:
