@@ -37,6 +37,8 @@ def test_questions_are_asked_over_the_protocol() -> None:
         ("hardware", {}),
         ("predict", {"model": "no-such-model"}),
         ("predict", {**run, "batch": 3}),
+        ("models", {"word": "llama"}),
+        ("hardware", {"name": "h100"}),
     )
     assert [tool.name for tool in listed] == [each["name"] for each in tools()]
     good, wrong = answers[:5], answers[5:]
@@ -47,9 +49,11 @@ def test_questions_are_asked_over_the_protocol() -> None:
         assert json.loads(answer.content[0].text) == answer.structured_content
     same = QUESTIONS["energy"].asked({**run, "level": "module"})
     assert good[0].structured_content == dict(same.document(same.answer()))
-    assert [each.is_error for each in wrong] == [True, True]
+    assert all(each.is_error for each in wrong)
     assert "unknown model" in wrong[0].content[0].text
     assert "batch_size" in wrong[1].content[0].text
+    assert "no option 'word' of models; there is search" in wrong[2].content[0].text
+    assert "no option 'name' of hardware" in wrong[3].content[0].text
 
 
 def test_inputs_say_what_parameters_say() -> None:

@@ -41,8 +41,8 @@ def tools() -> list[dict[str, Any]]:
         for name, asked in ASKED.items()
     ]
     words = {"type": "string", "description": "Words that occur in a name or family"}
-    search = {"type": "object", "properties": {"search": words}}
-    nothing = {"type": "object", "properties": {}}
+    nothing = {"type": "object", "properties": {}, "additionalProperties": False}
+    search = {**nothing, "properties": {"search": words}}
     return [
         *found,
         _tool("models", "Models that are known by name", search, "irene.models/1"),
@@ -94,6 +94,10 @@ def called(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     from irene.trace import catalogue
 
+    takes = {"models": {"search"}, "hardware": set()}.get(name, set(arguments))
+    if unknown := sorted(set(arguments) - takes):
+        known = ", ".join(takes) or "none"
+        raise UsageError(f"no option {unknown[0]!r} of {name}; there is {known}")
     if name == "models":
         found = models_document(catalogue.search(str(arguments.get("search") or "")))
         short = ("name", "family", "kind", "hub_id", "params")
