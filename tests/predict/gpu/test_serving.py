@@ -315,6 +315,16 @@ def test_what_servings_contradict_each_other_about_is_doubted() -> None:
     assert spread(apart) > spread(alike) + 0.1
 
 
+def test_a_serving_of_an_older_version_says_so() -> None:
+    tree = serving_tree("gpt2", batch_size=4, phase="decode", context_len=64)
+    gap = tree.columns.signature[tree.find("gap").row]
+    old = list(tree.signatures)
+    old[gap] = old[gap]._replace(inputs=old[gap].inputs[:1])
+    tree.signatures = tuple(old)
+    with pytest.raises(UsageError, match="by an older version, without its vocabulary"):
+        predict(tree, on="h100")
+
+
 def test_groups_of_gpus_have_streams_of_their_own() -> None:
     """Of a dense model they are as many servings; experts are shared by all."""
     one = predict("llama-3.1-8b", on="h100", **{**CHAT, "batch_size": 8})

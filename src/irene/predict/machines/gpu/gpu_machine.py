@@ -280,6 +280,11 @@ class GpuMachine:
         assert tree.spec is not None
         places = tree.columns.signature[rows].tolist()
         shapes = [tree.signatures[i].inputs for i in places]
+        if any(len(inputs) < 2 for inputs in shapes):
+            raise UsageError(
+                "this serving was saved by an older version, without its vocabulary: "
+                f"predict {tree.spec.model} again"
+            )
         sequences, words = np.array([(s[0][0], s[1][0]) for s in shapes], float).T
         ranks, layers = np.array(tree.spec.gpus), np.array(decoder_layers(tree))
         is_long, has_experts = regime.endswith("long one"), regime.startswith("experts")
