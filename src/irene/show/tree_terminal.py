@@ -233,7 +233,7 @@ def _generation_lines(tree: ModelTree) -> list[Text]:
         Text(
             f"first token after {human_time(found.ttft_s.value)} · "
             f"{human_time(found.tbt_s.value)} between tokens · "
-            f"{found.output_tokens_per_s:,.0f} tokens per second"
+            f"{found.output_tokens_per_s:,.0f} tokens per second, prompts included"
         ),
         Text(
             f"prefill {found.prefill_j_per_request / whole:.0%}, decode "

@@ -332,5 +332,5 @@ def _generation_cards(tree: ModelTree) -> list[tuple[str, str]]:
         (f"{watts.value:.0f} W ({watts.low:.0f} – {watts.high:.0f})", "power"),
         (human_time(found.ttft_s.value), "to the first token"),
         (human_time(found.tbt_s.value), "between tokens"),
-        (f"{found.output_tokens_per_s:,.0f}", "tokens per second"),
+        (f"{found.output_tokens_per_s:,.0f}", "tokens per second, prompts included"),
     ]

@@ -299,7 +299,7 @@ def _sizes(
     if spec.phase == "generate":
         in_prefill = np.array([float(p.startswith("prefill")) for p in tree.paths])
     for name, what, value, rows in (
-        ("batch_size", "in steps of {} streams at a time", spec.batch_size, everywhere),
+        ("batch_size", "where streams at a time are {}", spec.batch_size, everywhere),
         ("prompt_len", "in prompts of {} tokens", prompt, in_prefill),
         ("output_len", "in answers of {} tokens", spec.output_len, everywhere),
         ("gpus", "on {} GPUs", spec.gpus, everywhere),
