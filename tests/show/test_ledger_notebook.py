@@ -12,8 +12,8 @@ from irene.account import Ledger, attribute
 from irene.account.ledger.tables import VIEWS
 from irene.human import human_range
 from tests.account.ledger.test_ledger import training
+from tests.real_browser import browse, needs_browser
 from tests.show.test_notebook import shown, words
-from tests.show.test_page_script import needs_browser, page_after
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_every_row_of_a_csv_has_all_its_cells(ledger: Ledger, by: str) -> None:
 
 @needs_browser
 def test_the_tree_on_its_page_answers(ledger: Ledger, tmp_path: Path) -> None:
-    page = page_after(ledger.to_html(), tmp_path)
+    page, _ = browse(ledger.to_html(), tmp_path)
     # The script ran to its end: the search box shows, and modules are open or closed.
     assert '<div class="tools needs-script">' in page
     assert 'aria-expanded="true"' in page
