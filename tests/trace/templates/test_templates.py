@@ -18,6 +18,7 @@ from transformers import (
     LlamaConfig,
     LongformerConfig,
     MixtralConfig,
+    MusicgenConfig,
     Siglip2Config,
     T5Config,
 )
@@ -159,6 +160,23 @@ def test_images_that_are_gone_through_one_by_one_have_pieces_by_batch():
         traced = trace_spec(spec, source=looped)
         piece = template.piece(own)
         tree = piece.at(own, spec=traced.spec, provenance=traced.provenance)
+        assert tree.unfold() == traced
+
+
+def test_a_table_that_a_long_run_made_grow_is_that_of_the_run():
+    decoder = {**WIDTHS, "ffn_dim": 64, "max_position_embeddings": 40}
+    config = MusicgenConfig(
+        text_encoder=T5.to_dict(), audio_encoder={"model_type": "encodec"},
+        decoder={**decoder, "pad_token_id": 1, "bos_token_id": 1},
+        architectures=["MusicgenForConditionalGeneration"],
+    )  # fmt: skip
+    template = made(config)
+    for length in (9, 40, 64):
+        spec = RunSpec("", batch_size=2, seq_len=length)
+        own = sizes_of(spec, template.axes)
+        traced = trace_spec(spec, source=config)
+        told = {"spec": traced.spec, "provenance": traced.provenance}
+        tree = template.piece(own).at(own, **told, notes=traced.notes)
         assert tree.unfold() == traced
 
 

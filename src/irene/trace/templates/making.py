@@ -114,8 +114,7 @@ class _Prober:
         self.fewer = self._with_fewer() if fewer else None
         self._seen: dict[tuple[int, ...], Seen] = {}
         self._is_changed_by_runs = hasattr(self.model, REBUILT)
-        if not self._is_changed_by_runs:
-            self._is_changed_by_runs = self._remembers()
+        self._is_changed_by_runs |= self._remembers()
         if self.axes == "b" and self._follows_length():
             self.axes = "bs"
 
@@ -138,7 +137,7 @@ class _Prober:
 
     def template(self) -> Template:
         """The function, as far as it holds."""
-        pieces = tuple(self._pieces())
+        pieces = self._pieces()
         if self.fewer:
             self._prove_whole(pieces[0])
         kind, attention = self.model_class, self.spec.attention
@@ -166,13 +165,24 @@ class _Prober:
 
     def trace(self, sizes: Sizes) -> ModelTree:
         if self._is_changed_by_runs:
-            self.model, _ = _built(self.resolved, self.spec)
-            self.fewer = self._with_fewer() if self.fewer else None
+            self._build_anew()
         return _traced(self.model, self.spec, sizes, self.reach)
+
+    def _build_anew(self) -> None:
+        self.model, _ = _built(self.resolved, self.spec)
+        self.fewer = self._with_fewer() if self.fewer else None
 
     # Pieces -------------------------------------------------------------------
 
-    def _pieces(self) -> Iterator[Piece]:
+    def _pieces(self) -> tuple[Piece, ...]:
+        found = self._fits()
+        if not self._is_changed_by_runs and not all(map(self._holds_anew, found)):
+            self._is_changed_by_runs = True  # as by a long one: a table that grew
+            self._seen.clear()
+            found = self._fits()
+        return tuple(fit.piece(self.fewer) for fit in found)
+
+    def _fits(self) -> list[Fit]:
         for axis, (low, high) in self._whole_box().items():
             if low > high:
                 raise NoTemplateError(f"no room for a {AXES[axis]} of {low} and more")
@@ -195,8 +205,7 @@ class _Prober:
         for fit in found:
             if not self._take_in_single(fit):
                 self._cover({**fit.where, "b": (1, 1)}, found)
-        for fit in found:
-            yield fit.piece(self.fewer)
+        return found
 
     def _whole_box(self) -> Box:
         box = {"b": (SMALLEST, MOST_TOKENS)}
@@ -278,6 +287,11 @@ class _Prober:
             return fit.agrees(self.see(sizes), sizes)
         except IreneError:  # it cannot run at that size
             return False
+
+    def _holds_anew(self, fit: Fit) -> bool:
+        """Whether a model that never ran is what a fit says."""
+        self._build_anew()
+        return fit.agrees(look(self.trace(fit.points[0])), fit.points[0])
 
     def _bisect(self, fit: Fit, axis: str, good: int, bad: int) -> int:
         """The first length at which a fit does not hold, from a good to a bad one."""
