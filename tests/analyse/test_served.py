@@ -56,6 +56,7 @@ def test_words_say_how_far_and_why():
     above = told(1.38)
     assert above.startswith("38 % above what is predicted: streams too few, 32 at a")
     assert told(1.0).startswith("as predicted (+0 %): streams too few")
+    assert told(0.5).startswith("50 % below what is predicted; 32 at a time would")
     assert told(1.38, waiting=3.0) == "38 % above what is predicted"
     assert told(0.5, waiting=1.0) == "50 % below what is predicted"
     assert "the server waits, 0.3 requests" in told(2.0, running=0.3)

@@ -165,8 +165,9 @@ def verdict(seen: Interval, expected: Expected) -> str:
         return f"{told}: the server waits, {seen.running:.2g} requests at a time"
     saved = expected.more_j_per_output_token / span.value
     if saved <= WORTH and not seen.waiting > 0:
+        why = ": streams too few," if measured >= span.low else ";"
         return (
-            f"{told}: streams too few, {expected.more_streams} at a time would take "
+            f"{told}{why} {expected.more_streams} at a time would take "
             f"{100 * (1 - saved):.0f} % less"
         )
     return told
