@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import re
 from dataclasses import replace
 
@@ -103,6 +104,14 @@ def test_trees_of_one_structure_fold_by_their_own_values():
         assert used.parents is tree.parents
         assert len(used.fold()) == rows
         assert used.fold().unfold() == used
+
+
+def test_a_tree_that_was_folded_goes_to_another_process():
+    tree = small_tree()
+    folded = tree.fold()
+    assert folded.find("layer.0.fc").call == 1
+    for each in (tree, folded):
+        assert pickle.loads(pickle.dumps(each)) == each
 
 
 def test_siblings_without_a_number_are_not_folded():

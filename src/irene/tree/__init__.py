@@ -2,6 +2,7 @@
 
 - `model_tree`: `ModelTree`, what everybody passes around.
 - `node`: `Node`, a view of one row.
+- `structure`: what trees of the same rows and names have in common.
 - `columns`: the arrays inside, and measured values beside the energy.
 - `builder`: `TreeBuilder`, how trees are made.
 - `folding`: fold, unfold, cut.

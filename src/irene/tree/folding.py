@@ -10,6 +10,7 @@ import numpy as np
 
 from irene.errors import UsageError
 from irene.tree.columns import KINDS, Ints
+from irene.tree.structure import Structure
 
 if TYPE_CHECKING:
     from irene.tree.model_tree import ModelTree
@@ -33,11 +34,14 @@ def fold(tree: ModelTree, level: str = "math") -> ModelTree:
     """
     keys = _keys(tree)
     alike = level, *keys
-    if alike not in tree.folds:
-        if len(tree.folds) >= MOST_FOLDS:
-            tree.folds.clear()
-        tree.folds[alike] = *_grouped(tree, level, keys), {}
-    rows, counts, members, structure = tree.folds[alike]
+    known = tree.structure.folds
+    if alike not in known:
+        if len(known) >= MOST_FOLDS:
+            known.clear()
+        rows, counts, members = _grouped(tree, level, keys)
+        columns = tree.columns.select(rows, count=counts)
+        known[alike] = rows, counts, members, Structure(columns, tree.strings)
+    rows, counts, members, structure = known[alike]
     found = tree.select(rows, {"count": counts}, members=members)
     found.structure = structure
     return found

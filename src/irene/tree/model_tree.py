@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from irene.tree.columns import (
     checked_features,
 )
 from irene.tree.node import Node
+from irene.tree.structure import Structure
 from irene.whole_file import whole_file
 
 OWN = "(own)"
@@ -38,22 +39,7 @@ KEPT = (
 )  # fmt: skip
 """What trees of other rows have in common with the tree they are made from."""
 STRUCTURE = ("depth", "kind", "name", "count")
-"""Columns that decide, with strings and members, what `structural` properties say."""
-T = TypeVar("T")
-
-
-class structural(Generic[T]):  # noqa: N801  used like `cached_property`
-    """A property that is computed once for all trees of the same rows and names."""
-
-    def __init__(self, compute: Callable[[ModelTree], T]) -> None:
-        self.compute, self.__doc__ = compute, compute.__doc__
-
-    def __get__(self, tree: ModelTree, owner: object = None) -> T:
-        """What was computed of this tree, or of another one of its structure."""
-        known: dict[object, T] = tree.structure
-        if self not in known:
-            known[self] = self.compute(tree)
-        return known[self]
+"""Columns that decide, with strings and members, what their structure is."""
 
 
 class ModelTree:
@@ -75,7 +61,7 @@ class ModelTree:
         energy: Energy of every row, or None.
         features: What else was measured of every row, by name, for one instance; NaN
             where unknown.
-        structure: What `structural` properties have found so far.
+        structure: What trees of the same rows and names have in common.
     """
 
     def __init__(
@@ -104,7 +90,7 @@ class ModelTree:
         self.unsupported = dict(unsupported or {})
         self.energy = energy
         self.features = dict(features or {})
-        self.structure: dict[object, Any] = {}
+        self.structure = Structure(columns, self.strings)
 
     # Structure ----------------------------------------------------------------
 
@@ -130,20 +116,20 @@ class ModelTree:
         Raises:
             KeyError: No node has that path and call.
         """
-        for row in self._rows_by_path.get(path, ()):
+        for row in self.structure.rows_by_path.get(path, ()):
             if self.calls[row] == call:
                 return Node(self, row)
         raise KeyError(f"no node {path!r} (call {call}) in this tree")
 
-    @structural
+    @property
     def parents(self) -> Ints:
         """Row of every row's parent; -1 for the root."""
-        return self.columns.parents()
+        return self.structure.parents
 
-    @structural
+    @property
     def ends(self) -> Ints:
         """Row after the last descendant of every row."""
-        return self.columns.ends()
+        return self.structure.ends
 
     def children_of(self, row: int) -> list[int]:
         """Rows directly below a row."""
@@ -153,46 +139,20 @@ class ModelTree:
             child = int(self.ends[child])
         return rows
 
-    @structural
+    @property
     def paths(self) -> list[str]:
         """Dotted path of every row."""
-        paths: list[str] = []
-        parents = self.parents.tolist()
-        for row, name in enumerate(self.columns.name.tolist()):
-            text = self.strings[name]
-            if text.startswith("/"):
-                paths.append(text[1:])
-                continue
-            above = paths[parents[row]] if row else ""
-            paths.append(f"{above}.{text}" if above else text)
-        return paths
+        return self.structure.paths
 
-    @structural
+    @property
     def calls(self) -> list[int]:
         """Which call of its path every row is, from 1."""
-        seen: dict[str, int] = {}
-        calls = []
-        for path, times in zip(self.paths, self.multiplicity.tolist(), strict=True):
-            calls.append(seen.get(path, 0) + 1)
-            seen[path] = seen.get(path, 0) + times
-        return calls
+        return self.structure.calls
 
-    @structural
-    def _rows_by_path(self) -> dict[str, list[int]]:
-        rows: dict[str, list[int]] = {}
-        for row, path in enumerate(self.paths):
-            rows.setdefault(path, []).append(row)
-        return rows
-
-    @structural
-    def folds(self) -> dict[Any, Any]:
-        """How trees of this structure were folded; see `folding`."""
-        return {}
-
-    @structural
+    @property
     def multiplicity(self) -> Ints:
         """How many times each row occurs in the unfolded tree."""
-        return self.columns.multiplicity()
+        return self.structure.multiplicity
 
     @property
     def node_count(self) -> int:
