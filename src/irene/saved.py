@@ -1,4 +1,4 @@
-"""Dataclasses as JSON-ready values by the types of their fields, and in files.
+"""Dataclasses in files, and read back by the types of their fields.
 
 A file is one JSON object with a schema and a digest, never code.
 """
@@ -12,14 +12,13 @@ import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
     Any,
-    ClassVar,
     Literal,
     Self,
     TypeVar,
@@ -34,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.errors import FormatError, UsageError
+from irene.plain import kept_fields, plain_values
 from irene.whole_file import trying_to
 
 Floats = npt.NDArray[np.float64]
@@ -53,7 +53,7 @@ class Saved:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready values."""
-        return _values(self)
+        return plain_values(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -63,24 +63,6 @@ class Saved:
             KeyError, TypeError, ValueError: The values are not those of the class.
         """
         return read_values(cls, values)
-
-
-class Document:
-    """A dataclass that is shown as one JSON object, and is not read back.
-
-    It has the schema, if there is one, the fields in their order, and what else
-    is told: properties by name.
-    """
-
-    __slots__ = ()
-    schema: ClassVar[str] = ""
-    also: ClassVar[tuple[str, ...]] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        head = {"schema": self.schema} if self.schema else {}
-        also = {name: _plain(getattr(self, name)) for name in self.also}
-        return {**head, **_values(self), **also}
 
 
 def read_values(kind: type[Read], values: Mapping[str, Any]) -> Read:
@@ -97,7 +79,7 @@ def read_values(kind: type[Read], values: Mapping[str, Any]) -> Read:
     return kind(
         **{
             name: _read(hints[name], values[name], names)
-            for name, names in _kept(cast(Any, kind)).items()
+            for name, names in kept_fields(cast(Any, kind)).items()
             if name in values
         }
     )
@@ -116,41 +98,6 @@ def numbers(values: Any, length: int) -> Floats:
 
 
 _hints = cache(get_type_hints)
-
-
-@cache
-def _kept(cls: Any) -> dict[str, tuple[str, ...]]:
-    """Every field that is kept, and the names of its elements."""
-    return {
-        field.name: field.metadata.get("names", ())
-        for field in fields(cls)
-        if field.init and field.metadata.get("kept", True)
-    }
-
-
-def _values(of: Any) -> dict[str, Any]:
-    return {
-        name: _plain(getattr(of, name), names)
-        for name, names in _kept(cast(Any, type(of))).items()
-    }
-
-
-def _plain(value: Any, names: tuple[str, ...] = ()) -> Any:
-    if names:
-        return dict(zip(names, value.tolist(), strict=True))
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    if is_dataclass(value):
-        return _values(value)
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, frozenset):
-        return sorted(_plain(each) for each in value)
-    if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
-    return None if value != value else value
 
 
 def _read(kind: Any, value: Any, names: tuple[str, ...] = ()) -> Any:

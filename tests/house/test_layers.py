@@ -27,6 +27,7 @@ ROWS = (
         "parameters",
         "tables",
         "presented",
+        "plain",
         "saved",
         "whole_file",
     ),

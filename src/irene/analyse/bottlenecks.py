@@ -23,7 +23,7 @@ import numpy as np
 
 from irene.analyse.parts import Part, group_by, parts_of
 from irene.energy import Energy
-from irene.saved import Document
+from irene.plain import Document
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words
 

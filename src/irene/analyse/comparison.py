@@ -23,8 +23,8 @@ from irene.analyse.bottlenecks import BestRates, best_rates
 from irene.analyse.parts import Part, Sum, group_by, parts_of
 from irene.energy import Difference, Energy, difference
 from irene.errors import UsageError
+from irene.plain import Document
 from irene.presented import presenter
-from irene.saved import Document
 from irene.tables import data_frame
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words, unit_words

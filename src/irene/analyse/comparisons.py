@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from irene.analyse.comparison import Comparison, compare
 from irene.analyse.subject import LeftOut, Progress, Subject, tree_of
 from irene.errors import UsageError
-from irene.saved import Document
+from irene.plain import Document
 from irene.tree import ModelTree
 
 SCHEMA = "irene.comparisons/1"

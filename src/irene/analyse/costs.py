@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from irene.energy import Energy
 from irene.errors import UsageError
 from irene.parameters import Asked, parameters_of
-from irene.saved import Document
+from irene.plain import Document
 from irene.spec import RunSpec
 
 if TYPE_CHECKING:

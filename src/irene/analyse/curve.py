@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Unpack
 from irene.analyse.subject import LeftOut, Progress, Subject, tree_of
 from irene.energy import Difference, Energy, difference
 from irene.errors import UsageError
-from irene.saved import Document
+from irene.plain import Document
 from irene.spec import RunOptions, RunSpec, shows_run_options
 
 Size = Literal[

@@ -16,7 +16,7 @@ from irene.analyse.subject import NORMS, Progress, Subject, tree_of
 from irene.energy import Energy, difference
 from irene.errors import UsageError
 from irene.parameters import parameters_of
-from irene.saved import Document
+from irene.plain import Document
 from irene.spec import RunSpec
 
 if TYPE_CHECKING:

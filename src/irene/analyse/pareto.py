@@ -20,8 +20,8 @@ from typing import Any
 from irene.analyse.subject import LeftOut, Progress, read_subject, tree_of
 from irene.energy import Energy, difference
 from irene.errors import UsageError
+from irene.plain import Document
 from irene.predict.machines.finding import find_machine
-from irene.saved import Document
 from irene.spec import RunSpec
 from irene.trace.sources import quiet
 

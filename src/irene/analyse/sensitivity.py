@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from irene.analyse.subject import Progress, Subject, tree_of
 from irene.errors import UsageError
-from irene.saved import Document
+from irene.plain import Document
 from irene.spec import RunSpec
 
 SCHEMA = "irene.sensitivity/1"

@@ -10,9 +10,9 @@ from irene.account.served.intervals import EQUAL, Interval, Split, TokenCosts, s
 from irene.account.served.requests import Shared
 from irene.account.served.watching import Watch
 from irene.errors import IreneError, UsageError
+from irene.plain import Document
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
-from irene.saved import Document
 from irene.spec import RunSpec
 from irene.tree.generation import Generation, Span, generation_of
 

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 from irene.analyse.subject import LeftOut, Progress
 from irene.errors import UsageError
+from irene.plain import Document
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
-from irene.saved import Document
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.generation import generation_of

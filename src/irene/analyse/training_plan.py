@@ -20,10 +20,10 @@ from typing import Any, ClassVar
 
 from irene.analyse.costs import JOULES_PER_KWH, CostTerms, Region
 from irene.errors import UsageError
+from irene.plain import Document
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
 from irene.predict.machines.memory_fit import TRAINED_BYTES, USABLE, traced_fit
-from irene.saved import Document
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words

@@ -10,10 +10,10 @@ from typing import ClassVar
 from irene.collect.learning import Tell, place
 from irene.errors import UsageError
 from irene.measure.inside.designs import Item, block_of
+from irene.plain import Document
 from irene.predict.machines.chosen import fingerprint
 from irene.predict.machines.finding import find_machine
 from irene.predict.machines.learned.learned_machine import LearnedMachine
-from irene.saved import Document
 
 STEADY = 0.08
 """Blocks that are all this much slower or faster are a drift, whatever their spread."""

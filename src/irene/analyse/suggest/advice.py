@@ -18,7 +18,7 @@ from irene.analyse.suggest.suggestion import EFFORTS, Rule, Situation, Suggestio
 from irene.analyse.suggest.tiles import whole_tiles
 from irene.analyse.suggest.vocabulary_head import no_vocabulary_head
 from irene.energy import Energy
-from irene.saved import Document
+from irene.plain import Document
 from irene.spec import RunSpec
 from irene.tree.headline import is_warning, run_words
 

@@ -12,7 +12,7 @@ from irene.analyse.grid import Outcome, outcome_of
 from irene.analyse.parts import group_by, parts_of
 from irene.analyse.subject import Subject, tree_of
 from irene.errors import UsageError
-from irene.saved import Document
+from irene.plain import Document
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.headline import unfit
