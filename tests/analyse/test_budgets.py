@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from irene.analyse.budgets import Budget, check, judged, read_budgets
+from irene.analyse.comparison import compare
 from irene.analyse.project import predicted_there
 from irene.cli import main
 from irene.errors import UsageError
@@ -113,7 +114,7 @@ def test_the_same_model_has_not_changed(tree: ModelTree, budget: Budget) -> None
 
 @pytest.fixture
 def budget() -> Budget:
-    return read(Budget, {"model": "m:make", "max_j_per_token": 1e9})
+    return read(Budget, {"model": "m:make", "max_j_per_sequence": 1e9})
 
 
 Make = Callable[[str], ModelTree]
@@ -190,6 +191,28 @@ def test_lists_are_combined(tmp_path: Path) -> None:
     assert {(b.on, b.run.batch_size) for b in budgets} == {
         ("pc1", 1), ("pc1", 8), ("pc2", 1), ("pc2", 8),
     }  # fmt: skip
+
+
+def test_a_model_that_reads_no_tokens_has_no_energy_per_token(make: Make) -> None:
+    code = (
+        "import torch\ndef make():\n    return torch.nn.Linear(4, 2), torch.ones(8, 4)"
+    )
+    per_token = read(Budget, {"model": "m:make", "max_j_per_token": 1e9})
+    row = judged(per_token, made := make(code))
+    assert row.j_per_token is None
+    assert "give max_j_per_sequence" in row.problem
+    with pytest.raises(UsageError, match="has no tokens: compare it per run or seq"):
+        compare(made, made, "token")
+    assert compare(made, made, "sequence").unit == "input"
+
+
+def test_a_second_file_with_budgets_is_told_not_to_be_read(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(project, only=["dies:make"]).note == ""
+    (project / "irene.toml").write_text(PROJECT.replace("tool.irene.", ""))
+    assert main(["check", "dies:make", "--project", str(project)]) == 2
+    assert "irene.toml is read, pyproject.toml beside it is" in capsys.readouterr().out
 
 
 def test_a_commit_that_git_does_not_know(project: Path) -> None:

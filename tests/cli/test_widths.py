@@ -67,7 +67,7 @@ SHOWN = SimpleNamespace(
     tree=None, csv=None, parquet=None, html=None, perfetto=None, json=False,
     by="module", top=None,
 )  # fmt: skip
-PROSE = ("data", "monitor", "trade-off")
+PROSE = ("data", "monitor")
 """Commands whose sentences are left to the terminal; their tables fit."""
 AMOUNT = (
     r"−?\+?\d[\d.,]*(?:e[+-]\d+)? (?:[kmµnMG]?J\b|[kMGTP]\b|W\b|G?i?B\b|m?s\b|min\b)"

@@ -88,3 +88,8 @@ def test_search_wants_every_word():
 def test_a_misspelt_name_has_neighbours():
     assert "bert-base-uncased" in catalogue.nearest("bert-base-uncasd")
     assert catalogue.nearest("zzzzqqqq") == []
+    assert catalogue.nearest("llama3")[:3] == [
+        "llama-3-8b",
+        "llama-3-70b",
+        "llama-3.1-8b",
+    ]

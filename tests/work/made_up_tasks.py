@@ -108,6 +108,8 @@ def trouble(kind: str) -> None:
         raise UsageError("a forward pass needs tokens")
     if kind == "bug":
         raise ZeroDivisionError("by nothing")
+    if kind == "endless":
+        trouble(kind)
     if kind == "exit":
         os.write(2, b"warming up\nSegmentation of something\n")
         os._exit(3)

@@ -76,6 +76,7 @@ FAULTS = {
     "loader": ("memory", "out of memory: its process ended with exit code 127"),
     "refuse": ("refused", "a forward pass needs tokens"),
     "bug": ("refused", "ZeroDivisionError: by nothing"),
+    "endless": ("refused", "RecursionError: maximum recursion depth"),
     "exit": ("crashed", "exit code 3: Segmentation of something"),
 }
 

@@ -20,6 +20,7 @@ from irene.errors import UsageError
 from irene.parameters import Asked, read, written
 from irene.spec import RunSpec
 from irene.tree import ModelTree
+from irene.tree.headline import energy_per_unit
 
 SCHEMA = "irene.check/1"
 FILES = ("irene.toml", "pyproject.toml")
@@ -27,6 +28,7 @@ LIMITS = ("max_j_per_token", "max_j_per_sequence", "max_change_percent")
 EXAMPLE = '[[tool.irene.budget]] with model = "bert-base-uncased", max_j_per_token = 1'
 LEAST_CHANGE = 1e-6
 """Change of the energy, by its size, that is too little to be told."""
+NO_TOKENS = "it reads no tokens: give max_j_per_sequence in place of max_j_per_token"
 ELSEWHERE = "elsewhere"
 """Stands for nodes that do the same work at another predicted energy."""
 
@@ -66,7 +68,8 @@ class Checked:
 
     Attributes:
         budget: The budget.
-        j_per_token: Predicted energy per token, J; None if there is a problem.
+        j_per_token: Predicted energy per token, J; None if there is a problem, or the
+            model reads no tokens.
         j_per_sequence: The same per sequence, J.
         comparison: Against the base; None without one.
         changes: Nodes that changed, with the difference of their energy per run, J.
@@ -114,11 +117,13 @@ class Check:
         file: Where they are written.
         base: The commit that was compared with, "" for none.
         rows: One per model, size and machine.
+        note: What else is to be said, "" for nothing.
     """
 
     file: str
     base: str
     rows: tuple[Checked, ...]
+    note: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -132,7 +137,7 @@ class Check:
         rows = [row.to_dict() for row in self.rows]
         return {
             "schema": SCHEMA, "file": self.file, "base": self.base,
-            "ok": self.exit_code == 0, "budgets": rows,
+            "ok": self.exit_code == 0, "budgets": rows, "note": self.note,
         }  # fmt: skip
 
 
@@ -153,6 +158,13 @@ def read_budgets(folder: Path) -> tuple[Path, list[Budget]]:
         if (place / ".git").exists():
             break
     raise UsageError(f"no budget in {' or '.join(FILES)} from {folder} up: {EXAMPLE}")
+
+
+def _unread(file: Path) -> str:
+    """Says so where a second file beside this one has budgets, too."""
+    later = FILES[FILES.index(file.name) + 1 :]
+    others = [name for name in later if _table(file.with_name(name)) is not None]
+    return f"{file.name} is read, {others[0]} beside it is not" if others else ""
 
 
 def _table(file: Path) -> Mapping[str, Any] | None:
@@ -225,14 +237,14 @@ def check(
     if unknown:
         raise UsageError(f"{file} has no budget of {', '.join(sorted(unknown))}")
     budgets = [b for b in budgets if not only or b.run.model in only]
-    runs = [(budget.run, budget.on) for budget in budgets]
+    runs, note = [(budget.run, budget.on) for budget in budgets], _unread(file)
     if not base:
         now = predicted_in(file.parent, runs, timeout_s)
-        return Check(str(file), "", tuple(map(judged, budgets, now)))
+        return Check(str(file), "", tuple(map(judged, budgets, now)), note)
     with files_of(file.parent, base) as there:
         now = predicted_in(file.parent, runs, timeout_s)
         before = predicted_in(there, runs, timeout_s)
-    return Check(str(file), base, tuple(map(judged, budgets, now, before)))
+    return Check(str(file), base, tuple(map(judged, budgets, now, before)), note)
 
 
 def judged(
@@ -247,10 +259,10 @@ def judged(
     """
     if isinstance(found, str):
         return Checked(budget, problem=found)
-    spec, energy = found.spec, found.energy_of(0)
-    assert spec is not None
-    assert energy is not None
-    values = (energy.joules / spec.tokens, energy.joules / spec.batch_size)
+    each_j, *tokens_j = (joules for _, joules in energy_per_unit(found))
+    values = (tokens_j[0] if tokens_j else None, each_j)
+    if not tokens_j and budget.max_j_per_token is not None:
+        return Checked(budget, *values, problem=NO_TOKENS)
     row = Checked(budget, *values, base_problem=base if isinstance(base, str) else "")
     if isinstance(base, ModelTree):
         compared = compare(base, found)

@@ -27,7 +27,7 @@ from irene.plain import Document
 from irene.presented import presenter
 from irene.tables import data_frame
 from irene.tree import ModelTree
-from irene.tree.headline import energy_source, model_name, run_words, unit_words
+from irene.tree.headline import energy_source, model_name, run_words, units_of
 
 SCHEMA = "irene.comparison/1"
 PER = ("run", "sequence", "token")
@@ -223,17 +223,12 @@ def compare(base: ModelTree, other: ModelTree, per: str = "run") -> Comparison:
         by_role,
         by_path,
         best,
-        _called(base, per),
+        _unit(base, per)[0],
     )
 
 
-def _called(tree: ModelTree, per: str) -> str:
-    sequence, token = unit_words(tree.spec.phase if tree.spec else "")
-    return {"sequence": sequence, "token": token}.get(per, per)
-
-
 def _scaled(tree: ModelTree, per: str) -> tuple[Side, Energy, list[Part]]:
-    factor = 1 / _units(tree, per)
+    factor = 1 / _unit(tree, per)[1]
     parts = [part.scaled(factor) for part in parts_of(tree)]
     energy, total = tree.energy_of(0), tree.total()
     assert energy is not None
@@ -252,14 +247,15 @@ def _scaled(tree: ModelTree, per: str) -> tuple[Side, Energy, list[Part]]:
     return side, scaled, parts
 
 
-def _units(tree: ModelTree, per: str) -> int:
+def _unit(tree: ModelTree, per: str) -> tuple[str, int]:
+    """What an energy is divided by: what it is called, and how many a run has."""
     if per not in PER:
         raise UsageError(f"per must be one of {', '.join(PER)}; got {per!r}")
-    if per == "run":
-        return 1
-    if tree.spec is None:
-        raise UsageError(f"{model_name(tree)} has no sizes: it can be compared per run")
-    return tree.spec.batch_size if per == "sequence" else tree.spec.tokens
+    known = [("run", 1), *units_of(tree)]
+    if PER.index(per) < len(known):
+        return known[PER.index(per)]
+    words, names = ("tokens", "run or sequence") if tree.spec else ("sizes", "run")
+    raise UsageError(f"{model_name(tree)} has no {words}: compare it per {names}")
 
 
 def _contributions(

@@ -78,22 +78,30 @@ def _run_words(spec: RunSpec) -> Iterator[tuple[str, str]]:
     yield "phase", spec.phase
 
 
+def units_of(tree: ModelTree) -> list[tuple[str, int]]:
+    """How many sequences and tokens a run has; inputs where it reads no tokens.
+
+    Args:
+        tree: Any tree; the answer is empty if it carries no spec.
+    """
+    if (spec := tree.spec) is None:
+        return []
+    counts = (spec.batch_size, spec.tokens)
+    tokens = (spec.batch_size, spec.tokens // spec.batch_size)
+    if spec.phase != "generate" and tree.root.inputs[:1] != (tokens,):
+        return [("input", spec.batch_size)]
+    return list(zip(unit_words(spec.phase), counts, strict=True))
+
+
 def energy_per_unit(tree: ModelTree) -> list[tuple[str, float]]:
     """Energy per sequence and per token, J; per input where the model reads no tokens.
 
     Args:
         tree: Any tree; the answer is empty if it carries no energy or no spec.
     """
-    energy, spec = tree.energy_of(0), tree.spec
-    if energy is None or spec is None:
+    if (energy := tree.energy_of(0)) is None:
         return []
-    each_j = energy.joules / spec.batch_size
-    if spec.phase == "generate":
-        return [("request", each_j), ("output token", energy.joules / spec.tokens)]
-    tokens = (spec.batch_size, spec.tokens // spec.batch_size)
-    if tree.root.inputs[:1] != (tokens,):
-        return [("input", each_j)]
-    return [("sequence", each_j), ("token", energy.joules / spec.tokens)]
+    return [(unit, energy.joules / count) for unit, count in units_of(tree)]
 
 
 def run_time(tree: ModelTree) -> tuple[float, float, float] | None:

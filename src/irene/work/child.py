@@ -310,7 +310,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
     An extension that got none and does not say so is a SystemError.
     """
-    if isinstance(error, MemoryError | RecursionError | SystemError):
+    if isinstance(error, MemoryError | SystemError):
         return True
     words = f"{type(error).__name__} {error}".lower()
     return any(hint in words for hint in ("alloc", "out of memory", "outofmemory"))

@@ -241,7 +241,7 @@ def _say_default(question: Question[Any], found: object) -> None:
     whys = dict.fromkeys(why for each in question.subjects() for why in each.why)
     for why in whys if question.machines() else ():
         if why not in said:
-            print(why)
+            screen().print(why, markup=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from irene.cli.options import OUTPUT
-from irene.cli.output import check_files, screen, write_text
+from irene.cli.output import check_files, print_notes, screen, write_text
 from irene.cli.progress import working
 from irene.parameters import Asked
 from irene.show.terminal import columns
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 USAGE = "[MODEL …] [options]"
 EXAMPLES = """\
-Budgets are in pyproject.toml, or without `tool.irene` in irene.toml:
+Budgets are in pyproject.toml, or without `tool.` in irene.toml, which wins over it:
 
   [[tool.irene.budget]]
   model = "configs/small.json"       # or a name, or module:factory
@@ -102,3 +102,4 @@ def _print(console: Console, found: Check) -> None:
     for row in found.rows:
         for line in told_of(row):
             console.print(plain(f"{row.budget.name}: {line}"), markup=False)
+    print_notes(console, filter(None, [found.note]))

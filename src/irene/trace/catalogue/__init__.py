@@ -108,10 +108,14 @@ def find(name: str) -> Entry | None:
 
 
 def nearest(name: str, count: int = 5) -> list[str]:
-    """Names in the catalogue that look like this one, the nearest first."""
+    """Names in the catalogue that look like this one, the nearest first.
+
+    Of those that it begins, the smallest of a series is before the others.
+    """
     wanted = name.rpartition("/")[2].lower()
     names = _by_any_name()
     begun = [each for each in names if _begins(each, wanted)]
+    begun.sort(key=lambda each: (_SIZE.sub("", each), names[each].params))
     close = begun + difflib.get_close_matches(wanted, names, n=4 * count, cutoff=0.6)
     return list(dict.fromkeys(names[match].name for match in close))[:count]
 
@@ -125,6 +129,9 @@ def search(words: str = "") -> list[Entry]:
     wanted = words.lower().split()
     found = [entry for entry in entries().values() if _matches(entry, wanted)]
     return sorted(found, key=lambda entry: (entry.family, entry.params, entry.name))
+
+
+_SIZE = re.compile(r"\d[\d.]*[bm]\b")
 
 
 def _begins(name: str, wanted: str) -> bool:
