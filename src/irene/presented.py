@@ -1,4 +1,4 @@
-"""How trees, ledgers and comparisons reach the room that shows them.
+"""How trees, ledgers and answers reach the room that shows them.
 
 A tree is drawn, paged and listed by `irene.show`, which knows trees; the tree does not
 know it. The front door, `irene/__init__.py`, registers who presents; it is loaded when
@@ -82,6 +82,18 @@ class Presenter(Protocol):
 
     def comparison_notebook(self, comparison: Any) -> str:
         """A comparison as notebooks show it."""
+
+    def answer_picture(self, found: Any) -> Drawing:
+        """An answer as a picture."""
+
+
+class Drawn:
+    """An answer that notebooks show as its picture."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return presenter().answer_picture(self).svg()
 
 
 _registered: list[Callable[[], Presenter]] = []

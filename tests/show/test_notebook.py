@@ -175,3 +175,20 @@ def test_a_data_frame_of_a_folded_traced_tree_counts_instances():
     assert frame.instances.sum() == tree.node_count
     assert "energy_j" not in frame
     assert frame.loc[0, "outputs"]
+
+
+def test_answers_show_their_pictures():
+    size = {"batch_size": 2, "seq_len": 16}
+    answers = {
+        "bert-l2-h128: where": irene.bottlenecks("bert-l2-h128", **size),
+        "bert-l2-h128 for pc1": irene.what_if(
+            "bert-l2-h128", {"seq_len": [16, 32]}, batch_size=2, on="pc1"
+        ),
+        "Models for pc1: batch 2": irene.leaderboard(
+            search="bert-l2", on="pc1", **size
+        ),
+        "Accuracy against energy: batch 2": irene.trade_off(on="pc1", **size),
+        "Servings of llama-3.1-8b": irene.serve_plan("llama-3.1-8b", on="h100"),
+    }
+    for title, answer in answers.items():
+        assert f"<title>{title}" in answer._repr_svg_()

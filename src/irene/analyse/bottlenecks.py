@@ -24,6 +24,7 @@ import numpy as np
 from irene.analyse.parts import Part, group_by, parts_of
 from irene.energy import Energy
 from irene.plain import Document
+from irene.presented import Drawn
 from irene.tree import ModelTree
 from irene.tree.headline import energy_source, model_name, run_words
 
@@ -99,7 +100,7 @@ class Bottleneck:
 
 
 @dataclass(frozen=True, slots=True)
-class Bottlenecks(Document):
+class Bottlenecks(Drawn, Document):
     """Where the energy of a tree goes.
 
     Attributes:

@@ -14,6 +14,7 @@ from irene.analyse.subject import LeftOut, Progress, Subject, tree_of
 from irene.energy import Difference, Energy, difference
 from irene.errors import UsageError
 from irene.plain import Document
+from irene.presented import Drawn
 from irene.spec import RunOptions, RunSpec, shows_run_options
 
 Size = Literal[
@@ -247,7 +248,7 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True)
-class Curves(Document):
+class Curves(Drawn, Document):
     """Energies as functions of a size.
 
     Attributes:

@@ -17,6 +17,7 @@ from irene.energy import Energy, difference
 from irene.errors import UsageError
 from irene.parameters import parameters_of
 from irene.plain import Document
+from irene.presented import Drawn
 from irene.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Outcome(Document):
 
 
 @dataclass(frozen=True, slots=True)
-class WhatIf(Document):
+class WhatIf(Drawn, Document):
     """The base and everything that was tried.
 
     Attributes:

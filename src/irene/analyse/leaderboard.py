@@ -14,6 +14,7 @@ from irene.energy import Energy
 from irene.errors import UsageError
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
+from irene.presented import Drawn
 from irene.saved import read_values
 from irene.spec import SERVING_PHASES, RunSpec
 from irene.trace.limits import NO_LIMITS, limits_from_environment
@@ -59,7 +60,7 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaderboard:
+class Leaderboard(Drawn):
     """Models by energy per sequence, the cheapest first.
 
     Attributes:

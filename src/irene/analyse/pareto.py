@@ -22,6 +22,7 @@ from irene.energy import Energy, difference
 from irene.errors import UsageError
 from irene.plain import Document
 from irene.predict.machines.finding import find_machine
+from irene.presented import Drawn
 from irene.spec import RunSpec
 from irene.trace.sources import quiet
 
@@ -57,7 +58,7 @@ class Candidate(Document):
 
 
 @dataclass(frozen=True, slots=True)
-class TradeOff:
+class TradeOff(Drawn):
     """All candidates, the cheapest first.
 
     Attributes:

@@ -16,6 +16,7 @@ from irene.errors import UsageError
 from irene.plain import Document
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
+from irene.presented import Drawn
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.generation import generation_of
@@ -107,7 +108,7 @@ class ServingOption:
 
 
 @dataclass(frozen=True, slots=True)
-class ServingPlan(Document):
+class ServingPlan(Drawn, Document):
     """All ways that fit into memory, and the cheapest that is quick enough.
 
     Attributes:

@@ -3,7 +3,7 @@
 from irene.show import notebook, text
 from irene.show.page import ledger_page as ledgers
 from irene.show.page import tree_page as trees
-from irene.show.picture import tree_pictures
+from irene.show.picture import answer_pictures, tree_pictures
 
 tree_text = text.tree_text
 tree_latex = text.tree_latex
@@ -13,3 +13,4 @@ tree_notebook = notebook.tree_notebook
 ledger_page = ledgers.ledger_page
 ledger_notebook = notebook.ledger_notebook
 comparison_notebook = notebook.comparison_notebook
+answer_picture = answer_pictures.answer_picture

@@ -52,10 +52,17 @@ MOST_DRAWN = 1000
 def answer_picture(found: Any) -> Picture:
     """The picture of any answer that is drawn as it is."""
     charts: dict[str, Callable[[Any], Picture]] = {
+        "Bottlenecks": lambda found: bottleneck_bars(found, found.top()),
         "Comparisons": lambda found: comparison_bars(found.comparisons),
         "Curves": curve_chart,
         "Leaderboard": leaderboard_bars,
         "ServingPlan": serving_chart,
+        "TradeOff": lambda found: trade_off_chart(
+            found,
+            "",
+            f"Accuracy against energy: {', '.join(run_sizes(found.run))}",
+            AxisSpec("accuracy"),
+        ),
         "WhatIf": what_if_chart,
     }
     return charts[type(found).__name__](found)
