@@ -16,7 +16,7 @@ export function ServingFigures({ document }) {
     ["per output token", joules(found.j_per_output_token), ends("j_per_output_token")],
     ["per request", joules(found.j_per_request), ends("j_per_request")],
     ["power", watts(found.j_per_second), ends("j_per_second")],
-    ["tokens per second", integer(Math.round(found.output_tokens_per_s)), "all streams, prompts included"],
+    ["tokens per second", integer(Math.round(found.output_tokens_per_s)), "with prompts"],
     ["first token after", seconds(found.ttft_s), ends("ttft_s")],
     ["between tokens", seconds(found.tbt_s), ends("tbt_s")],
   ];
