@@ -52,7 +52,7 @@ def test_what_is_on_screen_adds_up(show):
     tree = irene.trace("bert-base-uncased", batch_size=8)
     _, out, _ = show(with_made_up_energy(tree), "--depth", "4")
     below = {}
-    for line in out.splitlines()[2:]:
+    for line in out.splitlines()[3:]:
         found = re.search(r"^( *)(\S.*?) .*? (\d+\.\d)%", line)
         if not found:
             break

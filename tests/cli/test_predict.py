@@ -118,7 +118,8 @@ def test_a_size_that_was_not_measured_is_marked(run):
 def test_what_does_not_fit_is_said_before_any_number(run):
     code, shown, _ = run("predict", "bert-l2-h128", "-b", "4096", "-s", "512")
     assert code == 0
-    title, problem, *rest = shown.splitlines()
-    assert title.startswith("bert-l2-h128 · batch 4096")
+    title, sizes, problem, *rest = shown.splitlines()
+    assert title.startswith("bert-l2-h128 for pc1 (Core i9-7900X")
+    assert sizes.startswith("batch 4096 · length 512")
     assert problem.startswith("cannot run: 18 MB of weights and 17 GB of activations")
     assert "do not fit into" not in "\n".join(rest)

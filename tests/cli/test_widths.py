@@ -141,7 +141,7 @@ def test_bars_and_costs_go_before_names(screen):
     words = (*COMMANDS["predict"], "--depth", "2")
     wide, narrow = (screen(words, width) for width in (120, 80))
     assert "█" in wide
-    assert "FLOPs" in wide.splitlines()[1]
+    assert "FLOPs" in wide.splitlines()[2]
     assert "█" not in narrow
     assert "no room for FLOPs" in narrow
     assert "model.embed_tokens" in narrow

@@ -20,6 +20,7 @@ from irene.show.view import (
 from irene.tree.generation import generation_of
 from irene.tree.headline import (
     energy_per_unit,
+    energy_place,
     energy_source,
     model_name,
     run_time,
@@ -76,12 +77,13 @@ def tree_screen(
 
 
 def _title(tree: ModelTree) -> list[Text]:
-    """What was run; that it cannot be, before anything else."""
+    """What was run and where; that it cannot be, before anything else."""
     from rich.text import Text
 
-    title = Text(plain(model_name(tree)), style="bold")
-    for part in tree_sizes(tree):
-        title.append(f" · {part}", style="not bold")
+    place, sizes = plain(energy_place(tree)), " · ".join(tree_sizes(tree))
+    title = Text.assemble((plain(model_name(tree)), "bold"), place and f" {place}")
+    if sizes:
+        title.append(("\n" if place else " · ") + sizes)
     problem = plain(unfit(tree))
     return [title, *([Text(f"cannot run: {problem}", "bold red")] if problem else ())]
 

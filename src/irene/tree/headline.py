@@ -24,7 +24,7 @@ def run_sizes(spec: RunSpec) -> list[str]:
     told = [(name, words) for name, words in _run_words(spec) if words]
     parts = [f"{words}*" if name in spec.chosen else words for name, words in told]
     if any(each.endswith("*") for each in parts):
-        parts[-1] += " (* chosen)"
+        parts[-1] += " (*=chosen)"
     return parts
 
 
@@ -125,9 +125,16 @@ def energy_source(tree: ModelTree) -> str:
         return ""
     words: str = energy.source
     if hardware is not None:
-        words += f" {'on' if energy.source == 'measured' else 'for'} {hardware.words}"
-        words += f" · covers {hardware.covers}"
+        words += f" {energy_place(tree)} · covers {hardware.covers}"
     return f"{words} · by {energy.produced_by}"
+
+
+def energy_place(tree: ModelTree) -> str:
+    """The machine of the energy, what it is and of which year; "" without any."""
+    energy, hardware = tree.energy_of(0), tree.hardware
+    if energy is None or hardware is None:
+        return ""
+    return f"{'on' if energy.source == 'measured' else 'for'} {hardware.words}"
 
 
 def is_warning(note: str) -> bool:
