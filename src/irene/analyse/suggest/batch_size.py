@@ -31,10 +31,12 @@ def larger_batch(situation: Situation) -> list[Suggestion]:
     if most <= 0:
         return []
     chosen = min(size for size, saving in savings.items() if saving >= ENOUGH * most)
+    served = run.phase == "generate"
+    what = f"serve {chosen} streams at once" if served else f"run batches of {chosen}"
     return situation.suggest(
         "batch size",
         {"batch_size": chosen},
-        f"run batches of {chosen} instead of {run.batch_size}",
+        f"{what} instead of {run.batch_size}",
         "small batches do not fill the machine, and every call costs the host the same",
         least=0.02,
     )
