@@ -197,6 +197,26 @@ def test_the_tree_opens_and_closes(page: Page) -> None:
     expect(boxes.first).to_contain_text("encoder")
 
 
+WHOLE = """() => {
+  const frame = document.querySelector(".node-link");
+  return frame.scrollWidth <= frame.clientWidth &&
+    frame.scrollHeight <= frame.clientHeight;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_fit_shows_the_whole_tree(new_page: Any, width: int) -> None:
+    page = new_page(viewport={"width": width, "height": 844})
+    page.goto(f"{BERT}&view=tree")
+    page.get_by_role("button", name="Unfold layers").click()
+    page.get_by_role("button", name="Expand all").click()
+    page.wait_for_function(f"() => !({WHOLE})()")
+    page.get_by_role("button", name="Fit").click()
+    page.wait_for_function(WHOLE)
+    page.get_by_role("button", name="Smaller").click()
+    page.wait_for_function(WHOLE)
+
+
 @pytest.mark.parametrize("view", ["table", "tree"])
 def test_expand_all_opens_everything(page: Page, view: str) -> None:
     page.goto(f"{BERT}&view={view}&depth=all")

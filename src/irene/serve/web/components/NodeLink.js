@@ -14,6 +14,8 @@ import { shareOf } from "./TreeTable.js";
 /** Drawn around what is in sight, and by how much that moves on at a time, px of the screen. */
 const [AROUND, MOVE] = [240, 160];
 const [SMALLEST, LARGEST, STEP] = [0.3, 2, 1.25];
+/** Between two boxes that are drawn, at least, px of the screen. */
+const APART = 2;
 /** Smaller than this nobody can read it: what is too large for it begins there. */
 const READABLE = 0.8;
 const MAP = { width: 150, height: 170 };
@@ -46,7 +48,7 @@ export function NodeLink({ view, root, setRoot }) {
     return () => watch.disconnect();
   }, []);
   useEffect(() => setActive(root), [root]);
-  const fit = (least = SMALLEST) => {
+  const fit = (least = 0) => {
     const element = frame.current;
     if (!element) return;
     const whole = Math.min(element.clientWidth / picture.width, element.clientHeight / picture.height);
@@ -63,7 +65,7 @@ export function NodeLink({ view, root, setRoot }) {
     const element = /** @type {HTMLElement} */ (frame.current);
     const box = element.getBoundingClientRect();
     const [x, y] = at ? [at.clientX - box.left, at.clientY - box.top] : [box.width / 2, box.height / 2];
-    const next = Math.min(Math.max(scale * factor, SMALLEST), LARGEST);
+    const next = Math.min(Math.max(scale * factor, Math.min(SMALLEST, scale)), LARGEST);
     const [left, top] = [((element.scrollLeft + x) / scale) * next - x, ((element.scrollTop + y) / scale) * next - y];
     setScale(next);
     requestAnimationFrame(() => {
@@ -127,7 +129,7 @@ export function NodeLink({ view, root, setRoot }) {
     if (onLinkKey(event.key, { view, picture, index: Math.max(current, 0), go, setRoot, root })) event.preventDefault();
   };
   const seen = { top: part.top / scale, left: part.left / scale, width: part.width / scale, height: part.height / scale };
-  const shown = useMemo(() => inWindow(picture.nodes, seen, AROUND / scale), [picture, part, scale]);
+  const shown = useMemo(() => inWindow(picture.nodes, seen, scale, active), [picture, part, scale, active]);
   const large = picture.width > 1.3 * seen.width || picture.height > 1.3 * seen.height;
   return html`<div class="node-link-frame">
     <div class="node-link" ref=${frame} onScroll=${look} onWheel=${onWheel} onPointerDown=${onPointerDown} onPointerMove=${onPointerMove} onPointerUp=${() => (drag.current = null)}>
@@ -176,19 +178,37 @@ function Minimap({ view, picture, seen, onGo }) {
 /**
  * @param {import("../lib/node-link.js").Placed[]} nodes
  * @param {{top: number, left: number, width: number, height: number}} part
- * @param {number} around
+ * @param {number} scale so small that boxes would hide each other, some stand for all
+ * @param {number} active row that is there in any case
  */
-function inWindow(nodes, part, around) {
+function inWindow(nodes, part, scale, active) {
+  const around = AROUND / scale;
   const [top, bottom] = [part.top - around, part.top + part.height + around];
   const [left, right] = [part.left - around - BOX.width, part.left + part.width + around];
   const inside = (/** @type {{x: number, y: number}} */ node) => node.y >= top && node.y <= bottom && node.x >= left && node.x <= right;
+  const isClear = spaced(APART / scale);
+  const isClearEdge = spaced(APART / scale);
   /** @type {[import("../lib/node-link.js").Placed, import("../lib/node-link.js").Placed][]} */
   const edges = [];
   for (const node of nodes) {
     const parent = nodes[node.above];
-    if (parent && node.x >= left && parent.x <= right && Math.max(node.y, parent.y) >= top && Math.min(node.y, parent.y) <= bottom) edges.push([parent, node]);
+    if (parent && node.x >= left && parent.x <= right && Math.max(node.y, parent.y) >= top && Math.min(node.y, parent.y) <= bottom && isClearEdge(node)) edges.push([parent, node]);
   }
-  return { nodes: nodes.filter((node, i) => i === 0 || inside(node)), edges };
+  return { nodes: nodes.filter((node, i) => i === 0 || node.row === active || (inside(node) && isClear(node))), edges };
+}
+
+/**
+ * Whether a node is far enough below the last one of its column that was.
+ * @param {number} least
+ */
+function spaced(least) {
+  /** @type {Map<number, number>} */
+  const last = new Map();
+  return (/** @type {{x: number, y: number}} */ { x, y }) => {
+    const isClear = y - (last.get(x) ?? -Infinity) >= least;
+    if (isClear) last.set(x, y);
+    return isClear;
+  };
 }
 
 /**
