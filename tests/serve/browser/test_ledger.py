@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,17 @@ def test_power_over_time_is_read_by_pointer_and_keys(page: Page, ledger: Path) -
     page.locator(".timeline-frame").focus()
     page.keyboard.press("ArrowRight")
     expect(readout).to_contain_text("step #1")
+
+
+def test_it_stays_the_subject(page: Page, ledger: Path) -> None:
+    opened(page, ledger)
+    page.get_by_role("link", name="Explore where it goes").click()
+    expect(page.locator(".lead .energy")).to_be_visible()
+    page.get_by_role("link", name="Compare", exact=True).click()
+    expect(page.locator(".subject").first).to_contain_text("base")
+    expect(page.locator(".subject a").first).to_have_attribute(
+        "href", re.compile("upload=")
+    )
 
 
 def test_zoomed_the_address_knows_and_the_energy_is_that_part(

@@ -92,6 +92,12 @@ def test_a_file_is_dropped(page: Page) -> None:
     expect(page.get_by_role("treegrid")).to_contain_text("encoder")
     assert "model=upload:" in page.url
     expect(page.get_by_role("heading", name="config.json, 8 × 128")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("config.json")
+    expect(page.get_by_role("treegrid")).to_contain_text("config.json")
+    for place in ("Compare", "Suggest", "Cost", "What if"):
+        page.get_by_role("link", name=place, exact=True).first.click()
+        expect(page.get_by_role("heading", level=1)).not_to_contain_text("config")
+        expect(page.locator(".lede")).to_contain_text("config.json")
 
 
 def test_a_tree_opens_in_the_views(page: Page, tmp_path: Path) -> None:

@@ -97,7 +97,11 @@ def test_names_by_hover_and_click(page: Page, table: Path) -> None:
     page.locator(".dot").nth(0).click()
     assert "model=bert-l2-h128" in page.url
     page.get_by_role("button", name="best").click()
-    expect(page.locator(".chart-foot .readout")).to_contain_text("best")
+    readout = page.locator(".chart-foot .readout")
+    expect(readout).to_contain_text("best")
+    expect(readout.get_by_role("link")).to_have_count(0)  # nobody knows its shapes
+    page.locator(".dot").nth(1).hover()
+    expect(readout.get_by_role("link", name="bert-l4-h128")).to_be_visible()
 
 
 def test_a_table_that_cannot_be_is_told(page: Page, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import { html, useEffect, useId, useRef, useState } from "../vendor/preact.js";
 import { useList } from "../lib/answer.js";
 import { findModels } from "../lib/catalogue.js";
 import { count } from "../lib/format.js";
+import { calledName } from "../lib/recent.js";
 
 const SHOWN = 60;
 
@@ -47,7 +48,7 @@ export function ModelCombobox({ value, onChange, label = "Model", kind = "" }) {
       id=${id} type="text" role="combobox" autocomplete="off" spellcheck=${false}
       aria-expanded=${open} aria-controls=${`${id}-list`} aria-autocomplete="list"
       aria-activedescendant=${open && found[at] ? `${id}-${at}` : undefined}
-      value=${typed ?? value}
+      value=${typed ?? calledName(value)}
       onFocus=${(/** @type {any} */ e) => e.target.select()}
       onClick=${() => typed === null && (setTyped(""), setAt(0))}
       onInput=${(/** @type {any} */ e) => (setTyped(e.target.value), setAt(0))}

@@ -1,5 +1,7 @@
 // Several comparisons with one base, as one table: a row per part, a column per subject.
 
+import { calledName } from "./recent.js";
+
 /**
  * @typedef {{name: string, base_j: number, other_j: number, flops_j: number, bytes_j: number,
  *   efficiency_j: number, base_count: number, other_count: number, difference_j: number,
@@ -22,7 +24,8 @@ const NOTHING = 1e-5;
  */
 export function sides(comparisons) {
   const first = comparisons[0];
-  return first ? [first.base, ...comparisons.map((each) => each.other)] : [];
+  const all = first ? [first.base, ...comparisons.map((each) => each.other)] : [];
+  return all.map((side) => ({ ...side, name: calledName(side.name) }));
 }
 
 /**

@@ -4,6 +4,8 @@
 // can be unfolded. Costs and energies are those of one instance, as in the document;
 // `times` says how often a row occurs in all, and shares count every occurrence.
 
+import { calledName } from "./recent.js";
+
 export const KINDS = ["model", "module", "ml", "math"];
 export const ML = KINDS.indexOf("ml");
 
@@ -299,8 +301,9 @@ export function findRow(tree, key) {
  */
 export function label(tree, row) {
   const node = tree.nodes[row];
-  if (row === 0) return tree.document.spec?.model ?? node.op;
-  const name = (tree.name[row] || node.op).replace(/^\d+$/, `${tree.name[/** @type {number} */ (tree.parent[row])]}.$&`);
+  if (row === 0) return calledName(tree.document.spec?.model ?? node.op);
+  const above = tree.name[/** @type {number} */ (tree.parent[row])];
+  const name = (tree.name[row] || node.op).replace(/^\d+$/, `${above && `${above}.`}$&`);
   return tree.count[row] > 1 && node.members ? memberNames(node.members.map((m) => m.name)) : name;
 }
 

@@ -114,7 +114,7 @@ export default function ComparePage({ query, setQuery }) {
  */
 function usual(query) {
   const [upload, model] = [text(query, "upload"), text(query, "model")];
-  if (upload && model) return [`upload:${upload}`, model];
+  if (upload) return [`upload:${upload}`, model || /** @type {string} */ (FIRST[0])];
   if (!model || model === FIRST[0]) return FIRST;
   return [model, isServing(readRun(query)) ? (model === "qwen3-8b" ? "llama-3.1-8b" : "qwen3-8b") : /** @type {string} */ (FIRST[0])];
 }

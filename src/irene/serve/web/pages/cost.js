@@ -11,6 +11,7 @@ import { amountPosition, costLines, roundAmount } from "../lib/costing.js";
 import { barsSvg } from "../lib/picture.js";
 import { inWords } from "../lib/parameters.js";
 import { digits, integer, interval, si } from "../lib/format.js";
+import { calledName } from "../lib/recent.js";
 import { FIRST_MODEL, readRun, runChanges, runOptions } from "../lib/run.js";
 import { flag, number, text, writeQuery } from "../lib/state.js";
 import { commandLine } from "../lib/subjects.js";
@@ -96,7 +97,7 @@ export default function CostPage({ query, setQuery }) {
 function headline(document, lines, currency) {
   const year = lines.at(-1);
   if (!document || !year) return "What it takes to answer requests with a model, for a year.";
-  return html`${document.model}: <strong>${kwh(year.kwh.value)}</strong>,
+  return html`${calledName(document.model)}: <strong>${kwh(year.kwh.value)}</strong>,
     ${" "}<strong>${kilograms(year.kg.value)}</strong> CO₂e${year.money && html` and <strong>${money(year.money.value)} ${currency}</strong>`} a year
     for ${integer(year.requests / 365.25)} requests a day.`;
 }

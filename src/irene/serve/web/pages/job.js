@@ -7,7 +7,7 @@ import { Problem } from "../components/Problem.js";
 import { TokenField } from "../components/TokenField.js";
 import { apiUrl, askAgain, events, get, remove } from "../lib/api.js";
 import { integer } from "../lib/format.js";
-import { remember } from "../lib/recent.js";
+import { calledName, remember } from "../lib/recent.js";
 import { writeQuery } from "../lib/state.js";
 import { commandLine } from "../lib/subjects.js";
 import { runOptions } from "../lib/run.js";
@@ -15,7 +15,7 @@ import { runOptions } from "../lib/run.js";
 export const title = "Job";
 
 const ENDED = ["succeeded", "failed", "cancelled"];
-const WORDS = { queued: "waiting for its turn", running: "running", succeeded: "done", failed: "failed", cancelled: "cancelled" };
+const WORDS = { queued: "is waiting for its turn", running: "is running", succeeded: "is done", failed: "has failed", cancelled: "was cancelled" };
 const POLL_MS = 2000;
 
 /**
@@ -81,7 +81,7 @@ export default function JobPage({ params }) {
   const needsToken = refused?.status === 401 || refused?.status === 403;
   return html`<div class="page">
     <header class="page-head"><div><h1>Job</h1>
-      <p class="lede" role="status">${job ? html`<strong>${nameOf(job)}</strong> is ${WORDS[/** @type {"queued"} */ (job.state)] ?? job.state}.` : error ? "" : "Looking for it."}</p></div>
+      <p class="lede" role="status">${job ? html`<strong>${nameOf(job)}</strong> ${WORDS[/** @type {"queued"} */ (job.state)] ?? job.state}.` : error ? "" : "Looking for it."}</p></div>
       ${job && html`<${ExportMenu} name=${`job-${job.id}`} json=${() => job} api=${() => apiUrl(`/jobs/${job.id}`)} cli=${job.request ? () => command(job) : undefined} />`}
     </header>
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
@@ -123,7 +123,7 @@ function Progress({ progress }) {
 /** @param {any} job */
 function nameOf(job) {
   const run = job.request?.run ?? {};
-  const model = String(job.request?.model ?? job.kind).replace(/^upload:(.{8}).*/, "upload $1…");
+  const model = calledName(String(job.request?.model ?? job.kind));
   const sizes = run.batch_size ? `, ${run.batch_size} × ${run.seq_len ?? "?"}` : "";
   if (job.kind === "learn") return `Learning this machine, ${job.request?.plan ?? "quick"}`;
   return `${job.kind === "measure" ? "Measuring" : "Predicting"} ${model}${sizes}`;

@@ -9,6 +9,7 @@ import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
 import { barsSvg } from "../lib/picture.js";
 import { interval, joules, percent } from "../lib/format.js";
+import { calledName } from "../lib/recent.js";
 import { FIRST_MODEL, isServing, readRun, runChanges, runOptions } from "../lib/run.js";
 import { runFields } from "../lib/parameters.js";
 import { choice, flag, text, writeQuery } from "../lib/state.js";
@@ -33,7 +34,7 @@ export default function SuggestPage({ query, setQuery }) {
     .filter((each) => (!effort || each.effort === effort) && (!sure || each.is_real))
     .sort((a, b) => Number(b.is_real) - Number(a.is_real) || b.share - a.share);
   const lede = document
-    ? html`${document.model} takes <strong>${joules(document.per_sequence_j)}</strong> per ${isServing(run) ? "request" : "sequence"}${" "}
+    ? html`${calledName(document.model)} takes <strong>${joules(document.per_sequence_j)}</strong> per ${isServing(run) ? "request" : "sequence"}${" "}
         <span class="hint">${interval(document.energy.joules, document.energy.low, document.energy.high)}</span>.${" "}${best(all)}`
     : "What to change about a model or its run, and what it saves.";
   const take = {

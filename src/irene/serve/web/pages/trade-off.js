@@ -4,6 +4,7 @@ import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { AnswerPage } from "../components/AnswerPage.js";
 import { Chart, Scatter } from "../components/Chart.js";
 import { Check, DropZone, Slider, Notes } from "../components/Controls.js";
+import { useModels } from "../components/ModelCombobox.js";
 import { RunForm } from "../components/RunForm.js";
 import { useAnswer } from "../lib/answer.js";
 import { apiUrl } from "../lib/api.js";
@@ -183,8 +184,10 @@ const dotApart = (x, y, box) => x < box[0] - 4 || x > box[2] + 4 || y < box[1] -
 
 /** @param {{each: any, run: any}} props */
 function Details({ each, run }) {
+  const models = useModels();
   if (!each) return html`<p class="hint">Point at a model, or pick one in the table.</p>`;
-  return html`<p class="readout"><strong><a href=${`/${writeQuery({ model: each.model, ...runChanges(run) })}`}>${each.model}</a></strong>
+  const known = models.some(({ name }) => name === each.model);
+  return html`<p class="readout"><strong>${known ? html`<a href=${`/${writeQuery({ model: each.model, ...runChanges(run) })}`}>${each.model}</a>` : each.model}</strong>
     <span>${digits(each.accuracy)}</span>
     <span>${joules(each.energy.joules)} <span class="hint">${[interval(each.energy.joules, each.energy.low, each.energy.high), each.energy.source].filter(Boolean).join(", ")}</span></span>
     <span>${place(each)}</span></p>`;

@@ -16,6 +16,7 @@ import { mapSvg } from "../lib/picture.js";
 import { change, digits, integer, interval, joules } from "../lib/format.js";
 import { axes, grouped, listValues, MOST_CELLS, table } from "../lib/grid.js";
 import { energyPer, PER, unitWord } from "../lib/board.js";
+import { calledName } from "../lib/recent.js";
 import { CHOICES, FIRST_MODEL, isServing, readRun, runChanges, runOptions, USUAL } from "../lib/run.js";
 import { choice, list, text, writeQuery } from "../lib/state.js";
 import { commandLine } from "../lib/subjects.js";
@@ -122,7 +123,7 @@ function headline(document, say) {
   if (!known.length) return "None of these sizes can be run.";
   const best = known.reduce((/** @type {any} */ least, /** @type {any} */ row) => (energyPer(row, say.per) < energyPer(least, say.per) ? row : least));
   const settings = Object.entries(best.settings).map(([name, value]) => say.told(name, value)).join(", ");
-  return html`${document.model} takes least with ${settings}: <strong>${joules(energyPer(best, say.per))}</strong> per ${say.unit}.`;
+  return html`${calledName(document.model)} takes least with ${settings}: <strong>${joules(energyPer(best, say.per))}</strong> per ${say.unit}.`;
 }
 
 /** @param {{document: any, say: Say, view: string, run: any, model: string}} props */
@@ -260,7 +261,7 @@ function drawnMap(document, say) {
   const cellsOf = table(document.rows, rows, columns);
   const energies = document.rows.map((/** @type {any} */ row) => energyPer(row, say.per)).filter(Number.isFinite);
   const scale = { least: Math.min(...energies), most: Math.max(...energies) };
-  const heading = `${document.model}: energy per ${say.unit}; ${say.word(rows)} down, ${say.word(columns)} across`;
+  const heading = `${calledName(document.model)}: energy per ${say.unit}; ${say.word(rows)} down, ${say.word(columns)} across`;
   return mapSvg(heading, cellsOf.rows, cellsOf.columns, (row, column) => {
     const outcome = cellsOf.cell(row, column);
     const energy = outcome ? energyPer(outcome, say.per) : NaN;
