@@ -491,3 +491,14 @@ def test_what_no_table_has_is_wide_by_its_share() -> None:
     assert spread(long) > 1.5 * spread(plain)
     assert any("prompts of 50,000 tokens" in note for note in long.notes)
     assert not any(note.startswith("extrapolation") for note in plain.notes)
+
+
+def test_a_longer_prompt_takes_more_and_later_wherever_steps_end() -> None:
+    found = [
+        generation("llama-3.1-8b", batch_size=8, prompt_len=length)
+        for length in (8192, 8193, 16384, 16385)
+    ]
+    joules = [each.j_per_output_token.value for each in found]
+    first_s = [each.ttft_s.value for each in found]
+    assert (joules, first_s) == (sorted(joules), sorted(first_s))
+    assert first_s[1] < 1.01 * first_s[0]

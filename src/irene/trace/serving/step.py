@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from irene.spec import RunSpec
@@ -39,7 +38,7 @@ class Step:
         groups: Groups of such GPUs, each with as many sequences of its own; experts are
             shared by all.
         alone: How many of the runs are steps of their own, not shared with others.
-        chunks: Steps over which a prompt is spread.
+        chunks: Steps that a prompt takes; one that it only begins counts in part.
     """
 
     phase: str
@@ -53,7 +52,7 @@ class Step:
     expert_ranks: int = 1
     groups: int = 1
     alone: float = 1.0
-    chunks: int = 1
+    chunks: float = 1.0
 
     @property
     def tokens(self) -> int:
@@ -69,7 +68,7 @@ class Step:
         """What the node of the step tells of it."""
         told = {"runs": self.runs, "beside": float(self.beside)}
         if self.phase == "prefill":
-            told["chunks"] = float(self.chunks)
+            told["chunks"] = self.chunks
         return told
 
     def past_within(self, window: int) -> int:
@@ -127,19 +126,19 @@ def _prefill_beside(spec: RunSpec) -> Step:
     # What a prefix cache answers is not read again, but the last token is.
     cached = min(round(prompt * (spec.cached_prompt or 0.0)), prompt - 1)
     prompt -= cached
-    chunks = math.ceil(prompt / STEP_TOKENS)
+    new = min(prompt, STEP_TOKENS)
     # More prompts than steps: each step carries several.
     sequences = max(1, min(round(batch / _outputs(spec)), batch))
-    if chunks > 1:
+    if prompt > new:
         sequences = 1
-    new = math.ceil(prompt / chunks)
     others = batch - sequences if _outputs(spec) > 1 else 0
+    chunks = prompt / new
     return Step(
         "prefill",
         sequences,
         new,
         cached + (prompt - new) // 2,
-        runs=batch * prompt / (sequences * new),
+        runs=batch * chunks / sequences,
         beside=others,
         alone=1.0 / batch if others else batch * chunks / sequences,
         chunks=chunks,
