@@ -78,6 +78,12 @@ SPACES_AND_ATTENTION = (
 SOME_ATTENTION = {
     "jamba": {"attn_layer_period": 4, "attn_layer_offset": 2},
     "lfm2": {"full_attn_idxs": [2]},
+    "zamba": {"attn_layer_period": 1, "attn_layer_offset": 0},
+    "zamba2": {
+        "layers_block_type": ["mamba", "hybrid", "hybrid", "hybrid"],
+        "num_mem_blocks": 2, "use_shared_attention_adapter": True,
+        "use_mem_rope": True,
+    },
     "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"]},
 }
 """Fields with which one of few layers is attention."""
@@ -96,6 +102,8 @@ SOME_ATTENTION = {
         ("jamba", ("Mamba", "Attention")),
         ("lfm2", ("ShortConv", "Attention")),
         ("lfm2_moe", ("ShortConv", "Attention")),
+        ("zamba", ("Mamba", "Attention")),
+        ("zamba2", ("Mamba2", "Attention")),
     ],
 )
 def test_hybrids_are_read_by_their_fields(kind: str, kinds: tuple[str, ...]) -> None:
@@ -171,3 +179,25 @@ def test_a_hybrid_says_that_hardly_any_was_measured(tmp_path: Path) -> None:
     assert any(
         note.startswith("extrapolation: layers of states") for note in tree.notes
     )
+
+
+ZAMBA = {
+    "model_type": "zamba2", "hidden_size": 3584, "intermediate_size": 14336,
+    "num_hidden_layers": 81, "num_attention_heads": 32, "num_key_value_heads": 32,
+    "attention_head_dim": 224, "vocab_size": 32000, "mamba_d_state": 64,
+    "mamba_d_conv": 4, "mamba_ngroups": 2, "n_mamba_heads": 112, "mamba_headdim": 64,
+    "num_mem_blocks": 2, "adapter_rank": 128, "use_mem_rope": True,
+    "rms_norm_eps": 1e-5,
+    "hybrid_layer_ids": [6, 11, 17, 23, 29, 35, 41, 47, 53, 59, 65, 71, 77],
+}  # fmt: skip
+"""Zamba2-7B: two blocks of attention and feed-forward, run by 13 of its layers."""
+
+
+def test_what_layers_share_is_counted_once_and_run_by_each() -> None:
+    tree = serving_tree(ZAMBA, phase="decode", batch_size=1, context_len=100)
+    assert tree.root.params == 7_356_749_648
+    own = [node for node in tree.nodes("ml") if node.op == "generation_attention"]
+    assert sum(int(tree.multiplicity[node.row]) for node in own) == 13
+    blocks = [node for node in tree.root.walk() if node.op == "SharedBlock"]
+    assert [node.params > 0 for node in blocks].count(True) == 1  # two folded, eleven
+    assert len({node.bytes_read for node in blocks}) == 1

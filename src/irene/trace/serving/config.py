@@ -185,7 +185,8 @@ def _attention(fields: _Fields, hidden: int) -> Attention:
         qkv_bias=family.qkv_bias if qkv_bias is None else bool(qkv_bias),
         out_bias=family.out_bias if bias is None else out_bias,
         qk_norm=_qk_norm(config, family),
-        rotary=family.rotary and not config.get("alibi", False),
+        rotary=bool(config.get("use_mem_rope", family.rotary))
+        and not config.get("alibi", False),
         sinks=config["model_type"] == "gpt_oss",
         latent=_latent(config),
         is_gated=bool(config.get("attn_output_gate", family.gated_attention)),

@@ -42,6 +42,7 @@ class Attention:
         sinks: Learned numbers per head, as gpt-oss has.
         latent: Sizes of multi-head latent attention, None for the usual one.
         is_gated: Whether what it gives is weighed by a gate as wide as the queries.
+        entered: Width of what it is given; 0: that of the stream.
     """
 
     heads: int
@@ -55,6 +56,7 @@ class Attention:
     sinks: bool = False
     latent: Latent | None = None
     is_gated: bool = False
+    entered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +117,32 @@ class StateSpace:
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """How a layer has its attention and feed-forward in common with others.
+
+    They are run before its state space, on the stream and the embedding side by side,
+    and what they give goes through a product of the layer's own.
+
+    Attributes:
+        is_first: Whether it is the first layer with these weights, which counts them.
+        attention_rank: Width of adapters that it has of its own for queries, keys and
+            values; 0: none.
+        feed_rank: The same for gate and up.
+    """
+
+    is_first: bool
+    attention_rank: int = 0
+    feed_rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
     """One layer: attention and feed-forward; in hybrids also or only a state space."""
 
     attention: Attention | None = None
     feed: FeedForward | None = None
     space: StateSpace | None = None
+    shared: Shared | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,9 @@ LFM2_NORMS = Norms(
     final="model.embedding_norm",
 )  # fmt: skip
 LFM2_FIELDS = {"intermediate_size": "block_ff_dim"}
+ZAMBA_NAMES = Names(feed="feed_forward")
+ZAMBA_NORMS = Norms(before_feed="pre_ff_layernorm", final="model.final_layernorm")
+ZAMBA_FIELDS = {"head_dim": "attention_head_dim"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,10 @@ FAMILIES: Mapping[str, Family] = {
                    tied=True, aliases=LFM2_FIELDS),
     "lfm2_moe": Family("Lfm2MoeForCausalLM", LFM2_NAMES, LFM2_NORMS, qk_norm="head",
                        tied=True),
+    "zamba": Family("ZambaForCausalLM", ZAMBA_NAMES, ZAMBA_NORMS, activation="gelu",
+                    rotary=False, tied=True, aliases=ZAMBA_FIELDS),
+    "zamba2": Family("Zamba2ForCausalLM", ZAMBA_NAMES, ZAMBA_NORMS, activation="gelu",
+                     rotary=False, tied=True, aliases=ZAMBA_FIELDS),
     "kimi_linear": Family(
         "KimiLinearForCausalLM", Names(shared="shared_experts"), rotary=False
     ),

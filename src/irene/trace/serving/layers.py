@@ -12,6 +12,7 @@ from irene.trace.serving.decoder import (
     FeedForward,
     Latent,
     Layer,
+    Shared,
     StateSpace,
 )
 from irene.trace.serving.gguf import stored_as
@@ -91,6 +92,9 @@ class LayerWriter:
     def layer(self, node: int, layer: Layer) -> None:
         """Everything below the node of a layer."""
         names = self.decoder.names
+        if layer.shared is not None:
+            self._shared(node, layer, layer.shared)
+            layer = Layer(space=layer.space)
         if layer.space is not None:
             self.norm(node, self.decoder.norms.before_attention, True)
             rule = layer.space.rule
@@ -103,6 +107,31 @@ class LayerWriter:
             self._feed(node, layer.feed)
         if self.decoder.side_width:
             self._side_input(node)
+
+    def _shared(self, node: int, layer: Layer, shared: Shared) -> None:
+        """What a layer has in common with others, and its own adapters to it."""
+        a, feed, hidden = layer.attention, layer.feed, self.decoder.hidden
+        assert a is not None
+        assert feed is not None
+        block = self.write.module(node, "shared_transformer", "SharedBlock")
+        self.write.owns = shared.is_first
+        self.norm(block, self.decoder.norms.before_attention, False, a.entered)
+        self._attention(
+            self.write.module(block, self.decoder.names.attention, "Attention"), a
+        )
+        self._feed(block, feed)
+        self.write.owns = True
+        adapters = (
+            ("qkv", (a.heads + 2 * a.kv_heads) * a.head_dim, a.entered,
+             shared.attention_rank, 3),
+            ("gate_up_proj", 2 * feed.inter, hidden, shared.feed_rank, 1),
+        )  # fmt: skip
+        for name, n, k, rank, many in adapters:
+            if rank:
+                down, up = f"{name}_adapter.0", f"{name}_adapter.1"
+                self._linear(node, down, many * rank, k, many * rank * k)
+                self._linear(node, up, self._split(n), rank, rank * n)
+        self._linear(node, "linear", hidden, hidden, hidden * hidden)
 
     def _side_input(self, node: int) -> None:
         """What the token's own vector of this layer adds to the stream."""
@@ -135,26 +164,27 @@ class LayerWriter:
         self.norm(node, norms.after_feed, not norms.before_attention)
 
     def norm(
-        self, node: int, name: str, is_fused: bool, tokens: int | None = None
+        self, node: int, name: str, is_fused: bool, width: int = 0
     ) -> None:
         """A norm; a fused one also adds to the residual stream, and writes it."""
         if not name:
             return
-        norms, hidden = self.decoder.norms, self.decoder.hidden
+        norms, hidden = self.decoder.norms, width or self.decoder.hidden
         moved = 2 * hidden if is_fused else hidden
         self.write.elementwise(
             node, name, norms.op, moved, moved, params=norms.weights * hidden,
-            flops=NORM_FLOPS * hidden, tokens=tokens,
+            flops=NORM_FLOPS * hidden,
         )  # fmt: skip
 
     def _attention(self, node: int, a: Attention) -> None:
         hidden, names = self.decoder.hidden, self.decoder.names
+        given = a.entered or hidden
         heads = self._split(a.heads)
         kv_heads = max(1, self._split(a.kv_heads))
         gate = 1 + a.is_gated
         wide = (gate * a.heads + 2 * a.kv_heads) * a.head_dim
         width = (gate * heads + 2 * kv_heads) * a.head_dim
-        self._linear(node, names.qkv, width, hidden, wide * hidden + a.qkv_bias * wide)
+        self._linear(node, names.qkv, width, given, wide * given + a.qkv_bias * wide)
         rotated = (heads + kv_heads) * a.head_dim
         if a.qk_norm:
             counted = {"head": 2, "plain": 0}
@@ -248,7 +278,8 @@ class LayerWriter:
         elif m.rank:
             told = m.rank + 2 * m.state
             self._linear(node, "x_proj", told, inner, told * whole)
-            element(node, "layernorm", "rms_norm", told, told, params=told)
+            if m.has_norm:
+                element(node, "layernorm", "rms_norm", told, told, params=told)
             self._linear(node, "dt_proj", inner, m.rank, (m.rank + 1) * whole)
         state = inner * m.state
         kept, name = state * m.number_bytes // ACTIVATION_BYTES, "state_update"

@@ -57,6 +57,9 @@ class StepWriter:
         step: What the step carries.
         dtype: Type of activations, and of weights that are not quantised.
         cache_dtype: Type of the KV cache.
+
+    Attributes:
+        owns: Whether weights are counted; not where another layer has them.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class StepWriter:
         self.step = step
         self.dtype = dtype
         self.cache_dtype = cache_dtype
+        self.owns = True
         self.features: dict[int, dict[str, float]] = {}
 
     def module(self, parent: int, name: str, op: str) -> int:
@@ -282,7 +286,7 @@ class StepWriter:
             "ml",
             op,
             signature=Signature(tuple(inputs), tuple(outputs), dtype),
-            params=params,
+            params=params * self.owns,
             flops=round(work.flops * times),
             bytes_read=round(work.bytes_read * times),
             bytes_written=round(work.bytes_written * times),
