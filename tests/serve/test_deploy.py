@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from ctypes.util import find_library
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -18,7 +20,10 @@ import pytest
 import yaml
 
 from irene.cli import build_parser
+from irene.serve.computing.worker import NICE
 from irene.serve.http.metrics import Metrics
+
+from .real_server import RealServer
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
@@ -137,6 +142,58 @@ def test_systemd_finds_the_unit_safe(tmp_path: Path) -> None:
     if "exposure level" not in found.stdout:
         pytest.skip(f"systemd-analyze cannot look at a file: {found.stderr[:200]}")
     assert found.returncode == 0, found.stdout[-300:]
+
+
+FILTERED = """
+import ctypes, sys
+library = ctypes.CDLL("libseccomp.so.2")
+library.seccomp_init.restype = ctypes.c_void_p
+rules = ctypes.c_void_p(library.seccomp_init(0x00050001))  # all others: EPERM
+for name in sys.argv[1].split():
+    number = library.seccomp_syscall_resolve_name(name.encode())
+    if number >= 0:
+        library.seccomp_rule_add(rules, 0x7FFF0000, number, 0)
+assert library.seccomp_load(rules) == 0
+from irene.cli import main
+sys.exit(main(["serve", "--port", "0", *sys.argv[2:]]))
+"""
+
+
+def calls(name: str) -> set[str]:
+    """The system calls of a group of systemd's, or the one of that name."""
+    if not name.startswith("@"):
+        return {name}
+    words = ["systemd-analyze", "syscall-filter", name]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    inside = [line.strip() for line in told.splitlines()[1:] if "#" not in line]
+    return set().union(*map(calls, filter(None, inside)))
+
+
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None or find_library("seccomp") is None,
+    reason="apt-get install systemd",
+)
+def test_the_calls_that_the_unit_allows_are_all_that_a_server_needs(
+    tmp_path: Path,
+) -> None:
+    unit = (DEPLOY / "irene.service").read_text()
+    allowed: set[str] = set()
+    for line in re.findall(r"^SystemCallFilter=(.*)$", unit, re.MULTILINE):
+        some = set().union(*map(calls, line.removeprefix("~").split()))
+        allowed = allowed - some if line.startswith("~") else allowed | some
+    words = (" ".join(allowed), "--data-dir", str(tmp_path), "--no-measuring")
+    server = RealServer(tmp_path, tmp_path / "log", program=("-c", FILTERED, *words))
+    try:
+        server.start()  # it is ready: a process computes
+        niceness = {
+            int(file.read_text().rpartition(")")[2].split()[16])
+            for child in Path(f"/proc/{server.process.pid}/task").glob("*/children")
+            for pid in child.read_text().split()
+            if (file := Path(f"/proc/{pid}/stat")).exists()
+        }
+        assert max(niceness) == min(19, os.nice(0) + NICE)
+    finally:
+        server.stop()
 
 
 def test_what_the_image_installs_is_pinned_by_hashes_as_elsewhere() -> None:

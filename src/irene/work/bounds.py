@@ -55,13 +55,14 @@ def give_way(nice: int) -> None:
     """Let other processes go first.
 
     Where the kernel shares the CPUs among sessions first, as on desktops, a process
-    that began its own has to say so for its session, too.
+    that began its own has to say so for its session, too. Where that is forbidden, as
+    to many services, nothing happens.
 
     Args:
         nice: Added to its niceness; that of its session.
     """
-    os.nice(nice)
     with suppress(OSError):
+        os.nice(nice)
         Path("/proc/self/autogroup").write_text(str(nice), encoding="ascii")
 
 
