@@ -26,6 +26,7 @@ import multiprocessing
 import os
 import random
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -70,6 +72,7 @@ HANG_S = 120.0
 """Longer than waiting and computing may take together, s."""
 TALE_S = 1.0
 """How long a stranger listens to an event stream, s."""
+LARGE = "Content-Length: 19000000"
 MOST_MEMORY, MOST_P99 = 1.5, 5.0
 
 
@@ -260,6 +263,36 @@ async def hold(port: int, source: str, found: Found) -> None:
         await asyncio.sleep(5)
 
 
+async def pour(port: int, source: str, found: Found) -> None:
+    """Large bodies, all but the end of them."""
+    head = f"POST /api/v1/uploads HTTP/1.1\r\nHost: localhost\r\n{LARGE}\r\n\r\n"
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(20):
+            _, writer = await stack.enter_async_context(line(port, source))
+            writer.write(head.encode() + bytes(10_000_000))
+            await writer.drain()
+        await asyncio.sleep(20)
+
+
+async def dawdle(port: int, source: str, found: Found) -> None:
+    """Large answers, one after the other, and a byte is read of them now and then."""
+    asked = Request("GET", "/api/v1/openapi.json").to_bytes() * 50
+    loop = asyncio.get_running_loop()
+    with contextlib.ExitStack() as stack:
+        lines = [stack.enter_context(socket.socket()) for _ in range(150)]
+        for each in lines:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            each.setblocking(False)
+            each.bind((source, 0))
+            await loop.sock_connect(each, (HOST, port))
+            await loop.sock_sendall(each, asked)
+        for _ in range(30):
+            await asyncio.sleep(1)
+            for each in lines:
+                with contextlib.suppress(OSError):
+                    each.recv(1)
+
+
 async def listen(port: int, source: str, found: Found) -> None:
     """More event streams than one may have."""
     if found.jobs:
@@ -347,21 +380,22 @@ async def guess(port: int, source: str, found: Found) -> None:
 
 
 ATTACKS: tuple[Attack, ...] = (
-    leave, hold, listen, flood, invent, rank, bring, call, guess, leave,
+    leave, hold, pour, dawdle, listen, flood, invent, rank, bring, call, guess,
 )  # fmt: skip
 
 
 async def attack(port: int, requests: int, seconds: float, document: Any) -> Found:
     """All of it, until all requests are sent, the time is over, or we are told."""
     found, fuzzer = Found(), Fuzzer(document, 7)
+    begun, each_s = time.monotonic(), EARLY * seconds / requests
+    numbers = iter(range(requests))  # whichever line is free takes the next
 
     async def fuzz(source: str) -> None:
-        while found.sent < requests:
+        for number in numbers:
+            due = begun + number * each_s
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
             found.sent += 1
-            begun = time.monotonic()
             await found.send(port, source, fuzzer.request(found.jobs))
-            rest = seconds / requests * LINES - (time.monotonic() - begun)
-            await asyncio.sleep(max(0.0, rest))
 
     async def again(one: Attack, source: str) -> None:
         while True:
@@ -371,7 +405,7 @@ async def attack(port: int, requests: int, seconds: float, document: Any) -> Fou
                 found.cut += 1
             await asyncio.sleep(1.0)
 
-    pairs = zip(ATTACKS, STRANGERS, strict=True)
+    pairs = zip(ATTACKS, cycle(STRANGERS), strict=False)
     beside = [asyncio.create_task(again(one, source)) for one, source in pairs]
     sources = [STRANGERS[number % len(STRANGERS)] for number in range(LINES)]
     fuzzing = asyncio.gather(*map(fuzz, sources))
@@ -396,8 +430,10 @@ def on_signal(end: Callable[[], object]) -> Iterator[None]:
             loop.remove_signal_handler(each)
 
 
-LINES = 40
-"""Requests of the fuzzer that are under way at a time."""
+LINES = 80
+"""Requests of the fuzzer that are under way at a time, at most."""
+EARLY = 0.95
+"""Part of the time in which all of them should be sent."""
 
 
 def attackers(

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import json
+import select
 import selectors
 import socket
 import weakref
@@ -21,8 +22,11 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from irene.serve.answers.memory import make_ready
 from irene.serve.computing.turns import Rounds
+from irene.serve.http.access import Held
 from irene.serve.http.connections import FairLoop, FairSelector, PatientProtocol
+from irene.serve.http.front import PIECE, _Exchange
 from irene.serve.http.settings import Limits, Settings
 
 from ..real_server import RealServer
@@ -33,7 +37,9 @@ from pathlib import Path
 from irene.serve.http import connections, server
 from irene.serve.http.settings import Limits, Settings
 connections.REST_S = 0.3
-limits = Limits(headers_s=2, body_s=30, connections=60, client_connections=20)
+limits = Limits(
+    headers_s=2, body_s=30, send_s=1, connections=60, client_connections=20
+)
 settings = Settings(Path(sys.argv[1]), port=0, computing=1, limits=limits)
 sock = server.listen(settings)
 print("irene serves http://127.0.0.1:%d" % sock.getsockname()[1], flush=True)
@@ -92,6 +98,74 @@ def test_one_address_has_its_share_of_connections(server: RealServer) -> None:
     assert mine[-1].recv(20).startswith(b"HTTP/1.1 200")
     for line in mine:
         line.close()
+
+
+def test_who_takes_no_answer_has_its_time(server: RealServer) -> None:
+    asked = b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.socket() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        line.settimeout(60)
+        line.connect(server.address)
+        line.sendall(asked * 200)
+        ends = select.poll()
+        ends.register(line, 0)
+        assert ends.poll(60_000)  # cut off, though nothing was read
+
+
+def test_nobody_fills_the_memory_with_bodies(server: RealServer) -> None:
+    head = b"POST /api/v1/uploads HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
+    size = 13_000_000
+    with contextlib.ExitStack() as stack:
+
+        def send(source: str) -> socket.socket:
+            line = stack.enter_context(connect(server, source))
+            with contextlib.suppress(OSError):  # refused already
+                line.sendall(head % (size + 1) + b"\r\n" + bytes(size))
+            return line
+
+        lines = [send("127.0.0.9") for _ in range(5)]
+        (refused,), _, _ = select.select(lines, [], [], 60)
+        assert refused.recv(20).startswith(b"HTTP/1.1 429")
+        lines.remove(refused)
+        other = send("127.0.0.8")
+        other.sendall(b"]")
+        assert other.recv(20).startswith(b"HTTP/1.1 400")  # read, and no document
+        lines[0].sendall(b"]")
+        assert lines[0].recv(20).startswith(b"HTTP/1.1 400")
+        again = send("127.0.0.9")  # there is room again
+        again.sendall(b"]")
+        assert again.recv(20).startswith(b"HTTP/1.1 400")
+
+
+def test_a_large_answer_is_whole_and_waits_for_its_reader() -> None:
+    body = bytes(range(256)) * 5_000
+    sent: list[bytes] = []
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            assert message["more_body"] == (len(b"".join(sent)) < len(body) - PIECE)
+            sent.append(message["body"])
+
+    held = Held(10 * len(body), 2 * len(body))
+
+    async def give(client: str) -> _Exchange:
+        exchange = _Exchange(send, held)
+        exchange.client = client
+        sent.clear()
+        await exchange.give(make_ready("x", body, "text/plain", packed=body), {}, None)
+        return exchange
+
+    async def go() -> None:
+        first, _, third = [await give("a") for _ in range(3)]
+        assert (first.status, first.sent, first.is_complete) == (200, len(body), True)
+        assert (third.status, third.is_too_much, sent) == (0, True, [])
+        assert (await give("b")).status == 200
+        assert b"".join(sent) == body
+        assert max(map(len, sent)) == PIECE
+        first.let_go()
+        assert (await give("a")).status == 200
+
+    asyncio.run(go())
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,7 @@ def test_what_takes_long_is_packed_and_unpacked_beside_the_loop(
 
     seen: set[str] = set()
     slow = {
-        "make_ready": (endpoints, asking), "unpacked": (endpoints,),
+        "make_ready": (asking,), "unpacked": (endpoints,),
         "check_model": (asking,), "models_document": (reference,),
         "describe": (app_module,), "_board": (questions,),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Who may do what, and how often.
+"""Who may do what, how often, and how much at a time.
 
 Requests come under a name of this server; changes need a token where there is one, and
 come from no other site; every client has a bucket of tokens for its requests.
@@ -195,6 +195,37 @@ class Rates:
             return (1 - bucket.tokens) / self.per_s
         bucket.tokens -= 1
         return 0.0
+
+
+class Held:
+    """Bytes of bodies that are held for clients, on their way in or out.
+
+    Args:
+        most: Of all clients.
+        of_client: Of one; "", this machine's own user, has all.
+    """
+
+    def __init__(self, most: int, of_client: int) -> None:
+        self._most, self._of_client = most, of_client
+        self._clients: dict[str, int] = {}
+        self.count = 0
+
+    def add(self, client: str, size: int) -> bool:
+        """Hold so many bytes more for a client, if it may have them."""
+        of_client = self._clients.get(client, 0) + size
+        is_fair = not client or of_client <= self._of_client
+        if not is_fair or self.count + size > self._most:
+            return False
+        self._clients[client] = of_client
+        self.count += size
+        return True
+
+    def remove(self, client: str, size: int) -> None:
+        """Hold so many bytes less."""
+        self.count -= size
+        left = self._clients.pop(client) - size
+        if left:
+            self._clients[client] = left
 
 
 @lru_cache(MOST_CLIENTS)

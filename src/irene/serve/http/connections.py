@@ -6,7 +6,9 @@ import asyncio
 import logging
 import selectors
 import socket
+import struct
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
 
@@ -31,6 +33,8 @@ REST_S = 2.0
 """Time for the rest of a body that nobody wants any more, s."""
 AT_ONCE, MOST_AT_ONCE = 1, 64
 """Addresses that go on in one round of the event loop: that waited, and in all."""
+AT_ONCE_CLOSED = struct.pack("ii", 1, 0)
+"""As `SO_LINGER` has it."""
 FULL_S = 1.0
 """Pause after a connection for which this process had no file, s."""
 
@@ -92,7 +96,7 @@ class Lines:
         for line in some:  # the oldest first
             if line in self._waiting:
                 self.remove(line)
-                line.transport.abort()
+                line.cut()
                 return True
         return False
 
@@ -264,15 +268,38 @@ class PatientProtocol(H11Protocol):
         self.app_state["stopping"].set()
         super().shutdown()
 
+    def pause_writing(self) -> None:
+        """Wait for a client that takes its answer slowly."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Go on with the answer."""
+        super().resume_writing()
+        self._watch()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """End a connection on which nothing more is asked."""
+        super().timeout_keep_alive_handler()
+        self._watch()
+
+    def cut(self) -> None:
+        """End it at once; the system, too, forgets what was not taken."""
+        found: Any = self.transport.get_extra_info("socket")
+        with suppress(OSError):
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE_CLOSED)
+        self.transport.abort()
+
     def _watch(self) -> None:
         """Have a clock for what we wait for now, which runs until that is over."""
-        if self.transport.is_closing():
-            return
         limits, state = self._lines.limits, self.conn.their_state
         cycle: RequestResponseCycle | None = self.cycle
         answered = cycle is None or cycle.response_complete
-        self._lines.wait(self, answered or state is h11.SEND_BODY)
-        if state is h11.IDLE:
+        is_behind = self.flow.write_paused or self.transport.is_closing()
+        self._lines.wait(self, answered or is_behind or state is h11.SEND_BODY)
+        if is_behind:
+            self._time("answer", limits.send_s)
+        elif state is h11.IDLE:
             # Between two requests uvicorn has a clock, until the first byte.
             has_clock = self.timeout_keep_alive_task is not None
             self._time(None if has_clock else "head", limits.headers_s)
@@ -295,5 +322,8 @@ class PatientProtocol(H11Protocol):
 
     def _too_slow(self) -> None:
         self._timer = None
-        if not self.transport.is_closing():
+        if self.transport.is_closing() or self.flow.write_paused:
+            self.cut()
+        else:
             self.transport.close()
+            self._watch()

@@ -22,7 +22,14 @@ from uvicorn.protocols.http.h11_impl import STATUS_PHRASES
 
 from irene.serve.answers.memory import Headers, Memory, Ready
 from irene.serve.computing.turns import Rounds
-from irene.serve.http.access import CLIENT, Access, Rates, client_of, network_of
+from irene.serve.http.access import (
+    CLIENT,
+    Access,
+    Held,
+    Rates,
+    client_of,
+    network_of,
+)
 from irene.serve.http.connections import LARGEST_HEAD, LINE, PatientProtocol
 from irene.serve.http.logs import AccessLog, new_request
 from irene.serve.http.metrics import Metrics
@@ -45,6 +52,11 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 UNLIMITED = ("/healthz", "/readyz")
 VERSIONS = ("1.0", "1.1", "2", "3")
 CLOSE = {"Connection": "close"}
+PIECE = 262_144
+"""Bytes of an answer that go out together: the rest waits for who takes it slowly."""
+LARGE, MOST_LARGE, CLIENT_LARGE = 20_000_000, 20, 3
+"""What is held at a time is as much as so many large bodies; of one client."""
+TOO_MUCH = "too much is on its way already, of yours or of all: ask again later"
 UPLOADS = f"{API}/uploads"
 POLICY = "; ".join(
     (
@@ -104,15 +116,17 @@ class Front:
         rate = settings.limits.requests_per_s
         self.rates = Rates(USUAL_RATE if rate is None else rate, settings.limits.burst)
         self.is_own_limited = rate is not None
+        largest = max(settings.limits.upload_bytes, LARGE)
+        self.held = Held(MOST_LARGE * largest, CLIENT_LARGE * largest)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if self.tracing is None:
-            await self._exchange(scope, receive, _Exchange(send))
+            await self._exchange(scope, receive, _Exchange(send, self.held))
         else:
             headers = dict(scope["headers"])
             with self.tracing.request(scope["method"], headers) as span:
-                exchange = _Exchange(send)
+                exchange = _Exchange(send, self.held)
                 await self._exchange(scope, receive, exchange)
                 span.update_name(f"{scope['method']} {exchange.route}")
                 span.set_attributes(exchange.attributes(scope))
@@ -122,9 +136,11 @@ class Front:
     ) -> None:
         address = _address(scope)
         is_own = self.settings.is_own(address)
-        scope[CLIENT] = "" if is_own else network_of(address)
+        exchange.client = scope[CLIENT] = "" if is_own else network_of(address)
         try:
             await self._answer(scope, receive, exchange)
+            if exchange.is_too_much:
+                raise Problem(429, TOO_MUCH, again_s=10)
         except Problem as problem:
             await self._refuse(problem, scope, receive, exchange)
         except asyncio.CancelledError:  # a stop waits only so long
@@ -139,11 +155,13 @@ class Front:
                 bug = Problem(500, "this is a bug in irene; see its log")
                 await self._refuse(bug, scope, receive, exchange)
         finally:
+            exchange.let_go()
             self._note(scope, exchange)
 
     async def _refuse(
         self, problem: Problem, scope: Scope, receive: Receive, exchange: _Exchange
     ) -> None:
+        exchange.is_too_much = False
         response = problem_response(problem, scope["path"])
         await response(scope, receive, exchange.send)
 
@@ -165,7 +183,8 @@ class Front:
                 return
         self.access.check(scope, headers)
         await self.door.enter(client_of(scope))
-        await self.app(scope, self._bounded(path, headers, receive), exchange.send)
+        bounded = self._bounded(path, headers, receive, exchange)
+        await self.app(scope, bounded, exchange.send)
 
     def _check_form(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Refuse what is no request to this server, before anything of it is read."""
@@ -190,7 +209,11 @@ class Front:
             raise Problem(429, words, again_s=wait)
 
     def _bounded(
-        self, path: str, headers: dict[bytes, bytes], receive: Receive
+        self,
+        path: str,
+        headers: dict[bytes, bytes],
+        receive: Receive,
+        exchange: _Exchange,
     ) -> Receive:
         """The body, up to its largest size and for as long as it may take."""
         limits = self.settings.limits
@@ -202,7 +225,7 @@ class Front:
             raise Problem(413, too_large, CLOSE)
         if not told and b"transfer-encoding" not in headers:
             return receive
-        return _bounded_body(receive, most, limits.body_s, too_large)
+        return _bounded_body(receive, most, limits.body_s, too_large, exchange.hold)
 
     def _note(self, scope: Scope, exchange: _Exchange) -> None:
         seconds = time.perf_counter() - exchange.started
@@ -245,7 +268,11 @@ def _route(scope: Scope) -> str:
 
 
 def _bounded_body(
-    receive: Receive, most: int, seconds: float, too_large: str
+    receive: Receive,
+    most: int,
+    seconds: float,
+    too_large: str,
+    hold: Callable[[int], bool],
 ) -> Receive:
     got = 0
     is_whole = False
@@ -260,9 +287,12 @@ def _bounded_body(
                 message = await receive()
         except TimeoutError:
             raise HTTPException(408, "the body came too slowly", CLOSE) from None
-        got += len(message.get("body", b""))
+        size = len(message.get("body", b""))
+        got += size
         if got > most:
             raise HTTPException(413, too_large, CLOSE)
+        if not hold(size):
+            raise HTTPException(429, TOO_MUCH, {**CLOSE, "Retry-After": "10"})
         is_whole = not message.get("more_body", False)
         return message
 
@@ -270,27 +300,51 @@ def _bounded_body(
 
 
 class _Exchange:
-    """One request and what was sent to answer it."""
+    """One request, what was sent to answer it, and what is held in memory for it."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, held: Held) -> None:
         self.started = time.perf_counter()
         self.status = 0
         self.sent = 0
         self.is_complete = False
         self.route = ""
         self.key = new_request()
+        self.client = ""
+        self.is_too_much = False
         self._send = send
+        self._all, self._held = held, 0
+
+    def hold(self, size: int) -> bool:
+        """Hold so many bytes more, if its client may have them."""
+        may = self._all.add(self.client, size)
+        self._held += size if may else 0
+        return may
+
+    def let_go(self) -> None:
+        """Hold nothing any more."""
+        if self._held:
+            self._all.remove(self.client, self._held)
 
     async def send(self, message: Message) -> None:
-        """Pass on a message of the app, with our headers."""
+        """Pass on a message of the app, with our headers, and a large body in parts."""
         if message["type"] == "http.response.start":
-            self.status = message["status"]
             told = message.get("headers", ())
-            message["headers"] = [*told, *SECURITY, self._id()]
-        elif message["type"] == "http.response.body":
-            self.sent += len(message.get("body", b""))
-            self.is_complete = not message.get("more_body", False)
-        await self._send(message)
+            size = int(dict(told).get(b"content-length", 0))
+            self.is_too_much = size > PIECE and not self.hold(size)
+            if not self.is_too_much:
+                self.status = message["status"]
+                message["headers"] = [*told, *SECURITY, self._id()]
+                await self._send(message)
+        elif not self.is_too_much:
+            await self._send_body(message.get("body", b""), message)
+
+    async def _send_body(self, body: bytes, message: Message) -> None:
+        for start in range(0, len(body) or 1, PIECE):
+            part = body[start : start + PIECE]
+            more = start + PIECE < len(body) or message.get("more_body", False)
+            self.sent += len(part)
+            self.is_complete = not more
+            await self._send({**message, "body": part, "more_body": more})
 
     def attributes(self, scope: Scope) -> dict[str, str | int]:
         """What of it is told to those who follow, by OpenTelemetry's names."""
@@ -307,15 +361,14 @@ class _Exchange:
     ) -> None:
         """Send an answer that is ready, at once where the connection is ours."""
         status, told, body = ready.response(asked)
-        self.status, self.sent = status, len(body)
-        if line is not None:
+        if line is not None and len(body) <= PIECE:
+            self.status, self.sent = status, len(body)
             own = b"x-request-id: %s\r\n" % self.key.encode()
             await line.give(_head(status, told), own, body)
             return
-        headers = [*told, *SECURITY, self._id()]
-        start = {"type": "http.response.start", "status": status, "headers": headers}
-        await self._send(start)
-        await self._send({"type": "http.response.body", "body": body})
+        start = {"type": "http.response.start", "status": status, "headers": told}
+        await self.send(start)
+        await self.send({"type": "http.response.body", "body": body})
 
 
 @lru_cache(250)

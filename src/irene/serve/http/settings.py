@@ -56,6 +56,7 @@ class Limits:
         client_connections: Those of one address, unless it is a proxy's.
         headers_s: Time for a client to send the head of a request, s.
         body_s: Time for a client to send a body, s.
+        send_s: Time for a client to take a part of an answer, s.
         stored_bytes: Answers that are kept; the longest unused go first.
         uploads_bytes: Uploads that are kept; the longest unused go first.
         energies_bytes: Energies of leaderboards that are kept; the oldest go first.
@@ -83,6 +84,7 @@ class Limits:
     client_connections: int = 250
     headers_s: float = 20.0
     body_s: float = 60.0
+    send_s: float = 60.0
     stored_bytes: int = 4_000_000_000
     uploads_bytes: int = 4_000_000_000
     energies_bytes: int = 200_000_000

@@ -108,9 +108,7 @@ async def bring(request: Request) -> Response:
 async def upload(request: Request, key: Key) -> Response:
     """The document as it was brought."""
     found = await _found(request, key)
-    ready = await asyncio.to_thread(
-        make_ready, found.id, found.body, "application/json"
-    )
+    ready = make_ready(found.id, found.body, "application/json", packed=found.packed)
     response = send(request, ready.without(LINK), FOREVER)
     response.headers["X-Kind"] = found.kind
     response.headers["X-Filename"] = quote(found.name)

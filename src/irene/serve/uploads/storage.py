@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import (
     Column,
@@ -55,6 +55,7 @@ class Upload:
         name: What its owner calls it; for people to read, never a path.
         body: The document, as JSON text.
         created: When it first came, s since 1970.
+        packed: The document as gzip, if the store has been read.
     """
 
     id: str
@@ -62,6 +63,7 @@ class Upload:
     name: str
     body: bytes
     created: float
+    packed: bytes | None = field(default=None, compare=False)
 
 
 class Uploads:
@@ -106,7 +108,7 @@ class Uploads:
         if found is None:
             return None
         row, body = found
-        return Upload(row.id, row.kind, row.name, body, row.created)
+        return Upload(row.id, row.kind, row.name, body, row.created, row.body)
 
     def owners(self, key: str) -> frozenset[str]:
         """Who brought it."""
