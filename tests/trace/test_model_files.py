@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,65 @@ def test_a_gguf_file_is_its_config(tmp_path: Path, name: str) -> None:
     machine = find_machine("h100")
     found = [predict_run(run.of(str(m)), machine) for m in (path, name)]
     assert same(*found)
+
+
+def write_parts(path: Path, **options: Any) -> list[Path]:
+    """A model with an output layer of its own, in as many files as options say."""
+    writer = gguf.GGUFWriter(path, "llama", **options)
+    sizes = {"embedding_length": 64, "block_count": 2, "feed_forward_length": 128}
+    for name, value in {**sizes, "head_count": 4, "context_length": 64}.items():
+        getattr(writer, f"add_{name}")(value)
+    for name in ("token_embd", "blk.0.ffn_up", "blk.1.ffn_up", "output"):
+        kind = gguf.GGMLQuantizationType.Q8_0
+        block = gguf.quantize(np.ones((96, 64), dtype=np.float32), kind)
+        writer.add_tensor(f"{name}.weight", block, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return sorted(path.parent.glob(f"{path.stem}*"))
+
+
+@pytest.mark.parametrize("small_first_shard", [False, True])
+def test_parts_of_a_gguf_file_are_the_whole(
+    tmp_path: Path, small_first_shard: bool
+) -> None:
+    (whole,) = write_parts(tmp_path / "whole.gguf")
+    options = {"split_max_tensors": 1, "small_first_shard": small_first_shard}
+    parts = write_parts(tmp_path / "parts.gguf", **options)
+    assert len(parts) == 4 + small_first_shard
+    config = read_model_file(whole)
+    assert config["tie_word_embeddings"] is False
+    assert all(read_model_file(part) == config for part in parts)
+
+
+def test_what_a_part_alone_does_not_say_is_left_open(tmp_path: Path) -> None:
+    first, second, *others = write_parts(tmp_path / "m.gguf", split_max_tensors=1)
+    for part in others:
+        part.unlink()
+    assert "tie_word_embeddings" not in read_model_file(first)
+    first.unlink()
+    with pytest.raises(ConfigError, match="put the first one"):
+        read_model_file(second)
+
+
+@pytest.mark.parametrize("value", [-1, "x", [1, 2], [], True, None])
+def test_sizes_that_are_none_are_told(tmp_path: Path, value: Any) -> None:
+    from irene.trace.gguf_header import Header, header_of
+
+    model_files = import_module("irene.trace.model_files")
+    config = config_of("deepseek-v3")
+    header = header_of(write_gguf(tmp_path / "m.gguf", "deepseek2", config, "F16"))
+    sizes = {*model_files.FIELDS, *model_files.HEAD_SIZES, "attention.kv_lora_rank"}
+    for key in header.values:
+        damaged = Header({**header.values, key: value}, header.tensors)
+        if key.removeprefix("deepseek2.") in sizes:
+            with pytest.raises(ConfigError, match=r"m\.gguf.*(no size|layers differ)"):
+                model_files._config_of(damaged, tmp_path / "m.gguf")
+    for key in ("rope.dimension_count", "attention.head_count"):
+        left = {k: v for k, v in header.values.items() if not k.endswith(key)}
+        with pytest.raises(ConfigError, match="sizes its heads have"):
+            model_files._config_of(Header(left, header.tensors), tmp_path / "m.gguf")
 
 
 def test_a_gguf_file_is_traced_as_its_config(tmp_path: Path) -> None:

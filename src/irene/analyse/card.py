@@ -6,6 +6,7 @@ training is in a card only where it was measured or planned, and says which.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -125,8 +126,12 @@ def _command(tree: ModelTree) -> str:
     assert energy is not None
     words = written(spec)
     model = words.pop("model")
-    options = [f"--{name.replace('_', '-')} {value}" for name, value in words.items()]
+    options = [
+        word
+        for name, value in words.items()
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
     if energy.source != "predicted":
-        return " ".join(["irene measure", model, *options])
+        return shlex.join(["irene", "measure", model, *options])
     on = tree.hardware.name if tree.hardware else "pc1"
-    return " ".join(["irene predict", model, *options, f"--on {on}"])
+    return shlex.join(["irene", "predict", model, *options, "--on", on])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from irene.human import human, human_energy, human_range
@@ -32,6 +33,11 @@ def card_label(card: Card) -> str:
         *(f"{human_range(each)} per {unit}" for unit, each in _energies(card)),
         card.run, card.hardware, f"{card.source} {card.date}", card.command,
     ]  # fmt: skip
+    lines = [
+        row
+        for line in lines
+        for row in wrap(plain(line), LONGEST, break_on_hyphens=False)
+    ]
     height = TOP + LINE * len(lines) + 12
     rows = "".join(
         f'<text x="16" y="{TOP + LINE * i}" font-size="12">{_cut(line)}</text>'

@@ -7,6 +7,7 @@ safetensors lies a config.json. How weights are stored is in `quantization_confi
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -22,6 +23,8 @@ ONNX = ".onnx"
 SUFFIXES = (GGUF, SAFETENSORS, INDEX, ONNX)
 """How the names of files end whose headers are read."""
 LONGEST_HEADER = 100_000_000
+PART = re.compile(r"-\d{5}-of-(\d{5})\.gguf$", re.IGNORECASE)
+"""How the name of a part of a GGUF file ends."""
 FIELDS = {
     "embedding_length": "hidden_size", "block_count": "num_hidden_layers",
     "feed_forward_length": "intermediate_size", "context_length":
@@ -48,6 +51,10 @@ OWN_FIELDS: Mapping[str, Mapping[str, str]] = {
     },
 }  # fmt: skip
 """What some architectures call otherwise."""
+HEAD_SIZES = (
+    "attention.key_length_mla", "attention.value_length", "attention.value_length_mla",
+)  # fmt: skip
+"""Keys of sizes that fields are worked out from."""
 ARCHITECTURES = {
     "llama": "llama", "mistral3": "mistral", "qwen2": "qwen2", "qwen2moe": "qwen2_moe",
     "qwen3": "qwen3", "qwen3moe": "qwen3_moe", "gemma": "gemma", "gemma2": "gemma2",
@@ -113,7 +120,22 @@ def read_model_file(path: Path) -> dict[str, Any]:
 def _read_gguf(path: Path, state: tuple[int, int]) -> Mapping[str, Any]:
     """The config of a GGUF file, read once for as long as it stays as it is."""
     del state  # only tells two contents of one file apart
-    return _config_of(header_of(path), path)
+    return _config_of(_whole_header(path), path)
+
+
+def _whole_header(path: Path) -> Header:
+    """The header of a file; of a part, with those of the other parts beside it."""
+    header, named = header_of(path), PART.search(path.name)
+    if not named or "split.count" not in header.values:
+        return header
+    ends = (f"-{n:05}-of-{named[1]}.gguf" for n in range(1, int(named[1]) + 1))
+    parts = [path.with_name(path.name[: named.start()] + end) for end in ends]
+    found = [header_of(part) for part in parts if part.is_file()]  # they say enough
+    values, tensors = (
+        {k: v for each in reversed(found) for k, v in getattr(each, name).items()}
+        for name in ("values", "tensors")
+    )
+    return Header(values, tensors)
 
 
 def gguf_config(data: bytes, name: str) -> dict[str, Any]:
@@ -130,18 +152,23 @@ def _config_of(header: Header, path: Path) -> dict[str, Any]:
     from irene.trace.serving.families import FAMILIES  # which reads configs itself
 
     arch = str(header.values.get("general.architecture", ""))
+    if not arch and "split.no" in header.values:
+        raise ConfigError(
+            f"{path} is a later part of a model: put the first one, which says what "
+            "the model is, beside it"
+        )
     if arch not in ARCHITECTURES:
         raise ConfigError(
             f"{path}: no GGUF architecture {arch!r} is known here, only "
             f"{', '.join(ARCHITECTURES)}; give the model's config.json instead"
         )
-    prefix = f"{arch}."
+    prefix, names = f"{arch}.", {**FIELDS, **OWN_FIELDS.get(arch, {})}
+    sizes = {*names, *HEAD_SIZES}
     given = {
-        key.removeprefix(prefix): _one(key, value, path)
+        (each := key.removeprefix(prefix)): _one(key, value, path, each in sizes)
         for key, value in header.values.items()
         if key.startswith(prefix)
     }
-    names = {**FIELDS, **OWN_FIELDS.get(arch, {})}
     fields = {name: given[key] for key, name in names.items() if key in given}
     kind = _kind(ARCHITECTURES[arch], given)
     fields |= _from_tensors(header, kind, path) | _of_family(kind, given)
@@ -153,18 +180,19 @@ def _config_of(header: Header, path: Path) -> dict[str, Any]:
     return {"model_type": kind, "architectures": [named], **fields}
 
 
-def _one(key: str, value: Any, path: Path) -> Any:
-    """A value; the one of all layers, where they are listed."""
-    if not isinstance(value, list) or not any(
-        word in key for word in ("head_count", "feed_forward_length")
-    ):
+def _one(key: str, value: Any, path: Path, is_size: bool) -> Any:
+    """A value; the one of all layers, where sizes of them are listed."""
+    if not is_size:
         return value
-    if len(set(value)) != 1:
+    values = value if isinstance(value, list) else [value]
+    if len(set(values)) > 1:
         raise ConfigError(
             f"{path}: layers differ in {key}, which is not read from a header; give "
             "the model's config.json instead"
         )
-    return value[0]
+    if not values or type(values[0]) not in (int, float) or values[0] < 0:
+        raise ConfigError(f"{path} is damaged: {key} is {value!r}, and no size")
+    return values[0]
 
 
 def _kind(kind: str, given: Mapping[str, Any]) -> str:
@@ -181,14 +209,15 @@ def _of_family(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
         return {"num_local_experts": given["expert_count"], "num_experts": None}
     if not kind.startswith("deepseek"):
         return {}
-    rope = int(given["rope.dimension_count"])
-    key = given.get("attention.key_length_mla", given.get("attention.key_length"))
+    key = given.get("attention.key_length_mla", given.get("attention.key_length", 0))
     value = given.get("attention.value_length_mla", given.get("attention.value_length"))
-    if key is None or value is None:
-        raise ConfigError("a deepseek2 GGUF file says nothing of the size of its heads")
-    heads = given["attention.head_count"]
+    rope, heads = given.get("rope.dimension_count"), given.get("attention.head_count")
+    if not value or not rope or not heads or key < rope:
+        raise ConfigError(
+            "a deepseek2 GGUF file does not say what sizes its heads have"
+        )
     return {
-        "qk_nope_head_dim": int(key) - rope, "v_head_dim": int(value),
+        "qk_nope_head_dim": key - rope, "v_head_dim": value,
         "head_dim": rope, "num_key_value_heads": heads,
     }  # fmt: skip
 
@@ -198,11 +227,12 @@ def _from_tensors(header: Header, kind: str, path: Path) -> dict[str, Any]:
     tensors = header.tensors
     if "token_embd.weight" not in tensors:
         raise ConfigError(
-            f"{path} has no tensor token_embd.weight: is it the first part of a model?"
+            f"{path} has no tensor token_embd.weight: are all parts of the model there?"
         )
     shape, _ = tensors["token_embd.weight"]
-    fields: dict[str, Any] = {"vocab_size": shape[-1]}
-    if kind != "bert":
+    fields: dict[str, Any] = {"vocab_size": shape[-1] if shape else 0}
+    is_whole = len(tensors) >= header.values.get("split.tensors.count", 0)
+    if kind != "bert" and (is_whole or "output.weight" in tensors):
         fields["tie_word_embeddings"] = "output.weight" not in tensors
     if kind in ("llama", "mixtral", "granite", "qwen3", "olmo"):
         fields["attention_bias"] = "blk.0.attn_q.bias" in tensors

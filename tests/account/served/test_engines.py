@@ -2,8 +2,9 @@
 
 import pytest
 
-from irene.account.served.engines import ENGINES, Server, ServerCounts
+from irene.account.served.engines import ENGINES, Server, ServerCounts, counts_of
 from irene.errors import MeterError, UsageError
+from irene.meters.wall.prometheus import samples_of
 
 from .made_server import answering
 
@@ -89,6 +90,32 @@ def test_every_engine_is_read(text, path, found):
     with answering(answers) as url:
         assert Server(url).read() == found
         assert Server(f"{url}{path}").read() == found
+
+
+def test_names_are_known_however_they_are_written():
+    escaped = VLLM.replace("vllm:", "ray_vllm_").replace("prefix_", "gpu_prefix_")
+    counts = counts_of(samples_of(escaped.encode()))
+    assert counts == counts_of(samples_of(VLLM.encode()))
+
+
+def test_processes_that_share_requests_count_once_and_others_together():
+    lines = [
+        f'sglang:num_running_reqs{{model_name="m",dp_rank="{rank // 2}",'
+        f'tp_rank="{rank}",pp_rank="0"}} {5 + rank // 2}\n'
+        for rank in range(9, 13)
+    ]
+    counts = counts_of(samples_of("".join(lines).encode()))
+    assert counts.running == 9 + 10 + 11
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["vllm:num_requests_running 0", "sglang:num_queue_reqs 0", "tgi_queue_size 0"],
+)
+def test_a_server_that_has_answered_nothing_has_counted_nothing(line):
+    counts = counts_of(samples_of(f"{line}\n".encode()))
+    found = (counts.prompt_tokens, counts.cached_tokens, counts.output_tokens)
+    assert (*found, counts.requests) == (0, 0, 0, 0)
 
 
 def test_ollama_tells_its_model_and_no_counts():

@@ -14,21 +14,25 @@ from irene.meters.wall.prometheus import Sample, samples_of
 METRICS = ("/metrics", "/prometheus/metrics")
 """Where metrics are; TensorRT-LLM has them at the second, and JSON at the first."""
 RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")
-"""Labels of processes that all count the same tokens: the first counts."""
+"""Labels of processes that all count the same: the first of those that differ in
+nothing else counts."""
+RANK_DIGITS = 9
 OLLAMA = "Ollama"
 NO_NAMES = (
-    "metrics may have to be switched on: llama.cpp --metrics, SGLang --enable-metrics, "
-    "TensorRT-LLM return_perf_metrics"
+    "metrics may have to be switched on (llama.cpp --metrics, SGLang --enable-metrics, "
+    "TensorRT-LLM return_perf_metrics), and those of TGI begin with the first request"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """How an engine calls what it counts; a name may have `_total` after it.
+    """How an engine calls what it counts.
+
+    A name may have `_total` after it, an underscore where a colon is (as it is scraped
+    by some), and `ray_` before it.
 
     Attributes:
         name: Of the engine.
-        prefix: How the names of its metrics begin.
         prompt: Tokens of prompts.
         cached: Those of them that a prefix cache answered; the first that is there.
         output: Tokens of answers.
@@ -40,7 +44,6 @@ class Engine:
     """
 
     name: str
-    prefix: str
     prompt: str
     cached: tuple[str, ...]
     output: str
@@ -50,36 +53,43 @@ class Engine:
     whole_prompts: bool
     source: str
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """All names that an engine may be known by."""
+        names = (self.prompt, *self.cached, self.output, self.running, self.waiting)
+        return (*names, *filter(None, [self.requests]))
+
 
 ENGINES = (
     Engine(
-        "vLLM", "vllm:", "vllm:prompt_tokens",
-        ("vllm:prompt_tokens_cached", "vllm:prefix_cache_hits"),
+        "vLLM", "vllm:prompt_tokens",
+        ("vllm:prompt_tokens_cached", "vllm:prefix_cache_hits",
+         "vllm:gpu_prefix_cache_hits"),
         "vllm:generation_tokens", "vllm:request_success", "vllm:num_requests_running",
         "vllm:num_requests_waiting", whole_prompts=True,
         source="https://docs.vllm.ai/en/stable/usage/metrics/",
     ),
     Engine(
-        "SGLang", "sglang:", "sglang:prompt_tokens", ("sglang:cached_tokens",),
+        "SGLang", "sglang:prompt_tokens", ("sglang:cached_tokens",),
         "sglang:generation_tokens", "sglang:num_requests", "sglang:num_running_reqs",
         "sglang:num_queue_reqs", whole_prompts=True,
         source="https://docs.sglang.io/references/production_metrics.html",
     ),
     Engine(
-        "TGI", "tgi_", "tgi_request_input_length_sum", (),
+        "TGI", "tgi_request_input_length_sum", (),
         "tgi_request_generated_tokens_sum", "tgi_request_success",
         "tgi_batch_current_size", "tgi_queue_size", whole_prompts=True,
         source="https://huggingface.co/docs/text-generation-inference/reference/metrics",
     ),
     Engine(
-        "TensorRT-LLM", "trtllm_", "trtllm_prompt_tokens",
+        "TensorRT-LLM", "trtllm_prompt_tokens",
         ("trtllm_prompt_cached_tokens",), "trtllm_generation_tokens",
         "trtllm_request_success", "trtllm_num_requests_running",
         "trtllm_num_requests_waiting", whole_prompts=True,
         source="NVIDIA/TensorRT-LLM, tensorrt_llm/metrics/collector.py",
     ),
     Engine(
-        "llama.cpp", "llamacpp:", "llamacpp:prompt_tokens",
+        "llama.cpp", "llamacpp:prompt_tokens",
         ("llamacpp:prompt_tokens_cached",), "llamacpp:tokens_predicted", "",
         "llamacpp:requests_processing", "llamacpp:requests_deferred",
         whole_prompts=False,
@@ -121,32 +131,47 @@ class ServerCounts:
 
 def counts_of(samples: Iterable[Sample]) -> ServerCounts | None:
     """What samples of metrics say; None if they are of no engine that is known."""
-    sums: dict[str, float] = {}
+    first: dict[tuple[str, frozenset[tuple[str, str]]], tuple[list[str], float]] = {}
     models: dict[str, None] = {}
     for name, labels, value in samples:
-        if any(labels.get(rank, "0") != "0" for rank in RANKS) or labels.get(
-            "priority"
-        ):
+        if labels.get("priority"):
             continue
-        key = name.removesuffix("_total")
-        sums[key] = sums.get(key, 0.0) + value
         model = labels.get("model_name", "")
         if model not in ("", "undefined"):
             models[model] = None
+        ranks = [labels.get(rank, "").zfill(RANK_DIGITS) for rank in RANKS]
+        others = frozenset(pair for pair in labels.items() if pair[0] not in RANKS)
+        key = (_key(name), others)
+        first[key] = min(first.get(key, (ranks, value)), (ranks, value))
+    sums: dict[str, float] = {}
+    for (name, _), (_, value) in first.items():
+        sums[name] = sums.get(name, 0.0) + value
     for engine in ENGINES:
-        if engine.output in sums:
+        if any(_key(name) in sums for name in engine.metrics):
             return _counted(engine, sums, next(iter(models), ""))
     return None
 
 
+def _key(name: str) -> str:
+    """The name of a metric, however it is written."""
+    return name.removeprefix("ray_").removesuffix("_total").replace(":", "_")
+
+
 def _counted(engine: Engine, sums: Mapping[str, float], model: str) -> ServerCounts:
-    cached = next((sums[name] for name in engine.cached if name in sums), None)
-    prompt = sums.get(engine.prompt)
+    """What an engine counts; many begin to show a counter with what it counts first."""
+
+    def counted(*names: str) -> float | None:
+        found = (sums[_key(name)] for name in names if _key(name) in sums)
+        return next(found, None if _key(engine.output) in sums else 0.0)
+
+    cached = counted(*engine.cached)
+    prompt = counted(engine.prompt)
     if prompt is not None and engine.whole_prompts:
         prompt = max(0.0, prompt - (cached or 0.0))
     return ServerCounts(
-        engine.name, model, prompt, cached, sums[engine.output],
-        sums.get(engine.requests), sums.get(engine.running), sums.get(engine.waiting),
+        engine.name, model, prompt, cached, counted(engine.output),
+        counted(engine.requests) if engine.requests else None,
+        sums.get(_key(engine.running)), sums.get(_key(engine.waiting)),
     )  # fmt: skip
 
 

@@ -26,7 +26,8 @@ from irene.meters.sensors import PolledMeter
 from irene.parameters import read
 
 TOKEN = "IRENE_METER_TOKEN"
-LONGEST_ANSWER = 1 << 20
+LONGEST_ANSWER = 1 << 24
+"""Bytes; a server of many engines has megabytes of metrics."""
 PATIENCE_S = 5.0
 POWERS = {"W": 1.0, "mW": 1e-3, "kW": 1e3}
 ENERGIES = {"J": 1.0, "Wh": 3600.0, "kWh": 3.6e6, "Wmin": 60.0}
