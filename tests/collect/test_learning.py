@@ -180,6 +180,39 @@ def test_two_runs_share_what_is_not_known_of_the_power(learned: LearnedMachine) 
     assert half**2 == pytest.approx(alone**2 - 2 * 0.4**2)
 
 
+def test_what_does_not_fit_here_is_said_first(learned: LearnedMachine) -> None:
+    size_bytes = learned.provenance["memory_bytes"]
+    told = (Path("/proc/meminfo")).read_text().split()
+    assert size_bytes == 1024 * int(told[told.index("MemTotal:") + 1])
+    tiny = replace(learned, provenance={**learned.provenance, "memory_bytes": 10**6})
+    run = {"batch_size": 2, "seq_len": 16}
+    for machine, fits in ((learned, True), (tiny, False)):
+        tree = machine.predict(irene.trace("bert-l2-h128", **run))
+        assert (tree.root.features["memory_share"] < 1) == fits
+        assert ("do not fit into" in tree.notes[0]) != fits
+
+
+def test_training_is_as_unsure_as_what_was_never_measured(
+    learned: LearnedMachine,
+) -> None:
+    run = {"batch_size": 2, "seq_len": 16}
+    trained, more = (
+        learned.predict(irene.trace("bert-l2-h128", phase="train", **{**run, **each}))
+        for each in ({}, {"batch_size": 3})
+    )
+    (note,) = [note for note in trained.notes if "of training, which was never" in note]
+    assert note.endswith("± 65 %, an assumption")
+    both = trained.energy_of(0), more.energy_of(0)
+    widths = [math.log(each.high / each.joules) for each in both]
+    assert min(widths) > 0.5
+    # it is one error of both, and cancels
+    found = difference(*both)
+    half = math.log(found.ratio_high / found.ratio)
+    power = learned.power_width
+    own = math.hypot(*widths) ** 2 - 2 * (0.5**2 + power**2)
+    assert half == pytest.approx(math.sqrt(own))
+
+
 def test_file_holds_all_of_it(learned: LearnedMachine, own_home: Path) -> None:
     keep_machine(learned)
     read = find_machine("this-machine")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import irene
+from irene.energy import difference
 from irene.predict.intervals import BEYOND
 from irene.predict.machines.finding import find_trained
 from irene.tree import ModelTree
@@ -145,6 +146,56 @@ def test_a_loop_over_steps_is_named() -> None:
 
     tree = irene.predict(Scan(), on="pc1", inputs=torch.zeros(64, 256, 768))
     assert any("a loop over steps as it was traced" in note for note in notes(tree))
+
+
+class Convolved(nn.Sequential):
+    """Convolutions, of which nobody measured one."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Conv2d(3, 64, 3), nn.ReLU())
+
+
+@pytest.mark.parametrize(
+    ("cause", "one", "other", "shares"),
+    [
+        ("tokens", {"batch_size": 128}, {"batch_size": 256}, True),
+        ("tokens", {"batch_size": 1, "seq_len": 32}, {"batch_size": 256}, False),
+        ("phase", {"phase": "train"}, {"phase": "train", "batch_size": 16}, True),
+        ("phase", {"phase": "train"}, {"phase": "decode"}, False),
+        ("dtype", {"dtype": "fp16"}, {"dtype": "fp16", "batch_size": 16}, True),
+        ("dtype", {"dtype": "fp16"}, {"dtype": "bf16"}, False),
+    ],
+)
+def test_runs_share_an_error_beyond_in_one_direction(cause, one, other, shares) -> None:
+    """What is too large tells nothing of what is too small, nor one type of another."""
+    usual = {"on": "pc1", "batch_size": 8, "seq_len": 128}
+    model = "gpt2" if cause == "phase" else "bert-l2-h768"
+    runs = [irene.predict(model, **{**usual, **each}) for each in (one, other)]
+    both = [tree.energy_of(0) for tree in runs]
+    beyond = [{e.cause for e in energy.errors if e.cause.startswith(cause)}
+              for energy in both]  # fmt: skip
+    assert all(beyond)
+    assert (beyond[0] == beyond[1]) == shares
+    found = difference(*both)
+    half = math.log(found.ratio_high / found.ratio)
+    independent = math.hypot(*map(width, runs))
+    assert (half < 0.8 * independent) == shares
+
+
+def test_kernels_that_nobody_measured_are_wrong_each_in_its_own_way() -> None:
+    images = torch.zeros(8, 3, 64, 64)
+    small, large = (
+        irene.predict(Convolved(), on="pc1", inputs=each).energy_of(0)
+        for each in (images, images.repeat(2, 1, 1, 1))
+    )
+    other = irene.predict(
+        nn.LSTM(256, 256), on="pc1", inputs=torch.zeros(64, 8, 256)
+    ).energy_of(0)
+    of_groups = [{e.cause for e in energy.errors if e.cause.startswith("group")}
+                 for energy in (small, large, other)]  # fmt: skip
+    assert of_groups[0] == of_groups[1] != set()
+    assert of_groups[2]
+    assert not of_groups[0] & of_groups[2]
 
 
 @pytest.mark.parametrize("cause", ["width", "tokens", "length", "elements", "group"])

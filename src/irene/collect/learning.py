@@ -21,6 +21,7 @@ from irene.hardware import Hardware
 from irene.measure.alone.bench import Bench
 from irene.measure.alone.capture import digest
 from irene.measure.alone.device import (
+    available_bytes,
     choose_device,
     environment,
     synchroniser,
@@ -315,6 +316,7 @@ def _provenance(
         "date": datetime.now(UTC).date().isoformat(),
         "fingerprint": fingerprint(),
         "surroundings": dict(here.about),
+        "memory_bytes": available_bytes(here.device, of_all=True),
         "plan": plan,
         "meter": readings.meters,
         "source": readings.source,

@@ -56,12 +56,16 @@ def test_nothing_is_beyond_where_servings_were_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "octaves"),
-    [("batch_size", 1, 3), ("batch_size", 2048, 2), ("output_len", 19_000, 1)],
+    ("name", "value", "octaves", "side"),
+    [
+        ("batch_size", 1, 3, "below"),
+        ("batch_size", 2048, 2, "above"),
+        ("output_len", 19_000, 1, "above"),
+    ],
 )
-def test_sizes_count_by_their_octaves(name: str, value: int, octaves: float) -> None:
+def test_sizes_count_by_their_octaves(name, value, octaves, side) -> None:
     found = widths(**{name: value})
-    assert found == {name: pytest.approx(octaves * SERVED_OCTAVE)}
+    assert found == {f"{name} {side}": pytest.approx(octaves * SERVED_OCTAVE)}
 
 
 def test_long_prompts_count_by_the_share_of_prefill() -> None:
@@ -81,9 +85,9 @@ def test_fp32_is_named_and_wide() -> None:
 @given(st.sampled_from(("batch_size", "output_len")), st.integers(1, 10**5))
 def test_farther_is_wider(name: str, value: int) -> None:
     low, high = SERVED["vllm"][name]
-    here = widths(**{name: value}).get(name, 0.0)
+    here = sum(widths(**{name: value}).values())
     away = max(1, value // 2) if value < low else value * 2
-    assert widths(**{name: away}).get(name, 0.0) >= here - 1e-12
+    assert sum(widths(**{name: away}).values()) >= here - 1e-12
     assert (here > 0) == (not low <= value <= high)
 
 
@@ -116,6 +120,24 @@ def test_layers_of_one_kind_are_wrong_alike() -> None:
     dense = told(serving())
     other, experts = (told(serving(m)) for m in ("qwen3-8b", "qwen3-30b-a3b"))
     assert half(dense, other) < half(dense, experts)
+
+
+def test_too_few_streams_tell_nothing_of_too_many() -> None:
+    def beyond(batch_size: int) -> Energy:
+        tree = serving(batch_size=batch_size)
+        causes = beyond_servings(tree, np.ones(len(tree)), "h100", SERVED_HERE)
+        errors = tuple(shared_errors(tree, "h100", 0.2, causes))
+        width = math.hypot(*(each.width for each in errors))
+        ends = math.exp(-width), math.exp(width)
+        return Energy(1.0, *ends, "predicted", "", errors)
+
+    one, two, many = map(beyond, (1, 2, 2048))
+    apart, octave = 0.2 * math.sqrt(2), SERVED_OCTAVE
+    assert half(one, two) < math.hypot(apart, octave)
+    alike = math.exp(-11 * APART["batch"] / (2 * 0.2**2))
+    servings = 0.2 * math.sqrt(2 * (1 - alike))
+    expected = math.hypot(servings, 3 * octave, 2 * octave)
+    assert half(one, many) == pytest.approx(expected)
 
 
 def test_chat_and_reasoning_share_next_to_nothing() -> None:

@@ -97,14 +97,20 @@ def synchroniser(device: str) -> Callable[[], None]:
     return partial(getattr(torch, kind).synchronize, device)
 
 
-def available_bytes(device: str) -> int | None:
-    """Memory that a device still has, bytes; None where nobody tells."""
+def available_bytes(device: str, of_all: bool = False) -> int | None:
+    """Memory that a device still has, bytes; None where nobody tells.
+
+    Args:
+        device: Which one.
+        of_all: Ask for all of its memory, whoever has it.
+    """
     if device.startswith("cuda"):
-        return int(torch.cuda.mem_get_info(device)[0])
+        return int(torch.cuda.mem_get_info(device)[of_all])
     try:
         with (Roots().proc / "meminfo").open(encoding="ascii") as file:
             sizes = dict(line.split(":", 1) for line in file if ":" in line)
-        return int(sizes["MemAvailable"].split()[0]) * 1024
+        name = "MemTotal" if of_all else "MemAvailable"
+        return int(sizes[name].split()[0]) * 1024
     except (OSError, KeyError, ValueError, IndexError):
         return None
 

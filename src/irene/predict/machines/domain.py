@@ -73,17 +73,21 @@ class Domain(Saved):
         """
         own_j = np.maximum(tree.columns.own(joules, tree.parents), 0.0)
         found = []
-        for cause, words, far in self._causes(tree, work, own_j):
+        for cause, which, words, far in self._causes(tree, work, own_j):
             if far.any():
                 doubt = np.minimum(far * widths.rate(cause), widths.rate(MOST))
-                assumed = cause in ASSUMED
-                found.append(Beyond.of(cause, words, tree, own_j, doubt, assumed))
+                error, assumed = f"{cause} {which}", cause in ASSUMED
+                found.append(Beyond.of(error, words, tree, own_j, doubt, assumed))
         return found
 
     def _causes(
         self, tree: ModelTree, work: TreeWork, own_j: Floats
-    ) -> Iterator[tuple[str, str, Floats]]:
-        """Name and words of every cause, and how far beyond each row is."""
+    ) -> Iterator[tuple[str, str, str, Floats]]:
+        """Every cause, which one it is, its words, and how far beyond each row is.
+
+        Runs share an error on one side of what was measured, of one group of kernels,
+        of one type or phase: what is too large tells nothing of what is too small.
+        """
         kernels, rows = _kernel_rows(tree, work)
         own = np.bincount(rows, own_j * tree.multiplicity, len(kernels) + 1)
         kernel_j = own[:-1].astype(np.float64) + 1e-300
@@ -107,20 +111,22 @@ class Domain(Saved):
                 values, (low, high) = each[int((far * kernel_j).argmax())]
                 value = max(values, key=lambda v: _octaves([v], (low, high)))
                 words = f"{what} never measured ({value:,}, not {low:,} to {high:,})"
-                yield cause, words, np.append(far, 0.0)[rows]
+                side = "below" if value < low else "above"
+                yield cause, side, words, np.append(far, 0.0)[rows]
         yield "group", *self._unmeasured(tree, kernels, rows)
         spec = tree.spec
         if spec is not None:
             everything = np.ones(len(tree))
             if spec.dtype != self.dtype:
-                yield "dtype", f"in {spec.dtype}, which was never measured", everything
+                words = f"in {spec.dtype}, which was never measured"
+                yield "dtype", spec.dtype, words, everything
             if spec.phase not in MEASURED_PHASES:
                 words = f"of phase {spec.phase}, which was never measured"
-                yield "phase", words, everything
+                yield "phase", spec.phase, words, everything
 
     def _unmeasured(
         self, tree: ModelTree, kernels: Sequence[Kernel], rows: npt.NDArray[np.intp]
-    ) -> tuple[str, Floats]:
+    ) -> tuple[str, str, Floats]:
         """Kernels of a group that nobody ran alone, and loops traced step by step."""
         known = {*self.groups, STREAM}
         is_new = np.array([k.group not in known for k in kernels] + [False])
@@ -135,7 +141,7 @@ class Domain(Saved):
                 f"in a loop over steps as it was traced ({common}), where a fused "
                 "kernel would take far less"
             )
-        return words, (new | looped).astype(np.float64)
+        return common, words, which.astype(np.float64)
 
 
 def _kernel_rows(

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from irene.trace.serving.writer import WEIGHT_BYTES
 from irene.tree import KINDS, ModelTree, Node
 
@@ -90,6 +92,21 @@ def traced_fit(tree: ModelTree, size_bytes: float, usable: float = 1.0) -> Memor
     weights = float(tree.root.params * each)
     room = size_bytes * usable
     return MemoryFit(weights, float(moved), "activations", size_bytes, room)
+
+
+def with_fit(tree: ModelTree, size_bytes: float | None) -> ModelTree:
+    """A traced run with what it needs of a machine's memory, where that is known.
+
+    Args:
+        tree: With math ops.
+        size_bytes: Memory of the machine; None where nobody told.
+    """
+    if not size_bytes:
+        return tree
+    fit = traced_fit(tree, size_bytes)
+    share = np.append(fit.share, np.full(len(tree) - 1, np.nan))
+    found = tree.with_features({**tree.features, "memory_share": share})
+    return found.with_notes(*fit.notes())
 
 
 def memory_fit(tree: ModelTree, sheet: Datasheet) -> MemoryFit:

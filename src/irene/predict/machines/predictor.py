@@ -8,14 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from irene.energy import SharedError
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from irene.predict.intervals import Beyond, Widths, with_beyond, worth_saying
 from irene.predict.machines.domain import Domain
-from irene.predict.machines.memory_fit import traced_fit
+from irene.predict.machines.memory_fit import with_fit
 from irene.predict.machines.serial_machine import SerialModel
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.machines.specs.work import TreeWork, work_of
@@ -87,20 +85,10 @@ class Predictor:
                 ),
             ),
         )
-        return self._fitted(told).with_notes(
+        return with_fit(told, self.provenance.get("memory_bytes")).with_notes(
             *(each.note() for each in worth_saying(width, causes)),
             *self.provenance.get("caveats", ()),
         )
-
-    def _fitted(self, tree: ModelTree) -> ModelTree:
-        """The tree with what it needs of the machine's memory, where that is known."""
-        room_bytes = self.provenance.get("memory_bytes")
-        if not room_bytes:
-            return tree
-        fit = traced_fit(tree, room_bytes)
-        share = np.append(fit.share, np.full(len(tree) - 1, np.nan))
-        found = tree.with_features({**tree.features, "memory_share": share})
-        return found.with_notes(*fit.notes())
 
     def intervals(
         self, tree: ModelTree, work: TreeWork

@@ -309,7 +309,8 @@ def _sizes(
         low, high = SERVED[engine][name]
         octaves = math.log2(max(low / max(value, 1), value / high, 1.0))
         words = f"{what.format(f'{value:,}')}, measured {low:,.0f} to {high:,.0f}"
-        yield name, words, octaves, rows
+        side = "below" if value < low else "above"
+        yield f"{name} {side}", words, octaves, rows
 
 
 def shared_errors(

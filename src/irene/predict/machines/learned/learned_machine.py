@@ -13,6 +13,7 @@ import numpy.typing as npt
 from irene.energy import SharedError
 from irene.errors import UsageError
 from irene.hardware import Hardware
+from irene.predict.intervals import BEYOND, Beyond, with_beyond
 from irene.predict.machines.learned.time_fit import TimeModel, is_product
 from irene.predict.machines.learned.timed_op import (
     TimedOp,
@@ -20,6 +21,7 @@ from irene.predict.machines.learned.timed_op import (
     coldness,
     timed_work,
 )
+from irene.predict.machines.memory_fit import with_fit
 from irene.saved import Floats, checked_content, digest_of, fields_of
 from irene.spec import Attention, DType
 from irene.tree import KINDS, ModelTree
@@ -93,21 +95,29 @@ class LearnedMachine:
         unknown, notes = self._doubts(work, each_s, float(seconds[0]))
         rough = (work.counts @ (each_s * unknown)) / np.maximum(seconds, 1e-12)
         width = np.hypot(self._widths(tree, seconds), rough * UNKNOWN_WIDTH)
+        causes = []
         if tree.spec is not None and tree.spec.phase == "train":
-            notes.append("extrapolation: training was never measured on this machine")
+            words = "of training, which was never measured on this machine"
+            far = np.full(len(tree), BEYOND["phase"])
+            causes = [Beyond("phase train", words, far, 1.0, is_assumed=True)]
+        width = with_beyond(width, causes)
         spread = np.full(len(tree), np.nan)
         spread[0] = math.exp(width[0])
         features = {**tree.features, "time_s": seconds, "time_spread": spread}
-        carrying = tree.with_features(features).with_notes(
-            *notes, *self.provenance.get("caveats", ())
+        size_bytes = self.provenance.get("memory_bytes")
+        carrying = with_fit(tree.with_features(features), size_bytes).with_notes(
+            *(each.note() for each in causes),
+            *(*notes, *self.provenance.get("caveats", ())),
         )
         both = np.hypot(width, self.power_width)
         joules = times @ self.model.watts
         # One power for all runs: what it is wrong by cancels between two of them.
-        power = SharedError(f"power of {self.hardware.name}", self.power_width)
-        return carrying.with_predicted(
-            joules, both, self.hardware, "timed ops", (power,)
-        )
+        name = self.hardware.name
+        shared = [SharedError(f"power of {name}", self.power_width)]
+        shared += [
+            SharedError(f"{each.cause} on {name}", each.width) for each in causes
+        ]
+        return carrying.with_predicted(joules, both, self.hardware, "timed ops", shared)
 
     def _widths(self, tree: ModelTree, seconds: Floats) -> Floats:
         width = np.zeros(len(tree))

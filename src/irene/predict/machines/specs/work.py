@@ -189,7 +189,7 @@ def _kernel(
     if op in ROWS and shapes.outputs and shapes.outputs[0]:
         *rows, width = shapes.outputs[0]
         return Kernel(ROWS[op], (prod(rows), width), itemsize=itemsize)
-    if flops > moved:
+    if flops * itemsize > 4 * moved:
         return Kernel(OTHER, (flops, moved), itemsize=itemsize)
     return None
 
