@@ -88,6 +88,11 @@ class Energy:
         )
 
 
+def source_of_sum(parts: Iterable[Source]) -> Source:
+    """Of a sum: `estimated` as soon as one part of it is."""
+    return "estimated" if "estimated" in parts else "measured"
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """An energy compared with another.

@@ -7,6 +7,8 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, ClassVar, cast
 
+from irene.energy import Energy
+
 
 class Document:
     """A dataclass that is shown as one JSON object, and is not read back.
@@ -60,3 +62,20 @@ def _plain(value: Any, names: tuple[str, ...] = ()) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]
     return None if value != value else value
+
+
+def flat_row(of: Any, *left_out: str) -> dict[str, Any]:
+    """The fields of a dataclass as cells of a table; an energy has its ends beside it.
+
+    Args:
+        of: Has one energy at most.
+        left_out: Fields that have no cell.
+    """
+    row: dict[str, Any] = {}
+    for each in fields(of):
+        value = getattr(of, each.name)
+        if isinstance(value, Energy):
+            row |= {"energy_j": value.joules, "low_j": value.low, "high_j": value.high}
+        elif each.name not in left_out:
+            row[each.name] = value
+    return row

@@ -5,7 +5,7 @@ import math
 import pytest
 
 import irene
-from irene.account.served.intervals import Interval, split
+from irene.account.served.token_energy import Interval, split
 from irene.analyse.served import Expecting, verdict
 from irene.errors import UsageError
 from irene.spec import RunSpec

@@ -171,7 +171,7 @@ def test_mistakes_are_told_in_one_sentence(capsys, watched, words, code, says):
 
 
 def test_meters_here_say_nothing_of_another_machine(capsys, monkeypatch):
-    from irene.account.served.engines import Server, ServerCounts
+    from irene.account.served.server_counts import Server, ServerCounts
 
     monkeypatch.setattr(Server, "read", lambda _: ServerCounts("vLLM", "m"))
     monkeypatch.setattr(Server, "_json", lambda *_: None)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from irene.account import Ledger, attribute
-from irene.account.ledger.tables import VIEWS
+from irene.account.ledger.ledger_documents import VIEWS
 from irene.human import human_range
 from tests.account.ledger.test_ledger import training
 from tests.real_browser import browse, needs_browser

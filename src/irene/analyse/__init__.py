@@ -4,8 +4,8 @@ A question takes any tree, predicted, measured or accounted, and answers with a 
 value that has `to_dict`. Those that change a model predict it anew.
 
 - `bottlenecks`: `find_bottlenecks`, what to look at first.
-- `comparison`: `compare`, what differs between two trees, and why; `comparisons`: of
-  several with the first.
+- `comparison`: `compare`, what differs between two trees, and why; or between
+  several and the first.
 - `grid`: `what_if`, other sizes, settings and config fields, also as people write them;
   `config_fields`: which fields there are; `sensitivity`: which matter.
 - `pareto`: `trade_off`, accuracy against energy, and published scores.
@@ -21,7 +21,7 @@ value that has `to_dict`. Those that change a model predict it anew.
 - `leaderboard`: `rank_models`, the whole catalogue; `energy_cache`: what was asked.
 - `parts`: a tree as parts that do not overlap, and what they are for.
 - `subject`: `Subject`, what a question is asked of, also as people write it
-  (`gpt2@b16s256`, `tree.json`); `known`: models and machines.
+  (`gpt2@b16s256`, `tree.json`); `listings`: models and machines.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from irene.analyse.pareto import published_accuracies
 from irene.analyse.subject import LeftOut, Progress
 from irene.energy import Energy
 from irene.errors import UsageError
+from irene.plain import flat_row
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
 from irene.presented import Drawn
@@ -114,7 +115,8 @@ class Leaderboard(Drawn):
 
     def table(self) -> list[dict[str, Any]]:
         """One flat row for each model in its place."""
-        return [_flat(place, each) for place, each in enumerate(self.models, start=1)]
+        ranked = enumerate(self.models, start=1)
+        return [{"place": place, **flat_row(each)} for place, each in ranked]
 
 
 def choose_entries(
@@ -349,22 +351,3 @@ def _ranked(entry: Entry, fields: Mapping[str, Any]) -> Ranked:
             (e.accuracy for e in published_accuracies() if e.model == entry.name), None
         ),
     )
-
-
-def _flat(place: int, each: Ranked) -> dict[str, Any]:
-    return {
-        "place": place,
-        "model": each.model,
-        "family": each.family,
-        "kind": each.kind,
-        "params": each.params,
-        "energy_j": each.energy.joules,
-        "low_j": each.energy.low,
-        "high_j": each.energy.high,
-        "per_sequence_j": each.per_sequence_j,
-        "per_token_j": each.per_token_j,
-        "flops": each.flops,
-        "is_extrapolated": each.is_extrapolated,
-        "fits": each.fits,
-        "accuracy": each.accuracy,
-    }

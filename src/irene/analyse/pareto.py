@@ -20,7 +20,7 @@ from typing import Any
 from irene.analyse.subject import LeftOut, Progress, read_subject, tree_of
 from irene.energy import Energy, difference
 from irene.errors import UsageError
-from irene.plain import Document
+from irene.plain import Document, flat_row
 from irene.predict.machines.finding import find_machine
 from irene.presented import Drawn
 from irene.spec import RunSpec
@@ -112,7 +112,7 @@ class TradeOff(Drawn):
 
     def table(self) -> list[dict[str, Any]]:
         """One flat row for each candidate."""
-        return [_flat(each) for each in self.candidates]
+        return [flat_row(each, "maybe", "notes") for each in self.candidates]
 
 
 def pareto_front(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -215,20 +215,6 @@ def _candidate(row: AccuracyRow, run: RunSpec, on: str) -> Candidate:
         source=row.source,
         notes=tuple(note for note in tree.notes if is_warning(note)),
     )
-
-
-def _flat(each: Candidate) -> dict[str, Any]:
-    return {
-        "model": each.model,
-        "accuracy": each.accuracy,
-        "energy_j": each.energy.joules,
-        "low_j": each.energy.low,
-        "high_j": each.energy.high,
-        "on_front": each.on_front,
-        "beaten_by": each.beaten_by,
-        "split": each.split,
-        "source": each.source,
-    }
 
 
 HOW = "the first line is model,accuracy (and, if known, energy_j per sequence, source)"

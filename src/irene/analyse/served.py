@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from irene.account.served.intervals import EQUAL, Interval, Split, TokenCosts, split
 from irene.account.served.requests import Shared
+from irene.account.served.token_energy import EQUAL, Interval, Split, TokenCosts, split
 from irene.account.served.watching import Watch
 from irene.errors import IreneError, UsageError
 from irene.plain import Document

@@ -26,6 +26,7 @@ from irene.predict.machines.finding import find_machine
 from irene.predict.machines.memory_fit import TRAINED_BYTES, USABLE, traced_fit
 from irene.spec import RunSpec
 from irene.tree import ModelTree
+from irene.tree.generation import Span
 from irene.tree.headline import energy_source, model_name, run_words
 
 SCHEMA = "irene.training_plan/1"
@@ -45,25 +46,6 @@ USUAL_POWER = 0.91
 """Share of their power limit that GPUs draw on average: 624 and 649 W of 700 in the
 trainings of Olmo 3 7B and 32B (146 MWh in 234,000 hours, 681 in 1.05 million)."""
 SECONDS_PER_HOUR = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """A number with its interval.
-
-    Attributes:
-        value: The number.
-        low: Lower end.
-        high: Upper end.
-    """
-
-    value: float
-    low: float
-    high: float
-
-    def times(self, factor: float) -> Amount:
-        """So many times as much."""
-        return Amount(self.value * factor, self.low * factor, self.high * factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +80,10 @@ class TrainingPlan(Document):
     shards: int
     steps: int
     params: int
-    kwh: Amount
-    hours: Amount | None
-    money: Amount | None
-    kg_co2e: Amount
+    kwh: Span
+    hours: Span | None
+    money: Span | None
+    kg_co2e: Span
     region: Region
     pue: float
     parts: dict[str, float]
@@ -114,8 +96,8 @@ class TrainingPlan(Document):
 class _Step:
     """One step of one GPU: its energy, J, its time, s, and the parts of its energy."""
 
-    energy: Amount
-    time: Amount | None
+    energy: Span
+    time: Span | None
     parts: dict[str, float]
 
 
@@ -159,13 +141,13 @@ def plan_training(
     said = _unfit(tree, machine) if shards > 1 else []
     passes = getattr(machine, "passes", None)
     said += [passes.note()] if passes else []
-    kwh = step.energy.times(steps * gpus * terms.pue / JOULES_PER_KWH)
-    hours = step.time.times(steps / SECONDS_PER_HOUR) if step.time else None
+    kwh = step.energy.scaled(steps * gpus * terms.pue / JOULES_PER_KWH)
+    hours = step.time.scaled(steps / SECONDS_PER_HOUR) if step.time else None
     return TrainingPlan(
         model_name(tree), run_words(tree), energy_source(tree), tokens, gpus, shards,
         steps, int(tree.root.params), kwh, hours,
         _money(kwh, hours, gpus, terms.price_per_kwh, price_per_gpu_hour),
-        kwh.times(terms.place.gco2e_per_kwh / 1000), terms.place, terms.pue,
+        kwh.scaled(terms.place.gco2e_per_kwh / 1000), terms.place, terms.pue,
         step.parts,
         (
             *fit_notes, *_notes(step, spec.tokens),
@@ -221,7 +203,7 @@ def _step(
     }  # fmt: skip
     device, seconds = getattr(machine, "device", None), _seconds(tree)
     if device is None or seconds is None:
-        return _Step(Amount(*ends), None, parts)
+        return _Step(Span(*ends), None, parts)
     seconds += (_seconds(forward) or 0.0) if forward else 0.0
     # Trainings fuse and overlap what a plain pass does not: kernels by their tables.
     seconds, *ends = (each / machine.passes.time for each in (seconds, *ends))
@@ -246,12 +228,12 @@ def _step(
     waited_j = (exchange_s + waits_s) * sheet.idle_w
     high = ends[2] * (1 + update_j / ends[0]) + waited_j
     spread = max(ends[2] / ends[0], 1.0)
-    time = Amount(max(low_s + shown_s, usual_s), low_s / spread, high_s * spread)
+    time = Span(max(low_s + shown_s, usual_s), low_s / spread, high_s * spread)
     parts |= {
         "optimiser": update_j, "exchange": shown_j, "beyond_kernels": value - kernels_j
     }  # fmt: skip
     low = ends[1] * (1 + update_j / ends[0])
-    return _Step(Amount(value, low, max(high, high_s * sheet.tdp_w)), time, parts)
+    return _Step(Span(value, low, max(high, high_s * sheet.tdp_w)), time, parts)
 
 
 def _seconds(tree: ModelTree) -> float | None:
@@ -261,22 +243,22 @@ def _seconds(tree: ModelTree) -> float | None:
 
 
 def _money(
-    kwh: Amount,
-    hours: Amount | None,
+    kwh: Span,
+    hours: Span | None,
     gpus: int,
     price_per_kwh: float | None,
     per_gpu_hour: float | None,
-) -> Amount | None:
+) -> Span | None:
     if per_gpu_hour is not None and hours is None:
         raise UsageError(
             "a price per GPU hour needs a machine that knows times: h100, …"
         )
-    costs = [kwh.times(price_per_kwh)] if price_per_kwh is not None else []
+    costs = [kwh.scaled(price_per_kwh)] if price_per_kwh is not None else []
     if per_gpu_hour is not None and hours is not None:
-        costs.append(hours.times(gpus * per_gpu_hour))
+        costs.append(hours.scaled(gpus * per_gpu_hour))
     if not costs:
         return None
-    return Amount(
+    return Span(
         *(sum(getattr(c, end) for c in costs) for end in ("value", "low", "high"))
     )
 

@@ -66,12 +66,12 @@ def read_data(path: Path | str, name: str | None = None) -> tuple[NodeTable, lis
         table, left_out = read_jsonl(found)
     else:
         table, left_out = read_parquet(found), []
-    odd = _odd_units(table)
+    odd = [*_odd_powers(table)] or [*_odd_sums(table)]  # one fault is told once
     return (table if name is None else replace(table, name=name)), [*left_out, *odd]
 
 
-def _odd_units(table: NodeTable) -> Iterator[str]:
-    """What to say of levels whose energies do not fit the others'."""
+def _odd_sums(table: NodeTable) -> Iterator[str]:
+    """What to say where parts do not make up their whole."""
     inner = table.parent >= 0
     below = np.zeros(len(table))
     np.add.at(below, table.parent[inner], np.nan_to_num(table.energy_j[inner]))
@@ -83,7 +83,6 @@ def _odd_units(table: NodeTable) -> Iterator[str]:
                 f"{WARNING}parts take {ratio:.3g} times what they are part of: are "
                 "energies of one level missing, or in another unit?"
             )
-    yield from _odd_powers(table)
 
 
 def _odd_powers(table: NodeTable) -> Iterator[str]:

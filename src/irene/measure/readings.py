@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from irene.energy import Energy, Source
+from irene.energy import Energy, source_of_sum
 from irene.meters.channel import Channel, missing_notes, without
 from irene.meters.sampling.totals import FROZEN_S, Window
 
@@ -44,7 +44,7 @@ class Readings:
     def __init__(self, channels: Sequence[Channel], device: str) -> None:
         self.counted = [channel for channel in channels if channel.in_total]
         self.resolution_s = max((c.resolution_s for c in self.counted), default=0.0)
-        self.source = _source(self.counted)
+        self.source = source_of_sum(c.source for c in self.counted)
         self.covers = " + ".join(_distinct(c.covers for c in self.counted))
         missing = {c.name: c.missing for c in channels if c.missing}
         self.meters = _meters(self.counted, missing)
@@ -117,12 +117,6 @@ def _mean(windows: Sequence[Window], name: str) -> float:
     return next((w.mean for w in windows if w.channel.name == name), math.nan)
 
 
-def _source(counted: Iterable[Channel]) -> Source:
-    """`estimated` as soon as one part of a total is."""
-    estimated = any(channel.source == "estimated" for channel in counted)
-    return "estimated" if estimated else "measured"
-
-
 def _meters(counted: Iterable[Channel], missing: Mapping[str, str]) -> str:
     """Names of the meters that a total is from; a part says what it is without."""
     names = _distinct(channel.name.partition(":")[0] for channel in counted)
@@ -170,7 +164,7 @@ def window_energy(
         joules,
         min(joules, max(0.0, joules - half_j)),
         joules + half_j,
-        _source(w.channel for w in counted),
+        source_of_sum(w.channel.source for w in counted),
         _meters((w.channel for w in counted), missing),
     )
     notes = missing_notes(missing)

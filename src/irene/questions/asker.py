@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         WhatIf,
     )
     from irene.analyse.card import Card
-    from irene.analyse.comparisons import Comparisons
+    from irene.analyse.comparison import Comparisons
     from irene.analyse.pareto import AccuracyRow
     from irene.analyse.serving_plan import ServingPlan
     from irene.analyse.training_plan import TrainingPlan

@@ -22,7 +22,7 @@ from irene.spec import RunSpec
 
 if TYPE_CHECKING:
     from irene.analyse import Leaderboard, TradeOff
-    from irene.analyse.comparisons import Comparisons
+    from irene.analyse.comparison import Comparisons
     from irene.analyse.pareto import AccuracyRow
     from irene.trace.catalogue import Entry
     from irene.tree import ModelTree
@@ -98,7 +98,7 @@ class AskComparison(Question["Comparisons | Curves"]):
 
     def answer(self, progress: Progress | None = None) -> Comparisons | Curves:
         """Aligned by role and by path, with the interval of each difference."""
-        from irene.analyse.comparisons import compare_all
+        from irene.analyse.comparison import compare_all
         from irene.tree.headline import model_name
 
         subjects = self.subjects()

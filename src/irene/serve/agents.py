@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from irene import __version__
-from irene.analyse.known import hardware_document, models_document
+from irene.analyse.listings import hardware_document, models_document
 from irene.errors import IreneError, MissingExtraError, UsageError
 from irene.parameters import Parameter
 from irene.questions import QUESTIONS

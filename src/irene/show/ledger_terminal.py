@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from irene.account.ledger.tables import view_rows
+from irene.account.ledger.ledger_documents import view_rows
 from irene.human import human_energy, human_range, human_spread
 from irene.show.terminal import columns, share_cell
 from irene.show.text import plain

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from irene.account.served.intervals import Interval
 from irene.account.served.requests import Shared
+from irene.account.served.token_energy import Interval
 from irene.analyse.served import Seen
 from irene.measure.windows.exported import Figure
 from irene.show.text import plain

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from irene.trace.costs.call import Call, Leaf, TensorSpec
-from irene.trace.costs.table import COSTS
+from irene.trace.costs.cost_table import COSTS
 from irene.trace.naming import ModuleNames
 from irene.tree import Signature, TreeBuilder
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from irene.trace.costs.arithmetic import elementwise
 from irene.trace.costs.call import DTYPE_NAMES, Call, Leaf, OpCost, TensorSpec
-from irene.trace.costs.table import COSTS
+from irene.trace.costs.cost_table import COSTS
 from irene.tree import Signature
 
 VIEWS = (

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from irene.trace.costs.table import COSTS
+from irene.trace.costs.cost_table import COSTS
 from irene.trace.values import know_value
 
 COMPOSITES = {

@@ -17,7 +17,7 @@ from torch import nn
 
 from irene.trace.captor import Captor, composite_call
 from irene.trace.costs.call import Call, Leaf, TensorSpec, dtype_name, tensors_in
-from irene.trace.costs.table import COSTS, math_cost, math_name
+from irene.trace.costs.cost_table import COSTS, math_cost, math_name
 from irene.trace.gradients import Gradients
 from irene.trace.naming import ModuleNames
 from irene.trace.primitives import (

@@ -98,7 +98,8 @@ def test_operations_merge_layers(ledger: Ledger) -> None:
 
 
 def test_energies_carry_source_and_interval(ledger: Ledger) -> None:
-    energy = ledger.total
+    energy = ledger.total()
+    assert energy == ledger.total  # without brackets, too
     assert energy.source == "measured"
     assert energy.produced_by == "counter"
     assert energy.high == pytest.approx(1.05 * energy.joules)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-from irene.account.served.engines import ServerCounts
-from irene.account.served.intervals import Interval
+from irene.account.served.server_counts import ServerCounts
+from irene.account.served.token_energy import Interval
 
 
 @contextmanager

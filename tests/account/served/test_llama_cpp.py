@@ -10,10 +10,10 @@ from urllib.request import Request, urlopen
 import numpy as np
 import pytest
 
-from irene.account.served.engines import Server
-from irene.account.served.intervals import Interval
 from irene.account.served.proxy import counts_in, proxied
 from irene.account.served.requests import Requests
+from irene.account.served.server_counts import Server
+from irene.account.served.token_energy import Interval
 from irene.errors import UsageError
 
 gguf = pytest.importorskip("gguf", reason="gguf is not installed")

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irene.account.served.intervals import (
-    EQUAL,
-    TokenCosts,
-    added_up,
-    observed_costs,
-)
 from irene.account.served.proxy import counts_in, proxied
 from irene.account.served.requests import (
     Request,
     RequestLines,
     Sharing,
     request_of,
+)
+from irene.account.served.token_energy import (
+    EQUAL,
+    TokenCosts,
+    added_up,
+    observed_costs,
 )
 from irene.errors import UsageError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,13 +17,12 @@ from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
 from irene.account.arrays import Bools, Floats, Ints
 from irene.account.events import Coded, Events
-from irene.account.ledger import tables
+from irene.account.ledger import ledger_documents
 from irene.account.ledger.grouping import distinct_ops, grouped, summed
 from irene.account.ledger.rows import NO_POWER, ChannelAccount, ModuleRow, RestRow, Row
 from irene.account.ledger.scopes import ScopeTree, merged
-from irene.account.ledger.tables import to_perfetto
 from irene.account.ledger.timeline import Timeline, timeline
-from irene.energy import Energy, Source
+from irene.energy import Energy, Source, source_of_sum
 from irene.meters.channel import without
 from irene.presented import presenter
 from irene.tables import csv_of_rows, data_frame
@@ -32,6 +31,16 @@ if TYPE_CHECKING:
     from irene.tree import ModelTree
 
 LAYER = re.compile(r"((\w+_)?(layer|block|stage)_?)?\d+")
+
+
+class Total(Energy):
+    """The energy of a whole ledger, which may be called, as that of a tree is."""
+
+    __slots__ = ()
+
+    def __call__(self) -> Energy:
+        """Itself."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ class Ledger:
     @property
     def source(self) -> Source:
         """`measured`, or `estimated` if any channel is."""
-        return _source(self.accounts)
+        return source_of_sum(account.source for account in self.accounts)
 
     @property
     def produced_by(self) -> str:
@@ -99,9 +108,9 @@ class Ledger:
         return names + without(name for power in self.power for name in power.without)
 
     @property
-    def total(self) -> Energy:
-        """The measured energy with its interval."""
-        return self._energy(self.accounts, lambda account: account.measured_j)
+    def total(self) -> Total:
+        """The measured energy with its interval; `total()`, as a tree has it, too."""
+        return Total(*self._energy(lambda account: account.measured_j))
 
     @cached_property
     def own_s(self) -> Floats:
@@ -124,16 +133,15 @@ class Ledger:
         return self.own_s >= self.resolution_s
 
     def _energy(
-        self,
-        accounts: Sequence[ChannelAccount],
-        part: Callable[[ChannelAccount], float],
-    ) -> Energy:
-        joules = sum(map(part, accounts))
-        half_j = sum(part(a) * a.relative_half_width(self.window_s) for a in accounts)
-        low_j = max(0.0, joules - half_j)
-        return Energy(
-            joules, low_j, joules + half_j, _source(accounts), self.produced_by
+        self, part: Callable[[ChannelAccount], float]
+    ) -> tuple[float, float, float, Source, str]:
+        """Fields of the energy of a part of every account."""
+        joules = sum(map(part, self.accounts))
+        half_j = sum(
+            part(a) * a.relative_half_width(self.window_s) for a in self.accounts
         )
+        low_j = max(0.0, joules - half_j)
+        return joules, low_j, joules + half_j, self.source, self.produced_by
 
     # Views --------------------------------------------------------------------
 
@@ -202,7 +210,7 @@ class Ledger:
             ("unattributed", lambda a: a.unattributed_j, without_op_s),
         )
         for name, part, time_s in parts:
-            energy = self._energy(self.accounts, part)
+            energy = Energy(*self._energy(part))
             share = energy.joules / measured_j if measured_j > 0 else 0.0
             found.append(RestRow(name, energy, time_s, share))
         unknown_s = sum(account.unknown_s for account in self.accounts)
@@ -252,7 +260,7 @@ class Ledger:
 
     def to_dict(self, costs: ModelTree | None = None) -> dict[str, Any]:
         """The tree's document with the ledger in it, as JSON-ready values."""
-        document = tables.ledger_dict(self, costs)
+        document = ledger_documents.ledger_dict(self, costs)
         return {**self.tree(costs).to_dict(), "ledger": document}
 
     def to_json(self, costs: ModelTree | None = None) -> str:
@@ -270,7 +278,7 @@ class Ledger:
 
     def columns(self, by: str = "op", top: int | None = None) -> dict[str, list[Any]]:
         """A view by column, as in its CSV; None where there is no value."""
-        return tables.view_columns(self, by, top)
+        return ledger_documents.view_columns(self, by, top)
 
     def to_pandas(self, by: str = "op") -> Any:
         """A view as a pandas DataFrame, with the columns of its CSV."""
@@ -281,11 +289,11 @@ class Ledger:
 
     def to_parquet(self, path: str | Path) -> None:
         """Write every event with its energy."""
-        tables.to_parquet(self, Path(path))
+        ledger_documents.to_parquet(self, Path(path))
 
     def to_perfetto(self, path: str | Path) -> None:
         """Write a trace that opens in Perfetto, with energies and power lanes."""
-        to_perfetto(self, Path(path))
+        ledger_documents.to_perfetto(self, Path(path))
 
     def __repr__(self) -> str:
         """Short, for people."""
@@ -293,11 +301,6 @@ class Ledger:
             f"<Ledger {len(self.events):,} events, {self.measured_j:.6g} J "
             f"{self.source}, {self.attributed_j:.6g} J attributed>"
         )
-
-
-def _source(accounts: Sequence[ChannelAccount]) -> Source:
-    measured = all(account.source == "measured" for account in accounts)
-    return "measured" if measured else "estimated"
 
 
 def _largest_first(rows: list[Row]) -> list[Row]:

@@ -22,8 +22,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from irene.account.served.engines import ServerCounts
-from irene.account.served.intervals import Split, TokenCosts, shared
+from irene.account.served.server_counts import ServerCounts
+from irene.account.served.token_energy import Split, TokenCosts, shared
 from irene.errors import UsageError
 
 SHORTEST_S = 1e-6

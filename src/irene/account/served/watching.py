@@ -8,18 +8,19 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from irene.account.served.engines import ServerCounts
-from irene.account.served.intervals import (
+from irene.account.served.requests import Request, Requests, Sharing
+from irene.account.served.server_counts import ServerCounts
+from irene.account.served.token_energy import (
     Interval,
     TokenCosts,
     added_up,
     observed_costs,
 )
-from irene.account.served.requests import Request, Requests, Sharing
+from irene.energy import source_of_sum
 from irene.errors import MeterError
 
 if TYPE_CHECKING:
-    from irene.account.served.engines import Server
+    from irene.account.served.server_counts import Server
     from irene.energy import Source
     from irene.measure.windows.exported import Sampling
     from irene.meters.channel import Channel
@@ -116,8 +117,7 @@ class Watch:
     @property
     def source(self) -> Source:
         """`estimated` where a part of the energy is."""
-        sources = {each.source for each in self._counted}
-        return "estimated" if "estimated" in sources else "measured"
+        return source_of_sum(each.source for each in self._counted)
 
     @property
     def _counted(self) -> list[Channel]:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from irene.analyse.comparison import Comparison, Contribution, Side
-    from irene.analyse.comparisons import Comparisons
+    from irene.analyse.comparison import Comparison, Comparisons, Contribution, Side
     from irene.analyse.curve import Curves
 
 USAGE = "A B [C …] [options]"
@@ -39,7 +38,7 @@ examples:
 def _print_all(
     console: Console, found: Comparisons | Curves, options: argparse.Namespace
 ) -> None:
-    from irene.analyse.comparisons import Comparisons
+    from irene.analyse.comparison import Comparisons
 
     if not isinstance(found, Comparisons):
         print_curves(console, found)

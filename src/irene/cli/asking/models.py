@@ -41,7 +41,7 @@ class Options:
 
 def run(options: Options) -> int:
     """Search and print."""
-    from irene.analyse.known import models_document
+    from irene.analyse.listings import models_document
     from irene.errors import UsageError
     from irene.trace import catalogue
 

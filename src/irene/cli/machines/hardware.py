@@ -67,7 +67,7 @@ def run(options: Options) -> int:
         return _remove(options)
     if word == "use":
         return _use(options)
-    from irene.analyse.known import hardware_document
+    from irene.analyse.listings import hardware_document
 
     document = hardware_document(options.names)
     if options.json:

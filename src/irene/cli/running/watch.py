@@ -27,8 +27,8 @@ from irene.show.text import plain
 from irene.spec import SERVING, RunSpec
 
 if TYPE_CHECKING:
-    from irene.account.served.engines import Server
     from irene.account.served.requests import Requests, Shared
+    from irene.account.served.server_counts import Server
     from irene.account.served.watching import Watch
     from irene.analyse.served import Expecting, Seen
     from irene.measure.windows.exported import Figure
@@ -103,7 +103,7 @@ def _of_servings() -> list[Parameter]:
 
 def run(options: argparse.Namespace) -> int:
     """Look again and again, until the time is over or somebody stops it."""
-    from irene.account.served.engines import Server
+    from irene.account.served.server_counts import Server
     from irene.account.served.watching import Watch
     from irene.measure.windows.exported import Exported
     from irene.meters.sampling.sampler_process import SamplerProcess

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from irene.energy import Energy
+from irene.energy import Energy, source_of_sum
 from irene.errors import UsageError
 from irene.meters.channel import Channel, Meter
 from irene.meters.sampling.sampler import Sampler
@@ -244,7 +244,7 @@ def _sum(one: Energy | None, other: Energy | None) -> Energy | None:
         one.joules + other.joules,
         one.low + other.low,
         one.high + other.high,
-        "estimated" if "estimated" in (one.source, other.source) else "measured",
+        source_of_sum((one.source, other.source)),
         " + ".join(by),
     )
 

@@ -21,7 +21,7 @@ from irene.analyse import (
     WhatIf,
 )
 from irene.analyse.card import Card
-from irene.analyse.comparisons import Comparisons
+from irene.analyse.comparison import Comparisons
 from irene.analyse.curve import Curves
 from irene.analyse.serving_plan import ServingPlan
 from irene.analyse.training_plan import TrainingPlan

@@ -133,7 +133,7 @@ def _is_that_attention(template: Template, spec: RunSpec) -> bool:
 
 def _costs_are_changed() -> bool:
     """Whether somebody put formulas of their own into the table of costs."""
-    table = sys.modules.get("irene.trace.costs.table")
+    table = sys.modules.get("irene.trace.costs.cost_table")
     return table is not None and bool(table.is_changed())
 
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from irene import __version__
 from irene.analyse.costs import regions as known_regions
-from irene.analyse.known import hardware_document, machine_fields, models_document
+from irene.analyse.listings import hardware_document, machine_fields, models_document
 from irene.serve.answers.question import check_hardware
 from irene.serve.http.routes.asking import give_document
 from irene.serve.http.routes.openapi import answers

@@ -2,7 +2,12 @@
 
 import pytest
 
-from irene.account.served.engines import ENGINES, Server, ServerCounts, counts_of
+from irene.account.served.server_counts import (
+    ENGINES,
+    Server,
+    ServerCounts,
+    counts_of,
+)
 from irene.errors import MeterError, UsageError
 from irene.meters.wall.prometheus import samples_of
 

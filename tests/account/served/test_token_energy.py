@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irene.account.served.engines import ServerCounts
-from irene.account.served.intervals import (
+from irene.account.served.server_counts import ServerCounts
+from irene.account.served.token_energy import (
     Interval,
     TokenCosts,
     added_up,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from irene.account.served.engines import ServerCounts
+from irene.account.served.server_counts import ServerCounts
 
 FEWEST = 12
 """Intervals that costs are learned from at least."""

@@ -14,7 +14,7 @@ import pytest
 
 from irene.account import Ledger, attribute
 from irene.account.ledger import timeline
-from irene.account.ledger.tables import VIEWS
+from irene.account.ledger.ledger_documents import VIEWS
 from irene.errors import UsageError
 from irene.tree import ModelTree
 from tests.account.ledger.test_ledger import costs, training
