@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from irene.cli import build_parser
+from irene.cli.options import duration_s
 from irene.serve.computing.worker import NICE
 from irene.serve.http.metrics import Metrics
 
@@ -126,7 +127,7 @@ def test_the_unit_says_what_the_command_takes() -> None:
     )
     assert found is not None
     options = build_parser("serve").parse_args(found[1].split())
-    assert options.retain_s == 90 * 86_400
+    assert duration_s(options.retain) == 90 * 86_400
     assert "MemoryMax=" in unit
 
 
@@ -220,8 +221,8 @@ def test_compose_says_what_the_command_takes() -> None:
     words = document["services"]["irene"]["command"]
     assert words[:2] == ["irene", "serve"]
     options = build_parser("serve").parse_args(words[2:])
-    assert options.store_url == "postgresql://irene@db/irene"
-    assert options.proxies == ["172.16.0.0/12"]
+    assert options.store == "postgresql://irene@db/irene"
+    assert options.proxy == ["172.16.0.0/12"]
 
 
 def test_the_dashboard_of_grafana_asks_for_metrics_that_there_are() -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from irene.cli.options import duration_s, whole_number
+from irene.cli.options import duration_s
 from irene.cli.output import put
-from irene.cli.serve import check_extra, usual_folder
+from irene.cli.serve import check_extra, folder_of
 from irene.errors import UsageError
 from irene.human import human_duration
+from irene.parameters import Asked
 
 if TYPE_CHECKING:
     from irene.serve.store import Store
@@ -27,50 +28,47 @@ examples:
   irene data-dir backup all.backup --store postgresql://irene@db/irene
 """
 SCHEMA = "irene.data-dir/1"
-ACTIONS = {
-    "show": "how much is kept, and since when it was not used",
-    "prune": "delete what is old, and give its room back",
-    "backup": "write everything to one file, while the server runs",
-    "restore": "put a backup into an empty folder or database",
-}
-USAGE = f"{{{','.join(ACTIONS)}}} …"
+USAGE = "{show,prune,backup,restore} …"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument("action", choices=ACTIONS, help="what to do")
-    parser.add_argument(
-        "file", nargs="?", type=Path, metavar="FILE", help="of backup and restore"
-    )
-    parser.add_argument(
-        "--data-dir", type=Path, metavar="FOLDER", help="as for `irene serve`"
-    )
-    parser.add_argument("--store", metavar="URL", help="as for `irene serve`")
-    parser.add_argument(
-        "--older-than", type=duration_s, metavar="AGE",
-        help="prune: what nobody has used for this long, as 30d or 12h",
-    )  # fmt: skip
-    parser.add_argument(
-        "--max-stored", type=whole_number, default=4_000_000_000, metavar="BYTES",
-        help="prune: answers beyond this size (default 4e9)",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        action: How much is kept, and since when it was not used; delete what is old;
+            write everything to one file; put that into an empty folder or database.
+        file: Of backup and restore.
+        data_dir: As for `irene serve`.
+        store: As for `irene serve`.
+        older_than: Prune: what nobody has used for this long, as 30d or 12h.
+        max_stored: Prune: answers beyond this size (default 4e9).
+        json: One JSON document.
+    """
+
+    action: Annotated[Literal["show", "prune", "backup", "restore"], Asked(word=True)]
+    file: Annotated[str | None, Asked(word=True, metavar="FILE")] = None
+    data_dir: Annotated[str | None, Asked(metavar="FOLDER")] = None
+    store: Annotated[str | None, Asked(metavar="URL")] = None
+    older_than: Annotated[str | None, Asked(metavar="AGE")] = None
+    max_stored: Annotated[int, Asked(metavar="BYTES")] = 4_000_000_000
+    json: bool = False
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Do what the action says."""
     check_extra()
     from irene.serve.store import open_store
     from irene.serve.store.backup import back_up, restore
 
-    folder = (options.data_dir or usual_folder()).absolute()
+    folder, file = folder_of(options.data_dir), Path(options.file or "")
     url = options.store or f"sqlite:///{folder / 'irene.sqlite'}"
     if (options.file is None) == (options.action in ("backup", "restore")):
         words = "needs" if options.file is None else "takes no"
         raise UsageError(f"`irene data-dir {options.action}` {words} FILE")
     if options.action == "restore":
         _check_alone(folder)
-        found = restore(options.file, url, folder)
+        found = restore(file, url, folder)
         lines = [f"{name:14} {n:>9,}" for name, n in found.items()]
         put(options, found, lines, SCHEMA)
         return 0
@@ -82,10 +80,10 @@ def run(options: argparse.Namespace) -> int:
         elif options.action == "prune":
             _prune(options, store, folder)
         else:
-            back_up(store, folder, options.file)
-            size = options.file.stat().st_size
-            told = {"file": str(options.file), "bytes": size}
-            put(options, told, [f"{options.file}: {size:,} bytes"], SCHEMA)
+            back_up(store, folder, file)
+            size = file.stat().st_size
+            told = {"file": str(file), "bytes": size}
+            put(options, told, [f"{file}: {size:,} bytes"], SCHEMA)
     return 0
 
 
@@ -100,7 +98,7 @@ def _check_alone(folder: Path) -> None:
     lock.release()
 
 
-def _show(options: argparse.Namespace, store: Store, folder: Path) -> None:
+def _show(options: Options, store: Store, folder: Path) -> None:
     import time
 
     from irene.serve.store.migrations import CURRENT
@@ -126,13 +124,14 @@ def _show(options: argparse.Namespace, store: Store, folder: Path) -> None:
     put(options, document, lines, SCHEMA)
 
 
-def _prune(options: argparse.Namespace, store: Store, folder: Path) -> None:
+def _prune(options: Options, store: Store, folder: Path) -> None:
     from irene.serve.http.settings import Limits
     from irene.serve.store.retention import prune
 
     before = store.size_bytes()
     limits = Limits(stored_bytes=options.max_stored)
-    gone = prune(store, folder, limits, options.older_than)
+    age_s = duration_s(options.older_than) if options.older_than else None
+    gone = prune(store, folder, limits, age_s)
     store.shrink()
     after = store.size_bytes()
     lines = [f"deleted {', '.join(f'{n:,} {what}' for what, n in gone.items())}"]

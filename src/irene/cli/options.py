@@ -50,16 +50,18 @@ def pair(word: str, option: str, form: str = "NAME=VALUE") -> tuple[str, str]:
 
 
 def duration_s(text: str) -> float:
-    """A time as `30d`, `12h`, `90m` or `45s`, in s."""
+    """A time as `30d`, `12h`, `90m` or `45s`, in s.
+
+    Raises:
+        UsageError: It is none.
+    """
     units = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
     try:
         seconds = float(text[:-1]) * units[text[-1:]]
     except (ValueError, KeyError):
         seconds = -1.0
     if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no time: as 30d, 12h, 90m or 45s"
-        )
+        raise UsageError(f"{text!r} is no time: as 30d, 12h, 90m or 45s")
     return seconds
 
 

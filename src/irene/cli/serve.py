@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from dataclasses import fields
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from irene.cli.options import duration_s, whole_number
 from irene.errors import MissingExtraError
+from irene.parameters import Asked
 
 if TYPE_CHECKING:
     from irene.serve.http.settings import Settings
@@ -30,84 +30,82 @@ examples:
 """
 
 
-Option = tuple[str, str, dict[str, Any]]
-NUMBER = {"type": whole_number, "metavar": "N"}
-BYTES = {"type": whole_number, "metavar": "BYTES"}
-TRUE, FALSE = {"action": "store_true"}, {"action": "store_false"}
-OPTIONS: dict[str, tuple[Option, ...]] = {
-    "": (
-        ("--host", "address to listen on (default 127.0.0.1)", {}),
-        ("--port", "port to listen on, 0 for any free one (default 8000)", NUMBER),
-        ("--data-dir", "where answers, uploads and jobs are kept (default: in the "
-         "user's data folder)", {"type": Path, "metavar": "FOLDER"}),
-        ("--store", "database instead of a SQLite file, as postgresql://USER@HOST/NAME",
-         {"dest": "store_url", "metavar": "URL"}),
-        ("--public-url", "how clients reach the server, for links in messages",
-         {"metavar": "URL"}),
-        ("--allowed-host", "a further name under which requests may come; may be given "
-         "several times",
-         {"dest": "allowed_hosts", "action": "append", "metavar": "NAME"}),
-        ("--proxy", "a proxy, by address or network, whose X-Forwarded-For names the "
-         "client; may be given several times (default: this machine)",
-         {"dest": "proxies", "action": "append", "metavar": "ADDRESS"}),
-    ),
-    "processes": (
-        ("--workers", "HTTP processes (default 1)", NUMBER),
-        ("--computing", "processes that trace and predict, for each HTTP process "
-         "(default 2)", NUMBER),
-    ),
-    "who may do what": (
-        ("--token", "what clients must show for jobs and uploads (default: "
-         "IRENE_TOKEN)", {"metavar": "TEXT"}),
-        ("--private", "a token is needed to read, too (`irene token add`)", TRUE),
-        ("--read-only", "refuse jobs and uploads", TRUE),
-        ("--hub", "fetch configs of models that the catalogue does not have from the "
-         "Hugging Face hub", TRUE),
-        ("--no-measuring", "refuse jobs that measure here",
-         {**FALSE, "dest": "measuring"}),
-    ),
-    "limits": (
-        ("--rate", "requests per second of one client, 0 for any (default: 50, and any "
-         "for who asks from this machine)",
-         {"type": float, "dest": "requests_per_s", "metavar": "N"}),
-        ("--seconds", "longest computation (default 60)",
-         {"type": float, "metavar": "S"}),
-        ("--queue", "computations that may wait (default 64)", NUMBER),
-        ("--max-upload", "largest upload (default 20,000,000)",
-         {**BYTES, "dest": "upload_bytes"}),
-        ("--max-stored", "answers that are kept before the longest unused go (default "
-         "4e9)", {**BYTES, "dest": "stored_bytes"}),
-        ("--retain", "delete what nobody has used for so long, as 30d or 12h (default: "
-         "never)", {"type": duration_s, "dest": "retain_s", "metavar": "AGE"}),
-        ("--no-access-log", "do not log every request",
-         {**FALSE, "dest": "access_log"}),
-        ("--log", "form of the log's lines (default: text on a terminal, else json)",
-         {"choices": ("text", "json")}),
-        ("--otlp", "OpenTelemetry collector for traces, as "
-         "http://localhost:4318/v1/traces", {"dest": "otlp_url", "metavar": "URL"}),
-    ),
-    "messages when a job is ready": (
-        ("--smtp", "server that sends e-mail (password: IRENE_SMTP_PASSWORD)",
-         {"default": "", "metavar": "HOST[:PORT]"}),
-        ("--smtp-user", "to log in with", {"default": "", "metavar": "NAME"}),
-        ("--mail-from", "sender of e-mail (default irene@localhost)",
-         {"default": "irene@localhost", "metavar": "ADDRESS"}),
-        ("--no-webhooks", "refuse to call addresses of clients",
-         {**FALSE, "dest": "webhooks"}),
-        ("--private-webhooks", "also call addresses of private networks", TRUE),
-    ),
-}  # fmt: skip
-"""By group: each makes the setting of its name, which else has its own default."""
+PROCESSES, ACCESS, LIMITS = "processes", "who may do what", "limits"
+MESSAGES = "messages when a job is ready"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.argument_default = argparse.SUPPRESS
-    for title, options in OPTIONS.items():
-        group = parser.add_argument_group(title) if title else parser
-        for flag, words, how in options:
-            group.add_argument(flag, help=words, **how)
-    parser.argument_default = None
+def _asked(group: str = "", metavar: str = "N") -> Asked:
+    return Asked(metavar=metavar, group=group, longest=2_000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with; what is not given is as the server has it.
+
+    Attributes:
+        host: Address to listen on.
+        port: Port to listen on, 0 for any free one.
+        data_dir: Where answers, uploads and jobs are kept (default: in the user's data
+            folder).
+        store: Database instead of a SQLite file, as postgresql://USER@HOST/NAME.
+        public_url: How clients reach the server, for links in messages.
+        allowed_host: Further name under which requests may come; may be given several
+            times.
+        proxy: Proxy, by address or network, whose X-Forwarded-For names the client;
+            may be given several times (default: this machine).
+        workers: HTTP processes.
+        computing: Processes that trace and predict, for each HTTP process.
+        token: What clients must show for jobs and uploads (default: IRENE_TOKEN).
+        private: Ask for a token to read, too (`irene token add`).
+        read_only: Refuse jobs and uploads.
+        hub: Fetch configs of models that the catalogue does not have from the Hugging
+            Face hub.
+        measuring: Refuse jobs that measure here.
+        rate: Requests per second of one client, 0 for any (default: 50, and any for who
+            asks from this machine).
+        seconds: Longest computation.
+        queue: Computations that may wait.
+        max_upload: Largest upload (default 20,000,000).
+        max_stored: Answers that are kept before the longest unused go (default 4e9).
+        retain: Delete what nobody has used for so long, as 30d or 12h (default: never).
+        access_log: Do not log every request.
+        log: Form of the log's lines (default: text on a terminal, else json).
+        otlp: Collector of OpenTelemetry for traces, as http://localhost:4318/v1/traces.
+        smtp: Server that sends e-mail (password: IRENE_SMTP_PASSWORD).
+        smtp_user: To log in with.
+        mail_from: Sender of e-mail.
+        webhooks: Refuse to call addresses of clients.
+        private_webhooks: Also call addresses of private networks.
+    """
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, _asked()] = 8000
+    data_dir: Annotated[str | None, _asked(metavar="FOLDER")] = None
+    store: Annotated[str | None, _asked(metavar="URL")] = None
+    public_url: Annotated[str | None, _asked(metavar="URL")] = None
+    allowed_host: Annotated[tuple[str, ...], _asked(metavar="NAME")] = ()
+    proxy: Annotated[tuple[str, ...], _asked(metavar="ADDRESS")] = ("127.0.0.1", "::1")
+    workers: Annotated[int, _asked(PROCESSES)] = 1
+    computing: Annotated[int, _asked(PROCESSES)] = 2
+    token: Annotated[str | None, _asked(ACCESS, "TEXT")] = None
+    private: Annotated[bool, _asked(ACCESS)] = False
+    read_only: Annotated[bool, _asked(ACCESS)] = False
+    hub: Annotated[bool, _asked(ACCESS)] = False
+    measuring: Annotated[bool, _asked(ACCESS)] = True
+    rate: Annotated[float | None, _asked(LIMITS)] = None
+    seconds: Annotated[float, _asked(LIMITS, "S")] = 60.0
+    queue: Annotated[int, _asked(LIMITS)] = 64
+    max_upload: Annotated[int, _asked(LIMITS, "BYTES")] = 20_000_000
+    max_stored: Annotated[int, _asked(LIMITS, "BYTES")] = 4_000_000_000
+    retain: Annotated[str | None, _asked(LIMITS, "AGE")] = None
+    access_log: Annotated[bool, _asked(LIMITS)] = True
+    log: Annotated[Literal["text", "json"] | None, _asked(LIMITS, "")] = None
+    otlp: Annotated[str | None, _asked(LIMITS, "URL")] = None
+    smtp: Annotated[str, _asked(MESSAGES, "HOST[:PORT]")] = ""
+    smtp_user: Annotated[str, _asked(MESSAGES, "NAME")] = ""
+    mail_from: Annotated[str, _asked(MESSAGES, "ADDRESS")] = "irene@localhost"
+    webhooks: Annotated[bool, _asked(MESSAGES)] = True
+    private_webhooks: Annotated[bool, _asked(MESSAGES)] = False
 
 
 def check_extra() -> None:
@@ -123,7 +121,7 @@ def check_extra() -> None:
             )
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Serve until a signal says to stop."""
     check_extra()
     from irene.serve.http.logs import set_up_log
@@ -141,29 +139,38 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+SAME = (
+    "host", "port", "public_url", "workers", "computing", "private", "read_only", "hub",
+    "measuring", "access_log", "webhooks", "private_webhooks",
+)  # fmt: skip
+"""Options that are settings of the same name."""
+
+
+def _settings(options: Options) -> Settings:
     from irene.serve.http.settings import Limits, Settings
 
-    given = vars(options)
-
-    def of(kind: type[Any]) -> dict[str, Any]:
-        return {f.name: given[f.name] for f in fields(kind) if f.name in given}
-
-    chosen = of(Settings)
-    folder = chosen.pop("data_dir", None) or usual_folder()
-    chosen["token"] = given.get("token") or os.environ.get("IRENE_TOKEN") or None
-    chosen["webhook_secret"] = os.environ.get("IRENE_WEBHOOK_SECRET") or None
-    for name in ("allowed_hosts", "proxies"):
-        if name in chosen:
-            chosen[name] = tuple(chosen[name])
-    form = given.get("log") or ("text" if sys.stderr.isatty() else "json")
-    return Settings(
-        folder.absolute(), mail=_mail(options), limits=Limits(**of(Limits)),
-        json_log=form == "json", **chosen,
+    limits = Limits(
+        requests_per_s=options.rate, seconds=options.seconds, queue=options.queue,
+        upload_bytes=options.max_upload, stored_bytes=options.max_stored,
     )  # fmt: skip
+    form = options.log or ("text" if sys.stderr.isatty() else "json")
+    return Settings(
+        folder_of(options.data_dir),
+        **{name: getattr(options, name) for name in SAME},
+        store_url=options.store,
+        token=options.token or os.environ.get("IRENE_TOKEN") or None,
+        allowed_hosts=options.allowed_host,
+        proxies=options.proxy,
+        mail=_mail(options),
+        webhook_secret=os.environ.get("IRENE_WEBHOOK_SECRET") or None,
+        retain_s=duration_s(options.retain) if options.retain else None,
+        json_log=form == "json",
+        otlp_url=options.otlp,
+        limits=limits,
+    )
 
 
-def _mail(options: argparse.Namespace) -> Any:
+def _mail(options: Options) -> Any:
     from irene.serve.http.settings import Mail
 
     if not options.smtp:
@@ -179,7 +186,7 @@ def _mail(options: argparse.Namespace) -> Any:
     )
 
 
-def usual_folder() -> Path:
-    """Where a server keeps everything, if it is not told."""
+def folder_of(given: str | None) -> Path:
+    """Where a server keeps everything: as it is told, else in the user's data."""
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(home) / "irene" / "serve"
+    return Path(given or Path(home) / "irene" / "serve").absolute()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from irene.cli.options import duration_s
 from irene.cli.output import put
-from irene.cli.serve import check_extra, usual_folder
+from irene.cli.serve import check_extra, folder_of
 from irene.errors import UsageError
+from irene.parameters import Asked
 
 USAGE = "{add,list,remove} …"
 EXAMPLES = """\
@@ -26,44 +26,48 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument("action", choices=("add", "list", "remove"), help="what to do")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="whose token it is")
-    parser.add_argument(
-        "--for", dest="scopes", default="read,compute", metavar="SCOPES",
-        help="read, compute (uploads, predictions), measure (default read,compute)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--expires", type=duration_s, metavar="AGE",
-        help="when it ends from now, as 90d (default: never)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--data-dir", type=Path, metavar="FOLDER", help="as for `irene serve`"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command is asked with.
+
+    Attributes:
+        action: What to do.
+        name: Whose token it is.
+        for_: Read, compute (uploads, predictions), measure.
+        expires: When it ends from now, as 90d (default: never).
+        data_dir: As for `irene serve`.
+        json: One JSON document.
+    """
+
+    action: Annotated[Literal["add", "list", "remove"], Asked(word=True)]
+    name: Annotated[str | None, Asked(word=True, metavar="NAME")] = None
+    for_: Annotated[str, Asked(metavar="SCOPES")] = "read,compute"
+    expires: Annotated[str | None, Asked(metavar="AGE")] = None
+    data_dir: Annotated[str | None, Asked(metavar="FOLDER")] = None
+    json: bool = False
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Do what the action says."""
     check_extra()
     from irene.serve.http.tokens import add_token, read_tokens, remove_token
 
-    path = (options.data_dir or usual_folder()).absolute() / "tokens.json"
+    path = folder_of(options.data_dir) / "tokens.json"
+    name = options.name or ""
     if (options.name is None) != (options.action == "list"):
         words = "needs" if options.name is None else "takes no"
         raise UsageError(f"`irene token {options.action}` {words} NAME")
     if options.action == "add":
-        ends = None if options.expires is None else time.time() + options.expires
-        scopes = [each.strip() for each in options.scopes.split(",")]
+        ends = time.time() + duration_s(options.expires) if options.expires else None
+        scopes = [each.strip() for each in options.for_.split(",")]
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        text = add_token(path, options.name, scopes, ends)
+        text = add_token(path, name, scopes, ends)
         lines = [text]
-        told: dict[str, Any] = {"name": options.name, "token": text}
+        told: dict[str, Any] = {"name": name, "token": text}
         told |= {"scopes": scopes, "expires": ends}
     elif options.action == "remove":
-        remove_token(path, options.name)
-        told, lines = {"removed": options.name}, [f"removed {options.name}"]
+        remove_token(path, name)
+        told, lines = {"removed": name}, [f"removed {name}"]
     else:
         tokens = read_tokens(path)
         lines = [

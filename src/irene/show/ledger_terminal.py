@@ -29,7 +29,7 @@ def ledger_screen(
 
     Args:
         ledger: The ledger.
-        by: One of `ledger.tables.VIEWS`.
+        by: One of `ledger_documents.VIEWS`.
         top: How many rows at most; None for all.
         costs: A trace of one step of the same model, for FLOPs and bytes.
     """
