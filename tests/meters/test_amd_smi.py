@@ -29,6 +29,7 @@ def library(monkeypatch):
         amdsmi_init=lambda: None,
         amdsmi_get_processor_handles=lambda: list(counts),
         amdsmi_get_energy_count=energy,
+        amdsmi_get_gpu_asic_info=lambda handle: {"market_name": f"MI250 {handle}"},
         amdsmi_get_power_info=lambda handle: {
             "current_socket_power": "N/A",
             "average_socket_power": 88,
@@ -54,6 +55,15 @@ def test_energy_where_it_is_counted_else_power(library):
     meter.close()
     meter.close()
     assert library.ended == 1
+
+
+def test_cards_that_the_program_sees_are_numbered_as_it_does(library, monkeypatch):
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1,0")
+    meter = open_amdsmi()
+    assert [c.name for c in meter.channels] == ["amdsmi:0:power", "amdsmi:1:energy"]
+    assert all("both chiplets" in c.note for c in meter.channels)
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "GPU-1234")
+    assert "must be numbers" in probed("amdsmi", open_amdsmi).remedy
 
 
 def test_without_cards_it_is_said(library):

@@ -1,1 +1,1 @@
-"""GPUs and accelerators: NVML, and what `zeus` reaches."""
+"""GPUs and accelerators: NVML, AMD SMI, and chips that `zeus` reaches."""

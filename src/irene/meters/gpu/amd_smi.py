@@ -7,6 +7,7 @@ MI100 and older, and guests of virtual machines.
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import Any
 
 from irene.errors import MeterError, library
@@ -20,10 +21,13 @@ ACCUMULATORS = ("energy_accumulator", "power")
 POWERS = ("current_socket_power", "average_socket_power")
 UNKNOWN_ERROR = 0.1
 GUESSED = "AMD states no error; 10 % is a guess"
+VISIBLE = "HIP_VISIBLE_DEVICES"
+TWIN = "MI250"
+TWO_CHIPLETS = "; of both chiplets of the card, the second one has no sensor"
 
 
 def open_amdsmi() -> SensorMeter:
-    """Open all AMD GPUs.
+    """Open the AMD GPUs that the program sees, numbered as it numbers them.
 
     Raises:
         MeterError: There is none, or none gives power or energy.
@@ -33,11 +37,12 @@ def open_amdsmi() -> SensorMeter:
     try:
         smi.amdsmi_init()
         handles = list(smi.amdsmi_get_processor_handles())
+        if seen := os.environ.get(VISIBLE):
+            handles = [handles[int(number)] for number in seen.split(",")]
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
-        raise MeterError(
-            f"amdsmi finds no GPU: {what}", "try `amd-smi list`"
-        ) from error
+        remedy = f"try `amd-smi list`; {VISIBLE}, if set, must be numbers of these"
+        raise MeterError(f"amdsmi finds no GPU: {what}", remedy) from error
     found = (_sensor(smi, each, number) for number, each in enumerate(handles))
     sensors = [sensor for sensor in found if sensor is not None]
     if not sensors:
@@ -65,6 +70,10 @@ def _sensor(library: Any, handle: Any, number: int) -> Sensor | None:
         # `N/A` for what it does not tell.
         return [float(next(w for w in known if isinstance(w, int | float) and w))]
 
+    note = GUESSED
+    with contextlib.suppress(Exception):  # older releases do not tell what it is
+        if TWIN in library.amdsmi_get_gpu_asic_info(handle)["market_name"]:
+            note += TWO_CHIPLETS
     for quantity, ask in (("energy", energy_j), ("power", power_w)):
         with contextlib.suppress(Exception):  # the library has errors of its own
             ask()
@@ -74,7 +83,7 @@ def _sensor(library: Any, handle: Any, number: int) -> Sensor | None:
                 covers="gpu-board",
                 device=f"cuda:{number}",
                 relative_error=UNKNOWN_ERROR,
-                note=GUESSED,
+                note=note,
             )
             return Sensor((channel,), ask)
     return None

@@ -1,16 +1,15 @@
-"""AMD GPUs, Apple silicon and NVIDIA Jetson, through the package `zeus`.
+"""Apple silicon and NVIDIA Jetson, through the package `zeus`.
 
-Zeus knows how to ask these for energy (mJ) and power (mW). NVIDIA cards are left to
-`nvml`, and the CPUs that have RAPL to `rapl`: zeus's read just after their counter has
-wrapped is wrong by the counter's whole range.
+Zeus knows how to ask these for energy (mJ). GPU cards are left to `nvml` and `amdsmi`,
+and the CPUs that have RAPL to `rapl`: zeus's read just after their counter has wrapped
+is wrong by the counter's whole range.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from irene.errors import IreneError, MeterError, library
@@ -20,16 +19,13 @@ from irene.meters.sensors import Sensor, SensorMeter
 
 INSTALL = "pip install 'irene-energy[zeus]'"
 NOTHING = (
-    "zeus finds no AMD GPU, Apple silicon or Jetson",
-    "AMD needs ROCm 6.2 or newer and its amdsmi; Apple needs zeus-apple-silicon",
+    "zeus finds no Apple silicon or Jetson",
+    "Apple needs zeus-apple-silicon",
 )
 UNKNOWN_ERROR = 0.1
-"""AMD, Apple and NVIDIA (for Jetson) state no error of these counters. Zeus itself only
-rejects those of AMD that are off by a factor of ten against power; this is a guess, and
+"""Apple and NVIDIA (for Jetson) state no error of these counters: this is a guess, and
 the channel says so."""
 GUESSED = "the vendor states no error, 10 % is a guess"
-TWIN = "MI250"
-TWO_CHIPLETS = "; of both chiplets of the card, the second one has no sensor"
 JETSON_S = 0.1  # zeus adds its power up ten times a second, or when it is asked
 
 SOC_FIELDS = {
@@ -49,81 +45,30 @@ PERHAPS_INSIDE = "gpu_sram_mj"  # nobody says whether Apple's gpu_mj contains it
 
 
 def open_zeus() -> SensorMeter:
-    """Open all devices that zeus can read, other than NVIDIA GPUs and CPUs.
+    """Open the chip, if it is one that zeus can read.
 
     Raises:
         MeterError: There is none.
         MissingExtraError: zeus is not installed.
     """
     try:
-        meter = SensorMeter("zeus", [*_amd_sensors(), *_soc_sensors()])
+        meter = SensorMeter("zeus", [*_soc_sensors()])
         if meter.channels:
             meter.read()
     except IreneError:
         raise
     except Exception as error:
         raise MeterError(
-            f"zeus cannot read its devices: {type(error).__name__}: {error}",
-            "try `amd-smi list`; HIP_VISIBLE_DEVICES, if set, must be numbers",
+            f"zeus cannot read its devices: {type(error).__name__}: {error}"
         ) from error
     if not meter.channels:
         raise MeterError(*NOTHING)
     return meter
 
 
-def _zeus(module: str) -> Any:
-    missing = f"AMD, Apple and Jetson devices are read with zeus: {INSTALL}"
-    return library(f"zeus.device.{module}", missing)
-
-
-def _amd_sensors() -> Iterator[Sensor]:
-    zeus_gpu = _zeus("gpu")
-    # Not get_gpus(): it stops at the first vendor, and there may be cards of both.
-    if not zeus_gpu.amdsmi_is_available():
-        return
-    gpus = zeus_gpu.AMDGPUs()
-    for number, gpu in enumerate(gpus.gpus):
-        # zeus follows HIP_VISIBLE_DEVICES, so that its order is the one torch sees.
-        sensor = _gpu_sensor(gpu, f"zeus:amd:{gpu.gpu_index}", f"cuda:{number}")
-        if sensor is not None:
-            # What is kept shuts the vendor's library down when it is collected.
-            yield replace(sensor, ask=partial(_asked, sensor, gpus))
-
-
-def _asked(sensor: Sensor, kept: Any) -> Sequence[float]:
-    return sensor.ask()
-
-
-def _gpu_sensor(gpu: Any, name: str, device: str) -> Sensor | None:
-    shared: dict[str, Any] = {
-        "covers": "gpu-board",
-        "device": device,
-        "relative_error": UNKNOWN_ERROR,
-    }
-    model = gpu.get_name()
-    note = f"{model}; {GUESSED}" + (TWO_CHIPLETS if TWIN in model else "")
-    if gpu.supports_get_total_energy_consumption():
-        counter = GrowingCounter(1e-3)
-        return Sensor(
-            (Channel(f"{name}:energy", "energy_j", note=note, **shared),),
-            lambda: (counter.joules(gpu.get_total_energy_consumption()),),
-        )
-    for kind in ("instant", "average"):
-        ask = getattr(gpu, f"get_{kind}_power_usage")
-        with contextlib.suppress(Exception):  # not supported, by any of its errors
-            ask()
-            note = f"{kind} power; {note}"
-            channel = Channel(f"{name}:power", "power_w", note=note, **shared)
-            return Sensor((channel,), partial(_watts, ask))
-    return None
-
-
-def _watts(milliwatts: Callable[[], float]) -> tuple[float]:
-    return (milliwatts() * 1e-3,)
-
-
 def _soc_sensors() -> Iterator[Sensor]:
-    zeus_soc = _zeus("soc")
+    missing = f"Apple and Jetson chips are read with zeus: {INSTALL}"
+    zeus_soc = library("zeus.device.soc", missing)
     with contextlib.suppress(zeus_soc.ZeusSoCInitError):
         soc = zeus_soc.get_soc()
         known = soc.get_available_metrics()
