@@ -32,11 +32,11 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats as Floats
 from irene.errors import FormatError, UsageError
 from irene.plain import kept_fields, plain_values
 from irene.whole_file import trying_to
 
-Floats = npt.NDArray[np.float64]
 Read = TypeVar("Read")
 
 

@@ -119,7 +119,7 @@ def test_a_product_is_bound_by_compute_and_a_sum_by_memory(predicted):
     rows = {row.name: row for row in find_bottlenecks(tree).views["primitive"]}
     assert rows["Linear"].bound == "compute"
     assert rows["add"].bound == "memory"
-    assert rows["Linear"].intensity > find_bottlenecks(tree).best.ridge
+    assert rows["Linear"].flop_per_byte > find_bottlenecks(tree).best.ridge
 
 
 def test_a_tiny_run_is_bound_by_overhead(predicted):

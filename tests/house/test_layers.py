@@ -17,6 +17,7 @@ import pytest
 
 ROWS = (
     (
+        "arrays",
         "tree",
         "spec",
         "energy",

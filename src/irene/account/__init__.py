@@ -10,7 +10,6 @@
 - `readers`: recorded traces and power: Kineto, TensorFlow, JAX, TensorFlow 1.
 - `served`: inference servers that run: energy per token and request.
 - `studies`: questions that take many ledgers; `irene study`.
-- `arrays`: the types of columns.
 """
 
 from typing import TYPE_CHECKING

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from irene.account.align.nesting import nest
-from irene.account.arrays import Bools, Floats, Ints
+from irene.arrays import Bools, Floats, Ints
 from irene.errors import FormatError
 
 PHASES = (

@@ -46,7 +46,7 @@ VIEWS: dict[str, Callable[[Part], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Bottleneck:
+class Bottleneck(Document):
     """Parts of a tree that belong together.
 
     Attributes:
@@ -74,6 +74,8 @@ class Bottleneck:
     wasted_j: float
     bound: str
 
+    also: ClassVar = ("joules_per_gflop", "joules_per_gb", "flop_per_byte")
+
     @property
     def joules_per_gflop(self) -> float | None:
         """J per 10⁹ FLOP, None without FLOPs."""
@@ -85,18 +87,9 @@ class Bottleneck:
         return self.energy_j / self.bytes * 1e9 if self.bytes else None
 
     @property
-    def intensity(self) -> float | None:
+    def flop_per_byte(self) -> float | None:
         """FLOP per byte, None where nothing moves."""
         return self.flops / self.bytes if self.bytes else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        return {
-            **asdict(self),
-            "joules_per_gflop": self.joules_per_gflop,
-            "joules_per_gb": self.joules_per_gb,
-            "flop_per_byte": self.intensity,
-        }
 
 
 @dataclass(frozen=True, slots=True)

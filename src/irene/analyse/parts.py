@@ -17,12 +17,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Floats
 from irene.errors import UsageError
 from irene.tree import KINDS, ModelTree, Signature
-
-Floats = npt.NDArray[np.float64]
 
 ML, MODULE = KINDS.index("ml"), KINDS.index("module")
 NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")

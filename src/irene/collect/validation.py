@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from irene.collect.sweep import Measurement, Sweep
 from irene.dataset.store import Store
 from irene.errors import UsageError
+from irene.plain import Document
 from irene.predict.exams.evaluation import Evaluation, evaluate
 from irene.predict.learning.own_data import read_for_training
 from irene.predict.machines.domain import Domain
@@ -28,7 +29,7 @@ TEXT = ("encoder", "decoder")
 
 
 @dataclass(frozen=True, slots=True)
-class RunOutcome:
+class RunOutcome(Document):
     """One run of the exam as a whole.
 
     Attributes:
@@ -49,24 +50,17 @@ class RunOutcome:
     time_s: float | None
     disturbed: bool = False
 
+    also: ClassVar = ("error_percent", "covered")
+
     @property
     def error_percent(self) -> float:
         """Predicted against measured, %; above 0 where too much was predicted."""
         return 100.0 * (self.predicted_j / self.measured_j - 1.0)
 
     @property
-    def is_covered(self) -> bool:
+    def covered(self) -> bool:
         """Whether the measured value is in the predicted interval."""
         return self.low_j <= self.measured_j <= self.high_j
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        return {
-            **asdict(self),
-            "spec": self.spec.to_dict(),
-            "error_percent": self.error_percent,
-            "covered": self.is_covered,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats
 from irene.dataset.formats.nodes_parquet import (
     Provenance,
     read_parquet,
     read_provenance,
     write_parquet,
 )
-from irene.dataset.table import (
-    NODE_FEATURES,
-    Floats,
-    NodeTable,
-    TreeKey,
-    joined_columns,
-)
+from irene.dataset.table import NODE_FEATURES, NodeTable, TreeKey, joined_columns
 from irene.errors import UsageError
 from irene.tree import KINDS, ModelTree
 

@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats, Ints
 from irene.errors import FormatError
 from irene.spec import RunSpec
 from irene.tree import KINDS
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 FEATURES = (
     "batch_size",

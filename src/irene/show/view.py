@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats, Ints
 from irene.errors import UsageError
 from irene.human import human, human_energy
 from irene.show.text import member_names
-from irene.tree.columns import Floats, Ints
 from irene.tree.model_tree import OWN, ModelTree
 from irene.tree.node import Node
 

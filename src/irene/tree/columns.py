@@ -13,14 +13,13 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats, Ints
 from irene.energy import SharedError, Source
 from irene.errors import UsageError
 
 KINDS = ("model", "module", "ml", "math")
 SOURCES: tuple[Source, ...] = get_args(Source)
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Shape = tuple[int, ...]
 
 

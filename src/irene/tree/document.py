@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.energy import SharedError
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
@@ -25,7 +26,6 @@ from irene.tree.columns import (
     KINDS,
     SOURCES,
     EnergyColumns,
-    Floats,
     Shape,
     Signature,
     features_of_row,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from irene.arrays import Ints
 from irene.errors import UsageError
-from irene.tree.columns import KINDS, Ints
+from irene.tree.columns import KINDS
 from irene.tree.structure import Structure
 
 if TYPE_CHECKING:

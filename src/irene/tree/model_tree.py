@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from irene.arrays import Floats, Ints
 from irene.energy import Energy, SharedError
 from irene.errors import UsageError
 from irene.hardware import Hardware
@@ -22,8 +23,6 @@ from irene.tree.columns import (
     Columns,
     Cost,
     EnergyColumns,
-    Floats,
-    Ints,
     Signature,
     checked_features,
 )

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from irene.tree.columns import Columns, Ints
+from irene.arrays import Ints
+from irene.tree.columns import Columns
 
 
 class Structure:

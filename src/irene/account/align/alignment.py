@@ -18,8 +18,8 @@ from irene.account.align.doubts import NO_DOUBTS, Charge, Doubts, found_doubts
 from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
 from irene.account.align.sharpening import Bins
-from irene.account.arrays import Bools, Floats, Ints
 from irene.account.ledger.rows import ChannelAccount
+from irene.arrays import Bools, Floats, Ints
 
 BLOCK = 4096
 PAIRS_AT_ONCE = 2_000_000

@@ -13,11 +13,11 @@ from irene.account.align.doubts import Doubts
 from irene.account.align.nesting import Segments, own_segments
 from irene.account.align.power import PowerSeries
 from irene.account.align.sharpening import sharpen
-from irene.account.arrays import Bools, Ints
 from irene.account.events import CPU, Events
 from irene.account.ledger.grouping import distinct_ops
 from irene.account.ledger.ledger import Ledger
 from irene.account.ledger.rows import ChannelAccount
+from irene.arrays import Bools, Ints
 from irene.errors import UsageError
 
 Split = Literal["equal", "flops", "threads", "sm"]

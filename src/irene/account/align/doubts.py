@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from irene.account.align.sharpening import Bins
-from irene.account.arrays import Bools, Floats, Ints
+from irene.arrays import Bools, Floats, Ints
 
 OPEN = 0.4
 """How far a group of which a bin does not tell may miss, as a share of the worst. Of

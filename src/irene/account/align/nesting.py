@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from irene.account.arrays import Bools, Ints
+from irene.arrays import Bools, Ints
 
 ROUNDING_NS = 2_000
 """Overlaps of neighbours up to this come from times in whole microseconds."""

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from irene.account.arrays import Floats, Ints
+from irene.arrays import Floats, Ints
 from irene.energy import Source
 from irene.errors import FormatError, UsageError
 from irene.meters.sampling.totals import GAP_PERIODS, SHORTEST_GAP_S

@@ -22,7 +22,7 @@ import numpy as np
 
 from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
-from irene.account.arrays import Bools, Floats, Ints
+from irene.arrays import Bools, Floats, Ints
 
 NOTHING, OUTSIDE = np.uint64(0), np.uint64(1)
 """States in which no op runs, and of which the events tell nothing."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from irene.account.align.nesting import Segments
-from irene.account.arrays import Bools, Floats, Ints
 from irene.account.ledger.rows import Row, Spread
+from irene.arrays import Bools, Floats, Ints
 from irene.energy import Energy
 from irene.errors import LimitError
 

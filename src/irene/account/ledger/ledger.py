@@ -15,13 +15,13 @@ import numpy as np
 from irene.account.align.doubts import Doubts
 from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
-from irene.account.arrays import Bools, Floats, Ints
 from irene.account.events import Coded, Events
 from irene.account.ledger import ledger_documents
 from irene.account.ledger.grouping import distinct_ops, grouped, summed
 from irene.account.ledger.rows import NO_POWER, ChannelAccount, ModuleRow, RestRow, Row
 from irene.account.ledger.scopes import ScopeTree, merged
 from irene.account.ledger.timeline import Timeline, timeline
+from irene.arrays import Bools, Floats, Ints
 from irene.energy import Energy, Source, source_of_sum
 from irene.meters.channel import without
 from irene.presented import presenter

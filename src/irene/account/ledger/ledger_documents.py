@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from irene.account.arrays import Bools
 from irene.account.ledger.rows import energy_fields
 from irene.account.ledger.timeline import compact
+from irene.arrays import Bools
 from irene.errors import UsageError
 from irene.tables import pyarrow
 from irene.whole_file import whole_file

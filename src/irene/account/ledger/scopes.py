@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from irene.account.arrays import Floats, Ints
 from irene.account.events import PHASES
 from irene.account.ledger.grouping import Groups, distinct_ops, grouped, summed
 from irene.account.ledger.rows import ModuleRow, Row
+from irene.arrays import Floats, Ints
 from irene.energy import Energy
 from irene.hardware import Hardware
 from irene.tree import ModelTree, TreeBuilder

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from irene.account.arrays import Floats
+from irene.arrays import Floats
 
 if TYPE_CHECKING:
     from irene.account.align.power import PowerSeries

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from irene.account.align.power import PowerSeries
-from irene.account.arrays import Floats, Ints
 from irene.account.events import CPU
+from irene.arrays import Floats, Ints
 from irene.errors import FormatError, UsageError
 from irene.meters.sampling.recording import Recording
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 
 from irene.account.served.server_counts import ServerCounts
+from irene.plain import Document
 
 FEWEST = 12
 """Intervals that costs are learned from at least."""
@@ -28,7 +29,7 @@ LEAST_LASTING = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Document):
     """What a server did in some time; NaN where it is not known.
 
     Attributes:
@@ -50,6 +51,11 @@ class Interval:
     requests: float
     running: float
     waiting: float
+
+    also: ClassVar = (
+        "power_w", "output_tokens_per_s", "j_per_output_token", "j_per_token",
+        "j_per_request",
+    )  # fmt: skip
 
     @classmethod
     def between(
@@ -102,15 +108,6 @@ class Interval:
     def j_per_request(self) -> float:
         """All energy by the requests that ended, J."""
         return _ratio(self.energy_j, self.requests)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values; None where not known."""
-        rates = (
-            "power_w", "output_tokens_per_s", "j_per_output_token", "j_per_token",
-            "j_per_request",
-        )  # fmt: skip
-        values = asdict(self) | {name: getattr(self, name) for name in rates}
-        return {k: v if math.isfinite(v) else None for k, v in values.items()}
 
 
 def _ratio(value: float, by: float) -> float:

@@ -109,7 +109,7 @@ def _table(view: str, rows: Sequence[Bottleneck]) -> Table:
             f"{row.together:.1%}",
             value(row.joules_per_gflop),
             value(row.joules_per_gb),
-            value(row.intensity),
+            value(row.flop_per_byte),
             row.bound,
             f"{row.wasted_j / row.energy_j:.0%}" if row.energy_j else "",
         )

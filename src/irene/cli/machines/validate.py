@@ -127,7 +127,7 @@ def _print(examined: Examined) -> None:
             f"{human_energy(one.predicted_j)} ({human_energy(one.low_j)} – "
             f"{human_energy(one.high_j)})",
             f"{one.error_percent:+.1f} %",
-            "yes" if one.is_covered else "no",
+            "yes" if one.covered else "no",
         )
     console.print(f"{result.predictor}, on models it has not learned from")
     console.print(table)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.dataset.formats.format_checks import (
     amount,
     check_table,
@@ -24,7 +25,7 @@ from irene.dataset.formats.format_checks import (
     read_lines,
     run_size,
 )
-from irene.dataset.table import NODE_FEATURES, Floats, MeasuredNode, NodeTable, TreeKey
+from irene.dataset.table import NODE_FEATURES, MeasuredNode, NodeTable, TreeKey
 from irene.errors import FormatError, UsageError
 from irene.tree import KINDS
 from irene.whole_file import whole_file

@@ -14,16 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.dataset.from_trees import COSTS, in_table_units
 from irene.dataset.store.entries import Entry, run_fields
 from irene.dataset.store.segments import starts_of
-from irene.dataset.table import (
-    NODE_FEATURES,
-    Floats,
-    NodeTable,
-    TreeKey,
-    joined_columns,
-)
+from irene.dataset.table import NODE_FEATURES, NodeTable, TreeKey, joined_columns
 from irene.errors import UsageError
 
 TABLE_COLUMNS = (

@@ -15,10 +15,10 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
+from irene.arrays import Floats
 from irene.measure.alone.device import check_memory
 from irene.spec import RunSpec
 from irene.trace.captor import Captor
@@ -144,7 +144,6 @@ def _fill(model: nn.Module) -> None:
                 part.copy_(values[: len(part)])
 
 
-Floats = npt.NDArray[np.float64]
 COST_RUNS = 400
 
 

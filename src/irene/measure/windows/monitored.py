@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Floats
 from irene.energy import Energy
 from irene.measure.readings import window_energy
 from irene.meters.sampling.recording import Recording
 from irene.meters.sampling.totals import Window
 
-Floats = npt.NDArray[np.float64]
 MOST_STEPS = 100_000
 MANY_MISSED = 0.1
 """Part of the samples whose loss is worth saying."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Floats, Ints
 from irene.errors import FormatError, UsageError
 from irene.meters.channel import Channel, SensorLostError, missing_notes
 from irene.meters.sampling.sample_file import (
@@ -25,9 +25,6 @@ from irene.meters.sampling.sample_file import (
 )
 from irene.meters.sampling.totals import ChannelTotal, Window
 from irene.whole_file import trying_to
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Floats
 from irene.errors import UsageError
 from irene.show.picture.axis import HUGE, AxisSpec
 from irene.show.picture.frame import Frame, Key, checked, role
@@ -15,7 +15,6 @@ from irene.show.picture.lettering import shortened
 from irene.show.picture.picture import Picture
 from irene.show.picture.units import amount
 
-Floats = npt.NDArray[np.float64]
 Numbers = Sequence[float] | Floats
 MOST_STEPS = 1500
 """More steps than this are averaged: a screen has no more columns."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from irene.arrays import Ints
 from irene.errors import IreneError
 from irene.trace.templates.fewer_layers import FewerLayers
 from irene.trace.templates.template import (
@@ -22,7 +23,6 @@ from irene.trace.templates.template import (
     Sizes,
 )
 from irene.tree import ModelTree, Signature
-from irene.tree.columns import Ints
 
 GROUPED = ("aten._grouped_mm", "transformers.grouped_mm_fallback")
 TRANSFORMS = ("aten._fft_r2c", "aten._fft_c2r", "aten._fft_c2c")

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from irene.arrays import Ints
 from irene.errors import (
     ConfigError,
     FormatError,
@@ -27,7 +28,7 @@ from irene.errors import (
 from irene.spec import RunSpec
 from irene.trace.positions import Reach
 from irene.tree import Columns, ModelTree, Signature
-from irene.tree.columns import Ints, Shape
+from irene.tree.columns import Shape
 from irene.tree.folding import Members
 
 AXES = {"b": "batch_size", "s": "seq_len", "d": "decoder_len", "c": "context_len"}

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from irene.account.align.nesting import nest
-from irene.account.arrays import Bools, Ints
 from irene.account.events import PHASES
 from irene.account.readers.kineto.trace_columns import (
     ANNOTATION,
@@ -23,6 +22,7 @@ from irene.account.readers.kineto.trace_columns import (
     RUNTIME,
     Columns,
 )
+from irene.arrays import Bools, Ints
 
 ROUNDING_NS = 1_000
 """Old traces are in whole microseconds: a launch may seem to begin as its op ends."""

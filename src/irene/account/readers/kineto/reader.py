@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from irene.account.align.nesting import Nesting, nest
-from irene.account.arrays import Bools, Floats, Ints
 from irene.account.events import CPU, PHASES, PYTHON, Coded, Events, RecordedTrace
 from irene.account.readers.kineto.linking import (
     BACKWARD,
@@ -35,6 +34,7 @@ from irene.account.readers.kineto.trace_columns import (
     Columns,
     collect,
 )
+from irene.arrays import Bools, Floats, Ints
 from irene.errors import FormatError
 
 YEAR_2001_US = 1e15

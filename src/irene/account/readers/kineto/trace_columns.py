@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from irene.account.arrays import Floats, Ints
+from irene.arrays import Floats, Ints
 
 OP = 0
 ANNOTATION = 1

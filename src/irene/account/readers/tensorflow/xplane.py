@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from irene.account.arrays import Ints
 from irene.account.readers.tensorflow.wire import (
     BYTES,
     DOUBLE,
@@ -23,6 +22,7 @@ from irene.account.readers.tensorflow.wire import (
     Span,
     trace_bytes,
 )
+from irene.arrays import Ints
 from irene.errors import FormatError
 
 Value = int | float | str | bytes

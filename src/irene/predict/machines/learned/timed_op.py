@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Ints
 from irene.predict.machines.specs.work import (
     PRODUCT_OF,
     ROWS,
@@ -18,7 +19,6 @@ from irene.predict.machines.specs.work import (
 )
 from irene.saved import Floats
 from irene.tree import KINDS, ModelTree, Signature
-from irene.tree.columns import Ints
 
 MIB = float(1 << 20)
 CACHE_MIB = 16.0

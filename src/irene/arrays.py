@@ -1,4 +1,4 @@
-"""Columns: the array types that events, power and ledgers are made of."""
+"""Arrays of one type: what trees, tables, events, power and ledgers are made of."""
 
 import numpy as np
 import numpy.typing as npt
