@@ -126,7 +126,7 @@ def main(count: int = 200, seed: int = 0) -> None:
                 model = file.name if is_config else f"{name}:make"
                 values = {"model": model, "batch_size": 4, "seq_len": 32}
                 values = values if is_config else {"model": model}
-                budgets.append(read(Budget, {**values, "max_j_per_token": 1e9}))
+                budgets.append(read(Budget, {**values, "max_j_per_sequence": 1e9}))
         runs = [(budget.run, budget.on) for budget in budgets]
         trees = predicted_in(Path(made), runs, 600.0)
     report(changes, budgets, trees)

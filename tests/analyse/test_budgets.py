@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from benchmarks import check as changes
 
 from irene.analyse.budgets import Budget, check, judged, read_budgets
 from irene.analyse.comparison import compare
@@ -97,6 +98,7 @@ def test_a_change_is_told_with_its_node_in_every_form(
     assert forms[0].read_text().startswith("<!-- irene check -->")
     suite = ElementTree.fromstring(forms[1].read_text())[0]
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
+    assert "J per token +" in (suite[0].findtext("system-out") or "")
 
 
 def test_no_change_and_a_factory_that_dies(project: Path) -> None:
@@ -168,7 +170,7 @@ def test_changes_of_code(
     ("text", "told"),
     [
         ("", "no budget"),
-        ("budget = 3", "has no budget"),
+        ("budget = 3", r"has no budget: write \[\[budget\]\]"),
         ("[[budget]]\nmax_j_per_token = 1", "budget 1 of .*: model is missing"),
         ('[[budget]]\nmodel = "gpt2"', "limits nothing"),
         ('[[budget]]\nmodel = "gpt2"\nbatch = 3', "did you mean batch_size"),
@@ -182,6 +184,15 @@ def test_budgets_that_name_nothing(tmp_path: Path, text: str, told: str) -> None
         (tmp_path / "irene.toml").write_text(text)
     with pytest.raises(UsageError, match=told):
         read_budgets(tmp_path)
+
+
+def test_random_changes_are_seen_at_their_nodes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    changes.main(8, 1)
+    told = capsys.readouterr().out
+    assert "at another node: 0" in told
+    assert "invented: 0" in told
 
 
 def test_lists_are_combined(tmp_path: Path) -> None:

@@ -183,7 +183,9 @@ def _budgets(file: Path, table: Mapping[str, Any]) -> list[Budget]:
     usual = {k: v for k, v in table.items() if k != "budget"}
     listed = table.get("budget")
     if not isinstance(listed, list) or not listed:
-        raise UsageError(f"{file} has no budget: write {EXAMPLE}")
+        of_pyproject = "" if file.name == FILES[0] else "tool.irene."
+        words = EXAMPLE.replace("tool.irene.", of_pyproject)
+        raise UsageError(f"{file} has no budget: write {words}")
     found = []
     for number, each in enumerate(listed, 1):
         try:

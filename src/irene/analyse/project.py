@@ -106,7 +106,7 @@ def predicted_in(
 
 def _tree(outcome: Outcome) -> ModelTree | str:
     if outcome.payload is None:
-        return outcome.reason
+        return " ".join(outcome.reason.split())
     return ModelTree.from_json(outcome.payload.decode())
 
 

@@ -106,7 +106,9 @@ def check_junit(found: Check) -> str:
                 case, "failure", message="; ".join(row.over)
             )
             failed.text = "\n".join(node_words(row))
-        told = f"{row.j_per_token} J per token {change_words(row)}".strip()
+        energies = {"token": row.j_per_token, "sequence": row.j_per_sequence}
+        known = [f"{j} J per {of}" for of, j in energies.items() if j is not None]
+        told = " ".join([*known[:1], change_words(row)]).strip()
         ElementTree.SubElement(case, "system-out").text = told
     root = ElementTree.Element("testsuites")
     root.append(suite)

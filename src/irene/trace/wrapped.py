@@ -62,7 +62,7 @@ def inputs_of_module(model: nn.Module, spec: RunSpec, device: str) -> Any:
     if not hasattr(model, "config"):
         raise SpecError(
             f"{type(model).__name__} is not a transformers model: give its inputs as "
-            "the second argument"
+            "the second argument; a factory of budgets returns both"
         )
     return make_inputs(model, spec, device)
 

@@ -81,7 +81,8 @@ SOME_ATTENTION = {
     "zamba": {"attn_layer_period": 1, "attn_layer_offset": 0},
     "zamba2": {
         "layers_block_type": ["mamba", "hybrid", "hybrid", "hybrid"],
-        "num_mem_blocks": 2, "use_shared_attention_adapter": True,
+        "num_mem_blocks": 2,
+        "use_shared_attention_adapter": True,
         "use_mem_rope": True,
     },
     "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"]},

@@ -163,9 +163,7 @@ class LayerWriter:
         self._experts(below, feed) if feed.experts else self._dense(below, feed)
         self.norm(node, norms.after_feed, not norms.before_attention)
 
-    def norm(
-        self, node: int, name: str, is_fused: bool, width: int = 0
-    ) -> None:
+    def norm(self, node: int, name: str, is_fused: bool, width: int = 0) -> None:
         """A norm; a fused one also adds to the residual stream, and writes it."""
         if not name:
             return
