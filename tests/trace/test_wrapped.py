@@ -92,10 +92,10 @@ def test_bitsandbytes_reads_as_many_bits():
     x = torch.zeros(4, 64, dtype=torch.bfloat16)
     four = bnb.nn.Linear4bit(64, 64, bias=False, compute_dtype=torch.bfloat16)
     eight = bnb.nn.Linear8bitLt(64, 64, False, has_fp16_weights=False)
-    sizes = [
-        irene.trace(nn.Sequential(m).to("cpu"), x).total().bytes for m in (four, eight)
-    ]
+    trees = [irene.trace(nn.Sequential(m).to("cpu"), x) for m in (four, eight)]
+    sizes = [tree.total().bytes for tree in trees]
     assert sizes[1] - sizes[0] == 64 * 64 // 2
+    assert [tree.root.params for tree in trees] == [64 * 64] * 2
 
 
 def test_torchao_is_traced_as_it_runs():

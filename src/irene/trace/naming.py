@@ -54,10 +54,14 @@ class ModuleNames:
         return self._children.get(path, set())
 
     def params(self, module: nn.Module) -> int:
-        """Parameters of a module and those below it, shared ones once."""
+        """Parameters of a module and those below it, shared ones once.
+
+        Of quantised layers those that their bytes hold (`wrapped`).
+        """
         key = id(module)
         if key not in self._params:
-            self._params[key] = sum(p.numel() for p in module.parameters())
+            held = (getattr(p, "params_held", p.numel()) for p in module.parameters())
+            self._params[key] = sum(held)
         return self._params[key]
 
     def owner(self, parameter: object) -> str | None:

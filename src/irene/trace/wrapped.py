@@ -93,7 +93,9 @@ def quantized_as_run(
     for name, module in changed.items():
         path = f"{name}.weight" if name else "weight"
         size = module.weight.numel() * module.weight.element_size()
-        weights[path] = torch.empty(size, dtype=torch.uint8, device="meta")
+        stored: Any = torch.empty(size, dtype=torch.uint8, device="meta")
+        stored.params_held = module.out_features * module.in_features
+        weights[path] = stored
         module.forward = _run_as_stored(module)
     try:
         kinds = sorted({type(module).__name__ for module in changed.values()})
