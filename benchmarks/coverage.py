@@ -127,12 +127,16 @@ def _print_values(name: str, some: Sequence[Row]) -> None:
 
 
 def pairs_of(rows: Sequence[Row]) -> dict[str, list[tuple[Row, Row]]]:
-    """Pairs by the one thing in which they differ."""
+    """Pairs by the one thing in which they differ; sizes that are near also by that."""
     found: dict[str, list[tuple[Row, Row]]] = {}
     for one, other in combinations(rows, 2):
         what = [n for n in one.settings if one.settings[n] != other.settings[n]]
         if len(what) == 1:
             found.setdefault(what[0], []).append((one, other))
+            both = (each.settings[what[0]] for each in (one, other))
+            sizes = [size for size in both if isinstance(size, int)]
+            if len(sizes) == 2 and max(sizes) <= 2 * min(sizes):
+                found.setdefault(f"{what[0]}, by 2 at most", []).append((one, other))
     return found
 
 

@@ -85,6 +85,20 @@ def test_a_rule_that_does_not_apply_is_silent(rule, model, run):
     assert asked(rule, model, **run) == []
 
 
+def test_a_batch_is_as_large_as_saves_a_tenth_of_what_is_left():
+    run = {"on": "h100", "phase": "generate", "prompt_len": 500, "output_len": 200}
+    (found,) = asked("batch size", "llama-3.2-1b", **run, batch_size=1, seq_len=None)
+    chosen = found.change["batch_size"]
+    assert chosen > 16  # 16 save nine tenths, and 64 of them half of the rest
+    sizes = [chosen // 2, chosen, *(2**k for k in range(10) if 2**k > chosen)]
+    base = variant("llama-3.2-1b", {**run, "batch_size": 1, "seq_len": None})
+    rows = what_if(base, {"batch_size": sizes}).rows
+    smaller, mine, *larger = (row.per_sequence_j for row in rows)
+    assert larger
+    assert min(mine, *larger) >= 0.9 * mine
+    assert min(mine, *larger) < 0.9 * smaller
+
+
 def test_every_rule_is_tested():
     assert {rule for rule, _, _ in SPEAKS} == {rule for rule, _, _ in SILENT}
     assert {rule for rule, _, _ in SPEAKS} == set(RULES)

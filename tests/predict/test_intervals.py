@@ -140,6 +140,9 @@ def test_what_two_runs_differ_by_is_their_own_and_how_far_they_drift() -> None:
     assert difference(energy(8), energy(8)) == Difference(0.0, 0.0, 1.0, 1.0, 1.0)
     assert shared.place == {"tokens": pytest.approx(10 * 0.05**2)}
     assert replace(WIDTHS, own=0.5).shared("rates", 8).width == 0.0
+    # Where nothing was held out, half of the square is its own.
+    unknown = replace(WIDTHS, own=None).shared("rates", 8).width
+    assert unknown == pytest.approx(0.3 * math.sqrt(0.5))
 
 
 def errors_at(tokens: int, *errors: float) -> dict[str, np.ndarray]:
@@ -230,6 +233,9 @@ def test_what_lies_beyond_is_weighed_by_its_energy() -> None:
     )
     products = beyond_of(tree, np.array([0, 0, 0.5, 0, 0.5, 0, 0]), "products")
     np.testing.assert_allclose(products.widths[:3], [0.3, 0.375, 0.5])
+    assert products.note() == (
+        "extrapolation: 60% of the energy is far away; that alone makes it ± 35 %"
+    )
     widths = with_beyond(np.full(7, 0.04), [head, products])
     assert widths[0] == pytest.approx(math.sqrt(0.04**2 + 0.095**2 + 0.3**2))
     # the largest first; what adds little to the interval is not said

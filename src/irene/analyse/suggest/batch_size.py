@@ -9,11 +9,11 @@ LARGEST = 512
 MOST_TOKENS = 16_384
 """Batches beyond this rarely fit into the memory of one GPU."""
 ENOUGH = 0.9
-"""Part of the largest saving that a smaller batch has to reach."""
+"""The cheapest batch takes at least this part of what is left with the one chosen."""
 
 
 def larger_batch(situation: Situation) -> list[Suggestion]:
-    """The smallest batch that reaches most of what larger batches save for sure."""
+    """The smallest batch beyond which others save little more, of those sure to."""
     run = situation.run
     if situation.run.phase == "train":
         return []  # a larger batch trains another model
@@ -23,14 +23,14 @@ def larger_batch(situation: Situation) -> list[Suggestion]:
         sizes.append(size)
         size *= 2
     tried = {size: situation.try_out({"batch_size": size}) for size in sizes}
-    found = {size: outcome for size, outcome in tried.items() if outcome is not None}
-    savings = {s: each.saving_j - each.saving_half_j for s, each in found.items()}
-    if max(savings.values(), default=0.0) <= 0:
-        savings = {size: each.saving_j for size, each in found.items()}
-    most = max(savings.values(), default=0.0)
-    if most <= 0:
+    found = {size: each for size, each in tried.items() if each is not None}
+    sure = {size: each for size, each in found.items() if each.saving_is_real}
+    usual_j = situation.per_sequence_j
+    left_j = {size: usual_j - each.saving_j for size, each in (sure or found).items()}
+    least_j = min(left_j.values(), default=usual_j)
+    if least_j >= usual_j:
         return []
-    chosen = min(size for size, saving in savings.items() if saving >= ENOUGH * most)
+    chosen = min(size for size, joules in left_j.items() if ENOUGH * joules <= least_j)
     served = run.phase == "generate"
     what = f"serve {chosen} streams at once" if served else f"run batches of {chosen}"
     return situation.suggest(
