@@ -10,13 +10,16 @@ import pytest
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
 
+CHAT = "model=llama-3.2-1b&on=h100&batch_size=4&prompt_len=64&output_len=32"
 SMALL = "/?model=bert-l2-h128&batch_size=2&seq_len=32"
 PAGES = {
+    "first": "/",
     "table": SMALL,
     "table-search": f"{SMALL}&search=dense&path=encoder.layer.0.attention",
     "icicle": f"{SMALL}&view=icicle&metric=log&by=class",
     "tree": f"{SMALL}&view=tree&depth=all&by=primitive",
-    "serving": "/?model=llama-3.2-1b&on=h100&batch_size=4&prompt_len=64&output_len=32",
+    "serving": f"/?{CHAT}",
+    "does-not-fit": "/?model=llama-3.1-405b&on=h100&prompt_len=64&output_len=32",
     "no-model": "/?model=nosuchmodel",
     "method": "/method",
     "method-gpu": "/method?on=b200",
@@ -68,11 +71,16 @@ def test_no_violation_in_what_opens(
     page.get_by_role("button", name="Export").click()
     assert axe(page) == []
     page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("llama")
+    expect(page.get_by_role("option", name="llama-3.1-8b")).to_be_visible()
+    assert axe(page) == []
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="Keyboard help").click()
     assert axe(page) == []
 
 
-@pytest.mark.parametrize("name", ["table", "tree", "serving", "no-model", "method"])
+@pytest.mark.parametrize("name", PAGES)
 def test_no_violation_on_a_phone(
     name: str, new_page: Callable[..., Any], axe: Callable[[Any], list[str]]
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
 
-from tests.serve.browser.test_accessibility import low_targets
+from tests.serve.browser.test_accessibility import CHAT, low_targets
 from tests.serve.browser.test_ledger import ledger as ledger
 from tests.serve.browser.test_open import brought
 from tests.serve.browser.test_open import config as config
@@ -24,7 +24,14 @@ PAGES = {
     "leaderboard": "/leaderboard?limit=10&batch_size=2&seq_len=32&pick=bert-l2-h128",
     "suggest": "/suggest?model=bert-base-uncased&batch_size=1&seq_len=33",
     "cost": f"/cost?{SMALL}",
+    "compare-servings": f"/compare?{CHAT}",
+    "leaderboard-servings": f"/leaderboard?search=llama-3.2&{CHAT}",
+    "suggest-serving": f"/suggest?{CHAT}",
+    "cost-serving": f"/cost?{CHAT}",
+    "curves-serving": f"/what-if?{CHAT}",
+    "fields": "/what-if?model=bert-l2-h128&set=hidden_act%3Drelu,gelu",
     "serve-plan": "/serve-plan?try_tensor_parallel=1,2",
+    "too-slow": "/serve-plan?try_tensor_parallel=1&max_latency=1ms&every=1",
     "what-if": "/what-if?model=bert-l2-h128&batch_size=1,4&seq_len=16,32,64",
     "curves": "/what-if?model=bert-l2-h128&batch_size=1,4&seq_len=16,32,64&view=curve",
     "open": "/open",

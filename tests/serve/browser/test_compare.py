@@ -84,6 +84,25 @@ def test_one_is_added_changed_and_removed(page: Page) -> None:
     assert len(subjects_of(page)) == 2
 
 
+def test_a_serving_is_compared_with_another_machine(page: Page) -> None:
+    run = "on=h100&batch_size=4&prompt_len=64&output_len=32"
+    page.goto(f"/compare?model=llama-3.2-1b&subject=llama-3.2-1b&{run}")
+    page.get_by_role("button", name="Add to compare").click()
+    form = page.locator("form.editor")
+    expect(form.get_by_label("Length")).to_have_count(0)
+    form.get_by_label("Prompt").fill("128")
+    form.get_by_label("Hardware").select_option("b200")
+    form.get_by_role("button", name="Add").click()
+    expect(page.locator(".subject").nth(1)).to_contain_text("prompt 128")
+    expect(page.locator(".where")).to_contain_text("B200")
+    assert subjects_of(page) == ["llama-3.2-1b", "llama-3.2-1b@p128,on=b200"]
+    page.keyboard.press("Control+k")
+    page.keyboard.type("h200")
+    page.get_by_role("option", name="H200").last.click()
+    expect(page.locator(".where")).to_contain_text("H200")
+    assert len(subjects_of(page)) == 2, "another machine, the same subjects"
+
+
 def test_icicles_have_one_scale_and_are_linked(page: Page) -> None:
     opened(page)
     drawings = page.locator(".linked-one svg")

@@ -102,11 +102,13 @@ def test_bars_are_as_long_as_they_say(page: Page) -> None:
     assert shares == pytest.approx([0] * 10, abs=0.02)
 
 
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
 @pytest.mark.parametrize(("width", "size"), [(1024, "12px"), (1600, "0px")])
 def test_a_table_wider_than_its_place_says_so(
-    new_page: Any, width: int, size: str
+    new_page: Any, width: int, size: str, motion: str
 ) -> None:
-    page = new_page(viewport={"width": width, "height": 768})
+    size_of_screen = {"width": width, "height": 768}
+    page = new_page(viewport=size_of_screen, reduced_motion=motion)
     opened(page)
     told = page.locator(".table-scroll").evaluate(
         "each => getComputedStyle(each, '::before').fontSize"

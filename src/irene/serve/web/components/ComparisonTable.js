@@ -16,9 +16,9 @@ const CAUSES = [
 
 /**
  * @param {{rows: readonly Row[], names: readonly string[], comparisons: readonly Comparison[],
- *   by: string, path: string, onPath?: (path: string) => void}} props
+ *   by: string, path: string}} props
  */
-export function ComparisonTable({ rows, names, comparisons, by, path, onPath }) {
+export function ComparisonTable({ rows, names, comparisons, by, path }) {
   const most = rows.reduce((all, row) => Math.max(all, ...row.energies), 0);
   const swing = rows.reduce((all, row) => Math.max(all, ...row.deltas.map((each) => Math.abs(each?.difference_j ?? 0))), 0);
   return html`<div class="table-scroll" tabindex="0" role="region" aria-label="Parts side by side">
@@ -33,7 +33,7 @@ export function ComparisonTable({ rows, names, comparisons, by, path, onPath }) 
       <tbody>
         <${Total} comparisons=${comparisons} />
         ${rows.map((row) => html`<tr key=${row.name} class=${row.name === path ? "picked" : ""}>
-          <th scope="row">${onPath && by === "path" ? html`<button type="button" class="link" onClick=${() => onPath(row.name === path ? "" : row.name)}>${row.name}</button>` : row.name}</th>
+          <th scope="row">${row.name}</th>
           ${row.energies.map((energy, index) => html`<${EnergyCell} energy=${energy} count=${row.counts[index] ?? 0} most=${most} />
             ${index > 0 && html`<${DeltaCell} row=${row} index=${index - 1} swing=${swing} />`}`)}
         </tr>`)}

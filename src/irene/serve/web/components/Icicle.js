@@ -4,7 +4,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js"
 import { boxAt, layoutIcicle, step } from "../lib/icicle.js";
 import { inkOn, ramp } from "../lib/colour.js";
 import { percent } from "../lib/format.js";
-import { amount } from "../lib/headline.js";
+import { amount, opWord } from "../lib/headline.js";
 import { displayPath, label } from "../lib/tree.js";
 import { useWidth } from "./Chart.js";
 import { shareOf } from "./TreeTable.js";
@@ -99,7 +99,7 @@ export function Tip({ view: { tree }, hovered, pointer }) {
   const style = { top: `${Math.min(y + 14, window.innerHeight - 90)}px`, left: right ? "auto" : `${x + 12}px`, right: right ? `${window.innerWidth - x + 12}px` : "auto" };
   return html`<div class="tip" style=${style}>
     <b>${label(tree, row)}${tree.count[row] > 1 ? ` ×${tree.count[row]}` : ""}</b>
-    ${tree.nodes[row].op} · ${amount(tree, row)} · ${percent(tree.share[row])} of the total, ${percent(tree.parentShare[row])} of its parent
+    ${opWord(tree.nodes[row].op)} · ${amount(tree, row)} · ${percent(tree.share[row])} of the total, ${percent(tree.parentShare[row])} of its parent
   </div>`;
 }
 

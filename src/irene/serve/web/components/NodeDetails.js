@@ -3,6 +3,7 @@
 import { html } from "../vendor/preact.js";
 import { bytes, count, flops, integer, interval, joules, percent, perGflop, range, shapes } from "../lib/format.js";
 import { featureFacts } from "../lib/features.js";
+import { opWord } from "../lib/headline.js";
 import { displayPath } from "../lib/tree.js";
 
 const KINDS = { model: "model", module: "module", ml: "ML primitive", math: "math operation" };
@@ -21,7 +22,7 @@ export function NodeDetails({ view, row, pinned, hovering, onOpen }) {
     <div class="details-head">
       <div>
         <div class="details-path">${displayPath(tree, row)}${times > 1 ? ` ×${integer(times)}` : ""}</div>
-        <div class="soft">${node.op} · ${/** @type {any} */ (KINDS)[node.kind] ?? node.kind}</div>
+        <div class="soft">${opWord(node.op)} · ${/** @type {any} */ (KINDS)[node.kind] ?? node.kind}</div>
       </div>
       ${pinned
         ? html`<button type="button" class="quiet" onClick=${() => view.select(-1)} title="Let it go">Unpin</button>`

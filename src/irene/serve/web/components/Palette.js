@@ -4,7 +4,7 @@ import { html, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import { findModels } from "../lib/catalogue.js";
 import { useMachines } from "../lib/machines.js";
 import { carried } from "../lib/run.js";
-import { navigate, readQuery } from "../lib/state.js";
+import { navigate, readQuery, writeQuery } from "../lib/state.js";
 import { useModels } from "./ModelCombobox.js";
 import { NAVIGATION } from "./Page.js";
 
@@ -35,7 +35,7 @@ function Finding({ onClose }) {
   const found = [
     ...NAVIGATION.filter(([, label]) => has(String(label))).map(([href, label]) => ({ name: label, kind: "page", href: `${href}${to({})}` })),
     ...findModels(models, words).map(({ name }) => ({ name, kind: "model", href: `/${to({ model: name, upload: "", anew: "", answer: "" })}` })),
-    ...machines.filter((each) => has(each.words)).map((each) => ({ name: each.words, kind: "machine", href: `${window.location.pathname}${to({ on: each.name })}` })),
+    ...machines.filter((each) => has(each.words)).map((each) => ({ name: each.words, kind: "machine", href: `${window.location.pathname}${writeQuery({ ...here, on: each.name })}` })),
   ].slice(0, SHOWN);
   const go = (/** @type {{href: string} | undefined} */ item) => {
     if (!item) return;
@@ -46,6 +46,7 @@ function Finding({ onClose }) {
     if (event.key === "ArrowDown") setAt(Math.min(at + 1, found.length - 1));
     else if (event.key === "ArrowUp") setAt(Math.max(at - 1, 0));
     else if (event.key === "Enter") go(found[at]);
+    else if (event.key === "Escape") onClose(); // at once, not after what was typed is gone
     else return;
     event.preventDefault();
   };

@@ -24,7 +24,7 @@ export function Problem({ error, retry }) {
   const detail = inWords(WORDS.reduce((text, [from, to]) => text.replace(from, to), String(error?.message ?? error)));
   return html`<div class="problem" role="alert">
     <p class="problem-title">${title}</p>
-    <p class="problem-detail">${detail}</p>
+    <p class="problem-detail">${detail.charAt(0).toUpperCase()}${detail.slice(1)}</p>
     ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}
   </div>`;
 }

@@ -2,13 +2,14 @@
 // and whether it fits.
 
 import { html } from "../vendor/preact.js";
-import { integer, interval, joules, seconds, watts } from "../lib/format.js";
+import { integer, interval, joules, percent, seconds, watts } from "../lib/format.js";
 
 const NO_ROOM = "do not fit into";
 
 /** @param {{document: any}} props a document `irene.tree/1` with a `generation` */
 export function ServingFigures({ document }) {
-  const { generation: found, notes = [] } = document;
+  const { generation: found, notes = [], tree } = document;
+  const used = found.memory_share ?? tree?.features?.memory_share;
   const tight = notes.some((/** @type {string} */ note) => note.includes(NO_ROOM));
   const ends = (/** @type {string} */ name) => interval(found[name], found[`${name}_low`], found[`${name}_high`]);
   /** @type {[string, string, string][]} */
@@ -22,6 +23,6 @@ export function ServingFigures({ document }) {
   ];
   return html`<dl class="figures big serving-figures">
     ${figures.map(([name, value, spread]) => html`<div key=${name}><dt>${name}</dt><dd>${value} <span class="hint">${spread}</span></dd></div>`)}
-    <div><dt>memory</dt><dd class=${tight ? "bad" : "good"}>${tight ? "does not fit" : "fits"}</dd></div>
+    <div><dt>memory</dt><dd class=${tight ? "bad" : "good"}>${tight ? "does not fit" : "fits"} <span class="hint">${used && `${percent(used)} of it used`}</span></dd></div>
   </dl>`;
 }

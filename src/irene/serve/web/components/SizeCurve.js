@@ -5,6 +5,7 @@ import { useAnswer } from "../lib/answer.js";
 import { integer, interval, joules } from "../lib/format.js";
 import { extent, log } from "../lib/scale.js";
 import { position } from "../lib/sizes.js";
+import { Busy } from "./Busy.js";
 import { Line } from "./Chart.js";
 
 const HIGH = 34;
@@ -26,7 +27,7 @@ export function SizeCurve({ model, run, over, unit, label, values, value, onPick
     return { x: position(values, size), size, joules: energy.joules / n, low: least / n, high: most / n, fits };
   }).filter((/** @type {any} */ point) => point.x >= 0);
   if (error) return null;
-  if (points.length < 2) return html`<div class="size-curve"></div>`;
+  if (points.length < 2) return html`<div class="size-curve">${!document && html`<${Busy} inline label="Drawing the curve" />`}</div>`;
   const y = log(extent(points.flatMap(({ low, high }) => [low, high]), { log: true, air: 0 }), [HIGH - 2, 2]);
   const nearest = (/** @type {number} */ x) => points.reduce((best, each) => (Math.abs(each.x - x) < Math.abs(best.x - x) ? each : best));
   const told = at === null ? null : nearest(at);
@@ -48,6 +49,6 @@ export function SizeCurve({ model, run, over, unit, label, values, value, onPick
     </svg>
     <p class="hint">${told
       ? html`${integer(told.size)}: <strong>${joules(told.joules)}</strong> ${interval(told.joules, told.low, told.high)}${told.fits === false && ", does not fit"}`
-      : html`${per}, <strong>${joules(first.joules)}</strong> to <strong>${joules(last.joules)}</strong>${full && `, fits below ${integer(full.size)}`}`}</p>
+      : html`${per}, <strong>${joules(first.joules)}</strong> to <strong>${joules(last.joules)}</strong>${full && (full === first ? ", does not fit" : `, fits below ${integer(full.size)}`)}`}</p>
   </div>`;
 }

@@ -73,7 +73,6 @@ export function Tools({ state, kind, setQuery, children }) {
     <input type="search" data-search aria-label="Search parts" placeholder="Search parts  ( / )" value=${typed} onInput=${(/** @type {any} */ e) => find(e.target.value)} />
     <button type="button" aria-pressed=${Boolean(top)} title="Only the fewest leaves that carry 90 %" onClick=${() => setQuery({ top: top ? null : 1 })}>Top 90 %</button>
     <${Choice} label="Depth" value=${depthText} options=${depths} onChange=${(/** @type {string} */ value) => setDepth(value)} />
-    <span class="spacer"></span>
     ${children}
   </div><div class="toolbar">
     <${Choice} label="Parts" value=${threshold} options=${THRESHOLDS} onChange=${(/** @type {string} */ value) => setQuery({ min_share: value || null })} />

@@ -51,6 +51,12 @@ export function amount(tree, row) {
   return tree.basis === "flops" ? flops(value) : bytes(value);
 }
 
+/** @type {Record<string, string>} what is no name of a kernel, in words */
+const OPS = { host_gap: "waits for the host", generation_attention: "attention" };
+
+/** @param {string} op */
+export const opWord = (op) => OPS[op] ?? op;
+
 /**
  * The parts a stranger should hear of: wrappers that hold nearly all are looked into.
  * @param {Tree} tree
@@ -103,10 +109,11 @@ export function stripParts(tree) {
  */
 export function partName(tree, row) {
   const times = tree.count[row];
-  if (times === 1) return tree.path[row] || label(tree, row);
+  const { op } = tree.nodes[row];
+  if (times === 1) return op in OPS ? `${opWord(op)} (${tree.path[row]})` : tree.path[row] || label(tree, row);
   const above = tree.path[tree.parent[row]];
   const name = label(tree, row);
-  const what = /layer|block|^h\./i.test(`${name}.${tree.nodes[row].op}`) ? "equal layers" : "equal parts";
+  const what = /layer|block|^h\./i.test(`${name}.${op}`) ? "equal layers" : "equal parts";
   return `the ${integer(times)} ${what} ${above ? `${above}.` : ""}${name}`;
 }
 
@@ -133,7 +140,7 @@ export function headline(tree) {
       .filter((row) => tree.share[row] >= 0.02)
       .slice(0, 3)
       .map((row) => ({ row, share: tree.share[row], text: partName(tree, row) })),
-    primitives: aggregate(tree, "primitive").slice(0, 3).map(({ name, share }) => ({ name, share })),
+    primitives: aggregate(tree, "primitive").slice(0, 3).map(({ name, share }) => ({ name: opWord(name), share })),
     per: perUnit(tree),
   };
 }

@@ -15,8 +15,10 @@ const SIZES = {
 };
 const LETTERS = Object.entries(SIZES);
 
+/** Weights that a subject can have. */
+export const QUANTIZED = ["fp8", "fp4", "mxfp4", "int4"];
 /** @type {Record<string, readonly string[]>} */
-const WORDS = { ...CHOICES, quantization: ["fp8", "fp4", "mxfp4", "int4"] };
+const WORDS = { ...CHOICES, quantization: QUANTIZED };
 
 /** Fields of a run that a subject can say of itself. */
 export const SAID = new Set(["model", "on", ...Object.values(SIZES), ...Object.keys(WORDS)]);

@@ -17,10 +17,11 @@ import { alignment, changedSubjects, comparisonCells, mergedRows, sides, verdict
 import { PER, unitWord } from "../lib/board.js";
 import { change, interval, joules } from "../lib/format.js";
 import { linkedSvg } from "../lib/picture.js";
-import { inWords } from "../lib/parameters.js";
+import { useMachines } from "../lib/machines.js";
+import { fieldLabel, inWords } from "../lib/parameters.js";
 import { CHOICES, isServing, readRun, runChanges, runOptions } from "../lib/run.js";
 import { choice, flag, list, text } from "../lib/state.js";
-import { commandLine, exploreLink, parseSubject, treeAddress, writeSubject } from "../lib/subjects.js";
+import { commandLine, exploreLink, parseSubject, QUANTIZED, treeAddress, writeSubject } from "../lib/subjects.js";
 import { loadTree } from "../lib/tree.js";
 
 export const title = "Compare";
@@ -214,13 +215,18 @@ function Editor({ text: subject, run, word, done, cancel }) {
   const first = parseSubject(subject);
   const [model, setModel] = useState(first.model);
   const [own, setOwn] = useState(first.run);
+  const machines = useMachines();
+  const serving = isServing(run);
   const set = (/** @type {string} */ name) => (/** @type {string} */ value) => setOwn({ ...own, [name]: value });
+  const choose = (/** @type {string} */ name, /** @type {readonly string[]} */ values) => html`<${Choice} key=${name} label=${fieldLabel(name)} value=${String(own[name] ?? "")} options=${[["", run[name] ? `as all (${run[name]})` : "as all"], ...values.map((each) => [each, each])]} onChange=${set(name)} />`;
   const size = (/** @type {string} */ name, /** @type {string} */ label) => html`<${Entry} label=${label} type="number" min=${1} value=${own[name] ?? ""} placeholder=${run[name]} onChange=${set(name)} />`;
   return html`<form class="editor" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), done(writeSubject(model, own, run)))}>
-    <${ModelCombobox} value=${model} onChange=${setModel} />
+    <${ModelCombobox} value=${model} onChange=${setModel} kind=${serving ? "decoder" : ""} />
+    <${Choice} label="Hardware" value=${String(own.on ?? "")} options=${[["", "as all"], ...machines.filter(({ serves }) => serves || !serving).map(({ name, words }) => [name, words])]} onChange=${set("on")} />
     <div class="field-row">
-      ${size("batch_size", "Batch size")}${size("seq_len", "Length")}
-      ${Object.entries(CHOICES).map(([name, values]) => html`<${Choice} key=${name} label=${name} value=${String(own[name] ?? "")} options=${[["", run[name] ? `as all (${run[name]})` : "as all"], ...values.map((each) => [each, each])]} onChange=${set(name)} />`)}
+      ${serving
+        ? html`${size("batch_size", "Streams at once")}${size("prompt_len", "Prompt")}${size("output_len", "Output")}${choose("quantization", QUANTIZED)}`
+        : html`${size("batch_size", "Batch size")}${size("seq_len", "Length")}${Object.entries(CHOICES).map(([name, values]) => choose(name, values))}`}
     </div>
     <p class="actions"><button type="submit" class="primary">${word}</button>${cancel && html`<button type="button" class="quiet" onClick=${cancel}>Cancel</button>`}</p>
   </form>`;

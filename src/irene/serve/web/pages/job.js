@@ -84,7 +84,7 @@ export default function JobPage({ params }) {
       <p class="lede" role="status">${job ? html`<strong>${nameOf(job)}</strong> ${WORDS[/** @type {"queued"} */ (job.state)] ?? job.state}.` : error ? "" : "Looking for it."}</p></div>
       ${job && html`<${ExportMenu} name=${`job-${job.id}`} json=${() => job} api=${() => apiUrl(`/jobs/${job.id}`)} cli=${job.request ? () => command(job) : undefined} />`}
     </header>
-    ${error && html`<${Problem} error=${error} retry=${retry} />`}
+    ${error && html`<${Problem} error=${error} retry=${retry} /><p><a href="/open">Bring a file, or find a recent one</a></p>`}
     ${!job && !error && html`<${Busy} label="Loading the job" />`}
     ${job && html`<section class="panel job">
       <p><span class=${`state state-${job.state}`}>${job.state}</span>

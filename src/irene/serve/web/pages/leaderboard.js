@@ -57,7 +57,7 @@ export default function LeaderboardPage({ query, setQuery }) {
     </fieldset>
     <${RunForm} run=${run} resolved=${answer.document?.run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />`;
   const busy = pending ? `${integer(all.length)} models; ${integer(pending)} more are being predicted, once for these settings` : "Predicting";
-  return html`<${AnswerPage} name="Leaderboard" lede=${lede} on=${answer.document?.hardware} take=${take} side=${side} answer=${answer} busy=${busy}>
+  return html`<${AnswerPage} name="Leaderboard" lede=${lede} on=${answer.document?.hardware} take=${take} side=${side} change="filters and the run" answer=${answer} busy=${busy}>
     ${picked.length > 0 && html`<p class="panel picked-bar">
       <a class="button" href=${`/compare${writeQuery({ subject: picked.map((name) => writeSubject(name, {})), ...runChanges(run) })}`}>Compare ${plural(picked.length, "model")}</a>
       <button type="button" class="quiet" onClick=${() => setQuery({ pick: null })}>Clear</button>

@@ -61,7 +61,7 @@ export default function ServePlanPage({ query, setQuery }) {
     </fieldset>
     <${RunForm} model=${model} run=${run} without=${TRIED} onModel=${(/** @type {string} */ name) => setQuery({ model: name })} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />`;
   const lede = document ? verdict(document) : "Which GPUs, how many and how many streams take the fewest joules, and are quick enough.";
-  return html`<${AnswerPage} name="Cheapest serving" lede=${lede} take=${take} side=${side} change="limits, GPUs and the run" answer=${answer} busy="Predicting every way to serve it" frame=${frame}>
+  return html`<${AnswerPage} name="Cheapest serving" lede=${lede} on=${document?.best?.on} take=${take} side=${side} change="limits, GPUs and the run" answer=${answer} busy="Predicting every way to serve it" frame=${frame}>
     ${document && html`${document.best && html`<${ServingFigures} document=${{ generation: generation(document.best) }} />`}
       <div class="panel"><${Picture} document=${document} /></div>
       <div class="panel"><${Table} document=${document} every=${flag(query, "every")} setQuery=${setQuery} link=${link} /></div>
@@ -87,7 +87,7 @@ function verdict({ model, best, options }) {
   const within = options.filter((/** @type {any} */ each) => each.meets).length;
   if (!best) {
     const quickest = options.reduce((/** @type {any} */ a, /** @type {any} */ b) => (b.tbt_s < a.tbt_s ? b : a));
-    return html`<strong>None</strong> of ${integer(options.length)} ways is as quick. The quickest is ${wayName(quickest)}: ${seconds(quickest.tbt_s)} between tokens, ${seconds(quickest.ttft_s)} to the first.`;
+    return html`<strong>None</strong> of ${integer(options.length)} ways is quick enough. The quickest is ${wayName(quickest)}: ${seconds(quickest.tbt_s)} between tokens, ${seconds(quickest.ttft_s)} to the first.`;
   }
   return html`Serve ${model} on <strong>${wayName(best)}</strong> with <strong>${integer(best.batch_size)} streams</strong>: ${joules(best.j_per_output_token)} per output token.
     ${" "}${integer(within)} of ${integer(options.length)} ways are quick enough${best.surely_meets ? "" : "; at the slow end of its interval this one is not"}.`;
@@ -95,9 +95,10 @@ function verdict({ model, best, options }) {
 
 /** @param {any} each one way, as the figures of a serving have it */
 function generation(each) {
+  const tokens = each.j_per_request / each.j_per_output_token;
   return {
-    ...each, j_per_output_token_low: each.low_j, j_per_output_token_high: each.high_j, j_per_second: each.watts,
-    tbt_s_low: each.tbt_low_s, tbt_s_high: each.tbt_high_s,
+    ...each, j_per_output_token_low: each.low_j, j_per_output_token_high: each.high_j, j_per_request_low: each.low_j * tokens, j_per_request_high: each.high_j * tokens,
+    j_per_second: each.watts, tbt_s_low: each.tbt_low_s, tbt_s_high: each.tbt_high_s,
   };
 }
 

@@ -48,7 +48,7 @@ export default function TradeOffPage({ query, setQuery }) {
       ${file && html`<button type="button" onClick=${() => setFile(null)}>Back to the published ones</button>`}
     </fieldset>
     <${RunForm} run=${run} resolved=${answer.document?.run} onRun=${(/** @type {any} */ next, /** @type {any} */ how) => setQuery(runChanges(next), how)} />`;
-  return html`<${AnswerPage} name="Trade-off" lede=${lede} on=${run.on} take=${take} side=${side} answer=${answer} busy="Predicting the models">
+  return html`<${AnswerPage} name="Trade-off" lede=${lede} on=${run.on} take=${take} side=${side} change="accuracies and the run" answer=${answer} busy="Predicting the models">
     <${Budgets} all=${all} budget=${budget} moved=${moved} setMoved=${setMoved} setQuery=${setQuery} />
     ${all.length > 0 && html`<div class="panel" ref=${frame}>
         <${Picture} all=${all} budget=${budget} picked=${picked} hover=${hover} onHover=${setHover} onPick=${(/** @type {string} */ model) => setQuery({ model: model === text(query, "model") ? null : model })} names=${flag(query, "names")} />
