@@ -76,8 +76,8 @@ def read_document(body: bytes, most_bytes: int) -> Document:
         return Document(kind, text)
     if "traceEvents" in value:
         raise FormatError(
-            "this is a trace of a profiler: what `irene account` makes of it and a "
-            "power log, as JSON, opens here"
+            "a profiler's trace has times and no power: `irene account --trace FILE "
+            "--power LOG --json > ledger.json` joins the two, and the ledger opens here"
         )
     _check_config(value, text)
     return Document("config", text)

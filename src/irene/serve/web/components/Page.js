@@ -64,7 +64,7 @@ export function Chrome({ path, children }) {
       ${dropped.error && html`<${Problem} error=${dropped.error} /><p><a href="/open">What can be opened</a></p>`}
       ${children}
     </main>
-    ${dropped.over && html`<div class="drop-over" aria-hidden="true"><p>Drop it: a config, a tree, a ledger, a model file or a trace</p></div>`}
+    ${dropped.over && html`<div class="drop-over" aria-hidden="true"><p>Drop it: a config, a tree, a ledger or a model file</p></div>`}
     <${Palette} open=${finding} onClose=${() => setFinding(false)} />
     <${Later} load=${() => import("./KeyboardHelp.js").then((part) => part.KeyboardHelp)} wanted=${help} open=${help} onClose=${() => setHelp(false)} />
   `;

@@ -9,11 +9,14 @@ const TITLES = {
   413: "That is too large", 422: "Something in the question is wrong", 429: "Too many questions at once", 503: "The server is busy", 504: "That took too long",
 };
 
-/** What the API says to programs, as a page says it. @type {[RegExp, string][]} */
+/** What the API says to programs, as a page says it. @type {[RegExp, any][]} */
 const WORDS = [
   [/\/api\/v1\/models lists all names/, "the field Model lists all names"],
   [/can be uploaded to \/api\/v1\/uploads/, "can be dropped anywhere on this page"],
   [/^(\w+): Input should be greater than or equal to (\d+)/, "--$1 must be at least $2"],
+  [/^(\w+): Input should be a valid (?:integer|number).*/, "--$1 must be a number"],
+  [/^(max_\w+) is/, "--$1 is"],
+  [/^[a-z]+(?=[ ,:])/, (word) => word.charAt(0).toUpperCase() + word.slice(1)],
 ];
 
 /**
@@ -24,7 +27,7 @@ export function Problem({ error, retry }) {
   const detail = inWords(WORDS.reduce((text, [from, to]) => text.replace(from, to), String(error?.message ?? error)));
   return html`<div class="problem" role="alert">
     <p class="problem-title">${title}</p>
-    <p class="problem-detail">${detail.charAt(0).toUpperCase()}${detail.slice(1)}</p>
+    <p class="problem-detail">${detail}</p>
     ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}
   </div>`;
 }

@@ -44,7 +44,7 @@ function Bring() {
   const needsToken = state.error?.status === 401 || state.error?.status === 403;
   return html`<div class="open-columns">
     <section>
-      <${DropZone} label="Drop a config.json, a saved tree, a ledger, a GGUF file or a trace here, or anywhere" accept=${ACCEPT} onFile=${send} busy=${state.busy} hint="also gzipped; what is brought is never run" />
+      <${DropZone} label="Drop a config.json, a saved tree, a ledger or a GGUF file here, or anywhere" accept=${ACCEPT} onFile=${send} busy=${state.busy} hint="also gzipped; what is brought is never run" />
       ${state.busy && html`<${Busy} label=${`Sending ${state.file.name}, ${bytes(state.file.size)}`} />`}
       ${state.error && html`<${Problem} error=${state.error} retry=${() => send(state.file)} />`}
       ${needsToken && html`<${TokenField} onToken=${() => send(state.file)} />`}
