@@ -283,6 +283,18 @@ def test_a_table_shows_energy_where_there_is_some():
     assert len({len(line.rstrip()) for line in lines[:2]}) == 1
 
 
+def test_a_table_leaves_out_what_costs_next_to_nothing():
+    builder = TreeBuilder()
+    root = builder.add(-1, "", "model", "Model")
+    builder.add(root, "view", "ml", "view")
+    builder.add(root, "product", "ml", "Linear", flops=10**9)
+    tree = builder.build()
+    *shown, hidden = tree.table().splitlines()
+    assert [line.split()[0] for line in shown] == ["op", "(model)", "product"]
+    assert hidden == "nodes that cost nothing, not shown: 1"
+    assert f"% {hidden}" in tree.to_latex()
+
+
 def test_a_table_for_papers_compiles_and_can_be_cited():
     text = tree_of_own().to_latex(depth=1)
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -93,28 +92,29 @@ def _ranged_name(node: Node) -> str:
 def tree_text(tree: ModelTree, depth: int | None, level: str) -> str:
     """The folded tree, one line per node, costs of all instances and their share.
 
-    Energy, its interval and share where the tree has them; else FLOPs come first.
+    Energy, its interval and share where the tree has them; else FLOPs come first. What
+    costs next to nothing is told in the last line.
     """
-    rows = list(_text_rows(tree, depth, level))
+    rows, hidden = _text_rows(tree, depth, level)
     names = max(len(row[0]) for row in rows)
     widths = [max(len(row[i]) for row in rows) for i in range(1, len(rows[0]))]
     return "\n".join(
         f"{row[0]:{names}} {row[1]:{widths[0]}} "
         + " ".join(f"{cell:>{w}}" for cell, w in zip(row[2:], widths[1:], strict=True))
         for row in rows
-    )
+    ) + (f"\n{hidden}" if hidden else "")
 
 
 def tree_latex(tree: ModelTree, depth: int | None, level: str) -> str:
     """The folded tree as a LaTeX table (booktabs), with a line to cite below it."""
-    head, *rows = _text_rows(tree, depth, level)
+    (head, *rows), hidden = _text_rows(tree, depth, level)
     lines = [
         "% needs \\usepackage{booktabs}",
         f"\\begin{{tabular}}{{ll{'r' * (len(head) - 2)}}}", "\\toprule",
         *(f"{' & '.join(map(_latex, row))} \\\\" for row in [head]), "\\midrule",
         *(f"{' & '.join(map(_latex, row))} \\\\" for row in rows),
         "\\bottomrule", "\\end{tabular}",
-        f"% {citation(tree)}",
+        *([f"% {hidden}"] if hidden else ()), f"% {citation(tree)}",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
 
@@ -158,21 +158,29 @@ def _latex(cell: str) -> str:
 
 def _text_rows(
     tree: ModelTree, depth: int | None, level: str
-) -> Iterator[tuple[str, ...]]:
+) -> tuple[list[tuple[str, ...]], str]:
+    """Head and lines, and what is not shown."""
+    from irene.show.view import left_out, view
+
     folded = tree.at_level(level).fold()
     total = folded.total()
     with_energy = total.energy_j is not None
     first = ("energy", "share", "interval", "FLOPs") if with_energy else (
         "FLOPs", "share"
     )  # fmt: skip
-    yield ("", "op", *first, "bytes", "params")
-    for node in folded.nodes():
-        indent = int(folded.columns.depth[node.row])
-        if depth is not None and indent > depth:
+    rows: list[tuple[str, ...]] = [("", "op", *first, "bytes", "params")]
+    chosen = view(folded, depth)
+    for line in chosen.lines:
+        node, indent = line.node, "  " * line.depth
+        if line.rest:
+            part = line.weight / (total.energy_j or total.flops or 1.0)
+            amount = human_energy(line.weight) if with_energy else human(line.weight)
+            empty = [""] * (4 if with_energy else 2)
+            rows.append((indent + line.name, "", amount, f"{part:.1%}", *empty))
             continue
         times = int(folded.multiplicity[node.row])
         count = f" ×{node.count}" if node.count > 1 else ""
-        name = "  " * indent + (member_names(node) or "(model)") + count
+        name = indent + (member_names(node) or "(model)") + count
         flops, energy = human(node.flops * times), node.energy
         share = node.flops * times / max(total.flops, 1)
         costs: tuple[str, ...] = (flops, f"{share:.1%}")
@@ -181,4 +189,6 @@ def _text_rows(
             part = joules / (total.energy_j or 1.0)
             spread = human_spread(energy) if energy else ""
             costs = (human_energy(joules), f"{part:.1%}", spread, flops)
-        yield (name, node.op, *costs, human(node.bytes * times), human(node.params))
+        told = (human(node.bytes * times), human(node.params))
+        rows.append((name, node.op, *costs, *told))
+    return rows, left_out(folded, chosen)

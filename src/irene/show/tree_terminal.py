@@ -13,6 +13,7 @@ from irene.show.view import (
     View,
     amount_of,
     largest_parts,
+    left_out,
     main_key,
     view,
     weights,
@@ -111,8 +112,7 @@ def _cost_table(tree: ModelTree, chosen: View) -> Table:
             human(node.params) if node.params else "",
         )
     if chosen.left_out:
-        hidden = f"nodes that cost nothing, not shown: {chosen.left_out:,} (--all)"
-        table.caption = hidden
+        table.caption = f"{left_out(tree, chosen)} (--all)"
     return table
 
 
@@ -140,10 +140,7 @@ def _energy_table(tree: ModelTree, chosen: View) -> Table:
             human(node.bytes * times),
         )
     if chosen.left_out:
-        table.caption = (
-            f"views and ops below 0.001%, not shown: {chosen.left_out:,}, "
-            f"{chosen.left_out_share:.1%} of the energy (--all)"
-        )
+        table.caption = f"{left_out(tree, chosen)} (--all)"
     return table
 
 

@@ -155,6 +155,16 @@ def view(
     return View(lines, left_out, float(share))
 
 
+def left_out(tree: ModelTree, chosen: View) -> str:
+    """What of a tree is not shown, in words; "" where all is."""
+    if not chosen.left_out:
+        return ""
+    if tree.energy is None:
+        return f"nodes that cost nothing, not shown: {chosen.left_out:,}"
+    share = f"{chosen.left_out_share:.1%} of the energy"
+    return f"views and ops below 0.001%, not shown: {chosen.left_out:,}, {share}"
+
+
 def _rest(
     tree: ModelTree, line: Line, weight: Floats, visible: list[int], hidden: list[int]
 ) -> list[Line]:

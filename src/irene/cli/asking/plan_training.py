@@ -38,8 +38,8 @@ def _print(console: Console, found: TrainingPlan, _: argparse.Namespace) -> None
         if amount is not None:
             ends = f"{value(amount.low)} – {value(amount.high)}"
             table.add_row(unit, value(amount.value), ends)
-    console.print(table)
     console.print(found.energy_source, style="dim", markup=False)
+    console.print(table)
     whole_j = sum(found.parts.values())
     shares = [
         f"{name.replace('_', ' ')} {joules / whole_j:.0%}"

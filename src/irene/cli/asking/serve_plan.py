@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from irene.cli.asking.answering import Asking, plain_picture
 from irene.cli.options import MODEL
-from irene.cli.output import print_left_out, print_notes
+from irene.cli.output import machine_words, print_left_out, print_notes
 from irene.human import human_energy, human_time
 from irene.show.terminal import columns
 from irene.show.text import plain
@@ -54,7 +54,9 @@ def _print(console: Console, found: ServingPlan, _: argparse.Namespace) -> None:
             style="bold" if is_best else None,
         )
     lengths = ", ".join(f"{k.removesuffix('_len')} {v}" for k, v in found.run.items())
-    console.print(f"{plain(found.model)}, {plain(lengths)}", style="bold")
+    on = ", ".join(map(machine_words, dict.fromkeys(each.on for each in front)))
+    title = f"{plain(found.model)} for {on}: {plain(lengths)}"
+    console.print(title, style="bold")
     console.print(table)
     console.print(
         f"{len(front)} of {len(found.options)} ways that fit into memory: no other is "

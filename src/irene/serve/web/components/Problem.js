@@ -16,7 +16,7 @@ const WORDS = [
   [/^(\w+): Input should be greater than or equal to (\d+)/, "--$1 must be at least $2"],
   [/^(\w+): Input should be a valid (?:integer|number).*/, "--$1 must be a number"],
   [/^(max_\w+) is/, "--$1 is"],
-  [/^[a-z]+(?=[ ,:])/, (word) => word.charAt(0).toUpperCase() + word.slice(1)],
+  [/^[a-z]+(?=[ ,:])/, (/** @type {string} */ word) => word.charAt(0).toUpperCase() + word.slice(1)],
 ];
 
 /**
