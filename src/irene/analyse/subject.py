@@ -53,7 +53,7 @@ TREE_SCHEMA = "irene.tree/"
 LONGEST_LOOK = 200
 Progress = Callable[[int, int, str], None]
 """Told steps done, steps in all, and what is being done."""
-_TREES: ContextVar[Mapping[str, str] | None] = ContextVar("trees", default=None)
+_TREES: ContextVar[Mapping[str, Path] | None] = ContextVar("trees", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +126,11 @@ class LeftOut:
 
 
 @contextmanager
-def known_trees(trees: Mapping[str, str]) -> Iterator[None]:
+def known_trees(trees: Mapping[str, Path]) -> Iterator[None]:
     """Within it some names mean trees, and a path means none.
 
     Args:
-        trees: Documents by name.
+        trees: Files of documents by name; they are read when they are needed.
     """
     token = _TREES.set(trees)
     try:
@@ -228,10 +228,10 @@ def _predicted(subject: Subject) -> ModelTree:
 
 
 def _saved(name: str) -> ModelTree:
-    from irene.tree import ModelTree, load
+    from irene.tree import load
 
     trees = _TREES.get()
-    tree = load(name) if trees is None else ModelTree.from_json(trees[name])
+    tree = load(name if trees is None else trees[name])
     if tree.energy_of(0) is None:
         raise UsageError(
             f"{name} carries no energy: it was traced, not predicted or "

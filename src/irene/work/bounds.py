@@ -13,8 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_M_ARENA_MAX = -8
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 """Of glibc's malloc.h."""
+_LARGE_BYTES = 524_288
+"""What is as large is given back when it is free; otherwise that grows with use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,17 @@ def limit_memory(further_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
-def few_arenas() -> None:
-    """Have all threads take memory from few places: each keeps what has become free."""
+def keep_little_memory() -> None:
+    """Have all threads take memory from few places, and give back what is large.
+
+    Each place keeps what has become free.
+    """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # a C library that has none
-            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+            set_option = ctypes.CDLL(None).mallopt
+            set_option(_M_ARENA_MAX, 2)
+            set_option(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+            set_option(_M_TRIM_THRESHOLD, 2 * _LARGE_BYTES)
 
 
 def return_memory() -> None:

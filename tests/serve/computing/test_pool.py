@@ -8,6 +8,7 @@ import os
 import signal
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,36 @@ def test_a_question_that_nobody_waits_for_is_not_begun(
     assert origins == []
     assert running.ended == []
     store.close()
+
+
+def test_what_is_large_is_prepared_when_the_turn_has_come(running: Running) -> None:
+    steps: list[str] = []
+
+    @contextmanager
+    def prepared() -> Iterator[dict[str, Any]]:
+        steps.append("made")
+        yield SMALL
+        steps.append("gone")
+
+    @contextmanager
+    def lost() -> Iterator[dict[str, Any]]:
+        raise UsageError("it is not there any more")
+        yield SMALL
+
+    async def go() -> None:
+        process = await running.pool._turn(Waiting("another", False))  # the only one
+        waiting = asyncio.create_task(running.pool.ask("energy", prepared))
+        while not running.pool.waiting:
+            await asyncio.sleep(0)
+        assert steps == []
+        running.pool._free(process)
+        assert json.loads((await waiting).body)["energy_j"] > 0
+        assert steps == ["made", "gone"]
+        with pytest.raises(UsageError, match="not there"):
+            await running.pool.ask("energy", lost)
+        assert running.pool._idle == [process]  # it has done nothing wrong
+
+    running.runner.run(go())
 
 
 def test_too_many_waiting_questions_are_refused(running: Running) -> None:

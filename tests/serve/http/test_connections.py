@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import json
+import os
 import select
 import selectors
 import socket
@@ -57,6 +58,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 
 def connect(server: RealServer, source: str = "127.0.0.1") -> socket.socket:
     return socket.create_connection(server.address, 60, (source, 0))
+
+
+def memory_mb(server: RealServer) -> float:
+    words = Path(f"/proc/{server.process.pid}/statm").read_text().split()
+    return int(words[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def is_closed(line: socket.socket) -> bool:
@@ -123,10 +129,12 @@ def test_nobody_fills_the_memory_with_bodies(server: RealServer) -> None:
                 line.sendall(head % (size + 1) + b"\r\n" + bytes(size))
             return line
 
+        before = memory_mb(server)
         lines = [send("127.0.0.9") for _ in range(5)]
         (refused,), _, _ = select.select(lines, [], [], 60)
         assert refused.recv(20).startswith(b"HTTP/1.1 429")
         lines.remove(refused)
+        assert memory_mb(server) < before + 20  # not where they are
         other = send("127.0.0.8")
         other.sendall(b"]")
         assert other.recv(20).startswith(b"HTTP/1.1 400")  # read, and no document

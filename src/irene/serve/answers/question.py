@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from irene.analyse.energy_cache import program_identity
 from irene.errors import UnknownModelError
 from irene.predict.machines.finding import DEFAULT, find_machine, known_machines
 from irene.questions import Question
+from irene.serve.computing.pool import Prepared
 from irene.serve.http.problems import Problem
 from irene.serve.store.engine import key_of
 from irene.trace import catalogue
 
+Files = AbstractContextManager[Mapping[str, Path]]
 MEDIA_TYPES = {
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",
@@ -33,7 +38,9 @@ class Inquiry:
         question: What it wants to know.
         machines: Names of all machines that decide the answer.
         form: A key of `MEDIA_TYPES`.
-        brought: Configs and trees that the question names by their content.
+        brought: Configs that the question names by their content, and what they mean.
+        trees: Writes files of the trees that it names so, which go at the end; None
+            where it names none.
         models: Names of all models, where the question only says how to choose them.
         values: What of the question was given, and the form.
     """
@@ -42,6 +49,7 @@ class Inquiry:
     machines: frozenset[str] = frozenset()
     form: str = "json"
     brought: Mapping[str, Any] = field(default_factory=dict)
+    trees: Callable[[], Files] | None = field(default=None, compare=False)
     models: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(init=False, compare=False)
 
@@ -64,9 +72,10 @@ class Inquiry:
         )
 
     @property
-    def arguments(self) -> dict[str, Any]:
-        """What a computing process is told."""
-        return {**self.values, **self.brought}
+    def arguments(self) -> dict[str, Any] | Callable[[], Prepared]:
+        """What a computing process is told; large things are in files meanwhile."""
+        told = {**self.values, **self.brought}
+        return told if self.trees is None else partial(_with, told, self.trees)
 
     @property
     def text(self) -> str:
@@ -80,6 +89,14 @@ class Inquiry:
         machines = sorted(map(_identity, self.machines))
         parts = [self.text, machines, program_identity()]
         return key_of(_canonical(parts).encode())
+
+
+@contextmanager
+def _with(
+    told: Mapping[str, Any], trees: Callable[[], Files]
+) -> Iterator[dict[str, Any]]:
+    with trees() as files:
+        yield {**told, "trees": {name: str(path) for name, path in files.items()}}
 
 
 def _canonical(value: Any) -> str:

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ WORKER = "irene.serve.computing.worker"
 START_S = 600.0
 """Even a machine that is very busy has loaded the libraries by then, s."""
 BACK_OFF_S = 2.0
-
+Prepared = AbstractContextManager[Mapping[str, Any]]
 
 KEPT_VARIABLES = (
     "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "TMPDIR", "CUDA_VISIBLE_DEVICES",
@@ -146,7 +147,7 @@ class Pool:
     async def ask(
         self,
         question: str,
-        arguments: Mapping[str, Any],
+        arguments: Mapping[str, Any] | Callable[[], Prepared],
         *,
         is_long: bool = False,
         client: str = "",
@@ -156,7 +157,8 @@ class Pool:
 
         Args:
             question: A key of `irene.serve.computing.questions.QUESTIONS`.
-            arguments: As the question wants them.
+            arguments: As the question wants them, or what prepares them when it
+                begins: who waits holds nothing large.
             is_long: Whether it may take long; one process is kept for the others.
             client: Who asks; clients take turns.
             on_begin: Called when the waiting is over.
@@ -209,17 +211,26 @@ class Pool:
         self._hand_out()
 
     async def _ask(
-        self, process: Child, question: str, arguments: Mapping[str, Any]
+        self,
+        process: Child,
+        question: str,
+        arguments: Mapping[str, Any] | Callable[[], Prepared],
     ) -> Reply:
-        argument = {"question": question, "arguments": arguments}
         bounds = Bounds(wall_s=self.limits.seconds)
-        keep = False
+        keep = True
         self.running += 1
         try:
-            outcome = await self._run(
-                process, Task(question, f"{WORKER}:answer", argument, bounds)
-            )
-            keep = outcome.fault in ("", "refused")
+            with ExitStack() as stack:
+                if callable(arguments):
+                    arguments = await asyncio.to_thread(
+                        stack.enter_context, arguments()
+                    )
+                argument = {"question": question, "arguments": arguments}
+                keep = False
+                outcome = await self._run(
+                    process, Task(question, f"{WORKER}:answer", argument, bounds)
+                )
+                keep = outcome.fault in ("", "refused")
         finally:
             self.running -= 1
             if keep:

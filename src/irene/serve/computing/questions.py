@@ -42,7 +42,7 @@ def ask(question: str, arguments: Arguments) -> bytes:
     Args:
         question: Name of a question, `RANKED` or `CHECKED`.
         arguments: Its values, perhaps with some of them together as `run`; `configs`,
-            `trees` and `hub`, which say what names mean; and the `format`.
+            files of `trees`, and `hub`, which say what names mean; and the `format`.
 
     Raises:
         IreneError: The question cannot be answered; the message says why.
@@ -73,7 +73,8 @@ def only_these(arguments: Arguments) -> Iterator[None]:
     from irene.trace.sources import only_known, quiet
 
     hub = bool(arguments.get("hub"))
-    configs, trees = arguments.get("configs") or {}, arguments.get("trees") or {}
+    configs = arguments.get("configs") or {}
+    trees = {k: Path(v) for k, v in (arguments.get("trees") or {}).items()}
     with only_known(configs, hub=hub), known_trees(trees), quiet():
         yield
 

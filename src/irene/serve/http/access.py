@@ -223,7 +223,7 @@ class Held:
     def remove(self, client: str, size: int) -> None:
         """Hold so many bytes less."""
         self.count -= size
-        left = self._clients.pop(client) - size
+        left = self._clients.pop(client, 0) - size
         if left:
             self._clients[client] = left
 

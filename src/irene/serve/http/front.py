@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import h11
@@ -54,8 +54,10 @@ VERSIONS = ("1.0", "1.1", "2", "3")
 CLOSE = {"Connection": "close"}
 PIECE = 262_144
 """Bytes of an answer that go out together: the rest waits for who takes it slowly."""
-LARGE, MOST_LARGE, CLIENT_LARGE = 20_000_000, 20, 3
-"""What is held at a time is as much as so many large bodies; of one client."""
+HELD_BYTES, CLIENT_HELD_BYTES = 40_000_000, 5_000_000
+"""Bodies that are held in memory at a time, and those of one client."""
+LARGE_BYTES, MOST_LARGE, CLIENT_LARGE = 20_000_000, 20, 3
+"""Uploads and large answers on their way are as much as so many of these."""
 TOO_MUCH = "too much is on its way already, of yours or of all: ask again later"
 UPLOADS = f"{API}/uploads"
 POLICY = "; ".join(
@@ -116,17 +118,18 @@ class Front:
         rate = settings.limits.requests_per_s
         self.rates = Rates(USUAL_RATE if rate is None else rate, settings.limits.burst)
         self.is_own_limited = rate is not None
-        largest = max(settings.limits.upload_bytes, LARGE)
-        self.held = Held(MOST_LARGE * largest, CLIENT_LARGE * largest)
+        largest = max(settings.limits.upload_bytes, LARGE_BYTES)
+        self.large = Held(MOST_LARGE * largest, CLIENT_LARGE * largest)
+        self.held = Held(HELD_BYTES, CLIENT_HELD_BYTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if self.tracing is None:
-            await self._exchange(scope, receive, _Exchange(send, self.held))
+            await self._exchange(scope, receive, _Exchange(send, self.large))
         else:
             headers = dict(scope["headers"])
             with self.tracing.request(scope["method"], headers) as span:
-                exchange = _Exchange(send, self.held)
+                exchange = _Exchange(send, self.large)
                 await self._exchange(scope, receive, exchange)
                 span.update_name(f"{scope['method']} {exchange.route}")
                 span.set_attributes(exchange.attributes(scope))
@@ -225,7 +228,8 @@ class Front:
             raise Problem(413, too_large, CLOSE)
         if not told and b"transfer-encoding" not in headers:
             return receive
-        return _bounded_body(receive, most, limits.body_s, too_large, exchange.hold)
+        hold = partial(exchange.hold, self.large if is_upload else self.held)
+        return _bounded_body(receive, most, limits.body_s, too_large, hold)
 
     def _note(self, scope: Scope, exchange: _Exchange) -> None:
         seconds = time.perf_counter() - exchange.started
@@ -302,7 +306,7 @@ def _bounded_body(
 class _Exchange:
     """One request, what was sent to answer it, and what is held in memory for it."""
 
-    def __init__(self, send: Send, held: Held) -> None:
+    def __init__(self, send: Send, large: Held) -> None:
         self.started = time.perf_counter()
         self.status = 0
         self.sent = 0
@@ -312,25 +316,27 @@ class _Exchange:
         self.client = ""
         self.is_too_much = False
         self._send = send
-        self._all, self._held = held, 0
+        self._large = large
+        self._held: list[tuple[Held, int]] = []
 
-    def hold(self, size: int) -> bool:
+    def hold(self, held: Held, size: int) -> bool:
         """Hold so many bytes more, if its client may have them."""
-        may = self._all.add(self.client, size)
-        self._held += size if may else 0
+        may = held.add(self.client, size)
+        if may:
+            self._held.append((held, size))
         return may
 
     def let_go(self) -> None:
         """Hold nothing any more."""
-        if self._held:
-            self._all.remove(self.client, self._held)
+        for held, size in self._held:
+            held.remove(self.client, size)
 
     async def send(self, message: Message) -> None:
         """Pass on a message of the app, with our headers, and a large body in parts."""
         if message["type"] == "http.response.start":
             told = message.get("headers", ())
             size = int(dict(told).get(b"content-length", 0))
-            self.is_too_much = size > PIECE and not self.hold(size)
+            self.is_too_much = size > PIECE and not self.hold(self._large, size)
             if not self.is_too_much:
                 self.status = message["status"]
                 message["headers"] = [*told, *SECURITY, self._id()]

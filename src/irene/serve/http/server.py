@@ -24,7 +24,7 @@ from irene.errors import UsageError
 from irene.serve.http.connections import LARGEST_HEAD, FairLoop, PatientProtocol
 from irene.serve.http.logs import set_up_log
 from irene.serve.http.settings import METRICS_FOLDER, Settings
-from irene.work.bounds import few_arenas
+from irene.work.bounds import keep_little_memory
 from irene.work.lock import Lock, take
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _make_app(settings: Settings, parent: int) -> FastAPI:
     """The app, in whichever process serves it; of several, each ends with `parent`."""
     set_up_log(settings.json_log)
     sys.setswitchinterval(SWITCH_S)
-    few_arenas()
+    keep_little_memory()
     _end_in_time(END_S)
     os.umask(0o077)  # what a server writes is nobody else's business
     from irene.serve.http.app import create_app  # a parent of several needs none of it

@@ -11,6 +11,7 @@ import logging
 import shutil
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -22,7 +23,7 @@ from irene.serve.http.settings import Limits
 from irene.serve.jobs.document import FINAL, OPEN
 from irene.serve.store.engine import Store
 from irene.serve.store.job_records import JOBS, NOTICES
-from irene.serve.uploads.storage import OWNERS, UPLOADS
+from irene.serve.uploads.storage import OWNERS, PASSING, UPLOADS
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -30,6 +31,8 @@ SOME = 500
 """Rows that are deleted at a time, so that others can write in between."""
 MOST_JOBS = 100_000
 """Ended jobs that are kept."""
+PASSING_S = 3_600.0
+"""Time after which a file that should have gone with its request is deleted, s."""
 TO = 0.9
 """To which part of its limit what is too large is cut."""
 
@@ -209,7 +212,11 @@ def _prune_energies(folder: Path, most_bytes: int, age_s: float | None) -> int:
 
 
 def _prune_scratch(store: Store, folder: Path) -> None:
-    """Folders of jobs that are not open any more: a killed server leaves them."""
+    """Files and folders that a killed server has left."""
+    for path in folder.glob(f"{PASSING}*"):
+        with suppress(OSError):
+            if path.stat().st_mtime < time.time() - PASSING_S:
+                path.unlink()
     scratch = folder / "scratch"
     if scratch.is_symlink() or not scratch.is_dir():
         return

@@ -6,7 +6,6 @@ Nothing that is uploaded is run, unpickled or used as a path.
 from __future__ import annotations
 
 import asyncio
-from tempfile import NamedTemporaryFile
 from typing import IO, Any
 from urllib.parse import quote, unquote
 
@@ -24,7 +23,7 @@ from irene.serve.http.routes.openapi import PROBLEM, PROBLEMS, TEXT, Key, conten
 from irene.serve.http.settings import Settings
 from irene.serve.uploads.bounded_json import unpacked
 from irene.serve.uploads.documents import Document, read_document, readable_name
-from irene.serve.uploads.storage import Upload, Uploads
+from irene.serve.uploads.storage import Upload, Uploads, new_file
 
 router = APIRouter(tags=["uploads"])
 SCHEMA = "irene.upload/1"
@@ -78,16 +77,22 @@ async def bring(request: Request) -> Response:
     """Keep a file; the same file twice is kept once."""
     settings: Settings = request.app.state.settings
     uploads: Uploads = request.app.state.uploads
-    body = await request.body()
-    if not body:
-        raise Problem(400, "the body is empty: send the file as the body")
     name = readable_name(unquote(request.headers.get("x-filename", "")[:3_000]))
     owner = owner_of(request.scope)
-    async with request.app.state.upload_places:
-        document = await _checked(request, body, settings.limits.upload_bytes)
-        found, is_new = await stored(
-            lambda: uploads.put(document.kind, name, document.body, owner)
-        )
+    try:
+        with await asyncio.to_thread(new_file, settings.data_dir) as file:
+            async for part in request.stream():
+                await asyncio.to_thread(file.write, part)
+            await asyncio.to_thread(file.flush)
+            async with request.app.state.upload_places:
+                document = await _checked(request, file, settings.limits.upload_bytes)
+                found, is_new = await stored(
+                    lambda: uploads.put(document.kind, name, document.body, owner)
+                )
+    except LimitError as error:
+        raise Problem(413, str(error)) from error
+    except OSError as error:
+        raise disk_full() from error
     told = _document(found)
     headers = {"Location": told["links"]["self"], "Cache-Control": "no-store"}
     return JSONResponse(told, 201 if is_new else 200, headers)
@@ -123,36 +128,30 @@ async def _found(request: Request, key: str) -> Upload:
     return found
 
 
-async def _checked(request: Request, body: bytes, most_bytes: int) -> Document:
+async def _checked(request: Request, file: IO[bytes], most_bytes: int) -> Document:
     """A document that holds together.
 
     A large one is read by a computing process: here it would hold up everybody else.
     """
-    try:
-        if len(body) <= READ_HERE_BYTES:
-            text = await asyncio.to_thread(unpacked, body, most_bytes)
-            if len(text) <= READ_HERE_BYTES:
-                return await asyncio.to_thread(read_document, text, most_bytes)
-        settings: Settings = request.app.state.settings
-        pool: Pool = request.app.state.pool
-        with NamedTemporaryFile(dir=settings.data_dir, prefix=".upload-") as file:
-            await asyncio.to_thread(_write, file, body)
-            reply = await pool.ask(
-                CHECKED, {"path": file.name, "most_bytes": most_bytes},
-                client=client_of(request.scope),
-            )  # fmt: skip
-    except LimitError as error:
-        raise Problem(413, str(error)) from error
-    except OSError as error:
-        raise disk_full() from error
+
+    def read() -> bytes:
+        file.seek(0)
+        return unpacked(file.read(), most_bytes)
+
+    size = file.tell()
+    if not size:
+        raise Problem(400, "the body is empty: send the file as the body")
+    if size <= READ_HERE_BYTES:
+        text = await asyncio.to_thread(read)
+        if len(text) <= READ_HERE_BYTES:
+            return await asyncio.to_thread(read_document, text, most_bytes)
+    pool: Pool = request.app.state.pool
+    reply = await pool.ask(
+        CHECKED, {"path": file.name, "most_bytes": most_bytes},
+        client=client_of(request.scope),
+    )  # fmt: skip
     kind, _, config = reply.body.partition(b"\n")
-    text = config or await asyncio.to_thread(unpacked, body, most_bytes)
-    return Document(kind.decode(), text)
-
-
-def _write(file: IO[bytes], body: bytes) -> None:
-    file.write(body)
-    file.flush()
+    return Document(kind.decode(), config or await asyncio.to_thread(read))
 
 
 @router.delete(

@@ -9,6 +9,9 @@ from __future__ import annotations
 import gzip
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO
 
 from sqlalchemy import (
     Column,
@@ -22,9 +25,11 @@ from sqlalchemy import (
     select,
 )
 
-from irene.serve.store.engine import METADATA, add_once, kept_row, key_of
+from irene.serve.store.engine import METADATA, add_once, is_key, kept_row, key_of
 
 COMPRESSION = 5
+PASSING = ".passing-"
+"""How files begin that a killed server may have left."""
 UPLOADS = Table(
     "uploads",
     METADATA,
@@ -64,6 +69,15 @@ class Upload:
     body: bytes
     created: float
     packed: bytes | None = field(default=None, compare=False)
+
+
+def new_file(folder: Path) -> IO[bytes]:
+    """A file for what is too large to be held in memory; it goes when it is closed.
+
+    Args:
+        folder: Of the server.
+    """
+    return NamedTemporaryFile(dir=folder, prefix=PASSING)
 
 
 class Uploads:
@@ -109,6 +123,14 @@ class Uploads:
             return None
         row, body = found
         return Upload(row.id, row.kind, row.name, body, row.created, row.body)
+
+    def kind(self, key: str) -> str | None:
+        """What an upload is; None if there is none."""
+        if not is_key(key):
+            return None
+        query = select(UPLOADS.c.kind).where(UPLOADS.c.id == key)
+        with self._engine.connect() as connection:
+            return connection.execute(query).scalar()
 
     def owners(self, key: str) -> frozenset[str]:
         """Who brought it."""

@@ -6,8 +6,11 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
@@ -25,12 +28,11 @@ from irene.serve.answers.question import (
     check_hardware,
     check_model,
 )
-from irene.serve.answers.storage import Answers
 from irene.serve.http.access import client_of
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Settings
 from irene.serve.store.engine import is_full, key_of
-from irene.serve.uploads.storage import Uploads
+from irene.serve.uploads.storage import Uploads, new_file
 from irene.trace import catalogue
 from irene.trace.sources import only_known
 
@@ -62,16 +64,18 @@ async def inquire(request: Request, question: Question[T], form: str) -> Inquiry
     with only_known({}), known_trees({}):
         rows = _rows(question)
         subjects = [*question.subjects(), *rows]
-    brought: dict[str, dict[str, Any]] = {"configs": {}, "trees": {}}
+    configs: dict[str, Any] = {}
+    trees: set[str] = set()
     for each in subjects:
         check_hardware(each.on)
         name = each.run.model
         if name.startswith(("upload:", "answer:")):
-            kind, text = await asyncio.to_thread(_brought, request, name)
+            kind = await asyncio.to_thread(_kind, request, name)
             if kind == "config":
-                brought["configs"][name] = json.loads(text)
+                text = await asyncio.to_thread(_text, request, name)
+                configs[name] = json.loads(text)
             elif question.name in OF_TREES:
-                brought["trees"][name] = text.decode()
+                trees.add(name)
             else:
                 raise Problem(400, f"{name[:50]} is a {kind}: a model is needed here")
         elif name and each not in rows:  # of a table, what is not known is left out
@@ -84,12 +88,15 @@ async def inquire(request: Request, question: Question[T], form: str) -> Inquiry
             )
             if isinstance(question, OfModel | AskWhatIf):
                 question = replace(question, run=question.run.of(known))
-    configs, trees = brought["configs"], brought["trees"]
-    with only_known(configs, hub=settings.hub), known_trees(trees):
+    with (
+        only_known(configs, hub=settings.hub),
+        known_trees(dict.fromkeys(trees, Path())),
+    ):
         question.check()
         machines = frozenset(question.machines())
-    along = {**brought, "hub": settings.hub}
-    return Inquiry(question, machines, form, {k: v for k, v in along.items() if v})
+    along = {k: v for k, v in (("configs", configs), ("hub", settings.hub)) if v}
+    files = partial(_files, request, frozenset(trees)) if trees else None
+    return Inquiry(question, machines, form, along, trees=files)
 
 
 def _check_amount(question: Question[Any]) -> None:
@@ -123,20 +130,46 @@ def _rows(question: Question[Any]) -> list[Subject]:
         ]
 
 
-def _brought(request: Request, name: str) -> tuple[str, bytes]:
-    """Kind and text of something that the store has."""
+def _kind(request: Request, name: str) -> str:
+    """What something is that the store has; the text of an upload may be large."""
     where, _, key = name.partition(":")
-    if where == "upload":
-        uploads: Uploads = request.app.state.uploads
-        upload = uploads.get(key)
-        if upload is not None:
-            return upload.kind, upload.body
-    else:
-        answers: Answers = request.app.state.answers
-        answer = answers.get(key)
-        if answer is not None and b'"irene.tree/' in answer.body[:200]:
-            return "tree", answer.body
-    raise Problem(404, f"there is no {name[:50]!r}: uploads and answers have 32 digits")
+    uploads: Uploads = request.app.state.uploads
+    kind = uploads.kind(key) if where == "upload" else None
+    if where == "answer" and b'"irene.tree/' in _text(request, name)[:200]:
+        kind = "tree"
+    if kind is None:
+        raise _not_there(name)
+    return kind
+
+
+def _text(request: Request, name: str) -> bytes:
+    """The text of something that the store has."""
+    where, _, key = name.partition(":")
+    state = request.app.state
+    found = (state.uploads if where == "upload" else state.answers).get(key)
+    if found is None:
+        raise _not_there(name)
+    body: bytes = found.body
+    return body
+
+
+def _not_there(name: str) -> Problem:
+    words = f"there is no {name[:50]!r}: uploads and answers have 32 digits"
+    return Problem(404, words)
+
+
+@contextmanager
+def _files(request: Request, names: Collection[str]) -> Iterator[dict[str, Path]]:
+    """Files of trees that the store has, by name, for a computing process to read."""
+    settings: Settings = request.app.state.settings
+    with ExitStack() as stack:
+        made = {}
+        for name in names:
+            file = stack.enter_context(new_file(settings.data_dir))
+            file.write(_text(request, name))
+            file.flush()
+            made[name] = Path(file.name)
+        yield made
 
 
 def form_of(request: Request, question: type[Question[Any]], asked: str | None) -> str:
