@@ -71,3 +71,31 @@ def test_a_wrong_map_is_found(tmp_path: Path) -> None:
         "does not name b", "names gone, which is not there",
         "names lost, which is not there",
     ]  # fmt: skip
+
+
+def test_the_plan_of_the_house_names_all_folders() -> None:
+    plan = SOURCE.parents[1] / "docs" / "explanation" / "architecture.md"
+    rows = re.findall(
+        r"^\| `(\w+)` \|.*\|(.*)\|$", plan.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    for room, told in rows[:13]:
+        there = {each.parent.name for each in (SOURCE / room).glob("*/__init__.py")}
+        named = set(re.findall(r"`(\w+)`", told.partition("(")[0]))
+        named |= set(re.findall(r"`(\w+)`", told.partition(")")[2]))
+        assert named - {"web", "sweeps"} == there - {"sweeps"}, room
+
+
+SAME_NAME = {
+    "__init__", "api", "document", "documents", "engine", "finding", "layers",
+    "memory", "parameters", "question", "questions", "server", "storage",
+}  # fmt: skip
+"""Names that still stand for two files; do not add to them."""
+
+
+def test_a_name_of_a_file_means_one_thing() -> None:
+    """But for a command, or a page, that is called as what it shows."""
+    files: dict[str, list[Path]] = {}
+    for each in SOURCE.rglob("*.py"):
+        if each.relative_to(SOURCE).parts[0] not in ("cli", "show"):
+            files.setdefault(each.stem, []).append(each)
+    assert {name for name, found in files.items() if len(found) > 1} <= SAME_NAME

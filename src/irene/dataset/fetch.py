@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import http.client
 import urllib.error
-import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from irene.dataset.formats.csv2021 import FILES
 from irene.errors import FormatError, IreneError, UsageError
+from irene.meters.wall.http_json import taken_apart
 from irene.whole_file import whole_file
 
 TIMEOUT_S = 30.0
-CHUNK_BYTES = 1 << 16
 
 Progress = Callable[[int, int, str], None]
 
@@ -114,23 +112,18 @@ def fetch(
         IreneError: The download failed.
     """
     base = (base_url or data.base_url).rstrip("/")
-    _check_address(base)
+    taken_apart(base)
     show = progress or (lambda *_: None)
     for file in data.files:
         path = folder / file.name
         downloaded = not _is_here(path, file)
         if downloaded:
-            _download(f"{base}/{file.name}", file, path, show)
+            show(0, file.size_bytes, file.name)
+            content = _downloaded(f"{base}/{file.name}", file)
+            with whole_file(path) as kept:
+                kept.write(content)
+            show(file.size_bytes, file.size_bytes, file.name)
         yield file, downloaded
-
-
-def _check_address(url: str) -> None:
-    try:
-        sound = urllib.parse.urlsplit(url).scheme in ("http", "https")
-    except ValueError:
-        sound = False
-    if not sound:
-        raise UsageError(f"the address must be http or https, not {url!r}")
 
 
 def _is_here(path: Path, file: PublicFile) -> bool:
@@ -148,57 +141,30 @@ def _is_here(path: Path, file: PublicFile) -> bool:
     return True
 
 
-def _download(url: str, file: PublicFile, path: Path, progress: Progress) -> None:
+def _downloaded(url: str, file: PublicFile) -> bytes:
+    """The content of a file, if it is the one that was asked for."""
     try:
-        with (
-            urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer,
-            whole_file(path) as kept,
-        ):
-            _copy_checked(answer, kept, file, url, progress)
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+            content: bytes = answer.read(file.size_bytes + 1)
     except urllib.error.HTTPError as error:
         error.close()
         raise IreneError(
             f"cannot download {url}: the server says {error.code} {error.reason}"
         ) from error
-    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+    except (http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise IreneError(
             f"cannot download {url}: {reason}; is there a connection? "
             "--base-url names another place with the same files"
         ) from error
-    except ValueError as error:
-        raise UsageError(f"not an address: {url!r}: {error}") from error
-
-
-def _next_chunk(answer: IO[bytes], url: str) -> bytes:
-    """Some bytes; that the server left is not taken for a fault of our own disk."""
-    try:
-        return answer.read(CHUNK_BYTES)
-    except OSError as error:
-        raise IreneError(
-            f"cannot download {url}: {error.strerror or error}; nothing "
-            "of it was kept, try again"
-        ) from error
-
-
-def _copy_checked(
-    answer: IO[bytes], kept: IO[bytes], file: PublicFile, url: str, progress: Progress
-) -> None:
-    digest = hashlib.sha256()
-    done_bytes = 0
-    progress(0, file.size_bytes, file.name)
-    while done_bytes <= file.size_bytes and (chunk := _next_chunk(answer, url)):
-        digest.update(chunk)
-        kept.write(chunk)
-        done_bytes += len(chunk)
-        progress(min(done_bytes, file.size_bytes), file.size_bytes, file.name)
-    if done_bytes < file.size_bytes:
+    if len(content) < file.size_bytes:
         raise FormatError(
-            f"{url} was cut off: {done_bytes:,} of {file.size_bytes:,} bytes; nothing "
-            "of it was kept, try again"
+            f"{url} was cut off: {len(content):,} of {file.size_bytes:,} bytes; "
+            "nothing of it was kept, try again"
         )
-    if done_bytes > file.size_bytes or digest.hexdigest() != file.sha256:
+    if hashlib.sha256(content).hexdigest() != file.sha256:
         raise FormatError(
             f"{url} is not the file it should be: its SHA-256 is not {file.sha256}; "
             "nothing of it was kept"
         )
+    return content

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from irene.account.align.doubts import NO_DOUBTS, Charge, Doubts, found_doubts
 from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
+from irene.account.align.sampled_together import NO_DOUBTS, Charge, Doubts, found_doubts
 from irene.account.align.sharpening import Bins
 from irene.account.ledger.rows import ChannelAccount
 from irene.arrays import Bools, Floats, Ints

@@ -9,9 +9,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from irene.account.align.alignment import Aligned, align, clipped
-from irene.account.align.doubts import Doubts
 from irene.account.align.nesting import Segments, own_segments
 from irene.account.align.power import PowerSeries
+from irene.account.align.sampled_together import Doubts
 from irene.account.align.sharpening import sharpen
 from irene.account.events import CPU, Events
 from irene.account.ledger.grouping import distinct_ops

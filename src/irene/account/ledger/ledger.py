@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from irene.account.align.doubts import Doubts
 from irene.account.align.nesting import Segments
 from irene.account.align.power import PowerSeries
+from irene.account.align.sampled_together import Doubts
 from irene.account.events import Coded, Events
 from irene.account.ledger import ledger_documents
 from irene.account.ledger.grouping import distinct_ops, grouped, summed

@@ -123,10 +123,6 @@ class Store:
             raise UsageError("a store keeps trees that name their run and carry energy")
         flat = tree.unfold()
         entry = Entry.made_now(tree.spec, origin, flat.to_json(), len(flat))
-        there = self._there(entry, unless_there)
-        if there is not None:
-            return there
-        self.check_machine(origin.hardware)
         told = {
             "provenance": flat.provenance,
             "notes": list(flat.notes),
@@ -136,20 +132,15 @@ class Store:
         rows = entry_table(entry, told, tree_rows(flat))
         ((_, content),) = segments_of([([entry.id], rows)])
         with held(self.files.lock):
-            there = self._there(entry, unless_there)
-            if there is not None:
-                return there
-            self.check_machine(origin.hardware)
-            self.manifest.add([entry], place_segment(self.files, content))
+            self.manifest.refresh()
+            if unless_there:
+                there = self.manifest.find_run(*entry.run, entry.software)
+                if there is not None:
+                    return there
+            if entry.id not in self.manifest.entries:
+                self.check_machine(origin.hardware)
+                self.manifest.add([entry], place_segment(self.files, content))
         return entry.id
-
-    def _there(self, entry: Entry, unless_there: bool) -> str | None:
-        self.manifest.refresh()
-        if entry.id in self.manifest.entries:
-            return entry.id
-        if unless_there:
-            return self.manifest.find_run(*entry.run, entry.software)
-        return None
 
     def put(self, entries: Mapping[str, Entry], ids: list[str], content: bytes) -> None:
         """Put a segment of entries into the store; on disk when this returns.

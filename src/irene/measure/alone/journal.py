@@ -16,6 +16,7 @@ from irene.errors import IreneError, UsageError
 from irene.measure.alone.capture import digest
 from irene.measure.alone.rounds import NodeResult
 from irene.whole_file import append_whole, cache_folder, trying_to
+from irene.work.lock import Lock, take
 
 SCHEMA = "irene.measure/1"
 
@@ -61,15 +62,19 @@ class Journal:
         self._header = {"schema": SCHEMA, **header}
         self._fresh = fresh
         self._handle = -1
+        self._lock: Lock | None = None
 
     def __enter__(self) -> Self:
         """Open the file and read what is in it."""
-        with trying_to("write", self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
-            self._handle = os.open(self.path, flags)
+        self._lock = take(self.path.with_name(f".{self.path.name}.lock"))
+        if self._lock is None:
+            raise UsageError(
+                f"{self.path} is in use: the same run is being measured already"
+            )
         try:
-            self._lock()
+            with trying_to("write", self.path):
+                flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+                self._handle = os.open(self.path, flags)
             end = 0 if self._fresh else self._read()
             os.ftruncate(self._handle, end)
             os.lseek(self._handle, end, os.SEEK_SET)
@@ -88,18 +93,8 @@ class Journal:
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
-
-    def _lock(self) -> None:
-        try:
-            import fcntl
-        except ImportError:  # no locks on this system
-            return
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise UsageError(
-                f"{self.path} is in use: the same run is being measured already"
-            ) from error
+        if self._lock is not None:
+            self._lock.release()
 
     def _read(self) -> int:
         """Take in the whole lines; the length of them, bytes."""
