@@ -141,7 +141,36 @@ def test_what_two_energies_share_cancels():
     assert found.ratio == 0.5
     assert found.ratio_high == pytest.approx(0.5 * math.exp(half))
     assert found.ratio_low == pytest.approx(0.5 * math.exp(-half))
+    # In J the same, each width beside its own energy.
+    own, widening = 0.2**2 - 2 * 0.1**2, math.sinh(0.2) / 0.2
+    square = (10**2 + 5**2) * (0.1**2 + own) + 0.1**2 * (10 - 5) ** 2
+    square -= 2 * alike * 10 * 5 * 0.1**2
+    assert found.half_j == pytest.approx(widening * math.sqrt(square))
     assert found.is_real
+
+
+def test_an_error_that_one_energy_has_stays():
+    one = told(1.0, 0.5, SharedError("rates", 0.3), SharedError("beyond", 0.4))
+    two = told(2.0, 0.3, SharedError("rates", 0.3))
+    for pair in ((one, two), (two, one)):
+        found = difference(*pair)
+        assert math.log(found.ratio_high / found.ratio) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("joules", "half_j", "low", "high", "is_real"),
+    [
+        (1.0, 0.5, 1.1, 1.5, True),
+        (-1.0, 0.5, 0.5, 0.9, True),
+        (1.0, 1.5, 1.1, 1.5, False),
+        (1.0, 0.5, 0.9, 1.5, False),
+        (1.0, 0.5, 1.0, 1.5, False),
+    ],
+)
+def test_a_difference_is_real_where_both_intervals_say_so(
+    joules, half_j, low, high, is_real
+):
+    assert Difference(joules, half_j, 1.2, low, high).is_real == is_real
 
 
 @given(st.floats(0.05, 1.0), st.floats(0.05, 1.0), st.floats(0.0, 0.001))

@@ -115,6 +115,32 @@ def test_a_size_that_was_not_measured_is_marked(run):
     assert "length never measured (1,024, not 32 to 256)" in " ".join(out.split())
 
 
+@pytest.mark.parametrize("command", ["cost", "suggest", "bottlenecks", "compare"])
+def test_every_answer_says_first_what_does_not_fit(run, command):
+    more = ["bert-l2-h256"] if command == "compare" else []
+    sizes = ["-b", "4096", "-s", "512", "--on", "pc1"]
+    code, shown, _ = run(command, "bert-l2-h128", *more, *sizes)
+    assert code == 0
+    problems = [n for n, line in enumerate(shown.splitlines()) if "cannot run" in line]
+    assert problems
+    assert max(problems) < 4
+    said = " ".join(shown.split())
+    if command == "compare":
+        assert "cannot run: bert-l2-h128: 18 MB of weights" in said
+        assert "cannot run: bert-l2-h256: 38 MB of weights" in said
+    assert said.count("cannot run: ") == said.count("do not fit into")
+
+
+def test_rows_of_what_if_that_do_not_fit_are_marked(run):
+    sizes = ["-b", "8,4096", "-s", "512", "--on", "pc1"]
+    code, shown, _ = run("what-if", "bert-l2-h128", *sizes)
+    assert code == 0
+    lines = shown.splitlines()
+    assert lines[1].startswith("cannot run: 18 MB of weights and 17 GB of activations")
+    (marked,) = [line for line in lines if line.endswith("does not fit")]
+    assert marked.split()[0] == "4096"
+
+
 def test_what_does_not_fit_is_said_before_any_number(run):
     code, shown, _ = run("predict", "bert-l2-h128", "-b", "4096", "-s", "512")
     assert code == 0

@@ -201,6 +201,8 @@ def test_errors_are_of_logarithms_and_means_of_percent() -> None:
     np.testing.assert_allclose(errors, [math.log(2.0), np.nan, 0.0])
     groups = [of_levels([math.log(1.1)]), of_levels([math.log(1.3), math.nan])]
     assert mean_percent(groups) == dict.fromkeys(LEVELS, 20.0)
+    several = of_levels([math.log(1.1), math.log(1.3), math.log(1.5)])
+    assert mean_percent([several, groups[0]]) == dict.fromkeys(LEVELS, 20.0)
     assert mean_percent([of_levels([math.nan])]) == dict.fromkeys(LEVELS)
 
 

@@ -28,7 +28,13 @@ from irene.plain import Document
 from irene.presented import presenter
 from irene.tables import data_frame
 from irene.tree import ModelTree
-from irene.tree.headline import energy_source, model_name, run_words, units_of
+from irene.tree.headline import (
+    NO_ROOM,
+    energy_source,
+    model_name,
+    run_words,
+    units_of,
+)
 
 SCHEMA = "irene.comparison/1"
 PER = ("run", "sequence", "token")
@@ -370,5 +376,12 @@ def compare_all(
         unit,
         tuple(compare(trees[0], tree, unit) for tree in trees[1:]),
         tuple(left_out),
-        tuple(dict.fromkeys(note for tree in trees for note in tree.notes)),
+        tuple(dict.fromkeys(_named(n, tree) for tree in trees for n in tree.notes)),
     )
+
+
+def _named(note: str, tree: ModelTree) -> str:
+    """A note of a tree among others; what does not fit says which it is."""
+    if NO_ROOM not in note:
+        return note
+    return f"warning: {model_name(tree)}: {note.removeprefix('warning: ')}"

@@ -80,6 +80,21 @@ def print_notes(console: Console, notes: Iterable[str]) -> None:
     _print(note_lines(notes), console)
 
 
+def print_unfit(console: Console, notes: Iterable[str]) -> list[str]:
+    """What does not fit into memory, before anything else.
+
+    Returns:
+        The other notes.
+    """
+    from irene.tree.headline import NO_ROOM
+
+    notes = list(notes)
+    for note in dict.fromkeys(note for note in notes if NO_ROOM in note):
+        told = f"cannot run: {note.removeprefix('warning: ')}"
+        console.print(plain(told), style="bold red", markup=False)
+    return [note for note in notes if NO_ROOM not in note]
+
+
 def print_left_out(console: Console, left_out: Iterable[LeftOut]) -> None:
     """Which subjects of a list have no answer, and why: one line per kind of reason."""
     by_kind: dict[str, list[LeftOut]] = {}

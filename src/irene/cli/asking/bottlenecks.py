@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from irene.cli.asking.answering import Asking
-from irene.cli.output import print_notes
+from irene.cli.output import print_notes, print_unfit
 from irene.errors import UsageError
 from irene.human import human_energy, human_range
 from irene.show.terminal import columns, share_cell, value
@@ -48,6 +48,7 @@ def _shown(
 def _print(console: Console, found: Bottlenecks, options: argparse.Namespace) -> None:
     console.print(f"{found.model}: {human_range(found.energy)}", style="bold")
     console.print(found.run, style="dim", markup=False)
+    notes = print_unfit(console, found.notes)
     for view in _views(options):
         rows = _shown(found, view, options)
         rest = len(found.views[view]) - len(rows)
@@ -67,7 +68,7 @@ def _print(console: Console, found: Bottlenecks, options: argparse.Namespace) ->
         f"{value(best.joules_per_byte * 1e9, 'J per GB')}, which meet at "
         f"{best.ridge:.0f} FLOP per byte ({best.source})"
     )
-    print_notes(console, found.notes)
+    print_notes(console, notes)
 
 
 def _folded(rows: Sequence[Bottleneck]) -> list[Bottleneck]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from irene.cli.asking.answering import Asking, plain_picture
 from irene.cli.asking.curves import print_curves
-from irene.cli.output import print_left_out, print_notes
+from irene.cli.output import print_left_out, print_notes, print_unfit
 from irene.human import human, human_energy
 from irene.show.terminal import columns, percent
 from irene.show.text import plain, signed_energy
@@ -43,9 +43,10 @@ def _print_all(
     if not isinstance(found, Comparisons):
         print_curves(console, found)
         return
+    notes = print_unfit(console, found.notes)
     _print(console, found.comparisons, options)
     print_left_out(console, found.left_out)
-    print_notes(console, [*_coverage(found.comparisons), *found.notes])
+    print_notes(console, [*_coverage(found.comparisons), *notes])
 
 
 def _coverage(found: Sequence[Comparison]) -> list[str]:

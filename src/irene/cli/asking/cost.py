@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from irene.cli.asking.answering import Asking
-from irene.cli.output import print_notes
+from irene.cli.output import print_notes, print_unfit
 from irene.human import human_range
 from irene.show.terminal import columns, value
 from irene.show.text import plain
@@ -35,11 +35,12 @@ def _print(console: Console, found: Costing, _: argparse.Namespace) -> None:
     for line in found.lines:
         table.add_row(*_cells(line, money))
     console.print(f"{plain(found.model)}: {plain(found.run)}", style="bold")
+    notes = print_unfit(console, found.notes)
     console.print(f"{human_range(found.per_query)} per request · {found.energy_source}")
     console.print(table)
     for told in _assumptions(found):
         console.print(told, style="dim", markup=False)
-    print_notes(console, found.notes)
+    print_notes(console, notes)
 
 
 def _cells(line: Line, with_money: bool) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from irene.cli.asking.answering import Asking
-from irene.cli.output import machine_words, print_notes
+from irene.cli.output import machine_words, print_notes, print_unfit
 from irene.human import human_energy
 from irene.show.text import plain
 
@@ -37,6 +37,7 @@ def _print(console: Console, found: Advice, _: argparse.Namespace) -> None:
         style="bold",
     )
     console.print(found.run, style="dim", markup=False)
+    notes = print_unfit(console, found.notes)
     effort = ""
     for each in found.suggestions:
         if each.effort != effort:
@@ -52,7 +53,7 @@ def _print(console: Console, found: Advice, _: argparse.Namespace) -> None:
     console.print(
         "savings are predictions of one change each; they do not add up", style="dim"
     )
-    print_notes(console, found.notes)
+    print_notes(console, notes)
 
 
 _HEADINGS = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from irene.cli.asking.answering import Asking, plain_picture
 from irene.cli.asking.curves import print_curves
-from irene.cli.output import machine_words, print_notes
+from irene.cli.output import machine_words, print_notes, print_unfit
 from irene.errors import UsageError
 from irene.human import human_energy, human_spread
 from irene.show.terminal import columns, percent
@@ -61,21 +61,26 @@ def _print_either(
 
 
 def _print(console: Console, found: WhatIf) -> None:
-    from irene.tree.headline import unit_words
+    from irene.tree.headline import NO_ROOM, unit_words
 
     names = list(found.choices)
     each, token = unit_words(found.phase)
     numbers = ["J per run", "interval", f"per {each}", f"per {token}", "before"]
     numbers.append("change")
-    table = columns(*(f"<{plain(name)}" for name in names), *numbers, goes=("before",))
+    heads = *(f"<{plain(name)}" for name in names), *numbers, ""
+    table = columns(*heads, goes=("before",))
     for row in (found.base, *found.rows):
         if row is not found.base and row.settings == found.base.settings:
             continue  # the base is shown already
         shown = [plain(str(row.settings[name])) for name in names]
         style = "bold" if row is found.base else None
-        table.add_row(*_cells(row, found, shown), style=style)
+        unfit = any(NO_ROOM in note for note in row.notes)
+        fits = "does not fit" if unfit else ""
+        table.add_row(*_cells(row, found, shown), fits, style=style)
     title = f"{plain(found.model)} for {machine_words(found.hardware)}"
     console.print(title, style="bold", markup=False)
+    notes = [note for row in (found.base, *found.rows) for note in row.notes]
+    notes = print_unfit(console, notes)
     console.print(table)
     console.print(
         f"before, change: of energy per {each}, against the model as it is at the "
@@ -84,7 +89,6 @@ def _print(console: Console, found: WhatIf) -> None:
         style="dim",
     )
     problems = [row.problem for row in found.rows if row.problem]
-    notes = [note for row in found.rows for note in row.notes]
     print_notes(console, [f"warning: {problem}" for problem in problems] + notes)
 
 
