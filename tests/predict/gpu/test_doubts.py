@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tests.made_up import tree_of_own
 
 from irene.energy import Energy, difference
-from irene.predict.intervals import Beyond
+from irene.predict.intervals import Beyond, with_beyond
 from irene.predict.machines.finding import find_gpu
 from irene.predict.machines.gpu.doubts import (
     APART,
@@ -24,11 +25,15 @@ from irene.predict.machines.gpu.doubts import (
     SINGLE,
     WAITED,
     WAITING,
+    OpDoubts,
     beyond_servings,
     doubted,
     shared_errors,
 )
+from irene.predict.machines.gpu.gpu_device import OpCosts
+from irene.predict.machines.gpu.kernel_models import ROUGH
 from irene.predict.machines.gpu.kernel_ops import Collective, Gemm, Moe
+from irene.predict.machines.gpu.node_ops import NodeOps
 from irene.predict.machines.gpu.serving_calibration import Calibration
 from irene.trace.serving.tree import serving_tree
 from irene.tree import ModelTree
@@ -186,6 +191,71 @@ def test_experts_of_4_bit_are_doubted_where_one_family_shows_them() -> None:
     hopper, blackwell = (find_gpu(gpu).device.sheet for gpu in ("h100", "b200"))
     assert doubted(experts, blackwell) == {0: ("single", SINGLE)}
     assert doubted(experts, hopper) == {}
+
+
+def kernels(*table: float) -> tuple[ModelTree, NodeOps, OpDoubts, np.ndarray]:
+    """A product of 3 J in both layers and experts of 1.9 J, of 10 J in all."""
+    tree, rows = tree_of_own(), np.array([2, 4, 6])
+    ops = (Gemm(8, 64, 64), Moe(8, 64, 64, 2, 8))
+    places, ones = np.array([0, 0, 1]), np.ones(3)
+    nodes = NodeOps(rows, places, np.full(3, -1), ones, ones, ops, {})
+    kinds = np.array([0.0, 1.0])
+    doubts = OpDoubts(kinds, np.array(table), ("", ""), np.zeros(2))
+    return tree, nodes, doubts, np.array([3.0, 3.0, 1.9])
+
+
+def whole_width(width: float, *table: float) -> tuple[float, list[Beyond]]:
+    tree, nodes, doubts, each_j = kernels(*table)
+    assert tree.energy is not None
+    own_j = tree.columns.own(tree.energy.joules)
+    widths, causes = doubts.widths(tree, nodes, each_j, own_j, width)
+    assert widths[0] == pytest.approx(width)
+    return float(with_beyond(widths, causes)[0]), causes
+
+
+TABLES = math.hypot(0.2 * 6, 0.4 * 1.9) / 10
+"""Equal layers run one kernel from one table; two tables err each for itself."""
+
+
+def test_servings_hold_the_errors_of_tables_and_worse_tables_are_a_cause() -> None:
+    assert whole_width(0.2, 0.2, 0.4) == (pytest.approx(0.2), [])
+    tree, nodes, doubts, each_j = kernels(0.2, 0.4)
+    assert tree.energy is not None
+    own_j = tree.columns.own(tree.energy.joules)
+    widths, _ = doubts.widths(tree, nodes, each_j, own_j, 0.2)
+    # A part has its own table, and what servings show beside tables.
+    assert widths[6] == pytest.approx(math.hypot(0.4, math.sqrt(0.2**2 - TABLES**2)))
+    whole, (cause,) = whole_width(0.1, 0.2, 0.4)
+    assert cause.cause == "tables"
+    assert cause.share == pytest.approx(0.79)
+    assert cause.width == pytest.approx(math.sqrt(TABLES**2 - 0.1**2))
+    assert whole == pytest.approx(TABLES)
+
+
+@given(st.floats(0.01, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_worse_tables_never_make_a_serving_surer(width, one, other, more) -> None:
+    least, _ = whole_width(width, one, other)
+    assert least >= width - 1e-9
+    assert whole_width(width, one + more, other)[0] >= least - 1e-9
+    assert whole_width(width, one, other + more)[0] >= least - 1e-9
+
+
+def test_the_larger_of_two_doubts_of_an_op_counts() -> None:
+    _, nodes, _, _ = kernels(0.0, 0.0)
+    ones = np.ones(2)
+    rough = OpCosts(ones, ones, ones, ones, ones, np.array([0.5, 0.1]), ("far", "far"))
+    doubted_too = replace(nodes, reasons={0: ("single", 0.3), 1: ("single", 0.3)})
+    found = OpDoubts.of(doubted_too, rough)
+    assert found.doubt.tolist() == [0.5, 0.3]
+    assert found.reasons == ("far", "single")
+
+
+def test_groups_that_share_experts_are_as_unsure_as_what_was_never_measured() -> None:
+    experts = serving("qwen3-30b-a3b", data_parallel=2, expert_parallel=2)
+    found = beyond_servings(experts, np.ones(len(experts)), "h100", SERVED_HERE)
+    (shared,) = [each for each in found if each.cause == "data parallel"]
+    assert shared.width == pytest.approx(ROUGH[1])
+    assert shared.is_assumed
 
 
 def waits(told: Calibration, **changes: object) -> dict[str, float]:
