@@ -36,6 +36,16 @@ def test_the_largest_length_under_a_budget():
     assert found.largest_under(0) is None
 
 
+def test_no_larger_size_is_under_the_budget_where_energy_goes_up_and_down():
+    curve = irene.curve("bert-base-uncased", on="h100", most=96)
+    joules = {size: each.joules for size, each in curve.points(range(2, 97)).items()}
+    falls = [size for size in range(3, 97) if joules[size] < joules[size - 1]]
+    assert falls  # tiles that are full again
+    for budget in (joules[size - 1] for size in falls):
+        last = max(size for size, each in joules.items() if each <= budget)
+        assert curve.largest_under(budget) == last
+
+
 def test_from_which_batch_on_one_is_cheaper():
     small = irene.curve("bert-l2-h128", over="batch_size", least=2, seq_len=100)
     large = irene.curve("bert-base-uncased", over="batch_size", least=2, seq_len=100)
