@@ -72,6 +72,8 @@ def make_template(resolved: Resolved, spec: RunSpec) -> Template:
     try:
         try:
             return _Prober(resolved, spec, fewer=True).template()
+        except NoTemplateError:
+            raise  # with all its layers, too
         except IreneError:
             return _Prober(resolved, spec, fewer=False).template()
     except IreneError as error:
@@ -153,9 +155,9 @@ class _Prober:
         traced = _traced(model, self.spec, sizes, self.reach)
         found = piece.at(sizes)
         if found is None or found.unsupported != traced.unsupported:
-            raise NoTemplateError("ops without a formula differ by layer")
+            raise TraceError("ops without a formula differ by layer", "")
         if not look(found.unfold()).is_as(look(traced)):
-            raise NoTemplateError("layers that are built alike do not run alike")
+            raise TraceError("layers that are built alike do not run alike", "")
 
     def see(self, sizes: Sizes) -> Seen:
         key = tuple(sizes[axis] for axis in self.axes)

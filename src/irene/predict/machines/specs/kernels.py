@@ -100,17 +100,26 @@ def roofline_work(kernels: Sequence[Kernel], tiling: Tiling) -> Floats:
     Products: GFLOP of whole tiles, GFLOP of whole waves, MiB of both factors and the
     result. Other kernels: MiB read and written.
     """
+    work: Floats = roofline_works(kernels, [tiling])[0]
+    return work
+
+
+def roofline_works(kernels: Sequence[Kernel], tilings: Sequence[Tiling]) -> Floats:
+    """The same for several tilings: tilings × kernels × rates."""
     sizes = np.array([kernel.sizes for kernel in kernels], dtype=float)
     itemsize = np.array([kernel.itemsize for kernel in kernels], dtype=float)
     if kernels[0].group not in PRODUCTS:
         moved: Floats = 2 * sizes.prod(axis=1) * itemsize / MIB
-        return moved[:, None]
+        return np.broadcast_to(moved[:, None], (len(tilings), len(moved), 1))
     batch, m, n, k = sizes.T
-    tiles = batch * np.ceil(m / tiling.rows) * np.ceil(n / tiling.columns)
-    per_tile = 2.0 * tiling.rows * tiling.columns * k / 1e9
-    whole = np.ceil(tiles / tiling.waves) * tiling.waves if tiling.waves else tiles
+    rows, columns, waves = np.array(tilings, dtype=float).T[:, :, None]
+    tiles = batch * np.ceil(m / rows) * np.ceil(n / columns)
+    per_tile = 2.0 * rows * columns * k / 1e9
+    at_once = np.where(waves, waves, 1.0)
+    whole = np.ceil(tiles / at_once) * at_once
     factors = itemsize * batch * (m * k + n * k + m * n) / MIB
-    return np.column_stack([tiles * per_tile, whole * per_tile, factors])
+    each = tiles * per_tile, whole * per_tile, np.broadcast_to(factors, tiles.shape)
+    return np.stack(each, axis=2)
 
 
 def explain(
@@ -226,11 +235,9 @@ class KernelModel(Saved):
 
     def roofline_j(self, kernels: Sequence[Kernel]) -> Floats:
         """Energy on the GPU before the correction, J."""
-        each = [
-            roofline_work(kernels, tiling) @ rates
-            for tiling, rates in zip(self.tilings, self.rates, strict=True)
-        ]
-        total: Floats = np.mean(each, axis=0)
+        works = roofline_works(kernels, self.tilings)
+        each = works @ np.array(self.rates)[:, :, None]
+        total: Floats = each[:, :, 0].mean(axis=0)
         if kernels[0].group == "gemm":
             total = total + self.bias_j_per_mib * bias_mib(kernels)
         return total
