@@ -7,6 +7,7 @@ import pytest
 
 from irene.spec import RunSpec
 from irene.trace import catalogue
+from irene.trace.serving import read_decoder
 from irene.trace.limits import DEFAULT_LIMITS
 from irene.trace.models import build, resolve
 
@@ -68,6 +69,22 @@ def test_a_model_published_in_fp8_is_found_by_that_name():
     plain = catalogue.find("meta-llama/Llama-3.1-405B-Instruct-FP8")
     assert "weight_block_size" not in plain.config["quantization_config"]
     assert catalogue.find("deepseek-ai/DeepSeek-R1-0528").name == "deepseek-v3"
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "kind"),
+    [
+        ("Qwen/Qwen3-14B-AWQ", "qwen3-14b", "int4"),
+        ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int8", "qwen2.5-7b", "fp8"),
+        ("RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8-dynamic", "llama-3.1-70b", "fp8"),
+        ("nvidia/DeepSeek-R1-0528-NVFP4", "deepseek-v3", "fp4"),
+    ],
+)
+def test_quantised_models_are_found_whoever_publishes_them(name, plain, kind):
+    found = catalogue.find(name)
+    assert found.params == catalogue.entries()[plain].params
+    assert read_decoder(found.config).weight_type == kind
+    assert catalogue.find("no-such-model-AWQ") is None
     assert catalogue.find("bert-base-uncased-FP8") is None
 
 

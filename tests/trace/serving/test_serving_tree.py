@@ -163,9 +163,14 @@ def test_published_quantisation_is_read() -> None:
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8_block"),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "fp4"),
         ({"quant_method": "awq", "bits": 4}, "int4"),
+        ({"quant_method": "gptq"}, "int4"),
+        ({"quant_method": "gptq", "bits": 8}, "fp8"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "int4"),
     ):
         decoder = read_decoder({**config, "quantization_config": given_})
         assert decoder.weight_type == kind
+        in_eight = "bits" in given_ and given_["bits"] == 8
+        assert any("in int8" in note for note in decoder.notes) == in_eight
     assert read_decoder(config).weight_type == ""
 
 
@@ -246,6 +251,7 @@ def test_llama_4_has_experts_in_some_layers_and_one_for_all(
         ({"num_bits": 8, "type": "float", "strategy": "channel"}, "fp8"),
         ({"num_bits": 8, "type": "float", "strategy": "block"}, "fp8_block"),
         ({"num_bits": 4, "type": "int", "strategy": "group"}, "int4"),
+        ({"num_bits": 8, "type": "int", "strategy": "channel"}, "fp8"),
         ({"num_bits": 4, "type": "float", "strategy": "tensor_group"}, "fp4"),
     ],
 )
@@ -328,3 +334,13 @@ def test_layers_that_are_neither_attention_nor_known_are_refused() -> None:
     config, _ = built("recurrent_gemma")
     with pytest.raises(ConfigError, match="not read as a decoder"):
         read_decoder(config)
+
+
+def test_a_step_has_room_for_so_many_tokens_of_prompts() -> None:
+    """8,192: four prompts of 2,000; what needs more steps than answers has its own."""
+    run = {"phase": "generate", "batch_size": 64, "prompt_len": 2000}
+    few = steps_of(RunSpec.asked("x", {**run, "output_len": 2}))
+    assert (few[0].sequences, few[0].runs) == (4, 16)
+    assert few[0].alone == pytest.approx(64 * 2000 / 8192 - 2 + 1 / 64)
+    many = steps_of(RunSpec.asked("x", {**run, "output_len": 99}))
+    assert (many[0].sequences, many[0].alone) == (1, 1 / 64)

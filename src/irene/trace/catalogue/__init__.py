@@ -82,7 +82,16 @@ def _by_any_name() -> Mapping[str, Entry]:
     return names | {name.lower(): entry for name, entry in entries().items()}
 
 
-FP8 = "-fp8"
+QUANTIZED: Mapping[str, Mapping[str, Any]] = {
+    "-fp8": {"quant_method": "fp8"},
+    "-fp8-dynamic": {"quant_method": "fp8"},
+    "-awq": {"quant_method": "awq", "bits": 4},
+    "-gptq-int4": {"quant_method": "gptq", "bits": 4},
+    "-gptq-int8": {"quant_method": "gptq", "bits": 8},
+    "-nvfp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
+    "-fp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
+}
+"""How names of models end that are published with quantised weights, by whomever."""
 BLOCKS: Mapping[str, tuple[int, int]] = {"qwen": (128, 128)}
 """Families that publish fp8 weights with a scale for each block; others do with one for
 each channel or matrix."""
@@ -91,20 +100,23 @@ each channel or matrix."""
 def find(name: str) -> Entry | None:
     """The entry of that name, hub id or alias, whatever the case.
 
-    A name that ends in `-FP8` is that of the same model, published in fp8.
+    A name that ends in `-FP8`, `-AWQ` and the like is that of the same model with
+    quantised weights.
     """
     known, wanted = _by_any_name(), name.lower()
     entry = known.get(wanted)
-    if entry is not None or not wanted.endswith(FP8):
+    ending = next((each for each in QUANTIZED if wanted.endswith(each)), "")
+    if entry is not None or not ending:
         return entry
-    other = known.get(wanted.removesuffix(FP8))
+    plain = wanted.removesuffix(ending)
+    other = known.get(plain) or known.get(plain.rpartition("/")[2])
     if other is None or other.kind != "decoder":
         return None
-    stored: dict[str, Any] = {"quant_method": "fp8"}
-    if other.family in BLOCKS:
+    stored = dict(QUANTIZED[ending])
+    if other.family in BLOCKS and ending == "-fp8":
         stored["weight_block_size"] = list(BLOCKS[other.family])
     config = {**other.config, "quantization_config": stored}
-    return replace(other, name=f"{other.name}{FP8}", hub_id=name, config=config)
+    return replace(other, name=f"{other.name}{ending}", hub_id=name, config=config)
 
 
 def nearest(name: str, count: int = 5) -> list[str]:

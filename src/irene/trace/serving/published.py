@@ -11,6 +11,8 @@ PUBLISHED_IN_FP8 = 7168
 """Width of DeepSeek V3, R1 and Kimi K2, whose weights are published in fp8 blocks."""
 PACKED = {"MXFP4": "mxfp4", "NVFP4": "fp4"}
 """Types of GGUF files that engines also multiply as such."""
+OF_BITS = {4: "int4", 8: "fp8"}
+"""What whole numbers of so many bits are read as; of 8, what has as many bytes."""
 ALIKE = 0.15
 """Bits by which weights of a file may differ from a rule that holds on average."""
 
@@ -28,20 +30,34 @@ def published_type(config: Mapping[str, Any], family: Family, hidden: int) -> st
         return PACKED.get(stored) or str(given.get("mix", ""))
     if method == "fp8":
         return "fp8_block" if given.get("weight_block_size") else "fp8"
-    if method == "compressed-tensors":
-        return _compressed_type(given)
+    if weights := _compressed(given):
+        return _compressed_type(weights) or OF_BITS.get(_whole_bits(given), "")
     for word, kind in (("mxfp4", "mxfp4"), ("nvfp4", "fp4"), ("fp8", "fp8")):
         if word in (method, algorithm):
             return kind
-    bits = given.get("bits") or given.get("w_bit")
-    return "int4" if bits == 4 or method in ("awq", "gptq") else ""
+    return OF_BITS.get(_whole_bits(given), "")
+
+
+def _whole_bits(given: Mapping[str, Any]) -> int:
+    """Bits of whole numbers that weights are stored in, 0 where they are none."""
+    if weights := _compressed(given):
+        is_float = weights.get("type") == "float"
+        return 0 if is_float else int(weights.get("num_bits") or 0)
+    for name, bits in (("load_in_8bit", 8), ("load_in_4bit", 4)):
+        if given.get(name):
+            return bits
+    usual = 4 if given.get("quant_method") in ("awq", "gptq") else 0
+    return int(given.get("bits") or given.get("w_bit") or usual)
 
 
 def stored_notes(config: Mapping[str, Any], kind: str) -> tuple[str, ...]:
     """A note where weights are stored in a way that only something near stands for."""
     given = config.get("quantization_config")
-    if not isinstance(given, Mapping) or given.get("quant_method") != "gguf":
+    if not isinstance(given, Mapping):
         return ()
+    if given.get("quant_method") != "gguf":
+        told = "extrapolation: weights in int8, read as fp8, which has as many bytes"
+        return (told,) if _whole_bits(given) == 8 else ()
     off = float(given.get("bits_apart", 0.0))
     told = f"weights stored as {', '.join(given.get('weights', ()))}: {kind}"
     if off < ALIKE:
@@ -49,14 +65,15 @@ def stored_notes(config: Mapping[str, Any], kind: str) -> tuple[str, ...]:
     return (f"extrapolation: {told} is the nearest known, {off:.2g} bits apart",)
 
 
-def _compressed_type(given: Mapping[str, Any]) -> str:
-    """How `compressed-tensors` stores weights: type and bits of its first group."""
+def _compressed(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How `compressed-tensors` stores the weights of its first group."""
     groups = given.get("config_groups") or {}
-    found = (group.get("weights") or {} for group in groups.values())
-    weights = next(found, {})
-    is_float, bits = weights.get("type") == "float", weights.get("num_bits")
-    if bits == 8 and is_float:
-        return "fp8_block" if weights.get("strategy") == "block" else "fp8"
-    if bits == 4:
-        return "fp4" if is_float else "int4"
-    return ""
+    return next((group.get("weights") or {} for group in groups.values()), {})
+
+
+def _compressed_type(weights: Mapping[str, Any]) -> str:
+    """The type of weights that are no whole numbers, "" of those that are."""
+    if weights.get("type") != "float":
+        return ""
+    blocks = "fp8_block" if weights.get("strategy") == "block" else "fp8"
+    return {8: blocks, 4: "fp4"}.get(int(weights.get("num_bits") or 0), "")

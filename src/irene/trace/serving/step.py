@@ -127,12 +127,12 @@ def _prefill_beside(spec: RunSpec) -> Step:
     cached = min(round(prompt * (spec.cached_prompt or 0.0)), prompt - 1)
     prompt -= cached
     new = min(prompt, STEP_TOKENS)
-    # More prompts than steps: each step carries several.
-    sequences = max(1, min(round(batch / _outputs(spec)), batch))
-    if prompt > new:
-        sequences = 1
+    # More prompts than steps: each step carries several, as far as there is room.
+    sequences = max(1, min(round(batch / _outputs(spec)), batch, STEP_TOKENS // new))
     others = batch - sequences if _outputs(spec) > 1 else 0
     chunks = prompt / new
+    # Prompts that fill more steps than there are tokens to decode have steps of their own.
+    beyond = max(batch * prompt / STEP_TOKENS - _outputs(spec), 0.0)
     return Step(
         "prefill",
         sequences,
@@ -140,7 +140,7 @@ def _prefill_beside(spec: RunSpec) -> Step:
         cached + (prompt - new) // 2,
         runs=batch * chunks / sequences,
         beside=others,
-        alone=1.0 / batch if others else batch * chunks / sequences,
+        alone=1.0 / batch + beyond if others else batch * chunks / sequences,
         chunks=chunks,
     )
 
