@@ -7,9 +7,9 @@ import pytest
 
 from irene.spec import RunSpec
 from irene.trace import catalogue
-from irene.trace.serving import read_decoder
 from irene.trace.limits import DEFAULT_LIMITS
 from irene.trace.models import build, resolve
+from irene.trace.serving import read_decoder
 
 NAMES = list(catalogue.entries())
 PAPER = (

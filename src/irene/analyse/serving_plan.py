@@ -72,7 +72,7 @@ class ServingOption:
         meets: Whether it is quick enough, as predicted.
         surely_meets: Whether it is at the slow end of its interval, too.
         on_front: Whether none is both cheaper and quicker.
-        notes: Warnings of the prediction.
+        notes: Its engine, and warnings of the prediction.
     """
 
     on: str
@@ -237,7 +237,7 @@ def _option(
         between.low, between.high, first.value, found.output_tokens_per_s,
         memory_share, limit.met(between.value, first.value),
         limit.met(between.high, first.high), False,
-        tuple(note for note in tree.notes if is_warning(note)),
+        tuple(n for n in tree.notes if is_warning(n) or n.startswith("engine: ")),
     )  # fmt: skip
 
 

@@ -164,11 +164,12 @@ def test_a_step_that_kernels_alone_would_fill_is_doubted() -> None:
         predict("bert-l2-h128", on="h100", step_ms=10)
 
 
+SERVERS = ("h100", "h200", "b200", "b300", "gb200", "a100", "l40s", "rtx-pro-6000")
 SIZES = st.fixed_dictionaries(
     {
-        "batch_size": st.integers(1, 1000),
-        "prompt_len": st.integers(1, 40_000),
-        "output_len": st.integers(1, 4000),
+        "batch_size": st.integers(1, 4096),
+        "prompt_len": st.integers(1, 16_000),
+        "output_len": st.integers(1, 8000),
     }
 )
 
@@ -177,9 +178,9 @@ SIZES = st.fixed_dictionaries(
 @given(
     run=SIZES,
     model=st.sampled_from(["llama-3.2-1b", "llama-3.1-70b", "qwen3-30b-a3b"]),
-    on=st.sampled_from(["h100", "h200", "b200", "l40s"]),
-    gpus=st.sampled_from([1, 4]),
-    stored=st.sampled_from([None, "fp8", "fp8_block", "int4", "q4_K_M"]),
+    on=st.sampled_from([*SERVERS, "rtx4090"]),
+    gpus=st.sampled_from([1, 4, 5, 32]),
+    stored=st.sampled_from([None, "fp8", "fp8_block", "fp4", "int4", "q4_K_M"]),
     limit=st.sampled_from([None, 0.4, 0.9]),
     engine=st.sampled_from(["vllm", "vllm-2024", "unknown"]),
 )
@@ -197,7 +198,7 @@ def test_power_stays_between_idle_and_limit(
     limit_w = limit and sheet.idle_w + limit * (sheet.tdp_w - sheet.idle_w)
     options: dict[str, Any] = {
         "tensor_parallel": gpus, "quantization": stored, "power_limit_w": limit_w,
-        "engine": engine,
+        "engine": engine, "at": "board",
     }  # fmt: skip
     tree = predict(model, on=on, **options, **run)
     for path in ("", "decode"):
@@ -210,7 +211,6 @@ def test_power_stays_between_idle_and_limit(
         assert sheet.idle_w * 0.999 <= watts <= most_w * 1.001
 
 
-SERVERS = ("h100", "h200", "b200", "b300", "gb200", "a100", "l40s", "rtx-pro-6000")
 DECODERS = (
     "llama-3.1-8b", "llama-3.1-70b", "qwen3-32b", "gemma-3-12b-text", "olmo-2-13b",
     "phi-4", "mistral-nemo-12b", "qwen3-30b-a3b", "mixtral-8x7b", "gpt-oss-20b",

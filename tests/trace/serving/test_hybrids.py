@@ -101,6 +101,7 @@ SOME_ATTENTION = {
         ("kimi_linear", ("KimiDeltaAttention",)),
         ("minimax", ("LightningAttention", "Attention")),
         ("jamba", ("Mamba", "Attention")),
+        ("nemotron_h", ("Mamba2", "Attention")),
         ("lfm2", ("ShortConv", "Attention")),
         ("lfm2_moe", ("ShortConv", "Attention")),
         ("zamba", ("Mamba", "Attention")),

@@ -65,7 +65,7 @@ def _print(console: Console, found: ServingPlan, _: argparse.Namespace) -> None:
     )
     _print_choice(console, found)
     print_left_out(console, found.left_out)
-    print_notes(console, [note for each in front for note in each.notes])
+    print_notes(console, (found.best or front[0]).notes)
 
 
 def _print_choice(console: Console, found: ServingPlan) -> None:

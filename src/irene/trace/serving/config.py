@@ -16,7 +16,7 @@ from irene.trace.serving.decoder import (
     Norms,
 )
 from irene.trace.serving.families import FAMILIES, Family
-from irene.trace.serving.hybrids import has_space, with_spaces
+from irene.trace.serving.hybrids import PATTERN, has_space, with_spaces
 from irene.trace.serving.published import published_type, stored_notes
 
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
@@ -63,6 +63,8 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
     fields = _Fields(config, family)
     is_double = "zero_expert_num" in config
     layers = 2 * fields.size("num_layers") if is_double else 0
+    if not layers and fields.get("num_hidden_layers") is None:
+        layers = len(config.get("layers_block_type") or ())
     layers = layers or fields.size("num_hidden_layers")
     hidden = fields.size("hidden_size")
     attention, feeds = _attention(fields, hidden), _feeds(fields, hidden, layers)
@@ -233,7 +235,7 @@ def _feeds(fields: _Fields, hidden: int, layers: int) -> list[FeedForward]:
         bias=bool(config.get("mlp_bias", config.get("bias", family.feed_bias))),
         activation=act or family.activation,
     )
-    experts = fields.number(*EXPERTS)
+    experts = fields.number(*EXPERTS) if config.get("is_moe", True) else 0
     if not experts:
         return [dense] * layers
     inter = fields.number("moe_intermediate_size") or _inter(fields, hidden)
@@ -297,6 +299,9 @@ def _sparse_layers(fields: _Fields, layers: int) -> list[bool]:
     config = fields.config
     if config.get("moe_layers"):
         return [i in config["moe_layers"] for i in range(layers)]
+    kinds = config.get(PATTERN) or config.get("layers_block_type") or ()
+    if {"E", "moe"} & {*kinds}:
+        return [kind in ("E", "moe") for kind in kinds]
     listed = config.get("mlp_layer_types") or config.get("moe_layer_freq")
     if isinstance(listed, list):
         return [each not in ("dense", 0) for each in listed[:layers]]

@@ -131,7 +131,7 @@ def _prefill_beside(spec: RunSpec) -> Step:
     sequences = max(1, min(round(batch / _outputs(spec)), batch, STEP_TOKENS // new))
     others = batch - sequences if _outputs(spec) > 1 else 0
     chunks = prompt / new
-    # Prompts that fill more steps than there are tokens to decode have steps of their own.
+    # Prompts that fill more steps than there are tokens to decode have their own.
     beyond = max(batch * prompt / STEP_TOKENS - _outputs(spec), 0.0)
     return Step(
         "prefill",
