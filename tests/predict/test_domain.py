@@ -35,6 +35,10 @@ def test_inside_nothing_is_added() -> None:
     tree = irene.predict("bert-l2-h768", on="pc1", batch_size=8, seq_len=128)
     assert width(tree) == pytest.approx(BASE, rel=1e-3)
     assert notes(tree) == []
+    # A pooler has few rows in runs of any size.
+    energy = tree.energy_of(0)
+    assert energy is not None
+    assert not any(error.cause.startswith("tokens") for error in energy.errors)
 
 
 @pytest.mark.parametrize("on", ["pc1", "default"])

@@ -114,6 +114,7 @@ def test_servings_share_errors_by_how_alike_they_are() -> None:
     twice = half(base, told(serving(batch_size=128)))
     alike = math.exp(-APART["batch"] / (2 * 0.2**2))
     assert twice == pytest.approx(0.2 * math.sqrt(2 * (1 - alike)))
+    assert twice == pytest.approx(0.0819, abs=1e-4)
     four_times = half(base, told(serving(batch_size=256)))
     other_gpu = half(base, told(serving(), "b200"))
     independent = 0.2 * math.sqrt(2)
