@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from irene.trace.onnx_graph import Running
-from irene.trace.onnx_ops import OPS, Tensor, kind_of
+from irene.trace.onnx_nodes import Tensor, kind_of
+from irene.trace.onnx_ops import OPS
 
 
 def fed(op: str, place: int, value: Any) -> Any:
     """A tensor without content, where the op does not need the content."""
     array = np.asarray(value)
     needed = array.dtype.kind != "f" and (place > 0 or op == "Gather")
+    needed = needed or (op == "Resize" and place > 0)
     if needed or not array.ndim:
         return array
     return Tensor(array.shape, kind_of(array.dtype))

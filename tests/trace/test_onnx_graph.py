@@ -149,13 +149,17 @@ def test_files_that_are_none_are_told_in_one_sentence(tmp_path, write, says):
         ("Gemm", [(2, 3), (3, 4), (1,)], {}),
         ("Concat", [(2, 3), (2, 1)], {"axis": 1}),
         ("Softmax", [(2, 3)], {"axis": 0}),
+        ("ConvTranspose", [(2, 4, 8, 8), (4, 6, 3, 3)], {"strides": [2, 2]}),
+        ("Einsum", [(2, 3, 4), (4, 5)], {"equation": "bsd,de"}),
+        ("GlobalMaxPool", [(2, 3, 4, 4)], {}),
+        ("LogSoftmax", [(2, 3)], {}),
     ],
 )  # fmt: skip
 def test_shapes_are_those_of_the_reference(op, shapes, given):
     from onnx.reference import ReferenceEvaluator
 
     from irene.trace.onnx_graph import Running
-    from irene.trace.onnx_ops import Tensor, kind_of
+    from irene.trace.onnx_nodes import Tensor, kind_of
 
     names = [f"x{i}" for i in range(len(shapes))]
     node = onnx.helper.make_node(op, names, ["y"], name=op, **given)
@@ -214,3 +218,61 @@ def test_what_the_reference_does_not_know_is_known_by_its_shape(tmp_path):
     ]
     path = made(tmp_path / "m.onnx", *nodes, weights=[index, table])
     assert irene.trace(path, batch_size=8).root.signature.outputs == ((8, 4, 2),)
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "given", "flops"),
+    [
+        ("ConvTranspose", [(2, 4, 8, 8), (4, 6, 3, 3)], {}, 2 * 512 * 6 * 9),
+        ("Einsum", [(2, 3, 4), (4, 5)], {"equation": "bsd,de->bse"}, 2 * 6 * 4 * 5),
+        ("Einsum", [(2, 3, 4), (2, 5, 4)], {"equation": "bqd,bkd->bqk"}, 240),
+        ("LSTM", [(7, 2, 8), (1, 64, 8), (1, 64, 16)], {"hidden_size": 16},
+         2 * 14 * 64 * 24),
+        ("Attention", [(2, 7, 32)] * 3, {"q_num_heads": 4, "kv_num_heads": 4},
+         4 * 2 * 7 * 7 * 32),
+    ],
+)  # fmt: skip
+def test_products_have_the_flops_of_their_sums(op, shapes, given, flops):
+    from irene.trace.onnx_graph import Running
+    from irene.trace.onnx_nodes import Tensor, kind_of
+
+    names = [f"x{i}" for i in range(len(shapes))]
+    node = onnx.helper.make_node(op, names, ["y"], name=op, **given)
+    values = [onnx.helper.make_tensor_value_info(n, 1, None) for n in (*names, "y")]
+    graph = onnx.helper.make_graph([node], "g", values[:-1], values[-1:])
+    running = Running(onnx.helper.make_model(graph))
+    kind = kind_of(np.dtype(np.float32))
+    running.run({n: Tensor(s, kind) for n, s in zip(names, shapes, strict=True)})
+    assert sum(row.flops for row in running.builder.rows) == flops
+
+
+def test_whole_numbers_functions_and_larger_pictures_are_known(tmp_path):
+    helper, from_array = onnx.helper, onnx.numpy_helper.from_array
+    ours = helper.make_function(
+        "local", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])],
+        [helper.make_opsetid("", 18)],
+    )  # fmt: skip
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node(
+            "QLinearConv", ["q", "s", "z", "k", "s", "z", "s", "z"], ["c"]
+        ),
+        helper.make_node("DequantizeLinear", ["c", "s", "z"], ["d"]),
+        helper.make_node("Resize", ["d", "", "scales"], ["r"]),
+        helper.make_node("Twice", ["r"], ["y"], domain="local"),
+    ]
+    weights = [
+        from_array(np.float32(0.1), "s"), from_array(np.int8(0), "z"),
+        from_array(np.zeros((6, 3, 3, 3), np.int8), "k"),
+        from_array(np.array([1, 1, 2, 2], np.float32), "scales"),
+    ]  # fmt: skip
+    x, y = (helper.make_tensor_value_info(n, 1, ["b", 3, 10, 10]) for n in "xy")
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, functions=[ours])
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    tree = irene.trace(str(tmp_path / "m.onnx"), batch_size=2)
+    found = {node.op: node for node in tree.nodes("math")}
+    assert found["aten.convolution"].flops == 2 * (2 * 6 * 8 * 8) * 27
+    assert found["aten.upsample_nearest2d"].signature.outputs == ((2, 6, 16, 16),)
+    assert found["aten.add"].flops == 2 * 6 * 16 * 16

@@ -21,12 +21,15 @@ import numpy as np
 from irene.errors import ConfigError, IreneError, SpecError, TraceError, library
 from irene.spec import RunSpec
 from irene.trace.costs.call import Leaf
-from irene.trace.onnx_ops import OPS, Node, Shapes, Tensor, as_tensor, kind_of
+from irene.trace.onnx_nodes import Node, Shapes, Tensor, as_tensor, kind_of
+from irene.trace.onnx_ops import OPS
 from irene.trace.sources import short
 from irene.tree import ModelTree, Signature, TreeBuilder
 
 SMALL = 4096
 """Whole numbers up to which the content of a tensor counts: shapes and axes."""
+FEW = 8
+"""The same of other numbers: by how much a picture is made larger."""
 INDEX = re.compile(r"[^A-Za-z0-9_]+")
 ONNX_NOTE = "traced op by op as the graph has them: a runtime may fuse some"
 PRODUCTS = ("linear", "matmul")
@@ -84,6 +87,8 @@ def read_onnx(path: Path) -> Any:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except Exception as error:  # protobuf has a class of its own for damage
         raise ConfigError(f"{path} is no ONNX file, or is cut short") from error
+    if model.functions:
+        model = _library("onnx.inliner").inline_local_functions(model)
     if not model.graph.node:
         raise ConfigError(f"{path} is no ONNX file, or has an empty graph")
     unknown = sorted(
@@ -102,7 +107,10 @@ def _has_reference(op: str) -> bool:
     """Whether an op may be of shapes alone: onnx itself works it out then."""
     try:
         _library("onnx.reference.ops._op_list").load_op("", op)
-    except RuntimeError:
+    except (
+        RuntimeError,
+        AssertionError,
+    ):  # the second for some that are made of others
         return False
     return True
 
@@ -157,13 +165,12 @@ class Running:
     def _know(self, name: str, value: Any) -> None:
         """Content of what is small, shape and type of what is not."""
         size, kind = math.prod(value.dims), kind_of(value.data_type)
-        if value.data_location != value.EXTERNAL and size <= (
-            1 if kind.is_floating_point else SMALL
-        ):
-            self.values[name] = _library("onnx.numpy_helper").to_array(value)
-            return
+        most = FEW if kind.is_floating_point else SMALL
         self.values[name] = Tensor(tuple(value.dims), kind)
-        self._weights[name] = size
+        if value.data_location != value.EXTERNAL and size <= most:
+            self.values[name] = _library("onnx.numpy_helper").to_array(value)
+        if size > (1 if kind.is_floating_point else SMALL):
+            self._weights[name] = size
 
     def _enter(self, words: list[str]) -> None:
         """Go to the module of such a path; one that was left is called again."""
@@ -190,7 +197,8 @@ class Running:
         elif not any(isinstance(value, Tensor) for value in inputs):
             outputs = self._evaluated(node, inputs)
         elif node.op_type not in OPS:
-            raise TraceError(f"no op {node.op_type} of tensors is known", node.name)
+            told = f"no op {node.op_type} of tensors is known here"
+            raise TraceError(f"{told}: trace the model itself", node.name)
         else:
             ran = Node(inputs, given, self._inferred(node, inputs))
             outputs = OPS[node.op_type](ran) or ran.outputs
@@ -229,8 +237,12 @@ class Running:
             onnx.defs.get_schema(node.op_type, version, node.domain), node, types, data,
             opset_imports=self._opsets,
         )  # fmt: skip
+        first = next(value.shape for value in inputs if value is not None)
         return [
-            Tensor(tuple(_sides(kind.shape.dim)), kind_of(kind.elem_type))
+            Tensor(
+                tuple(_sides(kind.shape.dim)) if kind.HasField("shape") else first,
+                kind_of(kind.elem_type),
+            )
             for kind in (found[name].tensor_type for name in node.output if name)
         ]
 

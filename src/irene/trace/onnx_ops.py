@@ -6,142 +6,13 @@ Shapes are worked out by onnx itself; here is what runs, and what is copied for 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from importlib import import_module
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from irene.trace.costs.arithmetic import elementwise
-from irene.trace.costs.call import DTYPE_NAMES, Call, Leaf, OpCost, TensorSpec
-from irene.trace.costs.cost_table import COSTS
-from irene.tree import Signature
-
-VIEWS = (
-    "_unsafe_view", "expand", "permute", "select", "slice", "split", "squeeze", "t",
-    "unsqueeze", "view",
-)  # fmt: skip
-"""Math ops that move nothing."""
-POINTWISE = elementwise(1)
-Shapes = tuple[tuple[int, ...], ...]
-
-
-class Kind(NamedTuple):
-    """The type of a tensor's elements, as formulas of costs ask for it.
-
-    Attributes:
-        name: `fp32`, `int64`, ….
-        itemsize: Bytes of an element; one for those of fewer bits.
-        is_floating_point: Whether FLOPs count.
-        is_complex: Whether it has two parts.
-        number: What ONNX calls it.
-    """
-
-    name: str
-    itemsize: int
-    is_floating_point: bool
-    is_complex: bool
-    number: int
-
-
-@cache
-def kind_of(dtype: Any) -> Kind:
-    """The kind of a type of numpy, or of a number that means one in ONNX."""
-    helper: Any = import_module("onnx.helper")
-    number = dtype
-    if isinstance(dtype, int):
-        dtype = helper.tensor_dtype_to_np_dtype(number)
-    else:
-        number = helper.np_dtype_to_tensor_dtype(dtype)
-    name = DTYPE_NAMES.get(dtype.name, dtype.name)
-    is_float = "float" in dtype.name
-    return Kind(name, dtype.itemsize, is_float, dtype.kind == "c", number)
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """A tensor without content.
-
-    Attributes:
-        shape: Its sizes.
-        kind: Of its elements.
-        is_dense: Whether they lie side by side in order.
-        repeats: How often an element is there that is stored once.
-    """
-
-    shape: tuple[int, ...]
-    kind: Kind
-    is_dense: bool = True
-    repeats: int = 1
-
-    @property
-    def spec(self) -> TensorSpec:
-        """As formulas of costs see it."""
-        stored = math.prod(self.shape) // max(1, self.repeats)
-        return TensorSpec(self.shape, self.kind, stored)
-
-
-class Node:
-    """What runs for one node of a graph.
-
-    Args:
-        inputs: Tensors, and arrays of numpy where they are known.
-        given: Attributes of the node.
-        outputs: What comes out, in order and stored once, as far as onnx can say.
-
-    Attributes:
-        primitives: Functions of torch, shapes of their inputs, and the math ops that
-            each runs.
-    """
-
-    def __init__(
-        self, inputs: list[Any], given: Mapping[str, Any], outputs: list[Tensor]
-    ) -> None:
-        self.inputs, self.given, self.outputs = inputs, given, outputs
-        self.primitives: list[tuple[str, Shapes, list[Leaf]]] = []
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        """Inputs that are no single numbers."""
-        return [t for t in map(as_tensor, self.inputs) if isinstance(t, Tensor)]
-
-    def call(self, function: str, inputs: Sequence[Tensor]) -> None:
-        """Math ops that follow are of this function."""
-        self.primitives.append((function, _shapes(inputs), []))
-
-    def run(self, name: str, inputs: Sequence[Tensor], *outputs: Tensor) -> Tensor:
-        """One math op; its first result."""
-        read, made = ([t.spec for t in each] for each in (inputs, outputs))
-        window = {"kernel_size": self.given.get("kernel_shape")}
-        call = Call(f"aten.{name}", read, made, (), window)
-        formula = COSTS.get(call.op, POINTWISE)
-        cost = OpCost() if name in VIEWS else formula(call)
-        kind = outputs[0].kind.name
-        signature = Signature(_shapes(inputs), _shapes(outputs), kind)
-        self.primitives[-1][2].append(Leaf(name, call.op, signature, cost))
-        return outputs[0]
-
-    def reshaped(self, x: Tensor, shape: Sequence[int]) -> Tensor:
-        """Other sizes; what does not lie in order is copied first."""
-        new = Tensor(tuple(shape), x.kind)
-        if x.is_dense:
-            return self.run("view", [x], new)
-        copied = self.run("clone", [x], Tensor(x.shape, x.kind))
-        return self.run("_unsafe_view", [copied], new)
-
-
-def _shapes(tensors: Sequence[Tensor]) -> Shapes:
-    return tuple(tensor.shape for tensor in tensors)
-
-
-def as_tensor(value: Any) -> Any:
-    """An array as a tensor; a single number, and what is none, stays."""
-    if not isinstance(value, np.ndarray) or not value.ndim:
-        return value
-    return Tensor(value.shape, kind_of(value.dtype))
-
+from irene.trace.onnx_nodes import Node, Tensor
 
 Op = Callable[[Node], Any]
 
@@ -287,12 +158,106 @@ def _dequantized(node: Node) -> None:
     node.run("mul", node.outputs, *node.outputs)
 
 
-def _integer_product(node: Node) -> None:
+def _transposed(node: Node) -> None:
+    node.given = {**node.given, "transposed": True}
+    sides = len(node.outputs[0].shape) - 2
+    _plain(f"conv_transpose{sides}d", "convolution")(node)
+
+
+def _integers(product: Op) -> Op:
+    """A product of whole numbers, which is turned to the wider ones that come out."""
+
+    def op(node: Node) -> None:
+        out = node.outputs[0]
+        few = replace(out, kind=node.tensors[0].kind)
+        node.inputs = node.inputs[:2]
+        product(node)
+        node.call("to", [few])
+        node.run("_to_copy", [few], out)
+
+    return op
+
+
+def _quantized(product: Op) -> Op:
+    """A product of what stands between scales and zero points."""
+
+    def op(node: Node) -> None:
+        node.inputs = [node.inputs[0], node.inputs[3], *node.inputs[8:]]
+        product(node)
+
+    return op
+
+
+def _resized(node: Node) -> None:
+    x = node.tensors[0]
+    mode = node.given.get("mode", b"nearest").decode()
+    linear = {1: "linear", 2: "bilinear", 3: "trilinear"}
+    sides = len(x.shape) - 2
+    mode = {"linear": linear.get(sides, "linear"), "cubic": "bicubic"}.get(mode, mode)
+    _plain("interpolate", f"upsample_{mode}{sides}d", takes=1)(node)
+
+
+def _einsum(node: Node) -> None:
+    """Sides that both have and that stay are a batch of products."""
+    given, arrow, kept = (
+        node.given["equation"].decode().replace(" ", "").partition("->")
+    )
+    if not arrow:
+        kept = "".join(side for side in given if given.count(side) == 1)
+    if len(node.tensors) == 1:
+        _plain("einsum", "sum")(node)
+        return
+    (a, b), (left, right) = node.tensors, given.split(",")
+    sizes = dict(zip((*left, *right), (*a.shape, *b.shape), strict=True))
+
+    def size(chosen: set[str]) -> int:
+        return math.prod(sizes[side] for side in chosen)
+
+    both = {*left} & {*right}
+    batch, inner = size(both & {*kept}), size(both - {*kept})
+    rows, columns = size({*left} - both), size({*right} - both)
     out = node.outputs[0]
-    few = replace(out, kind=node.tensors[0].kind)
-    _matmul(node)
-    node.call("to", [few])
-    node.run("_to_copy", [few], out)
+    node.call("einsum", [a, b])
+    views = [
+        node.reshaped(a, (batch, rows, inner)),
+        node.reshaped(b, (batch, inner, columns)),
+    ]
+    node.run("bmm", views, Tensor((batch, rows, columns), out.kind))
+
+
+def _attended(node: Node) -> None:
+    """Queries, keys and values with heads apart or side by side, after earlier ones."""
+    given, tensors = node.given, node.tensors[:3]
+    heads = given.get("q_num_heads", 1)
+    counts = (heads, *[given.get("kv_num_heads", heads)] * 2)
+    apart = [
+        t if len(t.shape) > 3 else
+        replace(t, shape=(t.shape[0], many, t.shape[1], t.shape[2] // many))
+        for t, many in zip(tensors, counts, strict=True)
+    ]  # fmt: skip
+    for place, past in enumerate(node.inputs[4:6], 1):
+        if past is not None:
+            *outer, length, width = apart[place].shape
+            shape = (*outer, past.shape[2] + length, width)
+            apart[place] = replace(apart[place], shape=shape)
+    node.call("scaled_dot_product_attention", tensors)
+    name = "_scaled_dot_product_flash_attention_for_cpu"
+    node.run(name, apart, node.outputs[0])
+
+
+def _recurrent(function: str) -> Op:
+    """Every step multiplies its input and its state with a matrix of all gates."""
+
+    def op(node: Node) -> None:
+        x, *weights = node.tensors[:3]
+        rows = math.prod(x.shape[:2])
+        node.call(function, [x, *weights])
+        for directions, gates, width in (weight.shape for weight in weights):
+            read = Tensor((rows, width), x.kind), Tensor((width, gates), x.kind)
+            for _ in range(directions):
+                node.run("mm", read, Tensor((rows, gates), x.kind))
+
+    return op
 
 
 def _product_of_few_bits(node: Node) -> list[Tensor]:
@@ -309,30 +274,53 @@ def _product_of_few_bits(node: Node) -> list[Tensor]:
 OPS: dict[str, Op] = {
     **{name: _point(name.lower()) for name in (
         "Abs", "Add", "Ceil", "Cos", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu",
-        "HardSigmoid", "HardSwish", "IsNaN", "Log", "Mul", "Neg", "Pow", "Reciprocal",
-        "Relu", "Sigmoid", "Sin", "Sqrt", "Sub", "Tanh", "Where",
+        "HardSigmoid", "HardSwish", "IsInf", "IsNaN", "Log", "Mish", "Mul", "Neg",
+        "Pow", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin",
+        "Softplus", "Sqrt", "Sub", "Tanh", "Where",
     )},
     **{name: _point(torchs) for name, torchs in (
         ("And", "logical_and"), ("Clip", "clamp"), ("Equal", "eq"), ("Greater", "gt"),
         ("GreaterOrEqual", "ge"), ("LeakyRelu", "leaky_relu"), ("Less", "lt"),
         ("LessOrEqual", "le"), ("Max", "maximum"), ("Min", "minimum"),
-        ("Not", "logical_not"), ("Or", "logical_or"),
+        ("Mod", "remainder"), ("Not", "logical_not"), ("Or", "logical_or"),
+        ("PRelu", "_prelu_kernel"), ("Sum", "add"), ("Swish", "silu"),
+        ("Xor", "logical_xor"),
     )},
-    "AveragePool": _pooled("avg_pool", ""),
+    **{name: _plain(function, math_op, takes=1) for name, function, math_op in (
+        ("ArgMax", "argmax", ""), ("ArgMin", "argmin", ""), ("CumSum", "cumsum", ""),
+        ("DepthToSpace", "pixel_shuffle", ""), ("GlobalMaxPool", "amax", ""),
+        ("LogSoftmax", "log_softmax", "_log_softmax"),
+        ("Pad", "pad", "constant_pad_nd"), ("ReduceL1", "norm", "linalg_vector_norm"),
+        ("ReduceL2", "norm", "linalg_vector_norm"),
+        ("ReduceLogSumExp", "logsumexp", ""), ("ReduceMax", "amax", ""),
+        ("ReduceMean", "mean", ""), ("ReduceMin", "amin", ""),
+        ("ReduceProd", "prod", ""), ("ReduceSum", "sum", ""),
+        ("SpaceToDepth", "pixel_unshuffle", ""), ("Tile", "repeat", ""),
+        ("TopK", "topk", ""),
+    )},
+    "Attention": _attended, "AveragePool": _pooled("avg_pool", ""),
     "BatchNormalization": _plain("batch_norm", "_native_batch_norm_legit_no_training"),
     "Cast": _plain("to", "_to_copy"), "Concat": _plain("cat"), "Conv": _convolved,
+    "ConvInteger": _integers(_convolved), "ConvTranspose": _transposed,
     "DequantizeLinear": _dequantized, "Dropout": lambda node: node.tensors[:1],
-    "DynamicQuantizeLinear": _plain("to", "_to_copy"), "Expand": _viewed("expand"),
-    "Flatten": _reshaped, "Gather": _gathered, "Gemm": _gemm,
+    "DynamicQuantizeLinear": _plain("to", "_to_copy"), "Einsum": _einsum,
+    "Expand": _viewed("expand"), "Flatten": _reshaped, "GRU": _recurrent("gru"),
+    "Gather": _gathered, "GatherElements": _plain("gather"),
+    "GatherND": _plain("index"), "Gemm": _gemm,
     "GlobalAveragePool": _plain("adaptive_avg_pool2d", "mean"),
+    "GroupNormalization": _plain("group_norm", "native_group_norm"),
     "Identity": lambda node: node.tensors[:1],
+    "InstanceNormalization": _plain("instance_norm", "native_batch_norm"),
+    "LSTM": _recurrent("lstm"),
     "LayerNormalization": _plain("layer_norm", "native_layer_norm"),
-    "MatMul": _matmul, "MatMulInteger": _integer_product,
+    "MatMul": _matmul, "MatMulInteger": _integers(_matmul),
     "MatMulNBits": _product_of_few_bits,
     "MaxPool": _pooled("max_pool", "_with_indices"),
-    "QuantizeLinear": _plain("to", "_to_copy"), "Reshape": _reshaped,
-    "ReduceMax": _plain("amax", takes=1), "ReduceMean": _plain("mean", takes=1),
-    "ReduceSum": _plain("sum", takes=1),
+    "QLinearConv": _quantized(_convolved), "QLinearMatMul": _quantized(_matmul),
+    "QuantizeLinear": _plain("to", "_to_copy"), "RNN": _recurrent("rnn"),
+    "RMSNormalization": _plain("rms_norm", "_fused_rms_norm"), "Reshape": _reshaped,
+    "Resize": _resized, "ScatterElements": _plain("scatter"),
+    "ScatterND": _plain("index_put"),
     "Slice": _viewed("getitem", "slice"), "Softmax": _plain("softmax", "_softmax"),
     "Split": _viewed("split"), "Squeeze": _viewed("squeeze"),
     "Transpose": _viewed("permute"), "Trilu": _plain("triu"),
