@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -65,6 +66,14 @@ def test_the_label_is_an_svg_with_everything(tree: ModelTree) -> None:
     text = " ".join(root.itertext())
     for part in ("per token", "per sequence", "2026-01-02", "irene predict", "H100"):
         assert part in text
+
+
+def test_a_long_command_is_on_the_label_to_its_end(tree: ModelTree) -> None:
+    card = replace(card_of(tree), command=f"irene predict {'a b' * 99} --on 'my pc'")
+    root = ElementTree.fromstring(card_label(card))
+    rows = [text for text in root.itertext() if text.strip()]
+    assert card.command in " ".join(rows)
+    assert max(map(len, rows)) <= 82
 
 
 def test_a_tree_without_energy_has_no_card(tree: ModelTree) -> None:

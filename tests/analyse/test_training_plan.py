@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from benchmarks import training
 
 from irene.analyse import training_plan
 from irene.analyse.costs import CostTerms
@@ -121,3 +122,20 @@ def test_small_steps_are_told(model: RunSpec, plan: TrainingPlan) -> None:
     told = any("the optimiser takes" in note for note in plan.notes)
     assert told == (share > 0.1)
     assert plan.kwh.high / plan.kwh.value >= 1.2
+
+
+@pytest.mark.parametrize(("row", "ratio"), [(2, 2.37), (7, 1.02), (8, 0.62)])
+def test_what_is_said_of_published_trainings_holds(row: int, ratio: float) -> None:
+    published = training.PUBLISHED[row]
+    plan = training.planned(published)
+    assert plan.hours is not None
+    rate = plan.tokens / (3600 * plan.hours.value * plan.gpus)
+    assert rate / published.tokens_per_s == pytest.approx(ratio, abs=0.005)
+    assert f"{ratio:.2f}" in training_plan.BESIDE_PUBLISHED
+
+
+def test_inputs_are_counted_where_no_tokens_are_read() -> None:
+    run = RunSpec("vit-base-patch16-224", batch_size=4)
+    plan = plan_training(run, "h100", 400)
+    assert plan.steps == 100
+    assert "inputs are counted" in plan.notes[0]

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from irene.energy import Energy
 
 WIDTH, LINE, TOP = 560, 20, 64
-LONGEST = 82
+LONGEST, LONGEST_TITLE = 74, 50
+"""Characters that fit into a line, however wide the letters of a font are."""
 
 
 def card_yaml(card: Card) -> str:
@@ -40,7 +41,7 @@ def card_label(card: Card) -> str:
     ]
     height = TOP + LINE * len(lines) + 12
     rows = "".join(
-        f'<text x="16" y="{TOP + LINE * i}" font-size="12">{_cut(line)}</text>'
+        f'<text x="16" y="{TOP + LINE * i}" font-size="12">{escape(line)}</text>'
         for i, line in enumerate(lines, 1)
     )
     return (
@@ -49,8 +50,8 @@ def card_label(card: Card) -> str:
         f"<title>{escape(plain(f'{card.model}: {headline}'))}</title>"
         f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="8" '
         'fill="#fff" stroke="#2b7a4b"/><g fill="#16321f">'
-        f'<text x="16" y="28" font-size="16" font-weight="bold">{_cut(card.model)}'
-        f'</text><text x="16" y="54" font-size="20" fill="#2b7a4b">{_cut(headline)}'
+        f'<text x="16" y="28" font-size="16" font-weight="bold">{_title(card.model)}'
+        f'</text><text x="16" y="54" font-size="20" fill="#2b7a4b">{_title(headline)}'
         f"</text>{rows}</g></svg>\n"
     )
 
@@ -66,9 +67,9 @@ def _energies(card: Card) -> list[tuple[str, Energy]]:
     )
 
 
-def _cut(text: str) -> str:
-    text = plain(text)
-    return escape(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
+def _title(text: str) -> str:
+    text, most = plain(text), LONGEST_TITLE
+    return escape(text if len(text) <= most else f"{text[: most - 1]}…")
 
 
 def card_regulation(card: Card) -> str:
