@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ CASES = [
     for page in figures.PAGES
     for command, shown in figures.shown_in(page)
 ]
+DATA = "irene-pc1"
+"""Data that is not shipped."""
 CODE = re.compile(r"^```(python|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -43,22 +46,36 @@ def test_a_block_follows_what_is_printed():
         figures.chosen("part three  1 J\n", lines)
 
 
-def code_of(page: str) -> dict[str, str]:
-    """Python of a page, and what it shows to be printed."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return dict(CODE.findall(text))
+def code_of(page: str) -> list[tuple[str, str]]:
+    """Blocks of a page, Python and what it shows to be printed, in their order."""
+    return CODE.findall((ROOT / page).read_text(encoding="utf-8"))
 
 
-def test_the_tutorial_prints_what_it_shows():
-    blocks = code_of("docs/tutorial/first-tree.md")
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        exec(compile(blocks["python"], "tutorial", "exec"), {})
-    assert blocks["text"] in said.getvalue()
+@pytest.mark.parametrize(
+    ("page", "data"), [("tutorial/first-tree", ""), ("how-to/train-a-predictor", DATA)]
+)
+def test_pages_print_what_they_show(page, data):
+    if data:
+        try:
+            read_data(data)
+        except IreneError as error:
+            pytest.skip(str(error))
+    blocks = code_of(f"docs/{page}.md")
+    shown = [
+        (code, text)
+        for (kind, code), (after, text) in pairwise(blocks)
+        if (kind, after) == ("python", "text")
+    ]
+    assert shown
+    for code, text in shown:
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            exec(compile(code, page, "exec"), {})
+        assert text in said.getvalue()
 
 
 def test_values_in_the_readme_are_those_of_a_run():
-    lines = code_of("README.md")["python"].splitlines()
+    lines = dict(code_of("README.md"))["python"].splitlines()
     names: dict[str, object] = {}
     exec("import torch, irene", names)
     for line in filter(re.compile(r"\w+ = ").match, lines):

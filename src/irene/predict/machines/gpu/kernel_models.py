@@ -215,7 +215,7 @@ class KernelModels(Saved):
         if ops.kind in COLLECTIVES:
             return _exchanged(ops, sheet, memory_s)
         time_s = base.seconds(compute_s, memory_s)
-        why = "no table: counted work at the rates that products reach"
+        why = "kernels nobody measured, reckoned at the rates of matrix products"
         return _rough(time_s, why, *ROUGH)
 
 
@@ -238,7 +238,8 @@ def _exchanged(ops: OpColumns, sheet: Datasheet, link_s: Floats) -> Times:
     measured = exchanges()[ops.kind].get(sheet.name)
     if measured is None:
         time_s = COLLECTIVE_S + link_s / LINK_SHARE
-        why, (low, high) = "no table: bytes over the link of the datasheet", ROUGH
+        why = "exchanges nobody measured, reckoned by the link of the datasheet"
+        low, high = ROUGH
     else:
         time_s, width = measured.seconds(ops.columns["ranks"], ring_bytes(ops.columns))
         why, (low, high) = "", (-width, width)

@@ -58,6 +58,6 @@ export function inWords(text) {
     .replace(/^(extrapolation|warning): /, "")
     .replace(/;? ?set IRENE_NO_LIMITS=1 or give --no-limits[^.;]*/, "; whoever runs this server can lift it")
     .replace(/covers (wall|gpu-board|cpu-package)/, (_, part) => COVERS[part] ?? part)
-    .replace(/--on\b/g, "hardware")
-    .replace(/--([a-z][a-z_-]*)/g, (_, name) => `“${fieldLabel(name.replaceAll("-", "_"))}”`);
+    .replace(/`[^`]*`|--on\b|--([a-z][a-z_-]*)/g, (found, name) => // what is to be typed stays
+      name ? `“${fieldLabel(name.replaceAll("-", "_"))}”` : found.replace(/^--on$/, "hardware"));
 }

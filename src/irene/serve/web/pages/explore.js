@@ -135,7 +135,7 @@ function Head({ document, setQuery }) {
     </div>
     <dl class="figures">
       ${head.per.filter(([name]) => !document.generation || !name.startsWith("per ")).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}
-      <div><dt>settings</dt><dd>${settings(document.spec).join(", ") || "–"}</dd></div>
+      ${document.spec && html`<div><dt>settings</dt><dd>${settings(document.spec).join(", ") || "–"}</dd></div>`}
       <div><dt>method</dt><dd><a href=${`/method${writeQuery({ on: document.hardware?.name }, { on: "pc1" })}`}>${document.produced_by ?? "tracing alone"}</a></dd></div>
     </dl>
     ${notes.length > 0 && html`<${Notes} notes=${notes} />`}`;

@@ -124,7 +124,7 @@ function Progress({ progress }) {
 function nameOf(job) {
   const run = job.request?.run ?? {};
   const model = calledName(String(job.request?.model ?? job.kind));
-  const sizes = run.batch_size ? `, ${run.batch_size} × ${run.seq_len ?? "?"}` : "";
+  const sizes = run.batch_size ? `, ${run.batch_size}${run.seq_len ? ` × ${run.seq_len}` : " at once"}` : "";
   if (job.kind === "learn") return `Learning this machine, ${job.request?.plan ?? "quick"}`;
   return `${job.kind === "measure" ? "Measuring" : "Predicting"} ${model}${sizes}`;
 }

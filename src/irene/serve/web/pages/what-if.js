@@ -169,7 +169,7 @@ function HeatMap({ outcomes, rows, columns, say, scale, run, model }) {
           const link = sizeLink(outcome, run, model);
           const inside = joules(energy);
           return html`<td class="number" style=${{ background: ramp(at, dark), color: inkOn(at, dark) }} onPointerEnter=${() => setShown(outcome)}>
-            ${link ? html`<a href=${link} onFocus=${() => setShown(outcome)}>${inside}</a>` : inside}</td>`;
+            ${link ? html`<a href=${link} onFocus=${() => setShown(outcome)}>${inside}</a>` : html`<span tabindex="0" onFocus=${() => setShown(outcome)}>${inside}</span>`}</td>`;
         })}
       </tr>`)}</tbody>
     </table>
