@@ -43,6 +43,7 @@ COMMANDS = {
 }
 
 
+BROWSERS = ("chromium-headless-shell", "chromium")
 BERT = "model=bert-base-uncased&batch_size=8&seq_len=128"
 CHAT = "on=b200&batch_size=64&prompt_len=750&output_len=500"
 PAGES = {
@@ -66,8 +67,9 @@ def photograph(url: str) -> None:
     from playwright.sync_api import expect, sync_playwright
 
     with sync_playwright() as playwright:
+        found = filter(None, map(shutil.which, BROWSERS))
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+            executable_path=next(found, None), args=["--no-sandbox"]
         )
         page = browser.new_page(
             viewport={"width": 1360, "height": 850}, reduced_motion="reduce"

@@ -22,7 +22,7 @@ export function ServingFigures({ document }) {
     ["between tokens", seconds(found.tbt_s), ends("tbt_s")],
   ];
   return html`<dl class="figures big serving-figures">
-    ${figures.map(([name, value, spread]) => html`<div key=${name}><dt>${name}</dt><dd>${value} <span class="hint">${spread}</span></dd></div>`)}
+    ${figures.map(([name, value, spread]) => html`<div key=${name}><dt>${name}</dt><dd>${value} <span class="hint">${spread || "\u00a0"}</span></dd></div>`)}
     <div><dt>memory</dt><dd class=${tight ? "bad" : "good"}>${tight ? "does not fit" : "fits"} <span class="hint">${used && `${percent(used)} of it used`}</span></dd></div>
   </dl>`;
 }
