@@ -19,7 +19,7 @@ from irene.serve.store import Store, open_store
 from irene.serve.store.backup import back_up, restore
 from irene.serve.store.job_records import JOBS, JobRecords
 from irene.serve.store.retention import parts, prune
-from irene.serve.uploads.storage import UPLOADS, Uploads
+from irene.serve.uploads.storage import PASSING, UPLOADS, Uploads
 
 DAY_S = 86_400.0
 REQUEST = {"kind": "predict", "model": "gpt2", "run": {}}
@@ -62,6 +62,10 @@ def test_what_nobody_used_goes_and_what_is_open_stays(
     os.utime(energy, (1.0, 1.0))
     (tmp_path / "scratch" / ended).mkdir(parents=True)
     (tmp_path / "scratch" / waiting).mkdir()
+    left, passing = tmp_path / f"{PASSING}left", tmp_path / f"{PASSING}now"
+    for file in (left, passing):
+        file.touch()
+    os.utime(left, (1.0, 1.0))
     make_old(either_store)
     new, _ = uploads.put("config", "new", os.urandom(50).hex().encode(), "a")
     gone = prune(either_store, tmp_path, Limits(), 5 * DAY_S)
@@ -76,7 +80,7 @@ def test_what_nobody_used_goes_and_what_is_open_stays(
     assert uploads.get(new.id) is not None
     assert uploads.get(needed.id) is not None
     assert [each.name for each in (tmp_path / "scratch").iterdir()] == [waiting]
-    assert not energy.exists()
+    assert (left.exists(), passing.exists(), energy.exists()) == (False, True, False)
     assert records.get(learning) is not None
     for each in (waiting, learning):
         records.forget(each)
