@@ -278,7 +278,15 @@ def show_apart(exam: Exam, rows: Sequence[Row]) -> None:
     """
     servings = {id(row): each for row, each in zip(rows, exam.servings, strict=True)}
     print("\ncorrelation, square that nine of ten need, inside by other families")
-    for name, pairs in pairs_of(rows).items():
+    groups = pairs_of(rows)
+    groups["model, one family"] = [
+        pair
+        for pair in groups.get("model", ())
+        if len({servings[id(row)].family for row in pair}) == 1
+    ]
+    for name, pairs in groups.items():
+        if not pairs:
+            continue
         errors = np.log([[r.energy.joules / r.measured_j for r in p] for p in pairs])
         off = np.diff(errors)[:, 0]
         runs = [[servings[id(row)] for row in pair] for pair in pairs]
