@@ -637,3 +637,49 @@ def test_other_devices_are_waited_for_around_every_op() -> None:
     taken = clock.end(clock.begin())
     assert len(waits) == 2
     assert clock.seconds([taken]) >= 0
+
+
+def _experts(rows: int, groups: int, n: int, k: int) -> OpTime:
+    """As many products as experts get rows, one after the other."""
+    hit = round(groups * (1 - (1 - 1 / groups) ** rows))
+    one = _op(max(1, round(rows / hit)), n, k)
+    shapes = ((rows, k), (groups, k, n)), ((rows, n),)
+    names = "transformers.grouped_mm_fallback", "grouped_mm"
+    rest = one.dtype, 2 * rows * n * k, hit * one.moved, 1, hit * one.hot_s, 0.0, 0.0
+    return OpTime(*names, *shapes, *rest)
+
+
+def test_experts_take_what_their_products_take() -> None:
+    """Of few experts that were measured, those of other sizes are known."""
+    rng, block = random.Random(4), Block("mixtral", {}, {})
+    items = [_made_up(Item(f"p {i}", "products"), rng) for i in range(30)]
+    for i, rows in enumerate((16, 64, 256, 512)):
+        found = _made_up(Item(f"b {i}", "blocks", block=block), rng)
+        experts = _experts(rows, 8, 128 + 32 * i, 256)
+        items.append(replace(found, ops=(*found.ops, experts)))
+    model = fit_times(samples_of(items, 1.0), 0.0)
+    op = _experts(96, 16, 400, 300)
+    sample = samples_of([Measured("x", "products", ops=(op,))], 1.0)[0]
+    found_s = model.watched_s(sample.ops, np.zeros(1))
+    assert found_s[0] == pytest.approx(op.hot_s, rel=0.2)
+
+
+def test_memory_fetched_anew_is_counted_once() -> None:
+    """Of equal large results half were fetched anew: the op itself is as quick."""
+    fault_s_mib, rng = 4e-3, random.Random(6)
+    items = [_made_up(Item(f"p {i}", "products"), rng) for i in range(8)]
+    block = Block("bert", {}, {})
+    for i in range(16):
+        found = _made_up(Item(f"b {i}", "blocks", block=block), rng)
+        large = _add(2000 + 500 * i, 1024)
+        mib = 4 * (2000 + 500 * i) * 1024 / 2**20
+        fetched_s = fault_s_mib * mib * (mib >= 16 and i % 2)
+        slow = large._replace(hot_s=large.hot_s + fetched_s, cold_s=0.0)
+        items.append(replace(found, ops=(*found.ops, slow)))
+    model = fit_times(samples_of(items, 1.0), fault_s_mib)
+    for rows in (6000, 9000):  # 23 MiB are not fetched, 35 MiB may be
+        mib = 4 * rows * 1024 / 2**20
+        sample = samples_of([Measured("x", "b", ops=(_add(rows, 1024),))], 1.0)[0]
+        own_s = float(model.watched_s(sample.ops, np.zeros(1))[0])
+        some_s = 0.5 * fault_s_mib * mib * (mib >= 32)
+        assert own_s == pytest.approx(_add(rows, 1024).hot_s + some_s, rel=0.3)

@@ -138,7 +138,8 @@ def _correction(places: Floats, logs: Floats, noise: Floats) -> Residual:
     some = slice(0, CHOOSING_POINTS)
     length, amplitude, sigma = _likeliest(points[some], logs[some], noise[some])
     alike = amplitude**2 * np.exp(-0.5 * _squared(points) / length**2)
-    weights = np.linalg.solve(alike + np.diag((sigma * noise) ** 2), logs)
+    each = np.diag((sigma * noise) ** 2)
+    weights: Floats = np.linalg.solve(alike + each, logs).astype(np.float64)
     return Residual(centre, spread, points, weights, length, amplitude)
 
 

@@ -16,9 +16,11 @@ from irene.errors import UsageError
 from irene.predict.intervals import LEVELS
 from irene.predict.machines.learned.op_models import OpTimes, fit_op_times
 from irene.predict.machines.learned.timed_op import (
+    MAYBE_FRESH_MIB,
     TimedOp,
     coldness,
     footprint_mib,
+    product_of_group,
     timed_op,
 )
 from irene.predict.machines.specs.regression import FLAGGED, relative_nnls
@@ -29,7 +31,7 @@ CALLS = ("math ops", "modules")
 CLASSES = ("products", "other ops", "calls")
 """Kinds of work that differ in power."""
 ANY = "any"
-PRODUCTS = ("gemm", "bmm", "conv", "experts", "attention")
+PRODUCTS = ("gemm", "bmm", "conv", "grouped", "attention")
 FLUSH_MIB = 96.0
 LEAST_S = 2e-5
 """Ops shorter than this say more about the clock than about the op."""
@@ -50,7 +52,8 @@ class TimeModel(Saved):
             products and of other ops.
         calls_s: s per call of each of `CALLS`.
         run_s: s per run.
-        fault_s_mib: s per MiB of results that are fetched from the system anew.
+        fault_s_mib: s per MiB of large results, of which some are fetched from the
+            system anew.
         host_s: On a device that works by itself, no op is quicker than this, s.
         watts: Power of each of `CLASSES`, W.
     """
@@ -78,9 +81,20 @@ class TimeModel(Saved):
             some = [ops[place] for place in where]
             if kind == ANY:
                 some = [_as_any(op) for op in some]
+            elif kind.startswith("grouped"):
+                some = self._in_products(some, cold[where])
             fresh = np.array([op.fresh_mib for op in some]) * self.fault_s_mib
             seconds[where] = self.ops[kind].seconds(some, cold[where]) + fresh
         return np.maximum(seconds, self.host_s)
+
+    def _in_products(self, ops: Sequence[TimedOp], cold: Floats) -> list[TimedOp]:
+        """Grouped products, their work in ms of the products that they are made of."""
+        counts, each = zip(*map(product_of_group, ops), strict=True)
+        taken_ms = 1e3 * np.array(counts) * self.watched_s(each, cold)
+        return [
+            op._replace(gflop=float(ms), mib=0.0, weight_mib=0.0)
+            for op, ms in zip(ops, taken_ms, strict=True)
+        ]
 
     def unwatched_s(self, ops: Sequence[TimedOp], cold: Floats) -> Floats:
         """Time of ops in a usual run, s."""
@@ -210,9 +224,14 @@ def fit_times(
         UsageError: There is nothing to learn from.
     """
     kinds: dict[str, list[tuple[TimedOp, float, float, float]]] = {}
+    usual_s_mib = fault_s_mib * _share_fetched(samples, fault_s_mib)
     for sample in samples:
         for op, cold, seconds in sample.rows:
-            own_s = max(seconds - op.fresh_mib * fault_s_mib, 0.2 * seconds)
+            own_s = seconds - op.fresh_mib * usual_s_mib
+            if not is_product(op) and op.result_mib >= MAYBE_FRESH_MIB:
+                fetched = _is_fetched(op, seconds, fault_s_mib)
+                own_s = seconds - op.result_mib * fault_s_mib * fetched
+            own_s = max(own_s, 0.2 * seconds)
             row = (op, cold, own_s, sample.noise)
             kinds.setdefault(op.kind, []).append(row)
             if not is_product(op) and op.gflop < 1.0:
@@ -221,6 +240,7 @@ def fit_times(
     if ANY not in kinds or not blocks:
         raise UsageError("too little was measured to learn from: let it run longer")
     others = _fit_kind(kinds[ANY])
+    grouped = {kind: kinds.pop(kind) for kind in [*kinds] if "grouped" in kind}
     ops = {ANY: others} | {
         kind: _fit_kind(rows, None if is_product(rows[0][0]) else others)
         for kind, rows in kinds.items()
@@ -233,11 +253,35 @@ def fit_times(
         factors,
         calls_s if on_cpu else np.zeros(2),
         run_s,
-        fault_s_mib,
+        usual_s_mib,
         host_s,
         np.zeros(len(CLASSES)),
     )
+    for kind, rows in grouped.items():
+        colds = np.array([each for _, each, *_ in rows])
+        in_products = model._in_products([op for op, *_ in rows], colds)
+        made = zip(in_products, rows, strict=True)
+        ops[kind] = _fit_kind([(op, *row[1:]) for op, row in made])
     return _with_watts(model, blocks)
+
+
+def _is_fetched(op: TimedOp, seconds: float, fault_s_mib: float) -> bool:
+    """Whether the result of an op that moves data was fetched from the system anew."""
+    return seconds > op.result_mib * fault_s_mib
+
+
+def _share_fetched(samples: Sequence[Sample], fault_s_mib: float) -> float:
+    """Part of large results that are fetched anew: it depends on what was freed before.
+
+    Laplace's rule of succession: a half where nothing tells.
+    """
+    fetched = [
+        _is_fetched(op, seconds, fault_s_mib)
+        for sample in samples
+        for op, _, seconds in sample.rows
+        if op.fresh_mib and not is_product(op)
+    ]
+    return (1 + sum(fetched)) / (2 + len(fetched))
 
 
 def _fit_kind(

@@ -18,6 +18,7 @@ from irene.predict.machines.specs.work import (
     product_sizes,
 )
 from irene.saved import Floats
+from irene.trace.templates.template import groups_hit
 from irene.tree import KINDS, ModelTree, Signature
 
 MIB = float(1 << 20)
@@ -25,7 +26,9 @@ CACHE_MIB = 16.0
 """A model that touches this much finds half of a weight in the caches, roughly: where
 the correction by shape looks, not what it finds."""
 FRESH_MIB = 32.0
-"""Results larger than this are fetched from the system anew, page by page (glibc)."""
+"""Results of this size are fetched from the system anew, page by page (glibc)."""
+MAYBE_FRESH_MIB = 16.0
+"""Results of this size may be, if much was freed before."""
 WRITTEN = 0.25
 """Part of what is written that is memory not used a moment before."""
 WEIGHTED = frozenset({"Linear", "linear", "Conv1D", "LMHead"})
@@ -39,14 +42,14 @@ class TimedOp(NamedTuple):
     """An op by its sizes.
 
     Attributes:
-        kind: `gemm`, `bmm`, `conv`, `attention`, … or the name of the op; with a `*`
+        kind: `gemm`, `bmm`, `grouped`, `conv`, … or the name of the op; with a `*`
             where operands differ in shape, and with its type unless that is fp32.
         sizes: What its time depends on most, all at least 1.
         gflop: Its FLOPs, 10⁹.
         mib: What it reads and writes beside weights, MiB.
         weight_mib: Its weight, MiB.
         layout: How its weight is stored, or what else tells two of a size apart.
-        fresh_mib: Of its results, what is fetched from the system anew, MiB.
+        result_mib: What it writes, MiB.
     """
 
     kind: str
@@ -55,7 +58,12 @@ class TimedOp(NamedTuple):
     mib: float
     weight_mib: float = 0.0
     layout: float = 0.0
-    fresh_mib: float = 0.0
+    result_mib: float = 0.0
+
+    @property
+    def fresh_mib(self) -> float:
+        """Of its results, what is fetched from the system anew, MiB."""
+        return self.result_mib if self.result_mib >= FRESH_MIB else 0.0
 
 
 def timed_op(
@@ -84,7 +92,7 @@ def timed_op(
         max(moved / MIB - weight_mib, 0.0),
         weight_mib,
         layout,
-        written if written > FRESH_MIB else 0.0,
+        written,
     )
 
 
@@ -112,12 +120,29 @@ def _sized(
     if op in GROUPED and len(inputs) > 1 and len(inputs[1]) == 3:
         groups, k, n = inputs[1]
         rows = inputs[0][0]
-        return "experts", (rows, groups, n, k), min(groups, rows) * n * k, 0.0
+        return "grouped", (rows, groups, n, k), groups_hit(rows, groups) * n * k, 0.0
     table = (prod(out[:-1]), out[-1] if out else 1)
     kind = ROWS.get(op, op)
     if kind == op and any(shape not in (out, ()) for shape in inputs):
         kind = f"{op}*"
     return kind, table, 0, 0.0
+
+
+def product_of_group(op: TimedOp) -> tuple[int, TimedOp]:
+    """How many products an op of the kind `grouped` is made of, and one of them.
+
+    Args:
+        op: Rows that are sorted by group against a matrix for each.
+    """
+    rows, groups, n, k = op.sizes
+    hit = groups_hit(rows, groups)
+    return hit, TimedOp(
+        op.kind.replace("grouped", "gemm"),
+        (max(1, round(rows / hit)), n, k),
+        op.gflop / hit,
+        op.mib / hit,
+        op.weight_mib / hit,
+    )
 
 
 class TimedWork(NamedTuple):
