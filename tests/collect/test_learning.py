@@ -404,7 +404,8 @@ def test_drift_and_what_changed(
         def measure(self, item: Item) -> Measured:
             then = learned.provenance["anchors"][item.key][0]
             whole = Whole((1, 1), 1.3 * then, 0.0, 1.0)
-            return replace(_made_up(item, random.Random(0)), whole=whole)
+            found = _made_up(item, random.Random(0), ("throttled",))
+            return replace(found, whole=whole)
 
     here = _here(Slower())
     here.about = {**here.about, "torch": "3"}
@@ -413,7 +414,11 @@ def test_drift_and_what_changed(
     assert found.drifted
     assert found.drift == pytest.approx(0.3)
     assert found.changed == {"torch": ("2", "3")}
-    assert "30% slower" in "\n".join(found.lines())
+    told = "\n".join(found.lines())
+    assert "30% slower" in told
+    count = len(found.ratios)
+    assert f"the clock was throttled in {count} of {count} blocks" in told
+    assert "another process" not in told
 
 
 def _entered(here: Any) -> Any:

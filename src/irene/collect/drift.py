@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
@@ -9,6 +10,7 @@ from typing import ClassVar
 
 from irene.collect.learning import Tell, place
 from irene.errors import UsageError
+from irene.measure.alone.rounds import FLAGS
 from irene.measure.inside.designs import Item, block_of
 from irene.plain import Document
 from irene.predict.machines.chosen import fingerprint
@@ -33,7 +35,7 @@ class Checked(Document):
         drift: Their median, less 1.
         drifted: Whether that is more than their spread.
         changed: What is no longer as it was, in words: before and now.
-        busy: Part of the blocks that something disturbed now.
+        disturbed: In how many blocks each flag of a round was seen now.
     """
 
     name: str
@@ -42,7 +44,7 @@ class Checked(Document):
     drift: float
     drifted: bool
     changed: Mapping[str, tuple[str, str]]
-    busy: float
+    disturbed: Mapping[str, int]
 
     schema: ClassVar = "irene.learn_check/1"
 
@@ -63,8 +65,12 @@ class Checked(Document):
             yield f"changed: {what}: {before} then, {now} now"
         if not self.changed:
             yield "nothing of processor, governor, BLAS, torch or threads has changed"
-        if self.busy > 0.5:
-            yield "warning: other processes were busy: look again on a quiet machine"
+        for flag, count in self.disturbed.items():
+            if 2 * count > len(self.ratios):
+                yield (
+                    f"warning: {FLAGS[flag]} in {count} of {len(self.ratios)} blocks: "
+                    "look again on a quiet, cool machine"
+                )
 
 
 def check_machine(name: str, tell: Tell | None = None) -> Checked:
@@ -88,7 +94,7 @@ def check_machine(name: str, tell: Tell | None = None) -> Checked:
         )
     then, anchors = told["surroundings"], told["anchors"]
     say = tell or (lambda done, total, what: None)
-    ratios, flagged = {}, 0
+    ratios, flagged = dict[str, float](), Counter[str]()
     with place(then["device"], int(then["threads"])) as here:
         for number, (key, (seconds, _)) in enumerate(anchors.items()):
             block = block_of(key, told["gflop_s"])
@@ -96,7 +102,7 @@ def check_machine(name: str, tell: Tell | None = None) -> Checked:
             found = here.runner.measure(Item(key, "blocks", block=block))
             if found.whole is not None:
                 ratios[f"{block.family}, {key}"] = found.whole.seconds / seconds
-                flagged += bool(found.flags)
+                flagged.update(found.flags)
         now = here.about
     if not ratios:
         raise UsageError(f"nothing that {name} was learned from runs here any more")
@@ -109,5 +115,5 @@ def check_machine(name: str, tell: Tell | None = None) -> Checked:
         if then.get(each) != now.get(each)
     }
     is_drift = abs(drift) > max(STEADY, SPREADS * noise)
-    busy = flagged / len(ratios)
-    return Checked(name, told["date"], ratios, drift, is_drift, changed, busy)
+    counted = told["date"], ratios, drift, is_drift, changed, dict(flagged)
+    return Checked(name, *counted)
