@@ -282,7 +282,7 @@ def main() -> None:
     """Make the tree, start the server and the browser, measure."""
     from playwright.sync_api import sync_playwright
 
-    chromium = shutil.which("chromium")
+    chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if chromium is None:
         raise SystemExit("no Chromium on the path (apt-get install chromium)")
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:

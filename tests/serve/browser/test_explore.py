@@ -59,6 +59,17 @@ def test_a_model_is_found_by_words_and_chosen(page: Page) -> None:
     expect(page.locator(".lead")).to_contain_text("bert-l4-h128")
 
 
+def test_the_list_of_models_lies_above_the_page(page: Page) -> None:
+    page.goto(SMALL)
+    expect(page.get_by_role("treegrid")).to_be_visible()
+    page.get_by_role("combobox", name="Model").click()
+    box = page.get_by_role("listbox").bounding_box()
+    assert box
+    corner = [box["x"] + box["width"] - 20, box["y"] + box["height"] - 8]
+    above = "([x, y]) => !!document.elementFromPoint(x, y).closest('[role=listbox]')"
+    assert page.evaluate(above, corner)
+
+
 def test_a_model_is_chosen_by_keyboard_alone(page: Page) -> None:
     page.goto(SMALL)
     box = page.get_by_role("combobox", name="Model")
