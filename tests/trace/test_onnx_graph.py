@@ -276,3 +276,24 @@ def test_whole_numbers_functions_and_larger_pictures_are_known(tmp_path):
     assert found["aten.convolution"].flops == 2 * (2 * 6 * 8 * 8) * 27
     assert found["aten.upsample_nearest2d"].signature.outputs == ((2, 6, 16, 16),)
     assert found["aten.add"].flops == 2 * 6 * 16 * 16
+
+
+def test_what_runtimes_fuse_is_known(tmp_path):
+    helper = onnx.helper
+    weight = onnx.numpy_helper.from_array(np.ones(16, np.float32), "w")
+    inner = {"domain": "com.microsoft"}
+    norm = ["n", "", "", "sum"]
+    nodes = [
+        helper.make_node("SkipLayerNormalization", ["x", "x", "w", "w"], norm, **inner),
+        helper.make_node("BiasGelu", ["n", "w"], ["g"], **inner),
+        helper.make_node("Add", ["g", "sum"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(n, 1, ["b", "s", 16]) for n in "xy")
+    graph = helper.make_graph(nodes, "g", [x], [y], [weight])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), str(tmp_path / "m.onnx"))
+    tree = irene.trace(str(tmp_path / "m.onnx"), batch_size=2, seq_len=4)
+    assert [node.op for node in tree.nodes("math")] == [
+        "aten.native_layer_norm", "aten.gelu", "aten.add",
+    ]  # fmt: skip
+    assert tree.root.signature.outputs == ((2, 4, 16),)

@@ -223,7 +223,8 @@ class Running:
         versions = {each.domain: each.version for each in self._opsets}
         version = versions.get(node.domain, onnx.defs.onnx_opset_version())
         if not onnx.defs.has(node.op_type, version, node.domain):
-            return [value for value in inputs if isinstance(value, Tensor)][:1]
+            first = next(value for value in inputs if isinstance(value, Tensor))
+            return [first] * len(node.output)
         types, data = {}, {}
         for name, value in zip(node.input, inputs, strict=True):
             tensor = value
@@ -237,10 +238,10 @@ class Running:
             onnx.defs.get_schema(node.op_type, version, node.domain), node, types, data,
             opset_imports=self._opsets,
         )  # fmt: skip
-        first = next(value.shape for value in inputs if value is not None)
+        shape = next(value.shape for value in inputs if value is not None)
         return [
             Tensor(
-                tuple(_sides(kind.shape.dim)) if kind.HasField("shape") else first,
+                tuple(_sides(kind.shape.dim)) if kind.HasField("shape") else shape,
                 kind_of(kind.elem_type),
             )
             for kind in (found[name].tensor_type for name in node.output if name)
