@@ -179,8 +179,16 @@ class FairLoop(asyncio.SelectorEventLoop):
                 begin()
 
     def _begin(self, factory: Factory, made: socket.socket) -> None:
-        # As a task, which asyncio has for it, this takes a round more.
-        self._make_socket_transport(made, factory())  # type: ignore[attr-defined]
+        # All at once: asyncio takes four rounds until a request that is there is read.
+        steps: list[Callable[[], object]] = []
+        self.call_soon = lambda work, *given, **_: steps.append(partial(work, *given))  # type: ignore[assignment,method-assign]
+        try:
+            line = self._make_socket_transport(made, factory())  # type: ignore[attr-defined]
+        finally:
+            del self.call_soon
+        for step in steps:
+            step()
+        line._read_ready()
 
 
 class PatientProtocol(H11Protocol):
