@@ -667,24 +667,3 @@ def test_experts_take_what_their_products_take() -> None:
     sample = samples_of([Measured("x", "products", ops=(op,))], 1.0)[0]
     found_s = model.watched_s(sample.ops, np.zeros(1))
     assert found_s[0] == pytest.approx(op.hot_s, rel=0.2)
-
-
-def test_memory_fetched_anew_is_counted_once() -> None:
-    """Of equal large results half were fetched anew: the op itself is as quick."""
-    fault_s_mib, rng = 4e-3, random.Random(6)
-    items = [_made_up(Item(f"p {i}", "products"), rng) for i in range(8)]
-    block = Block("bert", {}, {})
-    for i in range(16):
-        found = _made_up(Item(f"b {i}", "blocks", block=block), rng)
-        large = _add(2000 + 500 * i, 1024)
-        mib = 4 * (2000 + 500 * i) * 1024 / 2**20
-        fetched_s = fault_s_mib * mib * (mib >= 16 and i % 2)
-        slow = large._replace(hot_s=large.hot_s + fetched_s, cold_s=0.0)
-        items.append(replace(found, ops=(*found.ops, slow)))
-    model = fit_times(samples_of(items, 1.0), fault_s_mib)
-    for rows in (6000, 9000):  # 23 MiB are not fetched, 35 MiB may be
-        mib = 4 * rows * 1024 / 2**20
-        sample = samples_of([Measured("x", "b", ops=(_add(rows, 1024),))], 1.0)[0]
-        own_s = float(model.watched_s(sample.ops, np.zeros(1))[0])
-        some_s = 0.5 * fault_s_mib * mib * (mib >= 32)
-        assert own_s == pytest.approx(_add(rows, 1024).hot_s + some_s, rel=0.3)

@@ -141,10 +141,7 @@ class LearnedMachine:
     def _doubts(
         self, work: TimedWork, each_s: Floats, total_s: float
     ) -> tuple[Floats, list[str]]:
-        """What part of each op nobody knows, and what to say about it.
-
-        Ops that were never measured, and whether large results are fetched anew.
-        """
+        """Which ops nobody measured, and what to say about them."""
         taken_s = work.counts[0] * each_s / max(total_s, 1e-12)
         unmeasured = np.array([not self.model.is_measured(op) for op in work.ops], bool)
         far = self._far(work.ops) & ~unmeasured
@@ -158,9 +155,7 @@ class LearnedMachine:
                     f"extrapolation: {share:.0%} of the time is of {words} that were "
                     f"never measured here: {', '.join([*kinds][:3])}"
                 )
-        fetched_s = self.model.fault_s_mib * np.array([o.fresh_mib for o in work.ops])
-        unsure = np.minimum(fetched_s / np.maximum(each_s, 1e-12), 1.0)
-        return np.where(unmeasured | far, 1.0, unsure), notes
+        return (unmeasured | far).astype(float), notes
 
     def _far(self, ops: Sequence[TimedOp]) -> Any:
         far = np.zeros(len(ops), bool)

@@ -16,7 +16,6 @@ from irene.errors import UsageError
 from irene.predict.intervals import LEVELS
 from irene.predict.machines.learned.op_models import OpTimes, fit_op_times
 from irene.predict.machines.learned.timed_op import (
-    MAYBE_FRESH_MIB,
     TimedOp,
     coldness,
     footprint_mib,
@@ -52,8 +51,7 @@ class TimeModel(Saved):
             products and of other ops.
         calls_s: s per call of each of `CALLS`.
         run_s: s per run.
-        fault_s_mib: s per MiB of large results, of which some are fetched from the
-            system anew.
+        fault_s_mib: s per MiB of results that are fetched from the system anew.
         host_s: On a device that works by itself, no op is quicker than this, s.
         watts: Power of each of `CLASSES`, W.
     """
@@ -224,14 +222,9 @@ def fit_times(
         UsageError: There is nothing to learn from.
     """
     kinds: dict[str, list[tuple[TimedOp, float, float, float]]] = {}
-    usual_s_mib = fault_s_mib * _share_fetched(samples, fault_s_mib)
     for sample in samples:
         for op, cold, seconds in sample.rows:
-            own_s = seconds - op.fresh_mib * usual_s_mib
-            if not is_product(op) and op.result_mib >= MAYBE_FRESH_MIB:
-                fetched = _is_fetched(op, seconds, fault_s_mib)
-                own_s = seconds - op.result_mib * fault_s_mib * fetched
-            own_s = max(own_s, 0.2 * seconds)
+            own_s = max(seconds - op.fresh_mib * fault_s_mib, 0.2 * seconds)
             row = (op, cold, own_s, sample.noise)
             kinds.setdefault(op.kind, []).append(row)
             if not is_product(op) and op.gflop < 1.0:
@@ -253,7 +246,7 @@ def fit_times(
         factors,
         calls_s if on_cpu else np.zeros(2),
         run_s,
-        usual_s_mib,
+        fault_s_mib,
         host_s,
         np.zeros(len(CLASSES)),
     )
@@ -263,25 +256,6 @@ def fit_times(
         made = zip(in_products, rows, strict=True)
         ops[kind] = _fit_kind([(op, *row[1:]) for op, row in made])
     return _with_watts(model, blocks)
-
-
-def _is_fetched(op: TimedOp, seconds: float, fault_s_mib: float) -> bool:
-    """Whether the result of an op that moves data was fetched from the system anew."""
-    return seconds > op.result_mib * fault_s_mib
-
-
-def _share_fetched(samples: Sequence[Sample], fault_s_mib: float) -> float:
-    """Part of large results that are fetched anew: it depends on what was freed before.
-
-    Laplace's rule of succession: a half where nothing tells.
-    """
-    fetched = [
-        _is_fetched(op, seconds, fault_s_mib)
-        for sample in samples
-        for op, _, seconds in sample.rows
-        if op.fresh_mib and not is_product(op)
-    ]
-    return (1 + sum(fetched)) / (2 + len(fetched))
 
 
 def _fit_kind(

@@ -26,9 +26,7 @@ CACHE_MIB = 16.0
 """A model that touches this much finds half of a weight in the caches, roughly: where
 the correction by shape looks, not what it finds."""
 FRESH_MIB = 32.0
-"""Results of this size are fetched from the system anew, page by page (glibc)."""
-MAYBE_FRESH_MIB = 16.0
-"""Results of this size may be, if much was freed before."""
+"""Results larger than this are fetched from the system anew, page by page (glibc)."""
 WRITTEN = 0.25
 """Part of what is written that is memory not used a moment before."""
 WEIGHTED = frozenset({"Linear", "linear", "Conv1D", "LMHead"})
@@ -49,7 +47,7 @@ class TimedOp(NamedTuple):
         mib: What it reads and writes beside weights, MiB.
         weight_mib: Its weight, MiB.
         layout: How its weight is stored, or what else tells two of a size apart.
-        result_mib: What it writes, MiB.
+        fresh_mib: Of its results, what is fetched from the system anew, MiB.
     """
 
     kind: str
@@ -58,12 +56,7 @@ class TimedOp(NamedTuple):
     mib: float
     weight_mib: float = 0.0
     layout: float = 0.0
-    result_mib: float = 0.0
-
-    @property
-    def fresh_mib(self) -> float:
-        """Of its results, what is fetched from the system anew, MiB."""
-        return self.result_mib if self.result_mib >= FRESH_MIB else 0.0
+    fresh_mib: float = 0.0
 
 
 def timed_op(
@@ -92,7 +85,7 @@ def timed_op(
         max(moved / MIB - weight_mib, 0.0),
         weight_mib,
         layout,
-        written,
+        written if written > FRESH_MIB else 0.0,
     )
 
 
