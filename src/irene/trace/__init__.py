@@ -14,7 +14,8 @@ The package is also the function: `irene.trace("bert-base-uncased", batch_size=8
   of several models.
 - `model_files`: the config that GGUF and safetensors files imply, by their headers;
   `gguf_header`: that of GGUF.
-- `onnx_graph`: the tree of an ONNX file; `onnx_ops`: its ops; needs no torch.
+- `onnx_graph`: the tree of an ONNX file; `onnx_nodes`: its tensors and nodes;
+  `onnx_ops`: its ops; needs no torch.
 - `catalogue`: configs of known models; needs no torch.
 - `templates`: trees as functions of size, evaluated without torch; `templates.trees` is
   where the tree of a run is got.

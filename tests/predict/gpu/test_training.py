@@ -43,7 +43,7 @@ def test_a_made_up_gpu_is_found_again(
     moved = 32 * 128 * (4 * 32 + 4 * 2048 * 8)
     assert decode.time_s == pytest.approx(8e-6 + 1.3 * moved / 4e12, rel=0.08)
     # It has no table of experts, and says so.
-    assert "no table" in device.costs([Moe(64, 2048, 768, 8, 128)]).reasons[0]
+    assert "nobody measured" in device.costs([Moe(64, 2048, 768, 8, 128)]).reasons[0]
     # A datasheet of half the bandwidth takes about twice as long with its residual.
     half = Datasheet.from_dict({**sheet.to_dict(), "hbm_bytes_s": 2e12})
     slower = stand_in(half, device).costs([Gemm(8, 8192, 8192)])
