@@ -60,6 +60,12 @@ def wanted() -> Wanted:
     return Wanted([known[name] for name in MODELS], RunSpec(**RUN), "pc1")
 
 
+def fill(board: Filling) -> None:
+    """Fill a board that somebody wants."""
+    board.want(wanted(), "a")
+    asyncio.run(board.fill(wanted()))
+
+
 def test_what_fails_is_told_and_the_rest_is_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -67,7 +73,7 @@ def test_what_fails_is_told_and_the_rest_is_kept(
     pool = FailingPool({MODELS[0]: (LATE, 9), MODELS[1]: (short, 9)})
     board = Filling(tmp_path, pool)
     with caplog.at_level(logging.WARNING):
-        asyncio.run(board.fill(wanted()))
+        fill(board)
     known = board.known(wanted())
     assert not known.missing
     assert known.failed == [MODELS[0], MODELS[1]]
@@ -85,6 +91,7 @@ def test_every_model_is_asked_for_alone_and_once(tmp_path: Path) -> None:
     board = Filling(tmp_path, pool)
 
     async def two_boards() -> None:
+        board.want(wanted(), "a")
         await asyncio.gather(board.fill(wanted()), board.fill(wanted()))
 
     asyncio.run(two_boards())
@@ -101,7 +108,7 @@ def test_what_names_the_models_is_not_made_anew_for_each_of_them(
         return entry_keys(*given)
 
     monkeypatch.setattr(filling, "entry_keys", noted)
-    asyncio.run(Filling(tmp_path, FailingPool({})).fill(wanted()))
+    fill(Filling(tmp_path, FailingPool({})))
     assert len(made) == 3  # before, at the beginning and at the end
 
 
@@ -109,7 +116,7 @@ def test_a_busy_server_is_asked_again(tmp_path: Path) -> None:
     busy = Problem(503, "64 computations are waiting already")
     pool = FailingPool({MODELS[0]: (busy, 2), MODELS[1]: (busy, 9)})
     board = Filling(tmp_path, pool, busy_s=0.0)
-    asyncio.run(board.fill(wanted()))
+    fill(board)
     known = board.known(wanted())
     assert known.failed == [MODELS[1]]
     assert pool.asked[MODELS[0]] == pool.asked[MODELS[1]] == 3
@@ -121,7 +128,7 @@ def test_what_failed_is_tried_again_later(
     monkeypatch.setattr(filling, "FAILED_S", 0.0)
     pool = FailingPool({MODELS[0]: (LATE, 2)})
     board = Filling(tmp_path, pool)
-    asyncio.run(board.fill(wanted()))
+    fill(board)
     assert pool.asked[MODELS[0]] == 3
     assert not board.known(wanted()).failed
 
@@ -162,6 +169,7 @@ def test_a_board_that_is_known_waits_for_no_other(tmp_path: Path) -> None:
     board = Filling(tmp_path, FailingPool({}))
 
     async def go() -> None:
+        board.want(wanted(), "a")
         await board.fill(wanted())
         async with board._turn:  # others are being filled, for ever
             async with asyncio.timeout(30):
@@ -202,8 +210,30 @@ def test_one_client_has_its_share_of_boards(tmp_path: Path) -> None:
     board.want(several[0], "greedy")  # those before are forgotten
 
 
+def test_who_goes_from_board_to_board_leaves_the_first(tmp_path: Path) -> None:
+    now = [0.0]
+    board = Filling(tmp_path, FailingPool({}), clock=lambda: now[0])
+    several = [
+        Wanted(wanted().entries, RunSpec(batch_size=2, seq_len=length), "pc1")
+        for length in range(1, 40)
+    ]
+    for each in several:
+        now[0] += 1.0
+        board.want(each, "restless", is_polled=True)
+
+    async def go() -> None:
+        for each in several[: -Limits().client_boards]:
+            with pytest.raises(Problem, match="nobody waits"):
+                await board.fill(each)
+        await board.fill(several[-1])
+
+    asyncio.run(go())
+    assert not board.known(several[-1]).missing
+    assert board.known(several[0]).missing == list(MODELS)
+
+
 def test_a_disk_that_takes_nothing_is_no_reason_to_stop(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in place of a folder")
     board = Filling(tmp_path / "file", FailingPool({}))
-    asyncio.run(board.fill(wanted()))
+    fill(board)
     assert not board.known(wanted()).missing

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,10 +65,11 @@ class Wanted:
 
 @dataclass(slots=True)
 class _Board:
-    """A board that is being filled: for whom, and until when somebody wants it."""
+    """A board that is being filled: for whom, until when, and whether nobody waits."""
 
     client: str
     until: float
+    is_polled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,16 @@ class Filling:
         until, problem = self._failed.get(key) or (0.0, {})
         return (problem, True) if time.monotonic() < until else (None, False)
 
-    def want(self, wanted: Wanted, client: str) -> None:
+    def want(self, wanted: Wanted, client: str, is_polled: bool = False) -> None:
         """Note that a client wants the models, and will for a while.
+
+        Whoever goes on from board to board leaves the one that was asked for longest
+        ago, as far as it is filled.
+
+        Args:
+            wanted: The models.
+            client: Who it is.
+            is_polled: Whether it takes what is known, and asks again for the rest.
 
         Raises:
             Problem: Too many boards are being filled.
@@ -143,10 +151,17 @@ class Filling:
         now = self._clock()
         until = now + WANTED_S
         self._boards = {k: b for k, b in self._boards.items() if b.until >= now}
-        board = self._boards.setdefault(wanted.board, _Board(client, until))
+        board = _Board(client, until, is_polled)
+        board = self._boards.setdefault(wanted.board, board)
         board.until = until
+        board.is_polled &= is_polled  # who waits for it is not left alone
         limits = self.pool.limits
-        of_client = sum(each.client == client for each in self._boards.values())
+        own = [k for k, each in self._boards.items() if each.client == client]
+        of_client = len(own)
+        polled = [k for k in own if self._boards[k].is_polled and k != wanted.board]
+        if of_client > limits.client_boards and polled:
+            del self._boards[min(polled, key=lambda k: self._boards[k].until)]
+            of_client -= 1
         if len(self._boards) > limits.boards or of_client > limits.client_boards:
             if board.client == client:
                 del self._boards[wanted.board]
@@ -159,7 +174,7 @@ class Filling:
         """Predict the models that are not known yet, whatever becomes of each.
 
         Args:
-            wanted: The models.
+            wanted: The models, of which `want` has been told.
             begin: Called when the first prediction begins.
 
         Returns:
@@ -170,7 +185,6 @@ class Filling:
         """
         started = time.monotonic()
         keys = entry_keys(wanted.entries, wanted.run, wanted.hardware, self.cache)
-        self._boards.setdefault(wanted.board, _Board("", math.inf))
         try:
             while missing := (await asyncio.to_thread(self.known, wanted)).missing:
                 begin()

@@ -176,9 +176,10 @@ async def _leaderboard(request: Request, query: BaseModel) -> Response:
         return made(body.encode(), seconds)
 
     known = await asyncio.to_thread(filling.known, wanted)
+    is_polled = getattr(query, "partial", False)
     if known.missing:
-        filling.want(wanted, client_of(request.scope))
-    if getattr(query, "partial", False) and known.missing:
+        filling.want(wanted, client_of(request.scope), is_polled)
+    if is_polled and known.missing:
         request.app.state.answering.begin(inquiry, compute)
         return await asyncio.to_thread(_partial, question, wanted, known)
     limit_s = request.app.state.settings.limits.seconds
