@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from irene.cli.options import duration_s
 from irene.cli.output import put
-from irene.cli.serve import check_extra, folder_of
+from irene.cli.serve import USUAL_LIMITS, check_extra, folder_of
 from irene.errors import UsageError
 from irene.human import human_duration
 from irene.parameters import Asked
@@ -51,7 +51,7 @@ class Options:
     data_dir: Annotated[str | None, Asked(metavar="FOLDER")] = None
     store: Annotated[str | None, Asked(metavar="URL")] = None
     older_than: Annotated[str | None, Asked(metavar="AGE")] = None
-    max_stored: Annotated[int, Asked(metavar="BYTES")] = 4_000_000_000
+    max_stored: Annotated[int, Asked(metavar="BYTES")] = USUAL_LIMITS.stored_bytes
     json: bool = False
 
 

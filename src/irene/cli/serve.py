@@ -7,14 +7,12 @@ import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from irene.cli.options import duration_s, whole_number
 from irene.errors import MissingExtraError
 from irene.parameters import Asked
-
-if TYPE_CHECKING:
-    from irene.serve.http.settings import Settings
+from irene.serve.http.settings import Limits, Mail, Settings
 
 USAGE = "[options]"
 EXAMPLES = """\
@@ -32,6 +30,8 @@ examples:
 
 PROCESSES, ACCESS, LIMITS = "processes", "who may do what", "limits"
 MESSAGES = "messages when a job is ready"
+USUAL, USUAL_LIMITS = Settings(Path()), Limits()
+"""What is not given is as the server has it."""
 
 
 def _asked(group: str = "", metavar: str = "N") -> Asked:
@@ -78,25 +78,25 @@ class Options:
         private_webhooks: Also call addresses of private networks.
     """
 
-    host: str = "127.0.0.1"
-    port: Annotated[int, _asked()] = 8000
+    host: str = USUAL.host
+    port: Annotated[int, _asked()] = USUAL.port
     data_dir: Annotated[str | None, _asked(metavar="FOLDER")] = None
     store: Annotated[str | None, _asked(metavar="URL")] = None
     public_url: Annotated[str | None, _asked(metavar="URL")] = None
     allowed_host: Annotated[tuple[str, ...], _asked(metavar="NAME")] = ()
-    proxy: Annotated[tuple[str, ...], _asked(metavar="ADDRESS")] = ("127.0.0.1", "::1")
-    workers: Annotated[int, _asked(PROCESSES)] = 1
-    computing: Annotated[int, _asked(PROCESSES)] = 2
+    proxy: Annotated[tuple[str, ...], _asked(metavar="ADDRESS")] = USUAL.proxies
+    workers: Annotated[int, _asked(PROCESSES)] = USUAL.workers
+    computing: Annotated[int, _asked(PROCESSES)] = USUAL.computing
     token: Annotated[str | None, _asked(ACCESS, "TEXT")] = None
     private: Annotated[bool, _asked(ACCESS)] = False
     read_only: Annotated[bool, _asked(ACCESS)] = False
     hub: Annotated[bool, _asked(ACCESS)] = False
     measuring: Annotated[bool, _asked(ACCESS)] = True
     rate: Annotated[float | None, _asked(LIMITS)] = None
-    seconds: Annotated[float, _asked(LIMITS, "S")] = 60.0
-    queue: Annotated[int, _asked(LIMITS)] = 64
-    max_upload: Annotated[int, _asked(LIMITS, "BYTES")] = 20_000_000
-    max_stored: Annotated[int, _asked(LIMITS, "BYTES")] = 4_000_000_000
+    seconds: Annotated[float, _asked(LIMITS, "S")] = USUAL_LIMITS.seconds
+    queue: Annotated[int, _asked(LIMITS)] = USUAL_LIMITS.queue
+    max_upload: Annotated[int, _asked(LIMITS, "BYTES")] = USUAL_LIMITS.upload_bytes
+    max_stored: Annotated[int, _asked(LIMITS, "BYTES")] = USUAL_LIMITS.stored_bytes
     retain: Annotated[str | None, _asked(LIMITS, "AGE")] = None
     access_log: Annotated[bool, _asked(LIMITS)] = True
     log: Annotated[Literal["text", "json"] | None, _asked(LIMITS, "")] = None
@@ -147,8 +147,6 @@ SAME = (
 
 
 def _settings(options: Options) -> Settings:
-    from irene.serve.http.settings import Limits, Settings
-
     limits = Limits(
         requests_per_s=options.rate, seconds=options.seconds, queue=options.queue,
         upload_bytes=options.max_upload, stored_bytes=options.max_stored,
@@ -170,9 +168,7 @@ def _settings(options: Options) -> Settings:
     )
 
 
-def _mail(options: Options) -> Any:
-    from irene.serve.http.settings import Mail
-
+def _mail(options: Options) -> Mail | None:
     if not options.smtp:
         return None
     host, _, port = options.smtp.partition(":")
