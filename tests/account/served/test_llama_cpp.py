@@ -108,6 +108,7 @@ def test_what_goes_through_the_door_is_told(url):
         assert passed["content"] == direct["content"]
         assert json.load(urlopen(f"{door}/v1/models"))["data"]
         body = {"prompt": "and power", "max_tokens": 5, "stream": True}
+        body |= {"ignore_eos": True, "temperature": 0}
         request = Request(f"{door}/v1/completions", json.dumps(body).encode())
         request.add_header("Content-Type", "application/json")
         assert urlopen(request, timeout=240).read().count(b"data:") > 2
