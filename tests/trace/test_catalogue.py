@@ -78,6 +78,10 @@ def test_a_model_published_in_fp8_is_found_by_that_name():
         ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int8", "qwen2.5-7b", "fp8"),
         ("RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8-dynamic", "llama-3.1-70b", "fp8"),
         ("nvidia/DeepSeek-R1-0528-NVFP4", "deepseek-v3", "fp4"),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct-FP8", "qwen3-next-80b-a3b", "fp8_block"),
+        ("zai-org/GLM-4.5-Air-FP8", "glm-4.5-air", "fp8"),
+        ("RedHatAI/Qwen3-8B-quantized.w4a16", "qwen3-8b", "int4"),
+        ("unsloth/Llama-3.3-70B-Instruct-bnb-4bit", "llama-3.3-70b", "int4"),
     ],
 )
 def test_quantised_models_are_found_whoever_publishes_them(name, plain, kind):
@@ -86,6 +90,29 @@ def test_quantised_models_are_found_whoever_publishes_them(name, plain, kind):
     assert read_decoder(found.config).weight_type == kind
     assert catalogue.find("no-such-model-AWQ") is None
     assert catalogue.find("bert-base-uncased-FP8") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("Qwen/Qwen2.5-Coder-32B-Instruct", "qwen2.5-32b"),
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", "llama-4-scout-17b-16e"),
+        ("ibm-granite/granite-4.0-h-small-base", "granite-4.0-h-small"),
+        ("qwen3-4b-thinking-2507", "qwen3-4b"),
+        ("deepseek-ai/DeepSeek-Coder-V2-Lite-Instruct", "deepseek-v2-lite"),
+        ("01-ai/Yi-1.5-34B-Chat", "yi-34b"),
+    ],
+)
+def test_models_tuned_from_one_have_its_shapes(name, plain):
+    assert catalogue.find(name).name == plain
+    assert catalogue.find("resnet-50-chat") is None  # no decoder
+
+
+def test_what_is_stored_otherwise_is_read_so():
+    names = ("minimax-m2", "kimi-k2-thinking", "kimi-k2")
+    read = [read_decoder(catalogue.find(name).config) for name in names]
+    assert [each.weight_type for each in read] == ["fp8_block", "int4", "fp8_block"]
+    assert [each.quantizes_all for each in read] == [True, False, True]
 
 
 def test_no_two_models_answer_to_one_hub_id():

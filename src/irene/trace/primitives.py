@@ -43,8 +43,6 @@ OF_FINITE_NUMBERS = {torch.isfinite: True, torch.isinf: False, torch.isnan: Fals
 
 NOT_PRIMITIVES = (nn.Identity, nn.ParameterList, nn.ParameterDict)
 
-_TORCH = torch.__path__[0]
-
 
 def is_primitive_module(module: nn.Module) -> bool:
     """True for a module that is one ML primitive: torch's own leaves and their like."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
@@ -152,10 +153,23 @@ def locate(model: str | Path) -> Source:
 
 def config_key(source: Source) -> str:
     """Digest of a config, as it is published, and of the class usually built."""
-    fields = source.entry.config if source.entry else source.fields
+    entry = source.entry
+    if entry is not None and entry is catalogue.entries().get(entry.name):
+        return _entry_key(entry.name)
+    fields = entry.config if entry else source.fields
     assert fields is not None
+    return _digest(source.usual_class, fields)
+
+
+@cache
+def _entry_key(name: str) -> str:
+    entry = catalogue.entries()[name]
+    return _digest(entry.auto_class, entry.config)
+
+
+def _digest(usual_class: str | None, fields: Mapping[str, Any]) -> str:
     plain = {k: v for k, v in fields.items() if k not in VOLATILE}
-    text = json.dumps([source.usual_class, plain], sort_keys=True, default=str)
+    text = json.dumps([usual_class, plain], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

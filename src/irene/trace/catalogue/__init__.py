@@ -9,10 +9,12 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import resources
+from itertools import accumulate, chain
 from typing import Any
 
 __all__ = ["Entry", "entries", "find", "nearest", "search"]
@@ -86,8 +88,12 @@ QUANTIZED: Mapping[str, Mapping[str, Any]] = {
     "-fp8": {"quant_method": "fp8"},
     "-fp8-dynamic": {"quant_method": "fp8"},
     "-awq": {"quant_method": "awq", "bits": 4},
+    "-awq-int4": {"quant_method": "awq", "bits": 4},
     "-gptq-int4": {"quant_method": "gptq", "bits": 4},
     "-gptq-int8": {"quant_method": "gptq", "bits": 8},
+    "-quantized.w4a16": {"quant_method": "gptq", "bits": 4},
+    "-quantized.w8a8": {"quant_method": "gptq", "bits": 8},
+    "-bnb-4bit": {"quant_method": "bitsandbytes", "load_in_4bit": True},
     "-nvfp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
     "-fp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
 }
@@ -95,21 +101,25 @@ QUANTIZED: Mapping[str, Mapping[str, Any]] = {
 BLOCKS: Mapping[str, tuple[int, int]] = {"qwen": (128, 128)}
 """Families that publish fp8 weights with a scale for each block; others do with one for
 each channel or matrix."""
+LONGEST, LIKELY = 100, 100
+"""Letters of a name that is not known, and names with which it is compared."""
+TUNED = re.compile(r"-(base|chat|hf|instruct|it|pt|thinking)(-\d{4})?$")
+"""How names of decoders end whose shapes are those of the name without it."""
 
 
 def find(name: str) -> Entry | None:
     """The entry of that name, hub id or alias, whatever the case.
 
-    A name that ends in `-FP8`, `-AWQ` and the like is that of the same model with
-    quantised weights.
+    A name that ends in `-Instruct`, `-Chat` and the like is that of a model with the
+    same shapes; one in `-FP8`, `-AWQ` of the same with quantised weights.
     """
-    known, wanted = _by_any_name(), name.lower()
-    entry = known.get(wanted)
+    wanted = name.lower()
+    entry = _tuned(wanted)
     ending = next((each for each in QUANTIZED if wanted.endswith(each)), "")
     if entry is not None or not ending:
         return entry
     plain = wanted.removesuffix(ending)
-    other = known.get(plain) or known.get(plain.rpartition("/")[2])
+    other = _tuned(plain) or _tuned(plain.rpartition("/")[2])
     if other is None or other.kind != "decoder":
         return None
     stored = dict(QUANTIZED[ending])
@@ -119,16 +129,28 @@ def find(name: str) -> Entry | None:
     return replace(other, name=f"{other.name}{ending}", hub_id=name, config=config)
 
 
+def _tuned(name: str) -> Entry | None:
+    """The entry of a name, or of the decoder that it is tuned from."""
+    known = _by_any_name()
+    entry = known.get(name) or known.get(TUNED.sub("", name))
+    is_other = entry is not None and name not in known and entry.kind != "decoder"
+    return None if is_other else entry
+
+
 def nearest(name: str, count: int = 5) -> list[str]:
     """Names in the catalogue that look like this one, the nearest first.
 
     Of those that it begins, the smallest of a series is before the others.
     """
-    wanted = name.rpartition("/")[2].lower()
+    wanted = name.rpartition("/")[2].lower()[:LONGEST]
     names = _by_any_name()
-    begun = [each for each in names if _begins(each, wanted)]
-    begun.sort(key=lambda each: (_SIZE.sub("", each), names[each].params))
-    close = begun + difflib.get_close_matches(wanted, names, n=4 * count, cutoff=0.6)
+    begun = sorted(
+        _beginnings().get(_BREAK.sub("", wanted), ()),
+        key=lambda each: (_SIZE.sub("", each), names[each].params),
+    )
+    shared = Counter(chain.from_iterable(_by_pair().get(p, ()) for p in _pairs(wanted)))
+    likely = [each for each, _ in shared.most_common(LIKELY)]  # to compare all is slow
+    close = begun + difflib.get_close_matches(wanted, likely, n=4 * count, cutoff=0.6)
     return list(dict.fromkeys(names[match].name for match in close))[:count]
 
 
@@ -144,13 +166,31 @@ def search(words: str = "") -> list[Entry]:
 
 
 _SIZE = re.compile(r"\d[\d.]*[bm]\b")
+_BREAK = re.compile(r"[-_.\s]")
 
 
-def _begins(name: str, wanted: str) -> bool:
-    """Whether whole words of a name begin it so: `llama3` begins `llama-3-8b`."""
-    words = re.split(r"[-_.\s]", name)
-    bare = re.sub(r"[-_.\s]", "", wanted)
-    return any("".join(words[:count]) == bare for count in range(1, len(words)))
+@cache
+def _beginnings() -> dict[str, list[str]]:
+    """Names by the whole words that begin them: `llama3` begins `llama-3-8b`."""
+    found: dict[str, list[str]] = {}
+    for name in _by_any_name():
+        for start in set(accumulate(_BREAK.split(name)[:-1])):
+            found.setdefault(start, []).append(name)
+    return found
+
+
+@cache
+def _by_pair() -> dict[str, list[str]]:
+    """Names by the pairs of letters in them."""
+    found: dict[str, list[str]] = {}
+    for name in _by_any_name():
+        for pair in _pairs(name):
+            found.setdefault(pair, []).append(name)
+    return found
+
+
+def _pairs(name: str) -> set[str]:
+    return {name[at : at + 2] for at in range(len(name) - 1)}
 
 
 def _matches(entry: Entry, words: list[str]) -> bool:

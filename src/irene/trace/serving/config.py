@@ -17,7 +17,11 @@ from irene.trace.serving.decoder import (
 )
 from irene.trace.serving.families import FAMILIES, Family
 from irene.trace.serving.hybrids import PATTERN, has_space, with_spaces
-from irene.trace.serving.published import published_type, stored_notes
+from irene.trace.serving.published import (
+    published_type,
+    quantizes_attention,
+    stored_notes,
+)
 
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 SHARED = (
@@ -82,6 +86,8 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
     made = with_spaces(fields.usual(), hidden, made)
     width = int(config.get("word_embed_proj_dim") or hidden)
     published = published_type(config, family, hidden)
+    has_experts = any(each.experts for each in feeds)
+    only_experts = has_experts and not quantizes_attention(config)
     return Decoder(
         family=str(config["model_type"]),
         class_name=family.class_name,
@@ -95,7 +101,7 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
         positions=_positions(fields),
         head_bias=family.head_bias,
         weight_type=published,
-        quantizes_all=family.quantizes_all,
+        quantizes_all=family.quantizes_all and not only_experts,
         side_width=fields.number("hidden_size_per_layer_input"),
         side_vocab=fields.number("vocab_size_per_layer_input"),
         notes=notes + stored_notes(config, published),
@@ -206,11 +212,10 @@ def _kv_heads(fields: _Fields, heads: int) -> int:
 
 
 def _qk_norm(config: Mapping[str, Any], family: Family) -> str:
-    if family.qk_norm == "plain":
-        return "plain" if config.get("use_qk_norm", True) else ""
-    if config.get("use_qk_norm") or config.get("qk_layernorm"):
-        return "full"
-    return family.qk_norm
+    told = config.get("use_qk_norm", config.get("qk_layernorm"))
+    if told is None:
+        return family.qk_norm
+    return (family.qk_norm or "full") if told else ""
 
 
 def _latent(config: Mapping[str, Any]) -> Latent | None:

@@ -199,7 +199,10 @@ FAMILIES: Mapping[str, Family] = {
         norms=Norms(after_attention="post_self_attn_layernorm",
                     after_feed="post_mlp_layernorm"),
     ),
-    "glm4_moe": Family("Glm4MoeForCausalLM", Names(shared="shared_experts")),
+    "glm4_moe": Family(
+        "Glm4MoeForCausalLM", Names(shared="shared_experts"), qkv_bias=True,
+        qk_norm="head",
+    ),
     "dots1": Family("Dots1ForCausalLM", Names(shared="shared_experts"), qk_norm="head"),
     "glm": Family(
         "GlmForCausalLM", qkv_bias=True,

@@ -38,6 +38,15 @@ def published_type(config: Mapping[str, Any], family: Family, hidden: int) -> st
     return OF_BITS.get(_whole_bits(given), "")
 
 
+def quantizes_attention(config: Mapping[str, Any]) -> bool:
+    """Whether attention is stored as the other weights are: some leave it out."""
+    given = config.get("quantization_config")
+    if not isinstance(given, Mapping):
+        return True
+    left_out = given.get("ignore") or given.get("modules_to_not_convert") or ()
+    return not any("attn" in str(name) for name in left_out)
+
+
 def _whole_bits(given: Mapping[str, Any]) -> int:
     """Bits of whole numbers that weights are stored in, 0 where they are none."""
     if weights := _compressed(given):
