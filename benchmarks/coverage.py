@@ -5,8 +5,9 @@ and a GPU together with the family. For every regime, the worst first: rows, par
 them inside the 90 % interval, its median half-width in log units. Then pairs that
 differ in one thing: part of the measured ratios inside the interval of the ratio, its
 width, that by the width of errors that share nothing (`square sum`), and what nine of
-ten of them would need; and how far apart errors of such pairs are (`APART`). Last, the
-exams that leave a cause out, from which the widths beyond the measured are.
+ten of them would need. What errors of two servings differ by (`APART`) is of pairs of
+other families. Last, the exams that leave a cause out, from which the widths beyond the
+measured are.
 
     IRENE_DATA_DIR=DATA python -m benchmarks.coverage [--only pc1 servings gpus causes]
 """
@@ -17,8 +18,9 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations, product
 from pathlib import Path
 
@@ -45,6 +47,7 @@ from irene.predict.intervals import (
 from irene.predict.learning.training_runs import held_out
 from irene.predict.machines.finding import find_gpu
 from irene.predict.machines.gpu.datasheet import Datasheet
+from irene.predict.machines.gpu.doubts import APART
 from irene.predict.machines.gpu.gpu_device import known_sheets
 from irene.predict.machines.gpu.gpu_machine import GpuMachine
 from irene.predict.machines.gpu.kernel_fitting import fit_time
@@ -81,12 +84,14 @@ class Row:
         settings: By name; a pair differs in some of them.
         energy: Predicted while its model or family was held out.
         measured_j: The truth, J.
+        family: What is left out together with it.
     """
 
     regime: str
     settings: Mapping[str, object]
     energy: Energy
     measured_j: float
+    family: str = ""
 
     @property
     def is_inside(self) -> bool:
@@ -126,9 +131,12 @@ def _print_values(name: str, some: Sequence[Row]) -> None:
     print(f"{name:44} {len(some):6} {inside:7.1%} ± {width:.3f}")
 
 
-def pairs_of(rows: Sequence[Row]) -> dict[str, list[tuple[Row, Row]]]:
+Pair = tuple[Row, Row]
+
+
+def pairs_of(rows: Sequence[Row]) -> dict[str, list[Pair]]:
     """Pairs by the one thing in which they differ; sizes that are near also by that."""
-    found: dict[str, list[tuple[Row, Row]]] = {}
+    found: dict[str, list[Pair]] = {}
     for one, other in combinations(rows, 2):
         what = [n for n in one.settings if one.settings[n] != other.settings[n]]
         if len(what) == 1:
@@ -140,32 +148,50 @@ def pairs_of(rows: Sequence[Row]) -> dict[str, list[tuple[Row, Row]]]:
     return found
 
 
-def show_pairs(rows: Sequence[Row]) -> None:
+def show_pairs(
+    rows: Sequence[Row], told_apart: Callable[[Pair], Pair] = lambda pair: pair
+) -> None:
     """Coverage of ratios by what differs, and how wide they are, the worst first.
 
     Last what nine of ten of them need, by the square sum: no interval that is a part
-    of it, the same for all pairs of a kind, can be narrower and hold.
+    of it, the same for all pairs of a kind, can be narrower and hold. And what their
+    errors have in common: of errors that are as large, with a correlation r, the ratio
+    is √(1 − r) of the square sum. In how many the interval decides which takes more,
+    and is wrong.
+
+    Args:
+        rows: What was predicted.
+        told_apart: Makes what the errors of a pair differ by, without its families.
     """
     lines = []
     for name, pairs in pairs_of(rows).items():
-        some = []
-        for one, other in pairs:
-            found = difference(one.energy, other.energy)
-            assert found.ratio is not None
-            assert found.ratio_high is not None
-            truth = other.measured_j / one.measured_j
-            half = math.log(found.ratio_high / found.ratio)
-            off = abs(math.log(truth / found.ratio))
-            some.append((off, half, math.hypot(one.width, other.width)))
-        offs, halves, square_sum = np.array(some).T
+        told_pairs = list(map(told_apart, pairs))
+        offs, halves = np.array([off_and_half(*pair) for pair in told_pairs]).T
+        logs = np.log([[(r.energy.joules, r.measured_j) for r in p] for p in pairs])
+        said, truth = (logs[:, 1] - logs[:, 0]).T
+        decided = np.abs(said) > halves
+        wrong = decided & (said * truth < 0)
+        square_sum = np.array([math.hypot(a.width, b.width) for a, b in told_pairs])
+        common = 1 - (offs**2).sum() / (np.diff(logs)[:, :, 0] ** 2).sum()
         share = np.median(halves / square_sum)
         need = np.quantile(offs / square_sum, COVERAGE)
-        inside = np.mean(offs <= halves)
-        lines.append((inside, name, len(some), np.median(halves), share, need))
+        line = f"± {np.median(halves):.3f}, {share:.2f} of the square sum, needed "
+        line += f"{need:.2f}; correlation {common:.2f}; decided {decided.mean():.0%}, "
+        line += f"of them {wrong.sum()} wrong"
+        lines.append((np.mean(offs <= halves), name, len(pairs), line))
     print(f"\n{'pairs that differ in':44} {'rows':>6} {'inside':>7} half-width")
-    for inside, name, count, half, share, need in sorted(lines):
-        said = f"± {half:.3f}, {share:.2f} of the square sum, needed {need:.2f}"
-        print(f"{name:44} {count:6} {inside:7.1%} {said}")
+    for inside, name, count, line in sorted(lines):
+        print(f"{name:44} {count:6} {inside:7.1%} {line}")
+
+
+def off_and_half(one: Row, other: Row) -> tuple[float, float]:
+    """Error of a ratio, and half its interval, in log units."""
+    found = difference(one.energy, other.energy)
+    assert found.ratio is not None
+    assert found.ratio_high is not None
+    truth = other.measured_j / one.measured_j
+    off = abs(math.log(truth / found.ratio))
+    return off, math.log(found.ratio_high / found.ratio)
 
 
 # PC1 --------------------------------------------------------------------------
@@ -237,20 +263,21 @@ def serving_rows(exam: Exam, elsewhere: Exam | None = None) -> list[Row]:
     for each, regime, joules in zip(
         asked.servings, asked.regimes, asked.j_per_token.tolist(), strict=True
     ):
-        energy = machines[each.family, each.gpu].predict(each.tree()).energy_of(0)
+        tree = each.tree()
+        energy = machines[each.family, each.gpu].predict(tree).energy_of(0)
         assert energy is not None
         held = energy.scaled(joules / energy.joules)
-        rows.append(
-            Row(f"{each.gpu} {regime}", _settings(each), held, each.j_per_token)
-        )
+        # One model whatever it was trained for or is stored in.
+        settings = {"model": tree.root.params, **_settings(each)}
+        named = f"{each.gpu} {regime}"
+        rows.append(Row(named, settings, held, each.j_per_token, each.family))
     return rows
 
 
 def _settings(each: Serving) -> dict[str, object]:
     return {
-        "model": each.model.removesuffix("-FP8"), "gpu": each.gpu, "task": each.task,
-        "precision": each.precision, "GPUs": (each.gpus, each.expert_parallel),
-        "batch": each.max_seqs,
+        "gpu": each.gpu, "task": each.task, "precision": each.precision,
+        "GPUs": (each.gpus, each.expert_parallel), "batch": each.max_seqs,
     }  # fmt: skip
 
 
@@ -262,55 +289,90 @@ def measured_runs() -> dict[str, Runs]:
 
 def servings() -> None:
     """Every clean serving from the families that are not its own."""
-    exam = examined(measured_runs())
-    rows = serving_rows(exam)
+    rows = serving_rows(examined(measured_runs()))
     show_values("servings, family left out", rows)
-    show_pairs(rows)
-    show_apart(exam, rows)
+    show_pairs(rows, told_by_others(pairs_of(rows)))
+    every = apart_of(pairs_of(rows))
+    print("apart:", ", ".join(f"{name} {every[name]:.4f}" for name in APART))
 
 
-def show_apart(exam: Exam, rows: Sequence[Row]) -> None:
-    """What errors of pairs have in common: what `APART` and half the width rest on.
+def told_by_others(groups: Mapping[str, Sequence[Pair]]) -> Callable[[Pair], Pair]:
+    """What gives a pair the sizes that pairs of other families tell.
 
-    Of errors that are as large, with a correlation r, the ratio is √(1 − r) of the
-    square sum: half of it wants r = 0.75. Beside it what holds nine of ten pairs, as
-    the square that `APART` has, and what that holds from other families alone.
+    Args:
+        groups: Pairs by what they differ in.
     """
-    servings = {id(row): each for row, each in zip(rows, exam.servings, strict=True)}
-    print("\ncorrelation, square that nine of ten need, inside by other families")
-    groups = pairs_of(rows)
-    groups["model, one family"] = [
-        pair
-        for pair in groups.get("model", ())
-        if len({servings[id(row)].family for row in pair}) == 1
-    ]
-    for name, pairs in groups.items():
-        if not pairs:
-            continue
-        errors = np.log([[r.energy.joules / r.measured_j for r in p] for p in pairs])
-        off = np.diff(errors)[:, 0]
-        runs = [[servings[id(row)] for row in pair] for pair in pairs]
-        one, other = np.array([[r.energy.errors[0].width for r in p] for p in pairs]).T
-        alike = (one**2 + other**2 - off**2) / (2 * one * other)
-        apart = -2 * one * other * np.log(np.clip(alike, LEAST_ALIKE, 1.0))
-        apart /= [_octaves(name, *pair) for pair in runs]
-        common = 1 - (np.diff(errors) ** 2).sum() / (errors**2).sum()
-        held = []
-        for family in {each.family for pair in runs for each in pair}:
-            test = np.array([family in (a.family, b.family) for a, b in runs])
-            if not test.all():
-                held += (apart[test] <= np.quantile(apart[~test], COVERAGE)).tolist()
-        told = f"{common:5.2f} {np.quantile(apart, COVERAGE):6.3f}"
-        told += f" {np.mean(held):6.1%}" if held else "      –"
-        print(f"{name:44} {len(pairs):6} {told}")
+
+    @cache
+    def without(families: frozenset[str]) -> Mapping[str, float]:
+        return apart_of(groups, families)
+
+    def told(pair: Pair) -> Pair:
+        known = without(frozenset(row.family for row in pair))
+        one, other = (_with_apart(row, known) for row in pair)
+        return one, other
+
+    return told
 
 
-def _octaves(name: str, one: Serving, other: Serving) -> float:
-    """Octaves between two servings that differ in a size; 1 where it is no size."""
-    of = {"batch": "batch_size", "GPUs": "gpus"}.get(name)
-    if of is None:
-        return 1.0
-    return max(abs(math.log2(getattr(one, of) / getattr(other, of))), 0.05)
+SETUPS = ("gpu", "GPUs", "precision")
+"""Pairs that tell what two setups differ by."""
+
+
+def apart_of(
+    groups: Mapping[str, Sequence[Pair]], but: Iterable[str] = ()
+) -> dict[str, float]:
+    """What errors of two servings differ by, as `APART` has it.
+
+    Each is the square with which nine of ten pairs that differ in that alone would be
+    inside: batches first, then setups, then models, beside what is known by then.
+
+    Args:
+        groups: Pairs by what they differ in.
+        but: Families whose pairs do not count.
+    """
+
+    def nine_of_ten(names: Iterable[str], square: Callable[[Row, Row], float]) -> float:
+        pairs = (pair for name in names for pair in groups.get(name, ()))
+        kept = (p for p in pairs if not {row.family for row in p} & {*but})
+        return float(np.quantile([square(*pair) for pair in kept], COVERAGE))
+
+    def beside(known: float) -> Callable[[Row, Row], float]:
+        return lambda a, b: max(_square(a, b) - known - octave * _octaves(a, b), 0.0)
+
+    octave = nine_of_ten(["batch"], lambda a, b: _square(a, b) / _octaves(a, b))
+    setup = nine_of_ten(SETUPS, beside(0.0))
+    sizes = dict.fromkeys(("batch", "prompt", "output"), octave)
+    return {"model": nine_of_ten(["model"], beside(setup)), "setup": setup, **sizes}
+
+
+def _octaves(one: Row, other: Row) -> float:
+    """Octaves between the sizes of two servings."""
+    here, there = (row.energy.errors[0].place for row in (one, other))
+    sizes = ("batch", "prompt", "output")
+    return sum(abs(here[name] - there[name]) / APART[name] for name in sizes)
+
+
+def _square(one: Row, other: Row) -> float:
+    """The square that holds a ratio, beside the causes that are no calibration's."""
+    mine, theirs = (row.energy.errors[0] for row in (one, other))
+    both, likeness = mine.width * theirs.width, mine.likeness(theirs)
+    alone = mine.width**2 + theirs.width**2
+    off, half = off_and_half(one, other)
+    rest = half**2 - (alone - 2 * likeness * both)
+    alike = (alone - max(off**2 - rest, 0.0)) / (2 * both)
+    return -2 * both * math.log(min(max(alike, LEAST_ALIKE), 1.0))
+
+
+def _with_apart(row: Row, apart: Mapping[str, float]) -> Row:
+    """The row with other sizes of what errors of servings differ by."""
+    first, *rest = row.energy.errors
+    place = {}
+    for axis, at in first.place.items():
+        name = axis.partition(" ")[0]
+        place[axis] = at * apart[name] / APART[name]
+    errors = replace(first, place=place), *rest
+    return replace(row, energy=replace(row.energy, errors=errors))
 
 
 def gpus() -> None:

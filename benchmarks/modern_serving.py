@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.coverage import serving_rows
 from benchmarks.serving_calibration import (
     Exam,
     calibration_document,
     examined,
     fit_calibrations,
     some_families,
-    widths_of,
 )
 from benchmarks.servings import PROMPTS, Serving, predicted, read_servings, served
 from scipy.optimize import least_squares
@@ -217,7 +217,7 @@ def regimes(exam: Exam) -> dict[str, dict[str, Any]]:
     measured = np.array([(s.j_per_token, s.step_s) for s in exam.servings])
     now = np.log(np.column_stack([exam.j_per_token, exam.step_s]) / measured)
     then = np.log(np.array([former[each] for each in exam.servings]) / measured)
-    is_inside = inside(exam)
+    is_inside = np.array([row.is_inside for row in serving_rows(exam)])
     groups = np.array(list(map(group_of, exam.servings, exam.regimes)))
     chat = [g.startswith("dense bf16") and g.endswith("chat") for g in groups]
     chosen = {
@@ -232,32 +232,10 @@ def regimes(exam: Exam) -> dict[str, dict[str, Any]]:
             "energy_before": signed(then[some, 0]),
             "step": signed(now[some, 1]),
             "step_before": signed(then[some, 1]),
-            "inside": float(is_inside[0][some].mean()),
-            "inside_family_left_out": float(is_inside[1][some].mean()),
+            "inside": float(is_inside[some].mean()),
         }
         for name, some in chosen.items()
     }
-
-
-def inside(exam: Exam) -> tuple[np.ndarray, np.ndarray]:
-    """Whether energies are in their intervals: as shipped; of other families' errors.
-
-    Of a regime that only one family has, the latter are those of the widest.
-    """
-    from irene.predict.machines.gpu.serving_calibration import Calibration
-
-    families = {each.family for each in exam.servings}
-    told = {}
-    for but in ("", *families):
-        widths, widest = widths_of(exam, but=(but,))
-        told[but] = Calibration(energy_widths=widths, energy_width=widest)
-    found = [
-        (told[""].width(regime), told[each.family].width(regime))
-        for each, regime in zip(exam.servings, exam.regimes, strict=True)
-    ]
-    shipped, others = np.array(found).T
-    size = np.abs(exam.log_errors())
-    return size <= shipped, size <= others
 
 
 def pairs(exam: Exam) -> dict[str, dict[str, float]]:
@@ -387,7 +365,7 @@ def show(document: dict[str, Any]) -> None:
     """Print the tables, the worst regime first."""
     print(
         f"{'median / p90 / bias, %':40} {'rows':>4} {'energy':>17} {'before':>17} "
-        f"{'step':>17} {'before':>17} inside (family left out)"
+        f"{'step':>17} {'before':>17} inside"
     )
     rows = document["regimes"]
     worst = sorted(rows, key=lambda name: -rows[name]["energy"]["median"])
@@ -400,7 +378,7 @@ def show(document: dict[str, Any]) -> None:
         few = "" if row["rows"] >= FEW else " (few)"
         print(
             f"{name + few:40} {row['rows']:4}", *(f"{cell:>17}" for cell in cells),
-            f"{row['inside']:.0%} ({row['inside_family_left_out']:.0%})",
+            f"{row['inside']:.0%}",
         )  # fmt: skip
     for what, row in document["pairs"].items():
         print(f"pairs that differ in {what}: {row['right']:.1%} of {row['pairs']}")

@@ -48,26 +48,6 @@ FAMILIES = (
     "qwen3-235b", "qwen3-30b", "qwen3-coder-30b", "qwen3", "llama-3", "llama-4",
     "gemma-3", "gpt-oss", "deepseek",
 )  # fmt: skip
-SCOUT = {
-    "model_type": "llama4_text", "hidden_size": 5120, "intermediate_size": 8192,
-    "intermediate_size_mlp": 16384, "num_hidden_layers": 48, "vocab_size": 202048,
-    "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128,
-    "num_local_experts": 16, "num_experts_per_tok": 1, "interleave_moe_layer_step": 1,
-    "attention_chunk_size": 8192, "rms_norm_eps": 1e-5, "tie_word_embeddings": False,
-}  # fmt: skip
-"""Text part of the config of Llama-4-Scout-17B-16E, from its hub page."""
-
-
-MAVERICK = {
-    **SCOUT, "num_local_experts": 128, "interleave_moe_layer_step": 2,
-    "quantization_config": {
-        "quant_method": "compressed-tensors", "format": "float-quantized",
-        "config_groups": {
-            "group_0": {"weights": {"num_bits": 8, "type": "float"}, "targets": ["x"]}
-        },
-    },
-}  # fmt: skip
-"""The same of Llama-4-Maverick-17B-128E-FP8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +134,6 @@ class Serving:
 @cache
 def _config(model: str) -> Mapping[str, Any]:
     """Fields of a model's config."""
-    for word, config in {"4-Scout": SCOUT, "4-Maverick": MAVERICK}.items():
-        if word in model:
-            return config
     # Of models that see, the part that writes.
     entry = catalogue.find(model) or catalogue.find(
         model.replace("-VL", "").replace("-Instruct", "-Instruct-2507")

@@ -9,6 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.coverage import (
+    apart_of,
+    off_and_half,
+    pairs_of,
+    serving_rows,
+    told_by_others,
+)
 from benchmarks.serving_calibration import (
     Exam,
     examined,
@@ -24,6 +31,7 @@ from irene.energy import difference
 from irene.errors import FormatError, UsageError
 from irene.predict import predict
 from irene.predict.machines.gpu.collectives import exchanges
+from irene.predict.machines.gpu.doubts import APART
 from irene.predict.machines.gpu.kernel_ops import Gemm, Moe
 from irene.predict.machines.gpu.serving_calibration import (
     Calibration,
@@ -49,6 +57,16 @@ def exam() -> Exam:
         pytest.skip("IRENE_DATA_DIR is not set: it names the folder of serving")
     clean = [each for each in read_servings(path) if each.is_clean]
     return examined(served(clean))
+
+
+def test_ratios_hold_by_what_pairs_of_other_families_say(exam: Exam) -> None:
+    groups = pairs_of(serving_rows(exam))
+    told = told_by_others(groups)
+    for name, pairs in groups.items():
+        offs, halves = np.array([off_and_half(*told(pair)) for pair in pairs]).T
+        assert 0.8 < np.mean(offs <= halves) < 0.97, name
+    # What ships is what all of them say.
+    assert apart_of(groups) == pytest.approx(dict(APART), rel=0.25)
 
 
 def test_left_out_families_are_predicted_well(exam: Exam) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from irene.energy import SharedError
 from irene.predict.intervals import Beyond
 from irene.predict.machines.gpu.datasheet import Datasheet
+from irene.predict.machines.gpu.engines import TODAY
 from irene.predict.machines.gpu.gpu_device import OpCosts
 from irene.predict.machines.gpu.kernel_models import ROUGH
 from irene.predict.machines.gpu.kernel_ops import Collective, Memory, Op
@@ -34,8 +35,6 @@ from irene.tree import ModelTree
 WORTH_SAYING = 0.01
 WEIGHTED = ("linear", "fused_moe")
 """Ops of servings whose weights are stored in a type of their own."""
-LAYERS = {"state_update": "hybrid", "chunk_scan": "hybrid", "fused_moe": "experts"}
-"""Kinds of layers by an op that only they have."""
 SERVED: Mapping[str, Mapping[str, tuple[int, int]]] = {
     "vllm": {
         "batch_size": (8, 512), "prompt_len": (250, 2000), "output_len": (230, 9500),
@@ -77,21 +76,13 @@ FP32 = 0.6
 """Half the interval of fp32 as twice bf16: true fp32 of large products takes up to
 twice that, and nothing takes less than its bytes."""
 APART: Mapping[str, float] = {
-    "model": 0.02,
-    "layers": 0.03,
-    "gpu": 0.03,
-    "precision": 0.02,
-    "answers": 0.2,
-    "gpus": 0.024,
-    "batch": 0.007,
-    "output": 0.007,
-}
-"""Square of what errors of two servings that differ in one thing, or by an octave of
-it, differ by, in log units: nine of ten measured pairs that differ in nothing else are
-then inside, model families left out (`benchmarks/coverage.py`). It is much the same for
-dense models and experts, though errors of the latter are larger. Errors of chat and
-reasoning have nothing in common that is known. All pairs of precisions are of one
-model; lengths of answers of one workload are taken as batches are."""
+    "model": 0.043, "setup": 0.026, "batch": 0.01, "prompt": 0.01, "output": 0.01,
+}  # fmt: skip
+"""Square of what errors of two servings differ by, in log units: of two setups (another
+GPU, other numbers of them, another precision, engine or model), of two models more, and
+for each octave between their sizes. Nine of ten measured pairs that differ in nothing
+else are then inside (`benchmarks/coverage.py`, which makes them without the families of
+a pair). No pairs differ in lengths alone: prompts and answers are taken as batches."""
 APART_AT = 0.15
 """Half the interval of the servings that tell it; what is no serving, and has a wider
 one, is apart in proportion."""
@@ -193,7 +184,7 @@ class OpDoubts:
         own = np.zeros((len(tree), int(kinds.max(initial=0)) + 2))
         np.add.at(own, (nodes.rows, kinds), each_j * self.table[nodes.place])
         own[:, -1] = own_j
-        sums = tree.columns.inclusive(own, tree.parents)
+        sums = tree.columns.inclusive(own, tree.structure.levels)
         whole = np.where(sums[:, -1] > 0, sums[:, -1], 1.0)
         widths: Floats = np.sqrt((sums[:, :-1] ** 2).sum(axis=1)) / whole
         return widths
@@ -314,7 +305,11 @@ def _sizes(
 
 
 def shared_errors(
-    tree: ModelTree, gpu: str, width: float, causes: Sequence[Beyond]
+    tree: ModelTree,
+    gpu: str,
+    width: float,
+    causes: Sequence[Beyond],
+    engine: str = TODAY,
 ) -> list[SharedError]:
     """What the energy of a run is wrong by that others may share.
 
@@ -325,38 +320,41 @@ def shared_errors(
         gpu: Where it runs.
         width: Half the interval of the whole, in log units, without causes.
         causes: What makes it wider.
+        engine: Serving engine unless the run says another.
     """
     times = 1.0 if is_serving_tree(tree) else (width / APART_AT) ** 2
-    place = {axis: times * at for axis, at in _place(tree, gpu).items()}
+    place = {axis: times * at for axis, at in _place(tree, gpu, engine).items()}
     found = [SharedError("servings", width, place)]
     for each in causes:
         at = {}
         if each.cause == "contradicted" and tree.spec is not None:
             octaves = math.log2(tree.spec.batch_size)
-            at = {"batch": CONTRADICTED_OCTAVE * octaves, tree.spec.model: CONTRADICTED}
+            model = str(tree.columns.params[0])
+            at = {"batch": CONTRADICTED_OCTAVE * octaves, model: CONTRADICTED}
         found.append(SharedError(f"{each.cause} on {gpu}", each.width, at))
     return found
 
 
-def _place(tree: ModelTree, gpu: str) -> dict[str, float]:
+def _place(tree: ModelTree, gpu: str, engine: str) -> dict[str, float]:
     """Where a run is among servings, by how far apart their errors are."""
     spec = tree.spec
-    words, sizes = {"gpu": gpu}, {}
+    words: dict[str, object] = {"setup": gpu}
+    sizes = {}
     if spec is not None:
-        kinds = (word for op, word in LAYERS.items() if op in tree.strings)
-        is_long = (spec.output_len or 1) >= LONG_ANSWER
-        words |= {
-            "model": spec.model, "precision": _stored(tree, spec),
-            "layers": next(kinds, "dense"), "answers": "long" if is_long else "short",
-        }  # fmt: skip
+        split = spec.tensor_parallel, spec.expert_parallel, spec.data_parallel
+        stored = _stored(tree, spec), spec.cache_dtype or spec.dtype
+        # One model whatever it is called, was trained for or is stored in.
+        model = int(tree.columns.params[0])
+        how = gpu, model, *stored, spec.phase, spec.engine or engine, *split
+        words = {"model": model, "setup": how}
         sizes = {
-            "gpus": spec.gpus,
             "batch": spec.batch_size,
-            "output": spec.output_len or 1,
+            "prompt": spec.prompt_len or spec.seq_len,
+            "output": spec.output_len,
         }
     # Two words that differ are on two axes, each of half the distance.
     place = {f"{name} {word}": APART[name] / 2 for name, word in words.items()}
-    return place | {name: APART[name] * math.log2(n) for name, n in sizes.items()}
+    return place | {name: APART[name] * math.log2(n or 1) for name, n in sizes.items()}
 
 
 def _stored(tree: ModelTree, spec: RunSpec) -> str:

@@ -363,15 +363,14 @@ class GpuMachine:
         self, tree: ModelTree, own: OwnCosts, width: Floats, causes: list[Beyond]
     ) -> ModelTree:
         """Sums up the tree, with intervals of energy; what makes them wider is said."""
-        sums = tree.columns.inclusive(
-            np.column_stack([own.joules, own.time_s, own.static_j]), tree.parents
-        )
+        each = np.column_stack([own.joules, own.time_s, own.static_j])
+        sums = tree.columns.inclusive(each, tree.structure.levels)
         features = {**tree.features, "time_s": sums[:, 1], "static_j": sums[:, 2]}
         name, hardware = self.device.name, self.hardware
         if tree.spec is not None and tree.spec.at is not None:
             covers = "wall" if tree.spec.at == "wall" else "gpu-board"
             hardware = replace(hardware, covers=covers)
-        errors = shared_errors(tree, name, float(width[0]), causes)
+        errors = shared_errors(tree, name, float(width[0]), causes, self.engine)
         told = tree.with_features(features).with_predicted(
             *(sums[:, 0], with_beyond(width, causes), hardware, "kernels"), errors
         )

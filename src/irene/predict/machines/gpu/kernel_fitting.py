@@ -25,6 +25,8 @@ from irene.predict.machines.gpu.time_model import (
 from irene.saved import Floats
 
 TREES = 100
+MORE_TREES = 400
+"""Of a table that the usual number does not tell well enough."""
 SETTINGS = {
     "objective": "l1",
     "num_leaves": MOST_LEAVES,
@@ -59,8 +61,17 @@ MOST = (200e-6, 12.0, 6.0)
 """Bounds of the launch time, s, and of the two factors."""
 
 
-def fit_time(ops: OpColumns, time_s: Floats, sheet: Datasheet) -> TimeModel:
-    """A time model of measured ops of one kind and dtype, its width not known yet."""
+def fit_time(
+    ops: OpColumns, time_s: Floats, sheet: Datasheet, trees: int = TREES
+) -> TimeModel:
+    """A time model of measured ops of one kind and dtype, its width not known yet.
+
+    Args:
+        ops: What was run.
+        time_s: How long each took, s.
+        sheet: Of the GPU.
+        trees: How many are grown.
+    """
     has_few = ops.kind == "moe" and _layouts(ops) <= FEW_LAYOUTS
     block = BLOCK if has_few else 0.0
     compute_s, memory_s = tiled_seconds(ops, sheet, block)
@@ -76,7 +87,7 @@ def fit_time(ops: OpColumns, time_s: Floats, sheet: Datasheet) -> TimeModel:
     grown = lightgbm.train(
         {**SETTINGS, "min_data_in_leaf": fewest},
         lightgbm.Dataset(rows, residual),
-        TREES,
+        trees,
     )
     low, high = np.quantile(residual, (0.001, 0.999))
     return TimeModel(

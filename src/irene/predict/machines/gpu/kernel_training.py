@@ -18,7 +18,11 @@ from irene.predict.machines.gpu.kernel_exam import (
     examine_time,
     quantiles,
 )
-from irene.predict.machines.gpu.kernel_fitting import fit_time, lightgbm_version
+from irene.predict.machines.gpu.kernel_fitting import (
+    TREES,
+    fit_time,
+    lightgbm_version,
+)
 from irene.predict.machines.gpu.kernel_models import CONTRADICTS, KernelModels
 from irene.predict.machines.gpu.kernel_tables import (
     KernelTable,
@@ -85,7 +89,9 @@ def train_table(
     """The time model of one table, with the width that held-out groups have shown."""
     exam = examine_time(table, sheet)
     width = UNKNOWN_WIDTH if exam is None else quantiles(exam.errors)
-    return replace(fit_time(table.ops, table.time_s, sheet), width=width), exam
+    trees = TREES if exam is None else exam.trees
+    model = fit_time(table.ops, table.time_s, sheet, trees)
+    return replace(model, width=width), exam
 
 
 def _train(
