@@ -185,7 +185,7 @@ def _truth(entry: Entry) -> dict[str, Any]:
     tree, hot_s = timed_ops(target, 3, clock, lambda: None)
     cost_s = watching_cost_s("cpu", clock)
     own = np.where(hot_s > 0, np.maximum(hot_s - cost_s, 0.0), 0.0)
-    sums = tree.columns.inclusive(own, tree.parents)
+    sums = tree.columns.inclusive(own)
     primitives = {
         f"{node.path} {node.call}": float(sums[node.row]) for node in tree.nodes("ml")
     }

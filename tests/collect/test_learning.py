@@ -30,6 +30,7 @@ from irene.predict.machines.finding import find_machine, keep_machine
 from irene.predict.machines.learned.learned_machine import LearnedMachine
 from irene.predict.machines.learned.time_fit import (
     errors_left_out,
+    errors_of,
     fit_times,
     samples_of,
 )
@@ -286,12 +287,53 @@ def test_busy_machine_is_waited_for_and_told(
     assert busy.width("model", 1.0) > 1.2 * quiet.width("model", 1.0)
 
 
+class _Once(_Runner):
+    """Another process is busy whenever something is measured for the first time."""
+
+    def measure(self, item: Item) -> Measured:
+        found = super().measure(item)
+        is_first = self.seen.count(item.key) == 1
+        return replace(found, flags=("busy",) if is_first else ())
+
+
+def test_the_calmer_of_two_measurements_is_kept(
+    journal: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "WAITING", 1.0)
+    monkeypatch.setattr(learning, "PAUSE_S", 0.0)
+    with journal() as book:
+        items = learning._measure(_here(_Once()), book, 10.0, _silent)
+    assert items
+    assert not any(each.flags for each in items)
+
+
+def test_blocks_that_were_held_up_weigh_less_in_what_lies_between() -> None:
+    rng, block = random.Random(6), Block("bert", {}, {})
+    items = [_made_up(Item(f"b {i}", "blocks", block=block), rng) for i in range(30)]
+
+    def held_up(item: Measured, flags: tuple[str, ...]) -> Measured:
+        assert item.whole is not None
+        whole = item.whole._replace(seconds=1.5 * item.whole.seconds)
+        return replace(item, whole=whole, flags=flags)
+
+    def error(*flags: str) -> float:
+        some = [*items[:18], *(held_up(each, flags) for each in items[18:])]
+        model = fit_times(samples_of(some, 1.0), 0.0)
+        off = errors_of(model, samples_of(items, 1.0))["model"][:, 1]
+        return float(np.mean(np.abs(off)))
+
+    assert error("busy") < 0.8 * error()
+
+
 def test_throttled_clock_is_seen(journal: Any) -> None:
     with journal() as book:
         items = learning._measure(_here(_Runner()), book, 30.0, _silent)
     slow = items[:21] + [replace(each, reference_s=2e-3) for each in items[21:]]
     machine = learning._fitted(_here(_Runner()), slow, "m", "quick")
     assert machine.provenance["disturbed"]["throttled"] == len(items) - 21
+    assert any("clock was throttled" in n for n in machine.provenance["caveats"])
+    calm = learning._fitted(_here(_Runner()), items, "m", "quick")
+    assert machine.width("module", 1e-3) > calm.width("module", 1e-3)
 
 
 def test_kernel_that_is_missing_is_told(journal: Any) -> None:
@@ -303,13 +345,14 @@ def test_kernel_that_is_missing_is_told(journal: Any) -> None:
     assert said == ["mamba could not be run here: no kernel: scan"]
 
 
+@pytest.mark.parametrize("kind", [NotImplementedError, AttributeError, ImportError])
 def test_a_torch_without_a_kernel_loses_that_block_alone(
-    monkeypatch: pytest.MonkeyPatch,
+    kind: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from irene.measure.inside.items import Runner
 
     def lacking(*_: Any) -> Any:
-        raise NotImplementedError("aten::_scan is not there for 'CPU'\nmore words")
+        raise kind("aten::_scan is not there for 'CPU'\nmore words")
 
     runner = object.__new__(Runner)
     monkeypatch.setattr(Runner, "prepared", lacking)
@@ -449,6 +492,9 @@ def test_learn_from_beginning_to_end(quick_place: Any, own_home: Path) -> None:
     assert [row["model"] for row in found.machine.provenance["exam"]] == [
         "distilbert-base-uncased", "opt-125m",
     ]  # fmt: skip
+    for row in found.machine.provenance["exam"]:  # intervals are as wide as its errors
+        off = abs(math.log(row["predicted_s"] / row["measured_s"]))
+        assert off <= 1.0001 * found.machine.width("model", row["measured_s"])
     assert {"bert", "products", "fitting", "sitting the exam"} <= set(said)
     assert not list(own_home.rglob("learn-*.jsonl"))  # a journal that is done
 

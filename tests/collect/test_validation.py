@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,6 +102,17 @@ def test_an_exam_compares_and_keeps_the_record(
     assert any("time × estimated power" in note for note in document["notes"])
 
 
+def test_runs_that_were_learned_from_are_no_exam(
+    learned: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for store, is_exam in (("exam", True), ("lab", False)):
+        words = ["validate", "--on", str(learned / "here.json"), "--compare-only"]
+        out = str(learned / f"{store}-record.json")
+        assert main([*words, "--store", str(learned / store), "--out", out]) == 0
+        told = capsys.readouterr().out
+        assert ("no exam: the predictor learned from runs of" in told) != is_exam
+
+
 def test_a_machine_twice_as_slow_fails_its_exam(
     learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,6 +123,41 @@ def test_a_machine_twice_as_slow_fails_its_exam(
     errors = re.findall(r"([+-]\d+\.\d) %", told)
     assert [float(error) for error in errors] == pytest.approx([-50.0] * 3, abs=3.0)
     assert re.findall(r"% +(yes|no)", told) == ["no"] * 3
+
+
+def test_what_was_disturbed_is_counted_and_weighs_a_quarter(
+    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of three runs one took twice as long, and its rounds say why."""
+
+    def errors(store: Path, disturbed: bool) -> tuple[dict[str, Any], list[float]]:
+        kept = Store.open(store, create=True)
+        for batch, length in ((1, 16), (4, 32), (2, 64)):
+            tree = made_up_run("bert-l2-h256", batch, length, 1 + (batch == 4))
+            if disturbed and batch == 4:
+                tree = tree.with_features(
+                    {**tree.features, "rounds_busy": np.ones(len(tree))}
+                )
+            kept.add(tree, Origin.of_tree(tree, meter="rapl"))
+        words = ["validate", "--on", str(learned / "here.json"), "--compare-only"]
+        assert main([*words, "--store", str(store), "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        each = [abs(run["error_percent"]) for run in document["runs"]]
+        return document, sorted(each)
+
+    document, each = errors(tmp_path / "busy", True)
+    flagged = [
+        run["spec"]["batch_size"] for run in document["runs"] if run["disturbed"]
+    ]
+    assert flagged == [4]
+    (row,) = document["evaluation"]["rows"]
+    assert row["disturbed"] > 0
+    assert row["model"] == pytest.approx((each[0] + each[1] + each[2] / 4) / 2.25)
+    assert any("another process was busy" in note for note in document["notes"])
+    calm, each = errors(tmp_path / "calm", False)
+    (row,) = calm["evaluation"]["rows"]
+    assert row["disturbed"] == 0
+    assert row["model"] == pytest.approx(sum(each) / 3)
 
 
 def test_a_store_can_be_trained_from(learned: Path, tmp_path: Path) -> None:

@@ -171,6 +171,19 @@ def cluster(tmp_path_factory) -> Iterator[object]:
 
 
 @pytest.mark.xdist_group("ray")
+def test_a_kind_of_machine_that_a_cluster_lacks_is_told_once(cluster):
+    settings = RaySettings(cluster.address, resources={"nowhere": 1})
+    with RayEngine(settings) as engine:
+        assert engine.news() == []
+        engine.submit(Task("lost", "tests.work.made_up_tasks:nothing", {}))
+        told = "waiting: no machine of the Ray cluster has CPU 1, nowhere 1"
+        assert [engine.news(), engine.news()] == [[told], []]
+    with RayEngine(RaySettings(cluster.address, resources={"lab": 1})) as engine:
+        engine.submit(Task("found", "tests.work.made_up_tasks:nothing", {}))
+        assert engine.news() == []
+
+
+@pytest.mark.xdist_group("ray")
 def test_a_ray_machine_that_dies_costs_nothing_but_time(log, cluster, tmp_path):
     names, gate = ["t0", "t1", "t2", "t3"], tmp_path / "gate"
     settings = RaySettings(cluster.address, resources={"lab": 1}, retries=3)

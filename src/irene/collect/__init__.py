@@ -12,7 +12,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from irene.lazy import lazily
+
+if TYPE_CHECKING:
+    from irene.collect.collection_plan import CollectionPlan, Report, plan_collection
+    from irene.collect.collector import Collector
+    from irene.collect.sweep import Sweep, read_sweep
+    from irene.work.engines import make_engine
 
 __all__ = [
     "CollectionPlan",
@@ -24,12 +32,4 @@ __all__ = [
     "read_sweep",
 ]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        ".collection_plan": "CollectionPlan Report plan_collection",
-        ".collector": "Collector",
-        ".sweep": "Sweep read_sweep",
-        "irene.work.engines": "make_engine",
-    },
-)
+__getattr__ = lazily(__name__)

@@ -11,6 +11,7 @@ from irene.collect.measuring import Measuring
 from irene.collect.sweep import Sweep
 from irene.dataset.store import Entry, Store
 from irene.errors import IreneError
+from irene.plain import Document
 from irene.spec import RunSpec
 from irene.work.task import describe_place
 
@@ -20,7 +21,7 @@ State = Literal["open", "measured", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class Point(Document):
     """One run of a sweep.
 
     Attributes:
@@ -32,7 +33,7 @@ class Point:
     """
 
     spec: RunSpec
-    model: str
+    model: str = field(metadata={"kept": False})
     state: State = "open"
     problem: str = ""
     guess_s: float | None = None
@@ -41,15 +42,6 @@ class Point:
     def key(self) -> str:
         """Names the point."""
         return self.spec.digest
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values."""
-        return {
-            "spec": self.spec.to_dict(),
-            "state": self.state,
-            "problem": self.problem,
-            "guess_s": self.guess_s,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,12 +107,12 @@ def learn_nodes(
             engine.submit(Task(name, work, argument, Bounds(wall_s=LIMIT_S)))
             open_at[name] = engine
         while open_at:
-            for engine in list(open_at.values()):
+            for name, engine in list(open_at.items()):
                 for outcome in engine.wait(POLL_S):
                     del open_at[outcome.task]
                     yield _kept(outcome)
                 for news in engine.news():
-                    tell(news)
+                    tell(f"{name}: {news}")
 
 
 def _kept(outcome: Outcome) -> LearnedNode:

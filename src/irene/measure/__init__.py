@@ -18,11 +18,14 @@ The package is also the function: `irene.measure("bert-base-uncased", batch_size
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from irene.lazy import lazily
+
+if TYPE_CHECKING:
+    from irene.measure.api import measure
+    from irene.measure.protocol import DEFAULT, PAPER, QUICK, MeasureProtocol
 
 __all__ = ["DEFAULT", "PAPER", "QUICK", "MeasureProtocol", "measure"]
 
-__getattr__ = lazily(
-    __name__,
-    {".protocol": "DEFAULT PAPER QUICK MeasureProtocol", ".api": "measure"},
-)
+__getattr__ = lazily(__name__)

@@ -215,10 +215,12 @@ def _stages(s: Sizes, step: int) -> list[int]:
 def _resnet(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
     bottleneck = s["u"][2] < 0.5
     sizes = [(4 if bottleneck else 1) * size for size in _stages(s, 8)]
+    # The first layer of a stage skips places; most layers of a real one do not.
+    longer = 1 + int(3 * (8 * s["u"][0] % 1))
     fields = {
         "embedding_size": _rounded(_log(s["u"][1], 16, 96), 8),
         "hidden_sizes": sizes,
-        "depths": [1, 1, 1, 1],
+        "depths": [1 + (stage == longer) for stage in range(4)],
         "layer_type": "bottleneck" if bottleneck else "basic",
     }
     return fields, {"batch_size": 1 + int(3.99 * s["u"][3])}

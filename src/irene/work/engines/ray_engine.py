@@ -55,6 +55,7 @@ class RayEngine(Engine):
         self._ray = _ray()
         self._tasks: dict[Any, Task] = {}
         self._started_here = False
+        self._said = ""
 
     @property
     def window(self) -> int:
@@ -95,6 +96,25 @@ class RayEngine(Engine):
     def submit(self, task: Task) -> None:
         """Hand a task over; Ray chooses the machine."""
         self._tasks[self._remote.remote(task)] = task
+
+    def news(self) -> list[str]:
+        """What tasks wait for that no machine of the cluster has, said once."""
+        lacking = self._lacking() if self._tasks else ""
+        new = [lacking] if lacking and lacking != self._said else []
+        self._said = lacking
+        return new
+
+    def _lacking(self) -> str:
+        wanted = {"CPU": self.settings.cpus, "GPU": self.settings.gpus}
+        if self.settings.accelerator is not None:
+            wanted[f"accelerator_type:{self.settings.accelerator}"] = 0.001
+        wanted |= self.settings.resources
+        for machine in self._ray.nodes():
+            has = machine["Resources"] if machine["Alive"] else {}
+            if all(has.get(name, 0) >= least for name, least in wanted.items()):
+                return ""
+        needs = ", ".join(f"{name} {n:g}" for name, n in wanted.items() if n)
+        return f"waiting: no machine of the Ray cluster has {needs}"
 
     def wait(self, timeout_s: float) -> list[Outcome]:
         """Outcomes of the tasks that have ended, or whose machines are gone."""

@@ -33,6 +33,13 @@ WEIGHTED = frozenset({"Linear", "linear", "Conv1D", "LMHead"})
 CONVOLUTION = "aten.convolution"
 ATTENTION = "scaled_dot_product_attention"
 GROUPED = ("aten._grouped_mm", "transformers.grouped_mm_fallback")
+LANES = 16
+"""Numbers that a vector unit takes at once: what does not fill the last one waits."""
+RAGGED, STRIDED = 2.0, 1.0
+"""How far apart in layout products are whose rows fill vectors and whose do not, and
+convolutions that look at every place and that skip some."""
+FEW_CHANNELS = 4
+"""Channels of a picture: no convolution fills vectors with them."""
 ITEM_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp64": 8}
 
 
@@ -43,7 +50,7 @@ class TimedOp(NamedTuple):
         kind: `gemm`, `bmm`, `grouped`, `conv`, … or the name of the op; with a `*`
             where operands differ in shape, and with its type unless that is fp32.
         sizes: What its time depends on most, all at least 1.
-        gflop: Its FLOPs, 10⁹.
+        gflop: Its FLOPs, 10⁹; of products with a weight, with those of whole vectors.
         mib: What it reads and writes beside weights, MiB.
         weight_mib: Its weight, MiB.
         layout: How its weight is stored, or what else tells two of a size apart.
@@ -73,7 +80,7 @@ def timed_op(
     """
     item = ITEM_BYTES.get(shapes.dtype, 4)
     out = shapes.outputs[0] if shapes.outputs else ()
-    kind, sizes, weight, layout = _sized(op, primitive, shapes, out)
+    kind, sizes, weight, layout, filled = _sized(op, primitive, shapes, out)
     weight_mib = weight * item / MIB
     written = sum(max(prod(shape), 1) for shape in shapes.outputs) * item / MIB
     if shapes.dtype != "fp32":
@@ -81,7 +88,7 @@ def timed_op(
     return TimedOp(
         kind,
         tuple(max(1, size) for size in sizes),
-        flops / 1e9,
+        flops / 1e9 * filled,
         max(moved / MIB - weight_mib, 0.0),
         weight_mib,
         layout,
@@ -91,34 +98,50 @@ def timed_op(
 
 def _sized(
     op: str, primitive: str, shapes: Signature, out: tuple[int, ...]
-) -> tuple[str, tuple[int, ...], int, float]:
-    """Kind, sizes, elements of the weight, layout."""
+) -> tuple[str, tuple[int, ...], int, float, float]:
+    """Kind, sizes, elements of the weight, layout, work in whole vectors over FLOPs."""
     inputs = shapes.inputs
     if op in PRODUCT_OF:
         batch, m, n, k = product_sizes(op, shapes)
         if PRODUCT_OF[op] == "bmm":
-            return "bmm", (batch, m, n, k), 0, 0.0
-        has_weight = primitive in WEIGHTED
-        return "gemm", (m, n, k), n * k * has_weight, float(primitive == "Conv1D")
+            return "bmm", (batch, m, n, k), 0, RAGGED * _is_ragged(n), 1.0
+        held = n * k * (primitive in WEIGHTED)
+        stored = float(primitive == "Conv1D")
+        return "gemm", (m, n, k), held, stored, _whole_vectors(n)
     if op == CONVOLUTION and len(inputs) > 1 and len(out) > 2:
-        weight = inputs[1]
-        area, grouped = prod(weight[2:]), weight[1] != inputs[0][1]
+        picture, weight = inputs[:2]
+        layout = float(np.log(prod(weight[2:])))
+        layout += STRIDED * (prod(picture[2:]) > 1.5 * prod(out[2:]))
+        filled = _whole_vectors(weight[0])
+        if weight[1] > FEW_CHANNELS:
+            filled *= _whole_vectors(weight[1])
+        kind = "depthwise" if weight[1] != picture[1] else "conv"
         m = out[0] * prod(out[2:])
-        kind = "depthwise" if grouped else "conv"
-        return kind, (m, out[1], prod(weight[1:])), prod(weight), float(np.log(area))
+        return kind, (m, out[1], prod(weight[1:])), prod(weight), layout, filled
     if op == ATTENTION and len(inputs) > 2:
         query, key = inputs[:2]
         sizes = (prod(query[:-2]), query[-2], key[-2], query[-1])
-        return "attention", sizes, 0, float(len(inputs) > 3)
+        layout = float(len(inputs) > 3) + RAGGED * _is_ragged(key[-2])
+        return "attention", sizes, 0, layout, 1.0
     if op in GROUPED and len(inputs) > 1 and len(inputs[1]) == 3:
         groups, k, n = inputs[1]
         rows = inputs[0][0]
-        return "grouped", (rows, groups, n, k), groups_hit(rows, groups) * n * k, 0.0
+        held = groups_hit(rows, groups) * n * k
+        return "grouped", (rows, groups, n, k), held, 0.0, _whole_vectors(n)
     table = (prod(out[:-1]), out[-1] if out else 1)
     kind = ROWS.get(op, op)
     if kind == op and any(shape not in (out, ()) for shape in inputs):
         kind = f"{op}*"
-    return kind, table, 0, 0.0
+    return kind, table, 0, 0.0, 1.0
+
+
+def _is_ragged(size: int) -> bool:
+    return size % LANES != 0
+
+
+def _whole_vectors(size: int) -> float:
+    """Numbers in all vectors that are begun, over numbers."""
+    return -(-size // LANES) * LANES / max(size, 1)
 
 
 def product_of_group(op: TimedOp) -> tuple[int, TimedOp]:
@@ -179,7 +202,7 @@ def timed_work(tree: ModelTree) -> TimedWork:
         columns.kind == KINDS.index("ml")
     )
     own[:, -1] = named
-    total = columns.inclusive(own, tree.parents)
+    total = columns.inclusive(own, tree.structure.levels)
     first = np.array([call == 1 for call in tree.calls])[tree.parents[math.rows]]
     once = np.zeros(len(ops))
     rows = math.rows[moving & first]
