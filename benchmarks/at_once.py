@@ -10,7 +10,8 @@ process with what a trace takes there. `--server` asks a server for sizes that n
 asked for before, against an answer that it keeps. `--equal` compares trees of random
 models, sizes, phases and attentions that ship with their traces, node by node: each
 line that differs is printed, and the exit code is then 1. What was compared is added to
-FILE, so that runs add up; a template that is another now does not count.
+FILE, so that runs add up, each with choices of its own; a template that is another now
+does not count.
 """
 
 from __future__ import annotations
@@ -205,7 +206,8 @@ def equality(
         seconds: Most time.
         into: File to which what was compared is added.
     """
-    chosen, end = random.Random(seed), time.monotonic() + seconds
+    before, end = _told(into), time.monotonic() + seconds
+    chosen = random.Random(f"{seed} {before['whole'] + before['fewer']}")
     turns = _in_turn(models, chosen)
     while (told := _told(into))["whole"] + told["fewer"] < count:
         if time.monotonic() > end:

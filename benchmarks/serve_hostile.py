@@ -12,7 +12,7 @@ It ends when all requests are sent or the time is over, whichever is first; a SI
 Ctrl-C ends it before that, and what was found until then is told.
 
     python benchmarks/serve_hostile.py [--seconds 1200] [--requests 100000]
-        [--store sqlite|postgres|both]
+        [--store sqlite|postgres|both] [--workers 1]
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.serve import (
@@ -484,18 +486,22 @@ def p99(times: list[float]) -> float:
 
 
 def memory_mb(pid: int) -> float:
-    """What a process has of the machine's memory, MB."""
-    words = Path(f"/proc/{pid}/statm").read_text().split()
-    return int(words[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    """What a server's HTTP processes have of the machine's memory, MB."""
+    server = psutil.Process(pid)
+    several = [
+        each for each in server.children() if "spawn_main" in str(each.cmdline())
+    ]
+    return sum(each.memory_info().rss for each in several or [server]) / 1e6
 
 
 @contextmanager
-def serving(folder: Path, store: str | None) -> Iterator[tuple[int, int]]:
+def serving(folder: Path, store: str | None, workers: int) -> Iterator[tuple[int, int]]:
     """A server with its usual limits; its port and process."""
     port = free_port()
     words = [
         sys.executable, "-m", "irene", "serve", "--port", str(port), "--data-dir",
         str(folder), "--private-webhooks", "--no-measuring", "--seconds", "30",
+        "--workers", str(workers),
         *(["--store", store] if store else []),
     ]  # fmt: skip
     with (folder / "log").open("wb") as log:
@@ -566,7 +572,8 @@ def compare(name: str, quiet: list[float], times: list[float]) -> float:
 
 def try_out(folder: Path, database: Postgres | None, given: argparse.Namespace) -> bool:
     """Try one store, with a bare endpoint that nobody attacks beside it."""
-    with serving(folder, database.url if database else None) as (port, pid):
+    url = database.url if database else None
+    with serving(folder, url, given.workers) as (port, pid):
         files = folder / "body", folder / "packed"
         for file, gzipped in zip(files, (False, True), strict=True):
             file.write_bytes(fetch(f"http://{HOST}:{port}{KNOWN}", gzip=gzipped))
@@ -577,4 +584,5 @@ def try_out(folder: Path, database: Postgres | None, given: argparse.Namespace) 
 
 
 if __name__ == "__main__":
-    sys.exit(on_each_store(__doc__, {"seconds": 1_200, "requests": 100_000}, try_out))
+    options = {"seconds": 1_200, "requests": 100_000, "workers": 1}
+    sys.exit(on_each_store(__doc__, options, try_out))

@@ -97,7 +97,7 @@ def test_trees_of_one_structure_fold_by_their_own_values():
     tree = small_tree()
     assert len(tree.fold()) == 5
     for own, rows in (([0, 1, 1, 1, 1, 1, 1, 1], 5), ([0, 1, 1, 1, 1, 2, 1, 1], 8)):
-        joules = tree.columns.inclusive(np.array(own, float), tree.parents)
+        joules = tree.columns.inclusive(np.array(own, float))
         source = np.zeros(8, np.uint8)
         energy = EnergyColumns(joules, joules, joules, source, "a test")
         used = tree.with_energy(energy)

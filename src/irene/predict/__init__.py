@@ -47,12 +47,4 @@ __all__ = [
     "predict",
 ]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        ".api": "predict",
-        ".exams.crossvalidation": "CrossValidation Errors Row crossvalidate",
-        ".exams.splits": "SPLITS Fold Split make_split",
-        ".methods": "METHODS Factory Method make_method",
-    },
-)
+__getattr__ = lazily(__name__)

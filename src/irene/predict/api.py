@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from irene.errors import ConfigError, UsageError
 from irene.predict.machines.chosen import meant
 from irene.predict.machines.finding import Machine, find_machine
+from irene.predict.machines.predictor import Predictor
 from irene.spec import (
     SERVING_FIELDS,
     SERVING_PHASES,
@@ -16,6 +17,7 @@ from irene.spec import (
     RunSpec,
     shows_run_options,
 )
+from irene.trace.serving.tree import served
 from irene.trace.sources import Changed
 from irene.trace.templates.trees import tree_of_run
 from irene.tree import ModelTree
@@ -116,8 +118,6 @@ def predict_run(
     model: Any = spec.model if source is None else source
     why = None
     if _can_be_served(spec, machine, device):
-        from irene.trace.serving.tree import served
-
         try:
             if isinstance(model, Changed):
                 model = model.fields()
@@ -136,6 +136,33 @@ def predict_run(
         return tree
     note = f"extrapolation: traced, not as an engine would serve it: {why}"
     return tree.with_notes(note)
+
+
+def predict_runs(
+    specs: Sequence[RunSpec], machine: Machine
+) -> list[ModelTree | Exception]:
+    """Predict several runs on a machine, as `predict_run` does each; or say why not.
+
+    Args:
+        specs: The runs.
+        machine: The machine; one that was fitted finds the kernels of all together.
+    """
+    found: dict[int, ModelTree | Exception] = {}
+    traced: dict[int, ModelTree] = {}
+    for place, spec in enumerate(specs):
+        try:
+            if isinstance(machine, Predictor):
+                run = spec.resolved(machine)
+                _refuse_untraced(run, machine, None, None)
+                traced[place] = tree_of_run(run)
+            else:
+                found[place] = predict_run(spec, machine)
+        except Exception as error:  # noqa: BLE001  whatever it is, it is of this one
+            found[place] = error
+    if isinstance(machine, Predictor):
+        predicted = machine.predict_all(list(traced.values()))
+        found |= zip(traced, predicted, strict=True)
+    return [found[place] for place in range(len(specs))]
 
 
 def _on(machine: Machine, tree: ModelTree, step_s: float | None) -> ModelTree:

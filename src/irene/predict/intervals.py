@@ -98,11 +98,31 @@ class Beyond:
             is_assumed: Whether no measurement could tell that.
             is_beyond: Whether it goes beyond what was measured.
         """
-        each = np.column_stack([own_j * doubt, own_j * (doubt > 0), own_j])
-        doubtful, touched, joules = tree.columns.inclusive(each, tree.parents).T
-        whole = np.where(joules > 0, joules, 1.0)
-        share = float(touched[0] / whole[0])
-        return cls(cause, words, doubtful / whole, share, is_assumed, is_beyond)
+        told = cause, words, doubt, is_assumed, is_beyond
+        return cls.several(tree, own_j, [told])[0]
+
+    @classmethod
+    def several(
+        cls,
+        tree: ModelTree,
+        own_j: Floats,
+        causes: Sequence[tuple[str, str, Floats, bool, bool]],
+    ) -> list[Beyond]:
+        """Several causes, each with its words and doubts, as `of` has one."""
+        if not causes:
+            return []
+        doubts = np.column_stack([doubt for _, _, doubt, _, _ in causes])
+        each = np.column_stack([doubts, doubts > 0, np.ones(len(own_j))])
+        sums = tree.columns.inclusive(each * own_j[:, None], tree.structure.levels)
+        whole = np.where(sums[:, -1] > 0, sums[:, -1], 1.0)
+        widths = np.ascontiguousarray((sums[:, : len(causes)] / whole[:, None]).T)
+        shares = (sums[0, len(causes) : -1] / whole[0]).tolist()
+        return [
+            cls(cause, words, width, share, is_assumed, is_beyond)
+            for (cause, words, _, is_assumed, is_beyond), width, share in zip(
+                causes, widths, shares, strict=True
+            )
+        ]
 
     @property
     def width(self) -> float:

@@ -14,6 +14,7 @@ from irene.analyse.listings import hardware_document, models_document
 from irene.errors import IreneError, MissingExtraError, UsageError
 from irene.parameters import Parameter
 from irene.questions import QUESTIONS
+from irene.trace import catalogue
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -92,8 +93,6 @@ def called(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         IreneError: There is no such tool, or it cannot be answered.
     """
-    from irene.trace import catalogue
-
     takes = {"models": {"search"}, "hardware": set()}.get(name, set(arguments))
     if unknown := sorted(set(arguments) - takes):
         known = ", ".join(takes) or "none"

@@ -24,11 +24,14 @@ The package is also the function: `irene.trace("bert-base-uncased", batch_size=8
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from irene.lazy import lazily
+
+if TYPE_CHECKING:
+    from irene.trace.costs import COSTS, Call, OpCost, cost_formula, register_cost
+    from irene.trace.tracer import trace
 
 __all__ = ["COSTS", "Call", "OpCost", "cost_formula", "register_cost", "trace"]
 
-__getattr__ = lazily(
-    __name__,
-    {".tracer": "trace", ".costs": "COSTS Call OpCost cost_formula register_cost"},
-)
+__getattr__ = lazily(__name__)

@@ -37,6 +37,22 @@ class Signature(NamedTuple):
     dtype: str
 
 
+class Level(NamedTuple):
+    """Rows of one depth.
+
+    Attributes:
+        rows: In their order.
+        parents: Rows above, each once.
+        starts: Where in `rows` the children of each begin.
+        counts: Instances of every row; None where all are 1.
+    """
+
+    rows: Ints
+    parents: Ints
+    starts: Ints
+    counts: Ints | None
+
+
 @dataclass(frozen=True, slots=True)
 class EnergyColumns:
     """Energy of every row, for one instance of the node, children included.
@@ -162,21 +178,37 @@ class Columns:
         return alone
 
     def inclusive(
-        self, own: npt.NDArray[Any], parent: Ints | None = None
+        self, own: npt.NDArray[Any], levels: Sequence[Level] | None = None
     ) -> npt.NDArray[Any]:
         """Own value plus, level by level from below, all children's.
 
         Args:
             own: One value, or one row of values, per node.
-            parent: What `parents` answers, if it is known already.
+            levels: What `levels` answers, if it is known already.
         """
         total = own.copy()
-        parent = self.parents() if parent is None else parent
-        count = self.count.reshape(-1, *([1] * (own.ndim - 1)))
-        for level in range(int(self.depth.max()), 0, -1):
-            here = np.flatnonzero(self.depth == level)
-            np.add.at(total, parent[here], total[here] * count[here])
+        for level in self.levels() if levels is None else levels:
+            each = total[level.rows]
+            if level.counts is not None:
+                each = each * (level.counts if own.ndim == 1 else level.counts[:, None])
+            total[level.parents] += np.add.reduceat(each, level.starts)
         return total
+
+    def levels(self, parent: Ints | None = None) -> list[Level]:
+        """Rows of one depth, the deepest first, without the root.
+
+        Args:
+            parent: What `parents` answers, if it is known already.
+        """
+        parent = self.parents() if parent is None else parent
+        found = []
+        for depth in range(int(self.depth.max()), 0, -1):
+            rows = np.flatnonzero(self.depth == depth)
+            parents, starts = np.unique(parent[rows], return_index=True)
+            counts = self.count[rows]
+            several = counts if (counts != 1).any() else None
+            found.append(Level(rows, parents, starts, several))
+        return found
 
     def multiplicity(self) -> Ints:
         """How many times each row occurs in the whole, unfolded tree."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from functools import lru_cache, partial
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +34,34 @@ from irene.tree.columns import (
 )
 from irene.tree.generation import generation_of
 from irene.tree.model_tree import ModelTree
+from irene.tree.structure import compact
 from irene.whole_file import trying_to
 
 SCHEMA = "irene.tree/1"
+UNKNOWN = "null"
 COSTS = ("params", "flops", "bytes_read", "bytes_written")
 
 
 def to_dict(tree: ModelTree) -> dict[str, Any]:
     """The whole document as JSON-ready values."""
+    document: dict[str, Any] = json.loads(to_text(tree, allow_nan=True))
+    return document
+
+
+def to_text(tree: ModelTree, *, allow_nan: bool = False) -> str:
+    """The whole document as JSON without spaces.
+
+    Args:
+        tree: Any tree.
+        allow_nan: Whether it may have numbers that JSON has not.
+
+    Raises:
+        ValueError: An energy is not finite.
+    """
     energy = tree.energy_of(0)
+    errors = tree.energy.errors if tree.energy else ()
     generation = generation_of(tree)
-    return {
+    document = {
         "schema": SCHEMA,
         "spec": tree.spec and tree.spec.to_dict(),
         "hardware": tree.hardware and tree.hardware.to_dict(),
@@ -52,71 +70,87 @@ def to_dict(tree: ModelTree) -> dict[str, Any]:
         "high_j": energy and energy.high,
         "source": energy and energy.source,
         "produced_by": tree.energy and tree.energy.produced_by,
-        "errors": [asdict(each) for each in tree.energy.errors] if tree.energy else [],
+        "errors": [each.to_dict() for each in errors],
         "provenance": dict(tree.provenance),
         "notes": list(tree.notes),
         "unsupported": dict(tree.unsupported),
         **({"generation": generation.to_dict()} if generation else {}),
-        "tree": _nodes(tree),
     }
+    parts = [*_starts(tree), *_ends(tree, allow_nan)]
+    nodes = "".join([parts[place] for place in tree.structure.order])
+    return f'{compact(document)[:-1]},"tree":{nodes}}}'
 
 
-def _nodes(tree: ModelTree) -> dict[str, Any]:
-    """Nested nodes; costs and energies are of one instance, children included."""
-    columns, parents = tree.columns, tree.parents.tolist()
-    lists = {name: getattr(columns, name).tolist() for name in columns.__slots__}
-    shapes = {
-        number: [[*map(list, each)] for each in tree.signatures[number][:2]]
-        for number in set(lists["signature"])
-    }
-    nodes: list[dict[str, Any]] = []
-    for row, path in enumerate(tree.paths):
-        signature = lists["signature"][row]
-        node: dict[str, Any] = {
-            "path": path,
-            "kind": KINDS[lists["kind"][row]],
-            "op": tree.strings[lists["op"][row]],
-            "call": tree.calls[row],
-            "count": lists["count"][row],
-            "inputs": shapes[signature][0],
-            "outputs": shapes[signature][1],
-            "dtype": tree.signatures[signature].dtype,
-            **{name: lists[name][row] for name in COSTS},
-            "bytes": lists["bytes_read"][row] + lists["bytes_written"][row],
-        }
-        if row in tree.members:
-            node["members"] = [
-                {"name": name, "place": place} for name, place in tree.members[row]
-            ]
-        known = features_of_row(tree.features, row)
-        if known:
-            node["features"] = known
-        node["children"] = []
-        nodes.append(node)
-        if row:
-            nodes[parents[row]]["children"].append(node)
-    if tree.energy is not None:
-        _add_energy(tree, tree.energy, nodes)
-    return nodes[0]
+def _starts(tree: ModelTree) -> list[str]:
+    """Every node up to its children; costs are of one instance, children included."""
+    columns, strings = tree.columns, tree.structure.quoted
+    lists = [getattr(columns, name).tolist() for name in ("op", "signature", *COSTS)]
+    shapes = {place: _shapes_text(tree.signatures[place]) for place in {*lists[1]}}
+    more = _more(tree)
+    return [
+        f'{head}{strings[op]},{counted},{shapes[signature]},"params":{params},'
+        f'"flops":{flops},"bytes_read":{read},"bytes_written":{written},'
+        f'"bytes":{read + written}{more.get(row, "")},"children":['
+        for row, (
+            (head, counted),
+            op,
+            signature,
+            params,
+            flops,
+            read,
+            written,
+        ) in enumerate(zip(tree.structure.heads, *lists, strict=True))
+    ]
 
 
-def _add_energy(
-    tree: ModelTree, energy: EnergyColumns, nodes: list[dict[str, Any]]
-) -> None:
+def _shapes_text(signature: Signature) -> str:
+    inputs, outputs = map(_lists, signature[:2])
+    return f'"inputs":{inputs},"outputs":{outputs},"dtype":{_quoted(signature.dtype)}'
+
+
+_quoted = lru_cache(maxsize=100)(compact)
+
+
+def _lists(shapes: Sequence[Shape]) -> str:
+    return str([*map(list, shapes)]).replace(" ", "")
+
+
+def _more(tree: ModelTree) -> dict[int, str]:
+    """What some nodes have: their members, and what else was measured."""
+    found: dict[int, str] = {}
+    for row, members in tree.members.items():
+        told = [{"name": name, "place": place} for name, place in members]
+        found[row] = f',"members":{compact(told)}'
+    known = [np.flatnonzero(values == values) for values in tree.features.values()]
+    for row in {row for rows in known for row in rows.tolist()}:
+        features = compact(features_of_row(tree.features, row))
+        found[row] = f'{found.get(row, "")},"features":{features}'
+    return found
+
+
+def _ends(tree: ModelTree, allow_nan: bool) -> list[str]:
+    """Every node from its children on: its energy, where that is known."""
+    energy = tree.energy
+    if energy is None:
+        return ["]}"] * len(tree)
     assert tree.own_j is not None
-    columns = (energy.joules, energy.low, energy.high, energy.source, tree.own_j)
-    lists = (column.tolist() for column in (*columns, tree.multiplicity))
-    total_j = float(energy.joules[0])
-    for node, row in zip(nodes, zip(*lists, strict=True), strict=True):
-        joules, low, high, source, own_j, times = row
-        if joules != joules:  # unknown
-            continue
-        node["energy_j"] = joules
-        node["low_j"] = low
-        node["high_j"] = high
-        node["source"] = SOURCES[source]
-        node["own_j"] = own_j if own_j == own_j else None
-        node["share"] = joules * times / total_j if total_j else None
+    shares = energy.joules * tree.multiplicity / (float(energy.joules[0]) or np.nan)
+    columns = (energy.joules, energy.low, energy.high, tree.own_j, shares)
+    is_usual = all(np.isfinite(each).all() for each in columns)
+    number = repr if is_usual else partial(_number, allow_nan=allow_nan)
+    texts = [[*map(number, column.tolist())] for column in columns]
+    sources = [SOURCES[source] for source in energy.source.tolist()]
+    return [
+        "]}"
+        if joules == UNKNOWN
+        else f'],"energy_j":{joules},"low_j":{low},"high_j":{high},'
+        f'"source":"{source}","own_j":{own_j},"share":{share}}}'
+        for joules, low, high, own_j, share, source in zip(*texts, sources, strict=True)
+    ]
+
+
+def _number(value: float, *, allow_nan: bool) -> str:
+    return UNKNOWN if value != value else json.dumps(value, allow_nan=allow_nan)
 
 
 def load(path: str | Path) -> ModelTree:
@@ -223,11 +257,15 @@ def relative_path(path: str, above: str) -> str:
 
 
 def _signature(node: Mapping[str, Any]) -> Signature:
+    if not isinstance(node["dtype"], str):
+        raise TypeError(f"dtype {node['dtype']!r}")
     return Signature(
-        tuple(map(tuple, node["inputs"])),
-        tuple(map(tuple, node["outputs"])),
-        node["dtype"],
+        _read_shapes(node["inputs"]), _read_shapes(node["outputs"]), node["dtype"]
     )
+
+
+def _read_shapes(lists: Sequence[Sequence[int]]) -> tuple[Shape, ...]:
+    return tuple([tuple([index(side) for side in shape]) for shape in lists])
 
 
 def _energy(node: Mapping[str, Any]) -> tuple[float, float, float, int]:

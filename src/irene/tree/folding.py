@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from irene.tree.model_tree import ModelTree
 
 Members = tuple[tuple[str, int], ...]
-MOST_FOLDS = 16
-"""Of one structure, that are remembered."""
 NUMBERED = re.compile(r"(?:(?<=^)|(?<=[./]))\d+(?=\.|$)")
 
 
@@ -34,15 +32,13 @@ def fold(tree: ModelTree, level: str = "math") -> ModelTree:
         level: Deepest kind of nodes that stays.
     """
     keys = _keys(tree)
-    alike = level, *keys
-    known = tree.structure.folds
-    if alike not in known:
-        if len(known) >= MOST_FOLDS:
-            known.clear()
+
+    def find() -> tuple[Ints, Ints, dict[int, Members], Structure]:
         rows, counts, members = _grouped(tree, level, keys)
         columns = tree.columns.select(rows, count=counts)
-        known[alike] = rows, counts, members, Structure(columns, tree.strings)
-    rows, counts, members, structure = known[alike]
+        return rows, counts, members, Structure(columns, tree.strings)
+
+    rows, counts, members, structure = tree.structure.once((level, *keys), find)
     found = tree.select(rows, {"count": counts}, members=members)
     found.structure = structure
     return found

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from irene.arrays import Ints
-from irene.tree.columns import Columns
+from irene.tree.columns import KINDS, Columns, Level
+
+T = TypeVar("T")
+MOST_FOUND = 64
+"""Of one structure, that is remembered."""
+compact = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+"""Values as JSON without spaces."""
 
 
 class Structure:
@@ -17,18 +24,35 @@ class Structure:
         columns: Of one of them.
         strings: Names that the columns index.
 
-    Attributes:
-        folds: How trees of this structure were folded; see `folding`.
     """
 
     def __init__(self, columns: Columns, strings: Sequence[str]) -> None:
         self._columns, self._strings = columns, strings
-        self.folds: dict[tuple[Any, ...], Any] = {}
+        self._found: dict[tuple[Any, ...], Any] = {}
+
+    def once(self, key: tuple[Any, ...], find: Callable[[], T]) -> T:
+        """What is found once for all trees that have a key in common.
+
+        Args:
+            key: What is looked for, and all that decides it beside the structure.
+            find: Finds it.
+        """
+        if key not in self._found:
+            if len(self._found) >= MOST_FOUND:
+                self._found.clear()
+            self._found[key] = find()
+        found: T = self._found[key]
+        return found
 
     @cached_property
     def parents(self) -> Ints:
         """Row of every row's parent; -1 for the root."""
         return self._columns.parents()
+
+    @cached_property
+    def levels(self) -> list[Level]:
+        """Rows by depth, for `Columns.inclusive`."""
+        return self._columns.levels(self.parents)
 
     @cached_property
     def ends(self) -> Ints:
@@ -71,3 +95,39 @@ class Structure:
         for row, path in enumerate(self.paths):
             rows.setdefault(path, []).append(row)
         return rows
+
+    # As a document ------------------------------------------------------------
+
+    @cached_property
+    def quoted(self) -> list[str]:
+        """The strings as JSON."""
+        return [compact(text) for text in self._strings]
+
+    @cached_property
+    def heads(self) -> list[tuple[str, str]]:
+        """Of every row in a document: up to its op, and its call and count."""
+        above, kinds = self.parents.tolist(), self._columns.kind.tolist()
+        lists = (above, kinds, self.paths, self.calls, self._columns.count.tolist())
+        return [
+            (
+                f'{"," * (row > parent + 1)}{{"path":{compact(path)},'
+                f'"kind":"{KINDS[kind]}","op":',
+                f'"call":{call},"count":{count}',
+            )
+            for row, (parent, kind, path, call, count) in enumerate(
+                zip(*lists, strict=True)
+            )
+        ]
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Where in a document every row begins and ends: ends follow all beginnings."""
+        depths, count = self._columns.depth.tolist(), len(self._columns)
+        order: list[int] = []
+        opened: list[int] = []
+        for row, depth in enumerate(depths):
+            while len(opened) > depth:
+                order.append(count + opened.pop())
+            order.append(row)
+            opened.append(row)
+        return [*order, *(count + row for row in reversed(opened))]

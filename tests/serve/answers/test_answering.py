@@ -15,7 +15,8 @@ from irene.serve.answers.answering import Answering
 from irene.serve.answers.memory import LINK, Memory, Ready
 from irene.serve.answers.question import Inquiry
 from irene.serve.answers.storage import Answers, Made
-from irene.serve.computing.pool import Pool, Reply
+from irene.serve.computing.moments import Reply
+from irene.serve.computing.pool import Pool
 from irene.serve.computing.turns import Rounds, Turns, Waiting
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Limits

@@ -16,7 +16,8 @@ from irene.analyse.leaderboard import entry_keys
 from irene.errors import IreneError, LimitError
 from irene.serve.answers import filling
 from irene.serve.answers.filling import Filling, Wanted
-from irene.serve.computing.pool import Pool, Reply
+from irene.serve.computing.moments import Reply
+from irene.serve.computing.pool import Pool
 from irene.serve.computing.questions import ask
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Limits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -82,6 +83,8 @@ def test_the_servers_machine_is_learned_by_a_button(page: Page) -> None:
     page.goto("/method")
     page.get_by_role("button", name="Learn this machine").click()
     expect(page.locator(".lede")).to_contain_text("Learning this machine, quick")
+    told = page.locator(".progress-field .hint")
+    expect(told).to_have_text(re.compile(r"^\d+ of 115\ss$"), timeout=JOB_MS)
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator(".state")).to_have_text("cancelled", timeout=JOB_MS)
     expect(page.get_by_role("link", name="Hand it in again")).to_be_visible()

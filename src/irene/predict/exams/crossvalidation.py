@@ -345,8 +345,16 @@ def _known(errors: Floats) -> Floats:
     return found
 
 
-def mean_known(values: Sequence[float] | npt.NDArray[Any]) -> float:
-    """Mean of what is known; NaN where nothing is."""
+def mean_known(
+    values: Sequence[float] | npt.NDArray[Any], weights: Floats | None = None
+) -> float:
+    """Mean of what is known; NaN where nothing is.
+
+    Args:
+        values: NaN where unknown.
+        weights: How much each counts; None for all the same.
+    """
     known = np.asarray(values, dtype=np.float64)
-    known = known[~np.isnan(known)]
-    return float(known.mean()) if len(known) else math.nan
+    there = ~np.isnan(known)
+    weights = weights if weights is None else weights[there]
+    return float(np.average(known[there], weights=weights)) if there.any() else math.nan

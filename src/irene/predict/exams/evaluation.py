@@ -16,6 +16,7 @@ from irene.predict.intervals import with_beyond, worth_saying
 from irene.predict.learning.join import Joiner, Progress
 from irene.predict.learning.training_runs import SavedMethod
 from irene.predict.machines.predictor import Predictor
+from irene.predict.machines.specs.regression import FLAGGED
 from irene.predict.machines.specs.specs_method import rows_alone_j
 from irene.saved import Floats
 from irene.tree import KINDS
@@ -38,6 +39,7 @@ class ModelRow:
         coverage: Part of each level's nodes inside their interval, 0 to 1; NaN where
             there is none; None without intervals.
         unpredicted: Nodes without a prediction.
+        disturbed: Nodes that something disturbed while they were measured.
     """
 
     model: str
@@ -46,6 +48,7 @@ class ModelRow:
     errors: Errors
     coverage: Errors | None
     unpredicted: int
+    disturbed: int
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON document."""
@@ -55,7 +58,8 @@ class ModelRow:
         fields |= self.errors.to_dict()
         if self.coverage is not None:
             fields["coverage"] = self.coverage.to_dict()
-        return {**fields, "unpredicted": self.unpredicted}
+        counts = {"unpredicted": self.unpredicted, "disturbed": self.disturbed}
+        return {**fields, **counts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +116,16 @@ def _evaluation(
     promised: float | None = None,
     unknown: Mapping[str, str] = MappingProxyType({}),
 ) -> Evaluation:
-    """Every measured row against its prediction."""
+    """Every measured row against its prediction; what was disturbed weighs less."""
     percent = percent_errors(predicted_j, table)
+    weights = np.where(table.disturbed, FLAGGED**-2, 1.0)
 
     def means(values: Floats, rows: Bools) -> Errors:
-        return Errors.by_level(
-            lambda level: mean_known(values[rows & (table.kind == KINDS.index(level))])
-        )
+        def mean(level: str) -> float:
+            some = rows & (table.kind == KINDS.index(level))
+            return mean_known(values[some], weights[some])
+
+        return Errors.by_level(mean)
 
     def row(model: str) -> ModelRow:
         trees = np.array([key.model == model for key in table.keys])
@@ -130,6 +137,7 @@ def _evaluation(
             means(percent, rows),
             None if inside is None else means(inside, rows),
             int(np.isnan(percent[rows]).sum()),
+            int(table.disturbed[rows].sum()),
         )
 
     rows, every = tuple(map(row, table.models)), np.ones(len(table), dtype=np.bool_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import log2, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -77,8 +77,8 @@ class Domain(Saved):
             if far.any():
                 doubt = np.minimum(far * widths.rate(cause), widths.rate(MOST))
                 error, assumed = f"{cause} {which}", cause in ASSUMED
-                found.append(Beyond.of(error, words, tree, own_j, doubt, assumed))
-        return found
+                found.append((error, words, doubt, assumed, True))
+        return Beyond.several(tree, own_j, found)
 
     def _causes(
         self, tree: ModelTree, work: TreeWork, own_j: Floats
@@ -89,30 +89,29 @@ class Domain(Saved):
         of one type or phase: what is too large tells nothing of what is too small.
         """
         kernels, rows = _kernel_rows(tree, work)
-        own = np.bincount(rows, own_j * tree.multiplicity, len(kernels) + 1)
-        kernel_j = own[:-1].astype(np.float64) + 1e-300
         for cause, what, limits, sides in (
             ("width", "in weights of a width", {"gemm": self.widths}, slice(2, 4)),
             ("tokens", "in products of a size", {"gemm": self.tokens}, slice(1, 2)),
             ("length", "in attention of a length", {"bmm": self.lengths}, slice(1, 3)),
             ("elements", "in kernels of a size", self.elements, None),
         ):
-            each = [
-                (k.sizes[sides] if sides else (prod(k.sizes),), limits[k.group])
+            each = {
+                place: (k.sizes[sides] if sides else (prod(k.sizes),), limits[k.group])
+                for place, k in enumerate(kernels)
                 if k.group in limits
-                else ((), (1, 1))
-                for k in kernels
-            ]
-            far = np.array([_octaves(*sized) for sized in each])
+            }
+            far = np.zeros(len(kernels) + 1)
+            far[list(each)] = [_octaves(*sized) for sized in each.values()]
             if cause == "tokens" and tree.spec is not None:
                 # A pooler or a head has few rows in runs of any size.
                 far = np.minimum(far, _octaves([tree.spec.tokens], self.tokens))
             if far.any():
-                values, (low, high) = each[int((far * kernel_j).argmax())]
+                own = np.bincount(rows, own_j * tree.multiplicity, len(far))
+                values, (low, high) = each[int((far * (own + 1e-300)).argmax())]
                 value = max(values, key=lambda v: _octaves([v], (low, high)))
                 words = f"{what} never measured ({value:,}, not {low:,} to {high:,})"
                 side = "below" if value < low else "above"
-                yield cause, side, words, np.append(far, 0.0)[rows]
+                yield cause, side, words, far[rows]
         yield "group", *self._unmeasured(tree, kernels, rows)
         spec = tree.spec
         if spec is not None:
@@ -132,6 +131,8 @@ class Domain(Saved):
         is_new = np.array([k.group not in known for k in kernels] + [False])
         new, looped = is_new[rows], _is_looped(tree)
         which = new | looped
+        if not which.any():
+            return "", "", np.zeros(len(tree))
         each = np.repeat(tree.columns.op[which], tree.multiplicity[which])
         ops = Counter(each.tolist()).most_common(3)
         common = ", ".join(tree.strings[op].removeprefix("aten.") for op, _ in ops)
@@ -168,6 +169,13 @@ def _kernel_rows(
 def _is_looped(tree: ModelTree) -> Rows:
     """Ops that a module calls over and over, each after the other."""
     columns = tree.columns
+    known = (columns.op, columns.signature, columns.params)
+    key = "looped", *(column.tobytes() for column in known)
+    return tree.structure.once(key, lambda: _find_looped(tree))
+
+
+def _find_looped(tree: ModelTree) -> Rows:
+    columns = tree.columns
     rows = np.flatnonzero(columns.kind == MATH)
     above = tree.parents[rows]
     keys = np.column_stack(
@@ -186,8 +194,8 @@ def _is_looped(tree: ModelTree) -> Rows:
 def _octaves(values: Sequence[int], limits: Range) -> float:
     """How many times a size would have to be halved or doubled to be inside."""
     low, high = limits[0] / SLACK, limits[1] * SLACK
-    beyond = [max(low / max(v, 1), max(v, 1) / high, 1.0) for v in values]
-    return float(np.log2(max(beyond, default=1.0)))
+    beyond = max(low / max(min(values), 1), max(max(values), 1) / high)
+    return log2(beyond) if beyond > 1.0 else 0.0
 
 
 def domain_of(

@@ -139,11 +139,6 @@ def known_machines() -> dict[str, Path]:
     return {**predictors, **{k: v for k, v in gpus.items() if k not in predictors}}
 
 
-def is_gpu(on: str) -> bool:
-    """Whether a name is that of a data-centre GPU."""
-    return _suffix(known_machines().get(on, Path())) in (SHEET, LEARNED)
-
-
 def find_machine(on: str) -> Machine:
     """The machine of a name, or in a file.
 

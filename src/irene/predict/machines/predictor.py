@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,8 +15,8 @@ from irene.predict.intervals import Beyond, Widths, with_beyond, worth_saying
 from irene.predict.machines.domain import Domain
 from irene.predict.machines.memory_fit import with_fit
 from irene.predict.machines.serial_machine import SerialModel
-from irene.predict.machines.specs.specs_model import SpecsModel
-from irene.predict.machines.specs.work import TreeWork, work_of
+from irene.predict.machines.specs.specs_model import KernelEnergy, SpecsModel
+from irene.predict.machines.specs.work import Kernel, TreeWork, work_of
 from irene.saved import (
     Floats,
     checked_content,
@@ -71,9 +71,26 @@ class Predictor:
             tree: A traced tree with math ops, folded or not.
             step_s: Of a serving, which this machine knows nothing of.
         """
-        if not (tree.columns.kind == MATH).any():
+        return self.predict_all([tree])[0]
+
+    def predict_all(self, trees: Sequence[ModelTree]) -> list[ModelTree]:
+        """The same trees carrying predicted energies, their kernels found together.
+
+        Args:
+            trees: As for `predict`.
+        """
+        if not all((tree.columns.kind == MATH).any() for tree in trees):
             raise UsageError("prediction needs a tree with its math ops: trace it anew")
-        joules, width, causes = self.intervals(tree, work_of(tree))
+        works = [work_of(tree) for tree in trees]
+        known = self.model.kernel_energies(k for work in works for k in work.kernels)
+        return [
+            self._predicted(tree, *self.intervals(tree, work, known))
+            for tree, work in zip(trees, works, strict=True)
+        ]
+
+    def _predicted(
+        self, tree: ModelTree, joules: Floats, width: Floats, causes: list[Beyond]
+    ) -> ModelTree:
         tokens = tree.spec.tokens if tree.spec else 1
         told = tree.with_predicted(
             *(joules, with_beyond(width, causes), self.hardware, "specs"),
@@ -91,19 +108,23 @@ class Predictor:
         )
 
     def intervals(
-        self, tree: ModelTree, work: TreeWork
+        self,
+        tree: ModelTree,
+        work: TreeWork,
+        known: Mapping[Kernel, KernelEnergy] | None = None,
     ) -> tuple[Floats, Floats, list[Beyond]]:
         """Energy of every node, its interval, and what lies beyond the measured.
 
         Args:
             tree: A traced tree with math ops, folded or not.
             work: Its work.
+            known: What the model's `kernel_energies` says of its kernels.
 
         Returns:
             J; half the interval within what was measured, in log units; causes that
             make it wider.
         """
-        joules, is_indirect = self.model.tree_energies(tree, work)
+        joules, is_indirect = self.model.tree_energies(tree, work, known)
         width = self.widths.of(tree.columns.kind, is_indirect)
         return joules, width, self.domain.beyond(tree, work, joules, self.widths)
 

@@ -21,11 +21,12 @@ from irene.predict.machines.specs.regression import (
     least_weight,
     relative_nnls,
 )
-from irene.predict.machines.specs.specs_model import MODEL_WEIGHT
+from irene.predict.machines.specs.specs_model import MODEL_WEIGHT, KernelEnergy
 from irene.predict.machines.specs.work import (
     MIB,
     PRODUCT_OF,
     ROWS,
+    Kernel,
     TreeWork,
     distinct_ops,
     product_sizes,
@@ -108,7 +109,7 @@ def serial_work(tree: ModelTree) -> SerialWork:
     own[math.rows[counted], place[math.which][counted]] = 1
     own[:, -2] = columns.kind == ML
     own[:, -1] = columns.kind == MODULE
-    total = columns.inclusive(own, tree.parents)
+    total = columns.inclusive(own, tree.structure.levels)
     return SerialWork(tuple(ops), total[:, : len(ops)], total[:, len(ops) :])
 
 
@@ -275,8 +276,12 @@ class SerialModel(Saved):
             return whole
         return np.where(single, work.counts @ self.op_energies(work.ops), whole)
 
+    def kernel_energies(self, _: Iterable[Kernel]) -> dict[Kernel, KernelEnergy]:
+        """None: its ops are its own, and not kernels."""
+        return {}
+
     def tree_energies(
-        self, tree: ModelTree, _: TreeWork | None = None
+        self, tree: ModelTree, _: TreeWork | None = None, __: Any = None
     ) -> tuple[Floats, Flags]:
         """Energy of every node, J, and which primitives were never measured."""
         work = serial_work(tree)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from irene.serve.answers.memory import ETAG, LINK, Memory, Ready, make_ready
 from irene.serve.answers.question import Inquiry
 from irene.serve.answers.storage import Answers, Made
-from irene.serve.computing.pool import Pool, Reply
+from irene.serve.computing.moments import Reply
+from irene.serve.computing.pool import Pool
 from irene.serve.http.problems import CLIENT_LEFT, Problem
 
 logger = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class Answering:
         self.memory = memory
         self._count = count
         self._asked: dict[str, _Asked] = {}
-        self._made: list[tuple[str, bytes, Inquiry]] = []
+        self._made: list[tuple[str, Reply, str, str]] = []
         self._keeping: asyncio.Task[list[Ready]] | None = None
 
     async def by_key(self, key: str) -> Ready | None:
@@ -164,7 +165,31 @@ class Answering:
     ) -> Ready:
         reply = await how(asked.begin)
         self._count("computed", reply.seconds)
-        return await self._kept(key, inquiry, reply)
+        is_passing = isinstance(reply, Passing)
+        if is_passing or inquiry.is_private:
+            ready = await asyncio.to_thread(
+                make_ready, key, reply.body, inquiry.media_type
+            )
+            return ready.without(*((LINK, ETAG) if is_passing else (LINK,)))
+        return await self.keep(key, reply, inquiry.media_type, inquiry.text)
+
+    async def soon(
+        self, question: str, values: Mapping[str, Any], client: str
+    ) -> Reply | None:
+        """The answer to what takes a moment; None where it takes longer.
+
+        Args:
+            question: Its name.
+            values: What of it was given, and the form.
+            client: Whose turn at the processes it takes.
+
+        Raises:
+            IreneError: It cannot be answered.
+        """
+        reply = await self.pool.ask_soon(question, values, client)
+        if reply is not None:
+            self._count("computed", reply.seconds)
+        return reply
 
     async def stop(self) -> None:
         """Give up what is being computed."""
@@ -173,17 +198,18 @@ class Answering:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _kept(self, key: str, inquiry: Inquiry, reply: Reply) -> Ready:
-        """The reply, in memory and in the store if that is possible and allowed."""
-        is_passing = isinstance(reply, Passing)
-        if is_passing or inquiry.is_private:
-            ready = await asyncio.to_thread(
-                make_ready, key, reply.body, inquiry.media_type
-            )
-            return ready.without(*((LINK, ETAG) if is_passing else (LINK,)))
+    async def keep(self, key: str, reply: Reply, media_type: str, text: str) -> Ready:
+        """An answer as it is sent, in memory and in the store if that is possible.
+
+        Args:
+            key: Its name.
+            reply: The answer.
+            media_type: What it is.
+            text: What was asked, as JSON.
+        """
         if not self._made:
             self._keeping = asyncio.create_task(self._keep(self._keeping))
-        self._made.append((key, reply.body, inquiry))
+        self._made.append((key, reply, media_type, text))
         place, keeping = len(self._made) - 1, self._keeping
         assert keeping is not None
         ready = (await asyncio.shield(keeping))[place]
@@ -197,10 +223,10 @@ class Answering:
         made, self._made = self._made, []
         return await asyncio.to_thread(self._store, made)
 
-    def _store(self, some: list[tuple[str, bytes, Inquiry]]) -> list[Ready]:
+    def _store(self, some: list[tuple[str, Reply, str, str]]) -> list[Ready]:
         made = [
-            Made(make_ready(key, body, asked.media_type), asked.media_type, asked.text)
-            for key, body, asked in some
+            Made(make_ready(key, reply.body, kind, packed=reply.packed), kind, text)
+            for key, reply, kind, text in some
         ]
         try:
             self.answers.put_all(made)

@@ -184,7 +184,8 @@ class Filling:
             Problem: Nobody wants them any more.
         """
         started = time.monotonic()
-        keys = entry_keys(wanted.entries, wanted.run, wanted.hardware, self.cache)
+        told = (wanted.entries, wanted.run, wanted.hardware, self.cache)
+        keys = await asyncio.to_thread(entry_keys, *told)
         try:
             while missing := (await asyncio.to_thread(self.known, wanted)).missing:
                 begin()

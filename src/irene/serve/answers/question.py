@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -81,14 +81,27 @@ class Inquiry:
     def text(self) -> str:
         """Everything of it that decides the answer, as canonical JSON."""
         models = {"models": self.models} if self.models else {}
-        return _canonical({"question": self.question.name, **self.values, **models})
+        return canonical({"question": self.question.name, **self.values, **models})
+
+    @property
+    def identities(self) -> list[str]:
+        """What names the machines together with the content of their files."""
+        return sorted(f"{name} {find_machine(name).digest}" for name in self.machines)
 
     @property
     def key(self) -> str:
-        """Name of the answer: the question, the machines and the program decide it."""
-        machines = sorted(map(_identity, self.machines))
-        parts = [self.text, machines, program_identity()]
-        return key_of(_canonical(parts).encode())
+        """Name of the answer."""
+        return answer_key(self.text, self.identities)
+
+
+def answer_key(text: str, identities: Sequence[str]) -> str:
+    """Name of an answer: the question, the machines and the program decide it.
+
+    Args:
+        text: Of the question, as canonical JSON.
+        identities: Of the machines.
+    """
+    return key_of(canonical([text, identities, program_identity()]).encode())
 
 
 @contextmanager
@@ -99,13 +112,9 @@ def _with(
         yield {**told, "trees": {name: str(path) for name, path in files.items()}}
 
 
-def _canonical(value: Any) -> str:
+def canonical(value: Any) -> str:
+    """Values as the one JSON that says them."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _identity(machine: str) -> str:
-    """What names a machine together with the content of its file."""
-    return f"{machine} {find_machine(machine).digest}"
 
 
 def check_hardware(name: str) -> None:

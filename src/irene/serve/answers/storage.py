@@ -36,8 +36,9 @@ ANSWERS = Table(
     Column("used", Float, nullable=False),
     Column("kept", Boolean, nullable=False),  # of older servers
 )
-PRUNE_EVERY = 50
-"""Answers that are written between two looks at the size of all."""
+LOOK_EVERY, LOOK_AFTER = 50, 0.05
+"""Answers, and part of the room that was left, that are written between two looks at
+the size of all, which reads all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Answers:
     def __init__(self, store: Store, most_bytes: int = 4_000_000_000) -> None:
         self.store = store
         self.most_bytes = most_bytes
-        self._written = 0
+        self._written, self._room = 0, 0.0
 
     def get(self, key: str) -> Ready | None:
         """An answer; None if it is not there, or damaged."""
@@ -111,8 +112,9 @@ class Answers:
         """Keep answers, all or none; those that are there already stay as they are."""
         with quickly(self.store.engine) as connection:
             add_once(connection, ANSWERS, *(each.row for each in made))
-        before, self._written = self._written, self._written + len(made)
-        if before // PRUNE_EVERY != self._written // PRUNE_EVERY:
+        self._written += len(made)
+        self._room -= sum(each.ready.size for each in made)
+        if self._written >= LOOK_EVERY and self._room < 0:
             self.prune()
 
     def drop(self, key: str) -> None:
@@ -122,9 +124,11 @@ class Answers:
 
     def prune(self) -> int:
         """Drop answers that were unused longest until the rest fits; how many."""
-        from irene.serve.store.retention import prune_answers
+        from irene.serve.store.retention import prune_answers, size_of_answers
 
         dropped = prune_answers(self.store, self.most_bytes)
         if dropped:
             self.store.shrink()
+        room = self.most_bytes - size_of_answers(self.store)
+        self._written, self._room = 0, LOOK_AFTER * room
         return dropped

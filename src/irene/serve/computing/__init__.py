@@ -2,12 +2,13 @@
 
 - `worker`: what runs in the processes of a server.
 - `pool`: starts processes, asks them, ends those that take too long; `turns`: in which
-  order.
+  order; `moments`: what takes a moment, together.
 - `questions`: how they are answered there.
 """
 
 from __future__ import annotations
 
-from irene.serve.computing.pool import Pool, Reply
+from irene.serve.computing.moments import Reply
+from irene.serve.computing.pool import Pool
 
 __all__ = ["Pool", "Reply"]

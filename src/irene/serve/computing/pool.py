@@ -8,11 +8,18 @@ import os
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from irene import errors
+from irene.serve.computing.moments import (
+    Moment,
+    Moments,
+    Reply,
+    give,
+    message,
+    refuse,
+)
 from irene.serve.computing.turns import Turns, Waiting
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Limits
@@ -23,6 +30,7 @@ from irene.work.task import Outcome, Task
 
 logger = logging.getLogger(__name__)
 WORKER = "irene.serve.computing.worker"
+SEVERAL = "answer_several"
 START_S = 600.0
 """Even a machine that is very busy has loaded the libraries by then, s."""
 BACK_OFF_S = 2.0
@@ -80,19 +88,6 @@ def error_of(outcome: Outcome, limits: Limits, advice: str = "") -> errors.Irene
     return Problem(500, outcome.problem)
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer of a process.
-
-    Attributes:
-        body: The document, or a table.
-        seconds: How long it took, s.
-    """
-
-    body: bytes
-    seconds: float
-
-
 class Pool:
     """Processes that answer questions.
 
@@ -119,6 +114,8 @@ class Pool:
         self._on_end = on_end or (lambda reason: None)
         self._idle: list[Child] = []
         self._turns: Turns[Child] = Turns(limits.queue, limits.client_computations)
+        self._moments = Moments(limits.queue, limits.client_computations)
+        self._carriers = 0
         # One waits for each process; more, for those that are being replaced.
         self._threads = ThreadPoolExecutor(2 * size + 1, "computing")
         self._long = 0
@@ -133,7 +130,7 @@ class Pool:
     @property
     def waiting(self) -> int:
         """How many questions wait for a process."""
-        return len(self._turns)
+        return len(self._turns) + len(self._moments)
 
     @property
     def is_ready(self) -> bool:
@@ -177,6 +174,52 @@ class Pool:
             self._long -= is_long
             self._hand_out()
 
+    async def ask_soon(
+        self, question: str, arguments: Mapping[str, Any], client: str = ""
+    ) -> Reply | None:
+        """Ask what takes a moment, in one message with what others ask meanwhile.
+
+        Args:
+            question: A key of `irene.questions.QUESTIONS`.
+            arguments: As the question wants them.
+            client: Who asks; clients take turns.
+
+        Returns:
+            None where it takes longer: it is to be asked alone.
+
+        Raises:
+            IreneError: The question cannot be answered.
+        """
+        asked = Moment(client, False, question=question, arguments=arguments)
+        self._moments.join(asked)
+        if self._carriers < self.size:
+            self._carriers += 1
+            self._begin(self._carry())
+        return await asked.turn
+
+    async def _carry(self) -> None:
+        """Take moments to a process, those that have come by then, while there are."""
+        try:
+            while len(self._moments):
+                await self._carry_some()
+        finally:
+            self._carriers -= 1
+
+    async def _carry_some(self) -> None:
+        some: list[Moment] = []
+        try:
+            process = await self._turn(Waiting("", False))
+            some = self._moments.some()
+            try:
+                reply = await self._ask(process, SEVERAL, message(some), SEVERAL)
+            finally:
+                self._hand_out()
+            give(some, reply, self._error)
+        except errors.IreneError as error:
+            refuse(some or self._moments.some(), error)
+        finally:
+            refuse(some, Problem(503, "the server is stopping", again_s=5))
+
     async def _turn(self, waiting: Waiting[Child]) -> Child:
         """A process, when one is free and it is this question's turn."""
         self._turns.join(waiting)
@@ -215,6 +258,7 @@ class Pool:
         process: Child,
         question: str,
         arguments: Mapping[str, Any] | Callable[[], Prepared],
+        work: str = "answer",
     ) -> Reply:
         bounds = Bounds(wall_s=self.limits.seconds)
         keep = True
@@ -228,7 +272,7 @@ class Pool:
                 argument = {"question": question, "arguments": arguments}
                 keep = False
                 outcome = await self._run(
-                    process, Task(question, f"{WORKER}:answer", argument, bounds)
+                    process, Task(question, f"{WORKER}:{work}", argument, bounds)
                 )
                 keep = outcome.fault in ("", "refused")
         finally:
@@ -309,3 +353,5 @@ class Pool:
             self._threads.submit(process.end, 0.0)
         await asyncio.to_thread(self._threads.shutdown)
         self.processes.clear()
+        while some := self._moments.some():
+            refuse(some, Problem(503, "the server is stopping", again_s=5))

@@ -7,12 +7,15 @@ cost, or a front within another budget need no further prediction.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from irene.analyse.subject import known_trees
+from irene.predict.api import predict_runs
+from irene.predict.machines.finding import Machine, added_when_ns, find_machine
 from irene.questions import (
     AskBottlenecks,
     AskCost,
@@ -25,14 +28,23 @@ from irene.questions import (
 )
 from irene.questions.question import OfModel
 from irene.serve.recent import Recent
+from irene.spec import RunSpec
+from irene.trace import catalogue
+from irene.trace.sources import only_known, quiet
+from irene.tree.document import to_text
 
 Arguments = Mapping[str, Any]
 RANKED = "ranked"
 """What a leaderboard needs of some models; no question of a user."""
 CHECKED = "checked"
 """Which kind of document a file holds, and a config; no question of a user."""
-NOT_ASKED = ("configs", "trees", "hub", "format", "run")
+MOMENTS = ("energy", "bottlenecks", "cost", "card")
+"""Questions that take a moment where the tree of a run is known at once."""
+NOT_ASKED = {"configs", "trees", "hub", "format", "run"}
 MOST_NODES = 60_000
+SIZES = ("batch_size", "seq_len", "decoder_len", "context_len")
+MOST_FORMS = 1_000
+_forms: Recent[tuple[Any, ...], _Form] = Recent(MOST_FORMS)
 _found: Recent[str, Any] = Recent(MOST_NODES, lambda found: _size(found))
 
 
@@ -56,10 +68,77 @@ def ask(question: str, arguments: Arguments) -> bytes:
             return _checked(**values)
         asked = question_named(question).asked(values)
         asked.check()
-        found = _answer(asked)
-        if arguments.get("format") == "csv":
-            return asked.csv(found).encode()
-        return _json(asked.document(found))
+        return _written(asked, _answer(asked), arguments.get("format", "json"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Form:
+    """A question, for others that differ by their sizes alone."""
+
+    asked: AskEnergy
+    why: tuple[str, ...]
+    machine: Machine
+
+
+def ask_several(asked: Sequence[tuple[str, Arguments]]) -> list[bytes | Exception]:
+    """Answers to some questions as `ask` has them, and why others have none.
+
+    Energies of one model are found together, whatever the sizes.
+
+    Args:
+        asked: Name of each question and its values, none of which is a file.
+    """
+    found: dict[int, bytes | Exception] = {}
+    runs: dict[_Form, dict[int, RunSpec]] = {}
+    with only_these({}):
+        for place, (question, arguments) in enumerate(asked):
+            try:
+                form = _form(question, arguments)
+                if form is None:
+                    found[place] = ask(question, arguments)
+                else:
+                    sizes = {k: v for k, v in arguments.items() if k in SIZES}
+                    run = form.asked.run.changed(**sizes)
+                    runs.setdefault(form, {})[place] = run
+            except Exception as error:  # noqa: BLE001  whatever it is, it is of this one
+                found[place] = error
+        for form, several in runs.items():
+            trees = predict_runs(list(several.values()), form.machine)
+            for place, tree in zip(several, trees, strict=True):
+                found[place] = (
+                    tree
+                    if isinstance(tree, Exception)
+                    else _written(form.asked, tree.with_notes(*form.why), "json")
+                )
+    return [found[place] for place in range(len(asked))]
+
+
+def _form(question: str, arguments: Arguments) -> _Form | None:
+    """What is known of a question but for its sizes; None if it is no energy."""
+    rest = {k: v for k, v in arguments.items() if k not in SIZES}
+    is_plain = rest.pop("format", "json") == "json" and not rest.keys() & NOT_ASKED
+    if question != AskEnergy.name or not is_plain:
+        return None
+    key = added_when_ns(), json.dumps(rest), tuple(k for k in SIZES if k in arguments)
+    form = _forms.get(key)
+    if form is None:
+        values = {k: v for k, v in arguments.items() if k not in NOT_ASKED}
+        asked = AskEnergy.asked(values)
+        asked.check()
+        subject = asked.subject()
+        if subject.is_tree or subject.run != asked.run or asked.step_ms is not None:
+            return None
+        form = _Form(asked, subject.why, find_machine(subject.on))
+        _forms.put(key, form)
+    return form
+
+
+def _written(asked: Question[Any], found: Any, form: str) -> bytes:
+    if form == "csv":
+        return asked.csv(found).encode()
+    if isinstance(asked, AskTree):
+        return to_text(asked.shaped(found)).encode()
+    return _json(asked.document(found))
 
 
 @contextmanager
@@ -69,9 +148,6 @@ def only_these(arguments: Arguments) -> Iterator[None]:
     Args:
         arguments: Of `ask`.
     """
-    from irene.analyse.subject import known_trees
-    from irene.trace.sources import only_known, quiet
-
     hub = bool(arguments.get("hub"))
     configs = arguments.get("configs") or {}
     trees = {k: Path(v) for k, v in (arguments.get("trees") or {}).items()}
@@ -92,8 +168,6 @@ def _answer(asked: Question[Any]) -> Any:
 
 
 def _remembered(asked: Question[Any]) -> Any:
-    from irene.predict.machines.finding import find_machine
-
     if isinstance(asked, OfModel) and asked.subject().is_tree:
         return asked.answer()
     machines = [find_machine(name).hardware.predictor for name in asked.machines()]
@@ -114,7 +188,6 @@ def _size(found: Any) -> int:
 
 def _ranked(models: list[str], **values: Any) -> dict[str, Any]:
     from irene.analyse.leaderboard import predict_entry
-    from irene.trace import catalogue
 
     board = AskLeaderboard.asked(values)
     known = catalogue.entries()

@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import os
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irene.errors import UsageError
+from irene.errors import IreneError, UsageError
 from irene.work.bounds import give_way, limit_memory
 from irene.work.task import report
 
 if TYPE_CHECKING:
     from irene.measure.alone.node_by_node import Progress
 
+logger = logging.getLogger(__name__)
 JOURNAL = "journal.jsonl"
 PREDICT_STEPS = 2
+GZIP, LEVEL = 31, 1
+"""As zlib has them: what takes a moment is packed in less than that."""
 NICE = 5
 """Who computes lets those go first who answer what is known."""
 
@@ -52,6 +57,53 @@ def answer(argument: Mapping[str, Any]) -> bytes:
     from irene.serve.computing.questions import ask
 
     return ask(argument["question"], argument["arguments"])
+
+
+def answer_several(argument: Mapping[str, Any]) -> bytes:
+    """Answers to questions that take a moment each; see `read_several`.
+
+    Args:
+        argument: In `arguments` all that is `asked`: a `question` and its `arguments`
+            each.
+    """
+    from irene.serve.computing.questions import ask_several
+    from irene.trace.templates.trees import TraceNeededError, at_once_alone
+
+    asked = argument["arguments"]["asked"]
+    heads: list[dict[str, Any] | None] = []
+    parts: list[bytes] = []
+    with at_once_alone():
+        found = ask_several([(each["question"], each["arguments"]) for each in asked])
+    for body in found:
+        if isinstance(body, IreneError):
+            heads.append({"error": type(body).__name__, "problem": str(body)})
+        elif isinstance(body, Exception):  # it is asked alone
+            if not isinstance(body, TraceNeededError):
+                logger.error("a question among several failed", exc_info=body)
+            heads.append(None)
+        else:
+            packed = zlib.compress(body, LEVEL, GZIP)
+            heads.append({"sizes": [len(body), len(packed)]})
+            parts += body, packed
+    return b"\n".join((json.dumps(heads).encode(), b"".join(parts)))
+
+
+def read_several(
+    answers: bytes,
+) -> Iterator[tuple[Mapping[str, Any] | None, bytes, bytes]]:
+    """Of each question what became of it, its answer, and the same as gzip.
+
+    Args:
+        answers: Of `answer_several`. What became of a question is None where it takes
+            more than a moment, or has its `error` and `problem`.
+    """
+    head, _, rest = answers.partition(b"\n")
+    start = 0
+    for told in json.loads(head):
+        body, packed = (told or {}).get("sizes", (0, 0))
+        middle, end = start + body, start + body + packed
+        yield told, rest[start:middle], rest[middle:end]
+        start = end
 
 
 def predict_job(argument: Mapping[str, Any]) -> bytes:

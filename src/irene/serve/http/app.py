@@ -23,6 +23,7 @@ from irene.serve.answers.answering import Answering
 from irene.serve.answers.filling import Filling
 from irene.serve.answers.memory import Memory
 from irene.serve.answers.question import warm_up
+from irene.serve.answers.sizes import Sizes
 from irene.serve.answers.storage import Answers
 from irene.serve.computing.pool import Pool
 from irene.serve.http.front import Front, problem_response
@@ -46,7 +47,8 @@ from irene.serve.uploads.storage import Uploads
 from irene.work.bounds import return_memory
 
 logger = logging.getLogger(__name__)
-GARBAGE_S = 60.0
+GARBAGE_S = 15.0
+"""How often all garbage is looked for, s; the longer, the longer that takes."""
 YOUNG = 1_000, 5, 1_000_000_000
 """What came since the last look is small: to look through it holds up nobody for long.
 Most of it has gone with its request; what has not is looked at with all the rest."""
@@ -92,10 +94,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(health.router)
     app.include_router(pages.router)
     _add_description(app)
-    parts = (app.state.answering.memory, app.state.metrics, app.state.access_log)
-    app.front = Front(
-        partial(FastAPI.__call__, app), settings, *parts, app.state.tracing
-    )
+    state = app.state
+    parts = (state.answering.memory, state.sizes, state.metrics, state.access_log)
+    app.front = Front(partial(FastAPI.__call__, app), settings, *parts, state.tracing)
     if pages.WEB.is_dir():
         app.mount("/static", StaticFiles(directory=pages.WEB), name="static")
         app.add_api_route(
@@ -119,6 +120,7 @@ def _fill_state(app: FastAPI, settings: Settings, store: Store) -> None:
     state.metrics.follow(state.pool)
     memory = Memory(settings.limits.memory_answers_bytes)
     state.answering = Answering(state.pool, state.answers, memory, state.metrics.answer)
+    state.sizes = Sizes(state.answering)
     state.filling = Filling(settings.data_dir / "energies", state.pool)
     url = settings.otlp_url
     state.tracing = None if url is None else Tracing(url)

@@ -25,6 +25,8 @@ LINE = "line"
 """Where the state of a request has its connection."""
 
 LARGEST_HEAD = 32_768
+LARGEST_READ = 65_536
+"""Bytes that are read of a connection at a time, for each of which memory is kept."""
 STALLED_MS = 60_000
 """Time after which a client that takes nothing more is given up, ms."""
 LATE_S = 5.0
@@ -207,6 +209,7 @@ class PatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        transport.max_size = LARGEST_READ  # type: ignore[attr-defined]
         found: Any = transport.get_extra_info("socket")
         option = getattr(socket, "TCP_USER_TIMEOUT", None)
         if found is not None and option is not None and found.family != socket.AF_UNIX:

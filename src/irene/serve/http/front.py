@@ -20,7 +20,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES
 
-from irene.serve.answers.memory import Headers, Memory, Ready
+from irene.errors import IreneError
+from irene.serve.answers.memory import ETAG, LINK, Headers, Memory, Ready
+from irene.serve.answers.sizes import Sizes
 from irene.serve.computing.turns import Rounds
 from irene.serve.http.access import (
     CLIENT,
@@ -38,6 +40,7 @@ from irene.serve.http.problems import (
     MEDIA_TYPE,
     Problem,
     problem_document,
+    problem_of,
 )
 from irene.serve.http.settings import API, USUAL_RATE, Settings
 from irene.serve.http.tracing import Tracing
@@ -93,6 +96,7 @@ class Front:
         app: Everything else.
         settings: Of the server.
         memory: Answers that are ready.
+        sizes: Those that take a moment.
         metrics: Counts.
         log: Has a line of each request.
         tracing: Follows; None: nobody does.
@@ -103,6 +107,7 @@ class Front:
         app: App,
         settings: Settings,
         memory: Memory,
+        sizes: Sizes,
         metrics: Metrics,
         log: AccessLog,
         tracing: Tracing | None = None,
@@ -111,6 +116,7 @@ class Front:
         self.tracing = tracing
         self.settings = settings
         self.memory = memory
+        self.sizes = sizes
         self.metrics = metrics
         self.log = log
         self.door = Rounds(at_once=1, most=1)
@@ -144,8 +150,8 @@ class Front:
             await self._answer(scope, receive, exchange)
             if exchange.is_too_much:
                 raise Problem(429, TOO_MUCH, again_s=10)
-        except Problem as problem:
-            await self._refuse(problem, scope, receive, exchange)
+        except IreneError as error:
+            await self._refuse(problem_of(error), scope, receive, exchange)
         except asyncio.CancelledError:  # a stop waits only so long
             if not exchange.status:
                 ending = Problem(503, "the server is stopping", again_s=5)
@@ -178,10 +184,15 @@ class Front:
         if self.settings.private:
             self.access.check(scope, headers)
         if scope["method"] == "GET":
-            ready = self.memory.request(path, query, headers.get(b"accept", b""))
+            request = path, query, headers.get(b"accept", b"")
+            ready = self.memory.request(*request)
+            if ready is not None:
+                self.metrics.answer("memory", 0.0)
+            else:
+                self.access.check(scope, headers)
+                ready = await self.sizes.answer(request, client_of(scope))
             if ready is not None:
                 exchange.route = path
-                self.metrics.answer("memory", 0.0)
                 await exchange.give(ready, headers, scope.get("state", {}).get(LINE))
                 return
         self.access.check(scope, headers)
@@ -369,8 +380,11 @@ class _Exchange:
         status, told, body = ready.response(asked)
         if line is not None and len(body) <= PIECE:
             self.status, self.sent = status, len(body)
-            own = b"x-request-id: %s\r\n" % self.key.encode()
-            await line.give(_head(status, told), own, body)
+            # What names an answer is ours; all else about it many answers have.
+            named = [pair for pair in told if pair[0] in (ETAG, LINK)]
+            same = tuple(pair for pair in told if pair[0] not in (ETAG, LINK))
+            own = b"".join(b"%s: %s\r\n" % pair for pair in (*named, self._id()))
+            await line.give(_head(status, same), own, body)
             return
         start = {"type": "http.response.start", "status": status, "headers": told}
         await self.send(start)

@@ -19,6 +19,8 @@ TEXT = "%(asctime)s %(name)s %(levelname)s %(message)s"
 LONGEST = 8_000
 TOGETHER_S = 0.2
 """For how long lines of the access log are gathered before they are written, s."""
+MOST_TOGETHER = 40
+"""Lines that are written at once: more would hold up who comes."""
 HIDDEN = bytes.maketrans(bytes(range(33)) + b'"\\\x7f', b"?" * 36)
 access_logger = logging.getLogger("irene.serve.http.access")
 _START = secrets.token_hex(6)
@@ -37,6 +39,7 @@ class AccessLog:
 
     def __init__(self) -> None:
         self._lines: list[tuple[Any, ...]] = []
+        self._timer: asyncio.TimerHandle | None = None
 
     def note(self, *exchanged: Any) -> None:
         """Have a line written soon.
@@ -44,12 +47,18 @@ class AccessLog:
         Args:
             *exchanged: What `_fields` takes, as it came.
         """
-        if not self._lines:
-            asyncio.get_running_loop().call_later(TOGETHER_S, self.write)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(TOGETHER_S, self.write)
         self._lines.append((time.time(), *exchanged))
+        if len(self._lines) >= MOST_TOGETHER:
+            self.write()
 
     def write(self) -> None:
         """Write what there is."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
         lines, self._lines = self._lines, []
         if lines:
             access_logger.info("%d requests", len(lines), extra={"lines": lines})

@@ -118,6 +118,12 @@ def prune_answers(store: Store, most_bytes: int, age_s: float | None = None) -> 
     return _prune_table(store, ANSWERS, key, size, most_bytes, age_s)
 
 
+def size_of_answers(store: Store) -> int:
+    """What all answers take, bytes."""
+    with store.engine.connect() as connection:
+        return int(connection.execute(select(func.sum(ANSWERS.c.size))).scalar() or 0)
+
+
 def _uploads_of_open_jobs(store: Store) -> frozenset[str]:
     query = select(JOBS.c.request).where(JOBS.c.state.in_(OPEN))
     with store.engine.connect() as connection:

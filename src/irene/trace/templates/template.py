@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from math import log2, prod
 from typing import Any
@@ -91,13 +91,7 @@ class Basis:
     @property
     def monomials(self) -> list[tuple[int, ...]]:
         """Exponents: batch at most once, lengths at most twice in all."""
-        ranges = [range(2 if axis == "b" else DEGREE + 1) for axis in self.axes]
-        lengths = [i for i, axis in enumerate(self.axes) if axis != "b"]
-        return [
-            powers
-            for powers in product(*ranges)
-            if sum(powers[i] for i in lengths) <= DEGREE
-        ]
+        return _monomials(self.axes)
 
     def at(self, sizes: Sizes) -> list[int]:
         """The values of all functions at a size."""
@@ -118,6 +112,17 @@ class Basis:
             return transform_flops(value(of), max(map(value, among)))
 
         return values + [added(*each) for each in self.hits]
+
+
+@cache
+def _monomials(axes: str) -> list[tuple[int, ...]]:
+    ranges = [range(2 if axis == "b" else DEGREE + 1) for axis in axes]
+    lengths = [i for i, axis in enumerate(axes) if axis != "b"]
+    return [
+        powers
+        for powers in product(*ranges)
+        if sum(powers[i] for i in lengths) <= DEGREE
+    ]
 
 
 class Piece:
@@ -157,15 +162,12 @@ class Piece:
         Returns:
             None where a cost does not fit into 62 bits.
         """
-        values = self.polynomials @ np.array(self.basis.at(sizes), dtype=np.int64)
+        basis = np.array(self.basis.at(sizes), dtype=np.int64)
         folded = self.skeleton.columns
-        own = values[
-            np.stack([folded.flops, folded.bytes_read, folded.bytes_written], 1)
-        ]
-        largest = (own.astype(float) * self.skeleton.multiplicity[:, None]).sum(axis=0)
-        if not (largest < LARGEST).all():
+        if not (self._costs[0].astype(float) @ basis.astype(float) < LARGEST).all():
             return None
-        costs = folded.inclusive(own, self.skeleton.parents)
+        costs = self._costs @ basis
+        values = self.polynomials @ basis
         signatures, places = self._signatures(values.tolist())
         columns = replace(
             folded,
@@ -193,6 +195,15 @@ class Piece:
             for inputs, outputs, dtype in self.skeleton.signatures
         ]
         return tuple(places), np.array(went, dtype=np.int64)
+
+    @cached_property
+    def _costs(self) -> Ints:
+        """Polynomials of the costs of every row, children included: rows × costs."""
+        columns = self.skeleton.columns
+        own = self.polynomials[np.stack([getattr(columns, n) for n in COSTS], 1)]
+        flat = own.reshape(len(columns), -1)
+        levels = self.skeleton.structure.levels
+        return columns.inclusive(flat, levels).reshape(own.shape)
 
     @cached_property
     def _shapes(self) -> set[Shape]:

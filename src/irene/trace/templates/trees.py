@@ -5,14 +5,21 @@ from __future__ import annotations
 import hashlib
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irene.errors import FormatError, UsageError
 from irene.spec import RunSpec
-from irene.trace.limits import Limits, checked_run, limits_from_environment
+from irene.trace.limits import (
+    DEFAULT_LIMITS,
+    Limits,
+    checked_run,
+    limits_from_environment,
+)
 from irene.trace.model_files import onnx_path
 from irene.trace.onnx_graph import trace_onnx
 from irene.trace.sources import Changed, Source, config_key, locate
@@ -33,6 +40,21 @@ if TYPE_CHECKING:
     Given = str | Path | PretrainedConfig | Changed
 
 log = logging.getLogger(__name__)
+_MAY_TRACE: ContextVar[bool] = ContextVar("may_trace", default=True)
+
+
+class TraceNeededError(Exception):
+    """Only a trace can tell, and there is no time for one."""
+
+
+@contextmanager
+def at_once_alone() -> Iterator[None]:
+    """Within it nothing is traced: where `tree_of_run` would, it raises instead."""
+    token = _MAY_TRACE.set(False)
+    try:
+        yield
+    finally:
+        _MAY_TRACE.reset(token)
 
 
 def tree_of_run(
@@ -62,6 +84,8 @@ def tree_of_run(
         tree = tree_from_template(spec, limits=limits, source=source)
         if tree is not None:
             return tree
+        if not _MAY_TRACE.get():
+            raise TraceNeededError(spec.model)
         log.info("%s: no template for this size, it is traced", spec.model)
     from irene.trace.tracer import trace_spec
 
@@ -88,7 +112,8 @@ def tree_from_template(
     if _costs_are_changed():
         return None
     found = _source(spec, source, limits)
-    limits.check_config({**found.read(limits), **found.changes})
+    if found.entry is None or found.changes or limits != DEFAULT_LIMITS:
+        limits.check_config({**found.read(limits), **found.changes})
     template = _template(found, spec, spec.model if source is None else source, make)
     if template is None or not _is_that_attention(template, spec):
         return None
@@ -169,6 +194,8 @@ def _template(source: Source, spec: RunSpec, model: Any, make: bool) -> Template
             return found
     name = hashlib.sha256(f"{key}/{variant}".encode()).hexdigest()[:32]
     if name not in _MADE:
+        if not _MAY_TRACE.get():
+            return None
         kept = Kept(name)
         known = kept.read()
         if known is None and name not in _ASKED and not make:

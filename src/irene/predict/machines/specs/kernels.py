@@ -235,9 +235,10 @@ class KernelModel(Saved):
 
     def roofline_j(self, kernels: Sequence[Kernel]) -> Floats:
         """Energy on the GPU before the correction, J."""
-        works = roofline_works(kernels, self.tilings)
-        each = works @ np.array(self.rates)[:, :, None]
-        total: Floats = each[:, :, 0].mean(axis=0)
+        # Of one kernel alone numpy would add up the tilings in another order.
+        works = roofline_works([*kernels, kernels[0]], self.tilings)
+        each = (works * np.array(self.rates)[:, None, :]).sum(axis=2)
+        total: Floats = each.mean(axis=0)[:-1]
         if kernels[0].group == "gemm":
             total = total + self.bias_j_per_mib * bias_mib(kernels)
         return total

@@ -155,9 +155,9 @@ class Residual(Saved):
     def predict(self, coordinates: Floats) -> Floats:
         """Correction of the logarithm at some shapes."""
         scaled = (coordinates - self.centre) / self.spread
-        values: Floats = self.amplitude**2 * (
-            _correlation(scaled, self.points, self.length) @ self.weights
-        )
+        near = _correlation(scaled, self.points, self.length)
+        # Not as a product: that of a row would depend on the rows beside it.
+        values: Floats = self.amplitude**2 * (near * self.weights).sum(axis=1)
         return values
 
 
@@ -216,8 +216,8 @@ def _condition(covariance: Floats, logs: Floats) -> tuple[float, Floats]:
 
 
 def _correlation(a: Floats, b: Floats, length: float) -> Floats:
-    squared = (
-        (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None, :] - 2.0 * (a @ b.T)
-    )
-    values: Floats = np.exp(-0.5 * np.maximum(squared, 0.0) / length**2)
+    squared: Floats = np.zeros((len(a), len(b)))
+    for here, there in zip(a.T, b.T, strict=True):
+        squared += (here[:, None] - there) ** 2
+    values: Floats = np.exp(-0.5 * squared / length**2)
     return values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -43,6 +43,40 @@ A call takes the host about as long whatever it starts: on PC1 15 to 28 µs for 
 primitives but linear layers. A much larger floor is a roofline that fits badly.
 """
 SAME_LOSS = 1.3
+
+
+class KernelEnergy(NamedTuple):
+    """What a kernel takes.
+
+    Attributes:
+        alone_j: Run by itself, J.
+        gpu_j: Its part on the GPU inside a larger run, J.
+        host_j: The host's share, J.
+        unmeasured_gflop: Of a batched product of a shape that was never run alone.
+        was_measured: Whether kernels of this group and form were run by themselves.
+    """
+
+    alone_j: float
+    gpu_j: float
+    host_j: float
+    unmeasured_gflop: float
+    was_measured: bool
+
+
+class KernelColumns(NamedTuple):
+    """The same of several kernels, one value each."""
+
+    alone: Floats
+    gpu: Floats
+    host: Floats
+    unmeasured_gflop: Floats
+
+
+def _columns(
+    known: Mapping[Kernel, KernelEnergy], kernels: Sequence[Kernel]
+) -> KernelColumns:
+    rows = np.array([known[kernel][:4] for kernel in kernels]).reshape(-1, 4)
+    return KernelColumns(*np.ascontiguousarray(rows.T))
 
 
 class NodeEnergies(NamedTuple):
@@ -95,20 +129,31 @@ class SpecsModel(Saved):
     composition: Composition
     measured: frozenset[tuple[int, ...]]
 
-    def energies(self, work: TreeWork) -> NodeEnergies:
-        """Energy of every node whose work is given."""
-        each = self._kernel_energies(work.kernels)
+    def energies(
+        self, work: TreeWork, known: Mapping[Kernel, KernelEnergy] | None = None
+    ) -> NodeEnergies:
+        """Energy of every node whose work is given.
+
+        Args:
+            work: The work.
+            known: What `kernel_energies` says of its kernels, and perhaps of others.
+        """
+        known = self.kernel_energies(work.kernels) if known is None else known
+        each = _columns(known, work.kernels)
         data = self._parent_data(work, each)
         gpu = self.composition.gpu_j(data)
         host = self.composition.host_j(data)
         alone = with_floor(gpu, host)
         single = (work.counts.sum(axis=1) == 1) & ~work.calls[:, [0, 2]].any(axis=1)
         if single.any() and work.kernels:
-            alone = np.where(single, work.counts @ each[0], alone)
+            alone = np.where(single, work.counts @ each.alone, alone)
         return NodeEnergies(alone, gpu, host)
 
     def tree_energies(
-        self, tree: ModelTree, work: TreeWork
+        self,
+        tree: ModelTree,
+        work: TreeWork,
+        known: Mapping[Kernel, KernelEnergy] | None = None,
     ) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Energy of every node as part of the run, J, and which are of unknown work.
 
@@ -118,55 +163,50 @@ class SpecsModel(Saved):
         Args:
             tree: A traced tree.
             work: Its work.
+            known: What `kernel_energies` says of its kernels, and perhaps of others.
         """
-        _, gpu, host = self.energies(work)
+        known = self.kernel_energies(work.kernels) if known is None else known
+        _, gpu, host = self.energies(work, known)
         total = float(with_floor(gpu[:1], host[:1])[0])
         waiting = (total - gpu[0]) / host[0] if host[0] > 0 else 0.0
-        measured = np.array([self.was_measured(k) for k in work.kernels], bool)
+        measured = np.array([known[k].was_measured for k in work.kernels], bool)
         is_indirect = (tree.columns.kind >= ML) & ~work.counts[:, measured].any(axis=1)
         return gpu + waiting * host, is_indirect
 
-    def was_measured(self, kernel: Kernel) -> bool:
-        """Whether kernels of this group and form were run by themselves."""
-        if kernel.group not in self.groups:
-            return False
-        return self._unmeasured_gflop(kernel) == 0.0
-
-    def _parent_data(
-        self, work: TreeWork, each: tuple[Floats, Floats, Floats]
-    ) -> ParentData:
-        _, gpu, host = each
-        extra = np.array([self._unmeasured_gflop(k) for k in work.kernels])
+    def _parent_data(self, work: TreeWork, each: KernelColumns) -> ParentData:
         nothing = np.zeros(len(work.counts))
         counts = work.counts if work.kernels else np.zeros((len(work.counts), 0))
         return ParentData(
             nothing,
             nothing,
-            counts @ gpu,
+            counts @ each.gpu,
             work.stream_mib,
-            counts @ extra.reshape(-1) if work.kernels else nothing,
-            counts @ host,
+            counts @ each.unmeasured_gflop,
+            counts @ each.host,
             work.calls,
         )
 
-    def _kernel_energies(
-        self, kernels: Sequence[Kernel]
-    ) -> tuple[Floats, Floats, Floats]:
-        """Alone, on the GPU, and the host's share, of each kernel, J."""
-        alone, gpu = np.zeros(len(kernels)), np.zeros(len(kernels))
-        host = np.full(len(kernels), self.composition.launch_j)
-        places: dict[str, list[int]] = {}
-        for place, kernel in enumerate(kernels):
-            places.setdefault(kernel.group, []).append(place)
-        for group, where in places.items():
-            some = [kernels[place] for place in where]
+    def kernel_energies(self, kernels: Iterable[Kernel]) -> dict[Kernel, KernelEnergy]:
+        """What each of some kernels takes, whichever others are asked for."""
+        groups: dict[str, dict[Kernel, None]] = {}
+        for kernel in kernels:
+            groups.setdefault(kernel.group, {})[kernel] = None
+        found: dict[Kernel, KernelEnergy] = {}
+        for group, distinct in groups.items():
+            some = list(distinct)
+            extra = self._unmeasured_gflop(group, some)
             if group in self.groups:
-                alone[where], gpu[where] = self.groups[group].predict(some)
-                host[where] = self.groups[group].floor_j
+                alone, gpu = self.groups[group].predict(some)
+                host = np.full(len(some), self.groups[group].floor_j)
             else:
-                gpu[where] = self._estimate(group, some)
-                alone[where] = with_floor(gpu[where], host[where])
-        return alone, gpu, host
+                host = np.full(len(some), self.composition.launch_j)
+                gpu = self._estimate(group, some)
+                alone = with_floor(gpu, host)
+            is_known = (extra == 0.0) & (group in self.groups)
+            columns = (alone, gpu, host, extra, is_known)
+            rows = zip(*(column.tolist() for column in columns), strict=True)
+            found |= zip(some, map(KernelEnergy._make, rows), strict=True)
+        return found
 
     def _estimate(self, group: str, kernels: Sequence[Kernel]) -> Floats:
         """Energy of kernels of a group that was never measured, J.
@@ -192,15 +232,13 @@ class SpecsModel(Saved):
             return 0.0
         return float(np.mean([rates[0] + rates[1] for rates in model.rates]))
 
-    def _unmeasured_gflop(self, kernel: Kernel) -> float:
-        if kernel.group != "bmm" or kernel.sizes in self.measured:
-            return 0.0
-        if self._is_like_measured(kernel):
-            return 0.0
-        tiling = self.groups["bmm"].tilings[0] if "bmm" in self.groups else None
-        if tiling is None:
-            return 0.0
-        return float(roofline_work([kernel], tiling)[0, 0])
+    def _unmeasured_gflop(self, group: str, kernels: Sequence[Kernel]) -> Floats:
+        """GFLOP of batched products of shapes that were never run alone."""
+        if group != "bmm" or group not in self.groups:
+            return np.zeros(len(kernels))
+        known = [k.sizes in self.measured or self._is_like_measured(k) for k in kernels]
+        gflop = roofline_work(kernels, self.groups["bmm"].tilings[0])[:, 0]
+        return np.where(known, 0.0, gflop)
 
     def _is_like_measured(self, kernel: Kernel) -> bool:
         """Whether products of this form were run alone: of a square result, or any."""
@@ -270,7 +308,8 @@ def _stack(model: SpecsModel, measured: Measurements) -> ParentData:
     picked: list[tuple[ParentData, int]] = []
     for work, row in measured.parents:
         if id(work) not in by_tree:
-            each = model._kernel_energies(work.kernels)
+            known = model.kernel_energies(work.kernels)
+            each = _columns(known, work.kernels)
             by_tree[id(work)] = model._parent_data(work, each)
         picked.append((by_tree[id(work)], row))
     return ParentData(

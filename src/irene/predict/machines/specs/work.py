@@ -56,6 +56,10 @@ OTHER = "other"
 """Group of kernels with FLOPs that no machine here has measured by themselves."""
 
 
+MOST_ROWS = 1_000
+"""Of a tree for which it is remembered how often each op runs in each node."""
+
+
 class Kernel(NamedTuple):
     """A kernel by its sizes.
 
@@ -115,21 +119,45 @@ def distinct_ops(tree: ModelTree) -> DistinctOps:
         tree: A traced tree with math ops, folded or not.
     """
     columns = tree.columns
+    key = "ops", columns.op.tobytes(), columns.signature.tobytes()
+    rows, firsts, which = tree.structure.once(key, lambda: _equal_ops(tree))
+    costs = np.stack([columns.bytes_read + columns.bytes_written, columns.flops])
+    if (costs[:, rows] != costs[:, firsts[which]]).any():  # not equal at this size
+        rows, firsts, which = _equal_ops(tree)
+    columns_of = columns.op, columns.signature, columns.op[tree.parents], *costs
+    keys = zip(*(column[firsts].tolist() for column in columns_of), strict=True)
+    return DistinctOps(rows, costs[0, rows], which, list(keys))
+
+
+def _equal_ops(tree: ModelTree) -> tuple[Ints, Ints, Ints]:
+    """Rows of math ops, the first of equal ones, and which of these each is like."""
+    columns = tree.columns
     rows = np.flatnonzero(columns.kind == KINDS.index("math"))
-    moved = columns.bytes_read[rows] + columns.bytes_written[rows]
     keys = zip(
         columns.op[rows].tolist(),
         columns.signature[rows].tolist(),
         columns.op[tree.parents[rows]].tolist(),
-        moved.tolist(),
+        (columns.bytes_read[rows] + columns.bytes_written[rows]).tolist(),
         columns.flops[rows].tolist(),
         strict=True,
     )
-    numbers: dict[tuple[int, int, int, int, int], int] = {}
-    which = np.array(
-        [numbers.setdefault(k, len(numbers)) for k in keys], dtype=np.int64
-    )
-    return DistinctOps(rows, moved, which, list(numbers))
+    places: dict[tuple[int, ...], int] = {}
+    firsts: list[int] = []
+    which = []
+    for row, key in zip(rows.tolist(), keys, strict=True):
+        place = places.setdefault(key, len(places))
+        if place == len(firsts):
+            firsts.append(row)
+        which.append(place)
+    return rows, np.array(firsts, dtype=np.int64), np.array(which, dtype=np.int64)
+
+
+def _op_counts(tree: ModelTree, rows: Ints, which: Ints) -> Floats:
+    """Nodes × distinct ops: how often each runs in a node; calls of modules last."""
+    own = np.zeros((len(tree), int(which.max(initial=-1)) + 2))
+    own[rows, which] = 1
+    own[:, -1] = tree.columns.kind == KINDS.index("module")
+    return tree.columns.inclusive(own, tree.structure.levels)
 
 
 def work_of(tree: ModelTree) -> TreeWork:
@@ -138,13 +166,19 @@ def work_of(tree: ModelTree) -> TreeWork:
     Args:
         tree: A traced tree with math ops, folded or not.
     """
-    columns = tree.columns
     ops = distinct_ops(tree)
     kernels, own = _distinct_work(tree, ops.keys)
-    total = np.zeros((len(tree), own.shape[1]))
-    total[ops.rows] = own[ops.which]
-    total[:, -1] = columns.kind == KINDS.index("module")
-    total = columns.inclusive(total, tree.parents)
+    # Whole numbers, and MiB of whole bytes: exact in whichever order they are added.
+    if len(tree) <= MOST_ROWS:
+        key = "op counts", ops.rows.tobytes(), ops.which.tobytes()
+        counts = tree.structure.once(key, lambda: _op_counts(tree, *ops[:3:2]))
+        total = counts[:, :-1] @ own
+        total[:, -1] = counts[:, -1]
+    else:
+        total = np.zeros((len(tree), own.shape[1]))
+        total[ops.rows] = own[ops.which]
+        total[:, -1] = tree.columns.kind == KINDS.index("module")
+        total = tree.columns.inclusive(total, tree.structure.levels)
     ends = len(kernels), len(kernels) + len(STREAMS)
     return TreeWork(
         kernels, total[:, : ends[0]], total[:, ends[0] : ends[1]], total[:, ends[1] :]

@@ -198,6 +198,7 @@ async def give(
     )  # fmt: skip
     if request.method == "GET" and since_ns == added_when_ns():
         remember(request, ready.key)
+        request.app.state.sizes.remember(as_it_came(request), inquiry)
     return send(request, ready)
 
 
@@ -230,8 +231,13 @@ def remember(request: Request, key: str) -> None:
         key: Of its answer.
     """
     memory: Memory = request.app.state.answering.memory
+    memory.remember(*as_it_came(request), key)
+
+
+def as_it_came(request: Request) -> tuple[str, bytes, bytes]:
+    """Path, query and `Accept` header of a request."""
     accept = request.headers.get("accept", "").encode("latin-1")
-    memory.remember(request.scope["path"], request.scope["query_string"], accept, key)
+    return request.scope["path"], request.scope["query_string"], accept
 
 
 async def _gone(request: Request) -> None:

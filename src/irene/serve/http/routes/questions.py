@@ -24,7 +24,7 @@ from irene.questions import QUESTIONS, AskLeaderboard, AskTradeOff, Question
 from irene.serve.answers.answering import Answering, Passing
 from irene.serve.answers.filling import Filling, Known, Wanted
 from irene.serve.answers.memory import FOREVER
-from irene.serve.computing.pool import Reply
+from irene.serve.computing.moments import Reply
 from irene.serve.http.access import client_of
 from irene.serve.http.problems import Problem
 from irene.serve.http.routes.asking import form_of, give, inquire, send

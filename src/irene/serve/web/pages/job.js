@@ -89,7 +89,7 @@ export default function JobPage({ params }) {
     ${job && html`<section class="panel job">
       <p><span class=${`state state-${job.state}`}>${job.state}</span>
         ${!ENDED.includes(job.state) && html`<button type="button" onClick=${cancel}>Cancel</button>`}</p>
-      ${!ENDED.includes(job.state) && html`<${Progress} progress=${job.progress} />`}
+      ${!ENDED.includes(job.state) && html`<${Progress} progress=${job.progress} unit=${job.kind === "learn" ? "\u00a0s" : ""} />`}
       ${refused && html`<${Problem} error=${refused} />`}
       ${needsToken && html`<${TokenField} onToken=${cancel} />`}
       ${learned && html`<p class="actions"><a class="button primary" href=${`/${writeQuery({ on: "this-machine" })}`}>Predict for this machine</a>
@@ -110,12 +110,12 @@ export default function JobPage({ params }) {
   </div>`;
 }
 
-/** @param {{progress: any}} props */
-function Progress({ progress }) {
+/** @param {{progress: any, unit: string}} props */
+function Progress({ progress, unit }) {
   const known = progress?.total > 0;
   return html`<div class="progress-field"><label for="job-progress">${progress?.text || "in progress"}</label>
     ${known
-      ? html`<progress id="job-progress" max=${progress.total} value=${progress.done ?? 0}></progress> <span class="hint">${integer(progress.done ?? 0)} of ${integer(progress.total)}</span>`
+      ? html`<progress id="job-progress" max=${progress.total} value=${progress.done ?? 0}></progress> <span class="hint">${integer(progress.done ?? 0)} of ${integer(progress.total)}${unit}</span>`
       : html`<progress id="job-progress"></progress>`}
   </div>`;
 }

@@ -97,6 +97,7 @@ function Hardware({ entry, setQuery }) {
           ["learned from", provenance.data],
           ["method", provenance.method],
           ["made", [provenance.date, provenance.software].filter(Boolean).join(", ")],
+          ["disturbed", Object.entries(provenance.disturbed ?? {}).map(([flag, count]) => `${flag} in ${integer(count)}`).join(", ")],
           ...scope(domain),
           ...others(provenance, ["data", "method", "date", "software", "models", "coverage"]),
           ...others(entry.datasheet, ["name", "description", "memory"]),
