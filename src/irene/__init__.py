@@ -105,25 +105,7 @@ def _presenter() -> presented.Presenter:
 presented.register(_presenter)
 
 
-__getattr__ = lazy.lazily(
-    __name__,
-    {
-        ".account.callbacks.trackers": "track",
-        ".account.live.session": "record=account",
-        ".analyse.curve": "curve",
-        ".energy": "Energy",
-        ".hardware": "Hardware",
-        ".measure.api": "measure",
-        ".measure.windows.window": "session window windows",
-        ".predict.api": "predict",
-        ".questions.here": "bottlenecks card compare cost leaderboard plan_training "
-        "report sensitivity serve_plan suggest trade_off what_if",
-        ".serve.client": "connect",
-        ".spec": "RunSpec",
-        ".trace.tracer": "trace",
-        ".tree": "ModelTree Node load",
-    },
-)
+__getattr__ = lazy.lazily(__name__)
 
 
 def __dir__() -> list[str]:

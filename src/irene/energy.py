@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 Source = Literal["measured", "predicted", "estimated"]
 ROUNDING = 1e-9
@@ -32,6 +32,10 @@ class SharedError:
     cause: str
     width: float
     place: Mapping[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON-ready values."""
+        return {"cause": self.cause, "width": self.width, "place": dict(self.place)}
 
     def likeness(self, other: SharedError) -> float:
         """Correlation with another error of the same cause, 0 to 1."""

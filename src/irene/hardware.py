@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from irene.errors import FormatError
@@ -46,7 +46,7 @@ class Hardware:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-ready values."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Hardware:

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def lazily(package: str) -> Callable[[str], Any]:
     """What a package does as its `__getattr__`.
 
     Args:
-        package: Its name.
-        homes: The names that each module has, separated by spaces; `there=here` for one
-            that is called otherwise here. A module that begins with a dot is inside.
+        package: Its name. What it imports under `if TYPE_CHECKING:`, for checkers and
+            editors, it has for everybody, and imports when that is asked for.
     """
-    places = {}
-    for home, names in homes.items():
-        for there, _, here in (name.partition("=") for name in names.split()):
-            places[here or there] = home, there
 
     def find(name: str) -> Any:
-        if name in places:
-            home, there = places[name]
-            found = getattr(import_module(home, package), there)
+        if name in _homes(package):
+            home, there = _homes(package)[name]
+            found = getattr(import_module(home), there)
             setattr(sys.modules[package], name, found)
             return found
         try:
@@ -37,3 +33,19 @@ def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
             ) from None
 
     return find
+
+
+@cache
+def _homes(package: str) -> dict[str, tuple[str, str]]:
+    """Module and name there of everything that a package imports for checkers."""
+    import ast
+
+    loader: Any = sys.modules[package].__loader__
+    return {
+        alias.asname or alias.name: (str(each.module), alias.name)
+        for block in ast.parse(loader.get_source(package)).body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for each in block.body
+        if isinstance(each, ast.ImportFrom)
+        for alias in each.names
+    }

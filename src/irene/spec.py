@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from inspect import Parameter, signature
 from typing import Annotated, Any, Literal, Protocol, TypedDict, TypeVar
 
@@ -310,9 +310,10 @@ class RunSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-ready values; later ones only where they say something."""
+        fields = ((name, getattr(self, name)) for name in self.__slots__)
         values = {
             name: value
-            for name, value in asdict(self).items()
+            for name, value in fields
             if name not in LATER_FIELDS or value != LATER_FIELDS[name]
         }
         return {**values, "chosen": list(self.chosen)} if self.chosen else values

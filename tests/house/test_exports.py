@@ -174,7 +174,7 @@ def test_a_wrong_all_is_found(source: str, problem: str) -> None:
         "class Thing: ...\ndef f(): ...\ndef _g(): ...",
         "__all__ = ['Thing']\nfrom math import sqrt\nfrom irene.spec import RunSpec\n"
         "from irene.room import part\nfrom irene.room.part import Thing, _hidden",
-        "__all__ = ['lazy']\n__getattr__ = lazily(__name__, {})",
+        "__all__ = ['lazy']\n__getattr__ = lazily(__name__)",
         "'''The room: a map of its modules.'''",
         "__all__ = ['Kind']\nfrom typing import Literal\nKind = Literal['a']",
     ],

@@ -25,7 +25,7 @@ def ledger() -> Ledger:
 
 def test_the_whole_the_tree_and_the_ops_are_shown(ledger: Ledger) -> None:
     text = words(shown(ledger))
-    assert f"energy: {human_range(ledger.total)}" in text
+    assert f"energy: {human_range(ledger.total())}" in text
     assert "charged to" in text
     assert "⚠ warning: <b>look</b>" in text
     for row in ledger.by_op()[:3]:

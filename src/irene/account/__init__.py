@@ -44,6 +44,4 @@ __all__ = [
     "record",
 ]
 
-__getattr__ = lazily(
-    __name__, {".live.ranks": "merge_folder", ".live.session": "record"}
-)
+__getattr__ = lazily(__name__)

@@ -68,17 +68,4 @@ __all__ = [
     "what_if",
 ]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        ".bottlenecks": "Bottleneck Bottlenecks find_bottlenecks",
-        ".comparison": "Comparison Contribution compare",
-        ".costs": "Costing CostTerms cost_of",
-        ".grid": "Outcome WhatIf what_if",
-        ".leaderboard": "Leaderboard rank_models",
-        ".pareto": "Candidate TradeOff pareto_front trade_off",
-        ".sensitivity": "Elasticity Sensitivity",
-        ".subject": "Subject",
-        ".suggest": "Advice Suggestion suggestions",
-    },
-)
+__getattr__ = lazily(__name__)

@@ -18,7 +18,9 @@ from irene.predict.machines.finding import find_machine
 from irene.presented import Drawn
 from irene.saved import read_values
 from irene.spec import SERVING_PHASES, RunSpec
+from irene.trace import catalogue
 from irene.trace.limits import NO_LIMITS, limits_from_environment
+from irene.trace.sources import quiet
 from irene.trace.templates.trees import is_at_once
 
 if TYPE_CHECKING:
@@ -139,8 +141,6 @@ def choose_entries(
     Raises:
         UsageError: There is no such family or kind, or nothing is left.
     """
-    from irene.trace import catalogue
-
     everything = catalogue.entries().values()
     for name, value in (("family", family), ("kind", kind)):
         known = sorted({getattr(entry, name) for entry in everything})
@@ -310,7 +310,6 @@ def predict_entry(entry: Entry, run: RunSpec, on: str) -> dict[str, Any]:
         run: The run; its model does not count.
         on: Machine or file of a predictor.
     """
-    from irene.trace.sources import quiet
     from irene.tree.headline import energy_per_unit, is_warning, unfit
 
     try:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from irene.errors import UsageError
 from irene.parameters import parameters_of
 from irene.spec import Attention, DType, Phase, Quantization, RunSpec
+from irene.trace import catalogue
 from irene.trace.limits import limits_from_environment
 from irene.trace.model_files import is_model_file
 from irene.trace.sources import files_count
@@ -291,8 +292,6 @@ def subject_of_tree(tree: ModelTree, on: str) -> Subject:
     Raises:
         UsageError: The tree says nothing of the model's config.
     """
-    from irene.trace import catalogue
-
     spec = tree.spec
     if spec is None or not (catalogue.find(spec.model) or Path(spec.model).exists()):
         named = spec.model if spec else tree.root.op

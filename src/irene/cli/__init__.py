@@ -236,4 +236,6 @@ def _run(name: str, options: argparse.Namespace) -> int:
 
 
 def _say(message: str) -> None:
-    print(message, file=sys.stderr)
+    from irene.cli.output import say
+
+    say(message)

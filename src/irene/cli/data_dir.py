@@ -13,6 +13,7 @@ from irene.cli.serve import USUAL_LIMITS, check_extra, folder_of
 from irene.errors import UsageError
 from irene.human import human_duration
 from irene.parameters import Asked
+from irene.serve.http.settings import Limits
 
 if TYPE_CHECKING:
     from irene.serve.store import Store
@@ -125,7 +126,6 @@ def _show(options: Options, store: Store, folder: Path) -> None:
 
 
 def _prune(options: Options, store: Store, folder: Path) -> None:
-    from irene.serve.http.settings import Limits
     from irene.serve.store.retention import prune
 
     before = store.size_bytes()

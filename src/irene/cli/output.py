@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from irene.errors import UsageError
 from irene.show.terminal import note_lines
-from irene.show.text import plain
+from irene.show.text import plain, plain_lines
 from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ LEDGER_FILES = ("csv", "parquet", "html", "perfetto")
 
 def screen(*, stderr: bool = False) -> Console:
     """Standard output; off a terminal nothing is cut, unless `COLUMNS` is set."""
-    from rich.console import Console
+    from irene.show.fitted import Screen
 
-    console = Console(highlight=False, stderr=stderr, emoji=False)
+    console = Screen(stderr=stderr)
     if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
         return console
-    return Console(highlight=False, stderr=stderr, emoji=False, width=UNBOUNDED)
+    return Screen(stderr=stderr, width=UNBOUNDED)
 
 
 def put_json(document: Mapping[str, Any]) -> None:
@@ -70,7 +70,7 @@ def put_parts(parts: Iterable[RenderableType], *, stderr: bool = False) -> None:
     """Lines as they are, for they may be copied; tables as they fit."""
     for part in parts:
         if isinstance(part, str):
-            print(part, file=sys.stderr if stderr else sys.stdout)
+            print(plain_lines(part), file=sys.stderr if stderr else sys.stdout)
         else:
             screen(stderr=stderr).print(part)
 
@@ -91,7 +91,7 @@ def print_unfit(console: Console, notes: Iterable[str]) -> list[str]:
     notes = list(notes)
     for note in dict.fromkeys(note for note in notes if NO_ROOM in note):
         told = f"cannot run: {note.removeprefix('warning: ')}"
-        console.print(plain(told), style="bold red", markup=False)
+        console.print(plain(told), style="bold red")
     return [note for note in notes if NO_ROOM not in note]
 
 
@@ -106,9 +106,7 @@ def print_left_out(console: Console, left_out: Iterable[LeftOut]) -> None:
         names = ", ".join(plain(each.model) for each in others[:MOST_NAMED])
         more = f" and {len(others) - MOST_NAMED} more" if others[MOST_NAMED:] else ""
         told = f"left out: {plain(first.model)}: {plain(first.problem)}"
-        console.print(
-            f"{told}; likewise {names}{more}" if others else told, markup=False
-        )
+        console.print(f"{told}; likewise {names}{more}" if others else told)
 
 
 def machine_words(on: str) -> str:
@@ -152,9 +150,19 @@ def write_text(file: str, text: str) -> None:
     say_written(file)
 
 
+def put_text(text: str, file: str | None) -> None:
+    """Write a text to a file, or on standard output where none is named."""
+    write_text(file, text) if file else sys.stdout.write(text)
+
+
+def say(words: str) -> None:
+    """Tell something on standard error, at once."""
+    print(plain_lines(words), file=sys.stderr, flush=True)
+
+
 def say_written(file: str | Path) -> None:
     """Tell that a file was written."""
-    print(f"wrote {file}", file=sys.stderr)
+    say(f"wrote {file}")
 
 
 # Trees ------------------------------------------------------------------------
@@ -184,8 +192,7 @@ def put_tree(tree: ModelTree, options: TreeView) -> None:
     if options.csv or (options.out or "").endswith(".csv"):
         from irene.tree.document import tree_csv
 
-        text = tree_csv(folded(tree.at_level(options.level)))
-        write_text(options.out, text) if options.out else sys.stdout.write(text)
+        put_text(tree_csv(folded(tree.at_level(options.level))), options.out)
     elif options.out:
         folded(tree).save(options.out)
         say_written(options.out)
@@ -226,7 +233,7 @@ def put_ledger(ledger: Ledger, options: Any) -> None:
         ledger.to_perfetto(options.perfetto)
         say_written(options.perfetto)
     for note in ledger.notes:
-        print(f"irene account: {note}", file=sys.stderr)
+        say(f"irene account: {note}")
     if options.json:
         sys.stdout.write(ledger.to_json(costs) + "\n")
     elif not any(getattr(options, name) for name in LEDGER_FILES):

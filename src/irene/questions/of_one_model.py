@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
-from irene.analyse.costs import CostTerms
+from irene.analyse.costs import CostTerms, cost_of
 from irene.analyse.curve import Curves, draw
-from irene.analyse.grid import LISTED, read_choices, write_choices
+from irene.analyse.grid import LISTED, read_choices, what_if, write_choices
 from irene.analyse.subject import (
     Progress,
     Subject,
@@ -28,6 +28,8 @@ from irene.questions.question import (
     check_curve,
 )
 from irene.spec import SERVING, SERVING_FIELDS, RunSpec
+from irene.trace.limits import limits_from_environment
+from irene.trace.sources import locate
 
 if TYPE_CHECKING:
     from irene.analyse import Advice, Bottlenecks, Costing, Sensitivity, WhatIf
@@ -65,9 +67,6 @@ class AskTree(OfModel["ModelTree"]):
 
     def check(self) -> None:
         """Refuse what cannot be answered, before anything heavy is loaded."""
-        from irene.trace.limits import limits_from_environment
-        from irene.trace.sources import locate
-
         locate(self.run.model)
         limits_from_environment().check_spec(self.run)
 
@@ -215,8 +214,6 @@ class AskCost(OfModel["Costing"]):
 
     def answer(self, progress: Progress | None = None) -> Costing:
         """Kilowatt-hours, money and CO₂e, per request and for many."""
-        from irene.analyse.costs import cost_of
-
         return cost_of(self.predicted(), self.terms)
 
 
@@ -383,6 +380,4 @@ class AskWhatIf(Question["WhatIf | Sensitivity | Curves"]):
             from irene.analyse.sensitivity import sensitivity
 
             return sensitivity(self.base(), progress)
-        from irene.analyse.grid import what_if
-
         return what_if(self.base(), self.vary, progress)

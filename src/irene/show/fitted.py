@@ -1,12 +1,18 @@
-"""Tables that fit the terminal: numbers stay whole, lesser columns go, names shrink."""
+"""A terminal that no name of a file steers, and tables that fit it.
+
+Numbers stay whole, lesser columns go, names shrink.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Column, Table
 from rich.text import Text
+
+from irene.show.text import plain, plain_lines
 
 GAP = 2
 """Characters between two columns."""
@@ -18,6 +24,17 @@ SHARE = "share"
 """How the head of a column begins that has a bar beside its number."""
 PERCENT = len("100.0%")
 """Characters of a share without its bar."""
+
+
+class Screen(Console):
+    """Where brackets are brackets, and control characters control nothing."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **how)
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """A text as it is shown."""
+        return super().render_str(plain_lines(text), **how)
 
 
 class Fitted(Table):
@@ -60,7 +77,7 @@ class Fitted(Table):
         gone = [str(c.header) for i, c in enumerate(self.columns) if i not in kept]
         for told in (self.caption, gone and f"no room for {', '.join(gone)}"):
             if told:
-                yield Text(str(told), style="dim")
+                yield Text(plain_lines(str(told)), style="dim")
 
     def _kept(self, widths: list[int], room: int) -> list[int]:
         """Indices of the columns that stay; their widths are brought down to fit."""
@@ -120,4 +137,4 @@ def _fitting(cell: RenderableType, column: Column, width: int) -> Text:
 
 
 def _text(cell: RenderableType) -> Text:
-    return cell if isinstance(cell, Text) else Text(str(cell))
+    return cell if isinstance(cell, Text) else Text(plain(str(cell)))

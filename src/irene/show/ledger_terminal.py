@@ -46,7 +46,7 @@ def ledger_screen(
 
 
 def _headline(ledger: Ledger) -> str:
-    total, steps = ledger.total, len(ledger.events.steps)
+    total, steps = ledger.total(), len(ledger.events.steps)
     return (
         f"{human_range(total)} {total.source} by {plain(total.produced_by)} in "
         f"{ledger.window_s:.3f} s, {len(ledger.events):,} events"

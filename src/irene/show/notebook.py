@@ -175,7 +175,7 @@ def ledger_notebook(ledger: Ledger) -> str:
         Section(title, heads, ops),
         Section("what belongs to no op", ("", "energy", "share"), rest),
     ]
-    whole = f"energy: {human_range(ledger.total)}"
+    whole = f"energy: {human_range(ledger.total())}"
     return _shown(whole, lines, ledger.tree(), sections, ledger.notes)
 
 

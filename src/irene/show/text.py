@@ -6,6 +6,7 @@ import math
 from datetime import date
 from typing import TYPE_CHECKING
 
+from irene import __version__
 from irene.human import human, human_energy, human_range, human_spread
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ ROUNDING_J = 5e-12
 def plain(text: str) -> str:
     """Text of a file without what would steer the terminal."""
     return "".join(c if c.isprintable() else "�" for c in text)
+
+
+def plain_lines(text: str) -> str:
+    """The same of several lines, which stay apart."""
+    return "\n".join(map(plain, text.split("\n")))
 
 
 def bar(share: float) -> str:
@@ -121,7 +127,6 @@ def tree_latex(tree: ModelTree, depth: int | None, level: str) -> str:
 
 def citation(tree: ModelTree) -> str:
     """What was run, where, by which predictor and program: a line that can be cited."""
-    from irene import __version__
     from irene.tree.headline import energy_source, model_name, run_words
 
     told = (model_name(tree), run_words(tree), energy_source(tree))
@@ -137,8 +142,6 @@ def origin(tree: ModelTree) -> str:
 
 def dated(told: str) -> str:
     """A line about where numbers come from, with the program and the day."""
-    from irene import __version__
-
     return " · ".join(filter(None, (told, f"irene {__version__}, {date.today()}")))
 
 

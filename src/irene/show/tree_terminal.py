@@ -244,7 +244,9 @@ def _generation_lines(tree: ModelTree) -> list[Text]:
     ]
 
 
-def _cost_summary(tree: ModelTree) -> str:
+def _cost_summary(tree: ModelTree) -> Text:
+    from rich.text import Text
+
     total = tree.total()
     matrix = sum(
         cost.flops
@@ -252,11 +254,12 @@ def _cost_summary(tree: ModelTree) -> str:
         if op.removesuffix(".backward") in MATRIX_OPS
     )
     intensity = total.flops / total.bytes if total.bytes else 0
-    return (
-        f"[bold]{human(total.flops, 'FLOP')}[/] "
-        f"({human(matrix)} in matrix products) · "
-        f"[bold]{human(total.bytes, 'B')}[/] moved · {intensity:.1f} FLOP per byte · "
-        f"{human(tree.root.params)} parameters · {tree.node_count:,} nodes"
+    return Text.assemble(
+        (human(total.flops, "FLOP"), "bold"),
+        f" ({human(matrix)} in matrix products) · ",
+        (human(total.bytes, "B"), "bold"),
+        f" moved · {intensity:.1f} FLOP per byte · "
+        f"{human(tree.root.params)} parameters · {tree.node_count:,} nodes",
     )
 
 

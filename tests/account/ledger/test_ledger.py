@@ -106,7 +106,7 @@ def test_energies_carry_source_and_interval(ledger: Ledger) -> None:
     row = ledger.by_phase()[0]
     assert row.energy is not None
     assert row.energy.low <= row.energy.joules * 0.95
-    assert row.energy.high <= ledger.total.high
+    assert row.energy.high <= ledger.total().high
 
 
 def test_what_a_counter_did_not_tell_widens_all_that_is_summed() -> None:
@@ -117,7 +117,7 @@ def test_what_a_counter_did_not_tell_widens_all_that_is_summed() -> None:
     series = replace(whole, begin_w=begin_w, end_w=begin_w)
     ledger = attribute(machine.events(), [series])
     gap_j = whole.window_j(*ledger.window_ns) - ledger.measured_j
-    total = ledger.total
+    total = ledger.total()
     assert 0 < gap_j < total.high - 1.05 * total.joules < 2 * gap_j
     (row,) = (row for row in ledger.by_op() if row.unknown_s > 0.009)
     assert row.energy is not None
@@ -225,7 +225,7 @@ def test_two_channels_of_one_device_add_up() -> None:
     assert ledger.by_op()[0].energy_j == pytest.approx(1.2)
     assert [a.attributed_j for a in ledger.accounts] == pytest.approx([1.0, 0.2])
     part = [replace(package, without=("package-1",)), dram]
-    said = attribute(builder.build(), part).total.produced_by
+    said = attribute(builder.build(), part).total().produced_by
     assert said == "package, dram without package-1"
 
 

@@ -60,7 +60,7 @@ class Groups:
         return Energy(
             joules,
             max(0.0, joules - half_j),
-            max(joules, min(joules + half_j, ledger.total.high)),
+            max(joules, min(joules + half_j, ledger.total().high)),
             "estimated" if self.is_estimated[group] else "measured",
             ledger.produced_by,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from irene.account.events import Coded, Events
 from irene.account.ledger import ledger_documents
 from irene.account.ledger.grouping import distinct_ops, grouped, summed
 from irene.account.ledger.rows import NO_POWER, ChannelAccount, ModuleRow, RestRow, Row
-from irene.account.ledger.scopes import ScopeTree, merged
+from irene.account.ledger.scopes import ScopeTree, ledger_tree, merged
 from irene.account.ledger.timeline import Timeline, timeline
 from irene.arrays import Bools, Floats, Ints
 from irene.energy import Energy, Source, source_of_sum
@@ -110,7 +110,8 @@ class Ledger:
     @property
     def total(self) -> Total:
         """The measured energy with its interval; `total()`, as a tree has it, too."""
-        return Total(*self._energy(lambda account: account.measured_j))
+        whole = self._energy(lambda account: account.measured_j)
+        return Total(*(getattr(whole, each.name) for each in fields(whole)))
 
     @cached_property
     def own_s(self) -> Floats:
@@ -132,16 +133,14 @@ class Ledger:
         """Whether every event is at least as long as what the sensor resolves."""
         return self.own_s >= self.resolution_s
 
-    def _energy(
-        self, part: Callable[[ChannelAccount], float]
-    ) -> tuple[float, float, float, Source, str]:
-        """Fields of the energy of a part of every account."""
+    def _energy(self, part: Callable[[ChannelAccount], float]) -> Energy:
+        """The energy of a part of every account."""
         joules = sum(map(part, self.accounts))
         half_j = sum(
             part(a) * a.relative_half_width(self.window_s) for a in self.accounts
         )
         low_j = max(0.0, joules - half_j)
-        return joules, low_j, joules + half_j, self.source, self.produced_by
+        return Energy(joules, low_j, joules + half_j, self.source, self.produced_by)
 
     # Views --------------------------------------------------------------------
 
@@ -210,7 +209,7 @@ class Ledger:
             ("unattributed", lambda a: a.unattributed_j, without_op_s),
         )
         for name, part, time_s in parts:
-            energy = Energy(*self._energy(part))
+            energy = self._energy(part)
             share = energy.joules / measured_j if measured_j > 0 else 0.0
             found.append(RestRow(name, energy, time_s, share))
         unknown_s = sum(account.unknown_s for account in self.accounts)
@@ -238,8 +237,6 @@ class Ledger:
         Args:
             costs: A trace of one step of the same model, for FLOPs and bytes.
         """
-        from irene.account.ledger.scopes import ledger_tree
-
         return ledger_tree(self, costs)
 
     def _rows(self, column: Coded) -> list[Row]:

@@ -67,7 +67,7 @@ def ledger_dict(ledger: Ledger, costs: ModelTree | None = None) -> dict[str, Any
         "split": ledger.split,
         "events": len(ledger.events),
         "steps": list(ledger.events.steps),
-        **energy_fields(ledger.total),
+        **energy_fields(ledger.total()),
         "measured_j": ledger.measured_j,
         "attributed_j": ledger.attributed_j,
         "produced_by": ledger.produced_by,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from irene.energy import Energy, Source
+from irene.plain import Document
 
 NO_POWER = "no power known"
 
@@ -198,7 +199,7 @@ class RestRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelAccount:
+class ChannelAccount(Document):
     """Where the energy of one power channel went.
 
     Attributes:
@@ -229,6 +230,8 @@ class ChannelAccount:
     no_op_s: float
     unknown_s: float
 
+    also: ClassVar = ("difference_j",)
+
     def relative_half_width(self, window_s: float) -> float:
         """Half its interval as a share: the meter's error, and what was not known."""
         known_s = window_s - self.unknown_s
@@ -239,7 +242,3 @@ class ChannelAccount:
         """What the parts lack of the whole, J: rounding."""
         parts = (self.attributed_j, self.idle_j, self.other_j, self.unattributed_j)
         return self.measured_j - sum(parts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON-ready values."""
-        return {**asdict(self), "difference_j": self.difference_j}

@@ -265,7 +265,7 @@ class _Growing:
         for node in scopes.order():
             path, above = scopes.paths[node], scopes.parent[node]
             if node == 0:
-                handle = self._add(-1, "", "model", PROGRAM, self.ledger.total)
+                handle = self._add(-1, "", "model", PROGRAM, self.ledger.total())
             elif not scopes.ran(node):
                 continue
             else:

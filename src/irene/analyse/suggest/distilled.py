@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from irene.analyse.pareto import AccuracyRow, published_accuracies
 from irene.analyse.suggest.suggestion import Situation, Suggestion
+from irene.trace import catalogue
 
 RELATIVES = {
     "bert-base-uncased": (
@@ -27,8 +28,6 @@ RELATIVES = {
 
 def distilled_relatives(situation: Situation) -> list[Suggestion]:
     """Every student of the model, with what its accuracy is known to cost."""
-    from irene.trace import catalogue
-
     entry = catalogue.find(situation.base.run.model)
     if entry is None or situation.base.fields:
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from irene.analyse.suggest.suggestion import Situation, Suggestion
+from irene.trace import catalogue
 
 FEWEST = 6
 KEPT = 2 / 3
@@ -15,8 +16,6 @@ LITERATURE = (
 
 def fewer_layers(situation: Situation) -> list[Suggestion]:
     """Two thirds of the layers of an encoder."""
-    from irene.trace import catalogue
-
     entry = catalogue.find(situation.base.run.model)
     if entry is None or entry.kind != "encoder":
         return []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -15,7 +14,6 @@ from irene.cli.options import (
     TreeView,
     add_limits_option,
     add_parameters,
-    add_table,
     as_option,
     chosen,
     values_of,
@@ -24,10 +22,11 @@ from irene.cli.output import (
     check_files,
     check_output,
     machine_words,
+    put_text,
     put_tree,
+    say,
     say_written,
     screen,
-    write_text,
 )
 from irene.cli.progress import progress_bar, working
 from irene.errors import UsageError
@@ -39,9 +38,50 @@ if TYPE_CHECKING:
 
     from irene.questions import Question
     from irene.show.picture import Picture
+    from irene.tree import ModelTree
 
 T = TypeVar("T")
 SUBJECT = f"{MODEL} or of a saved tree"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerForm:
+    """In which forms an answer is given.
+
+    Attributes:
+        json: One JSON document.
+        csv: One row per line.
+        out: Write to a file: CSV if it ends so, or JSON.
+        plot: Also draw a picture: .svg, .png or .html, with its numbers beside it.
+    """
+
+    json: Annotated[bool, Asked(either="form", group=OUTPUT)] = False
+    csv: Annotated[bool, Asked(either="form", group=OUTPUT)] = False
+    out: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
+    plot: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
+
+
+def check_form(form: AnswerForm) -> None:
+    """Refuse files that cannot be written, before the work is done."""
+    check_files(form.out, plot=form.plot)
+
+
+def put_answer(question: Question[T], found: T, form: AnswerForm) -> bool:
+    """Write an answer as JSON or CSV; False where neither is asked for."""
+    as_csv = form.csv or (form.out or "").endswith(".csv")
+    if not (form.json or as_csv or form.out):
+        return False
+    put_text(question.csv(found) if as_csv else json_text(question, found), form.out)
+    return True
+
+
+def json_text(question: Question[T], found: T) -> str:
+    """The JSON document of an answer, in one line."""
+    return json.dumps(question.document(found), allow_nan=False) + "\n"
+
+
+def _nothing(*_: Any) -> None:
+    """Whatever is put is all there is to show."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +90,10 @@ class Asking:
 
     Attributes:
         question: Its name in the table.
-        show: Fills the screen from an answer and the options.
+        form: Table of the options that say in which form the answer is given.
+        check: Refuses forms that cannot be, before the work is done.
+        put: Gives an answer in a form; False where that is not what is asked for.
+        show: Fills the screen then, from the answer and the options.
         draw: Makes the picture of `--plot` from the same; None for no such option.
         add: Adds options that the question does not know.
         more: Values of the question that come from those options.
@@ -62,7 +105,10 @@ class Asking:
     """
 
     question: str
-    show: Callable[[Console, Any, argparse.Namespace], None]
+    form: type = AnswerForm
+    check: Callable[[Any], None] = check_form
+    put: Callable[[Question[Any], Any, Any], bool] = put_answer
+    show: Callable[[Console, Any, argparse.Namespace], None] = _nothing
     draw: Callable[[Any, argparse.Namespace], Picture] | None = None
     add: Callable[[argparse.ArgumentParser], None] | None = None
     more: Callable[[argparse.Namespace], Mapping[str, Any]] | None = None
@@ -83,24 +129,27 @@ class Asking:
         )  # fmt: skip
         if self.add is not None:
             self.add(parser)
-        wanted = parameters_of(AnswerForm)
         has = {"csv": asked.has_table, "out": asked.has_table, "plot": self.draw}
-        add_parameters(parser, [each for each in wanted if has.get(each.name, True)])
+        lacks = [name for name in has if self.form is AnswerForm and not has[name]]
+        wanted = parameters_of(self.form)
+        add_parameters(parser, [each for each in wanted if each.name not in lacks])
 
     def run(self, options: argparse.Namespace) -> int:
         """Ask, and give the answer in the form that was asked for."""
         from irene.questions import QUESTIONS
 
-        check_answer(options)
+        form: Any = chosen(self.form, options)
+        self.check(form)
         more = self.more(options) if self.more is not None else {}
-        question = question_of(options, QUESTIONS[self.question], **more)
+        asked: Any = QUESTIONS[self.question]
+        question = question_of(options, asked, self.without, **more)
         if self.predicts_anew:
             _say_anew(options)
         found = answered(options, question, self.doing)
-        if self.draw is not None and options.plot:
-            for path in _signed(self.draw(found, options), found).save(options.plot):
+        if self.draw is not None and form.plot:
+            for path in _signed(self.draw(found, options), found).save(form.plot):
                 say_written(path)
-        if not _put_answer(options, question, found):
+        if not self.put(question, found, form):
             self.show(screen(), found, options)
             _say_default(question, found)
         return 0
@@ -125,36 +174,22 @@ def _signed(picture: Picture, found: Any) -> Picture:
     return signed(picture, dated("; ".join(dict.fromkeys(told))))
 
 
-@dataclass(frozen=True)
-class AskingTree:
+def asking_tree(question: str, doing: str) -> Asking:
     """A command that asks for a tree and shows it.
 
-    Attributes:
+    Args:
         question: Its name in the table.
         doing: What it does, in a word.
     """
 
-    question: str
-    doing: str
+    def put(_: Question[Any], tree: ModelTree, view: TreeView) -> bool:
+        put_tree(tree, view)
+        return True
 
-    def configure(self, parser: argparse.ArgumentParser) -> None:
-        """Add the command's options."""
-        from irene.questions import QUESTIONS
-
-        asked, without = QUESTIONS[self.question], ("level", "fold")
-        add_question(parser, asked, without=without, subject_help=MODEL)
-        add_table(parser, TreeView)
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Ask, then print or write."""
-        from irene.questions import QUESTIONS
-
-        view = chosen(TreeView, options)
-        check_output(view)
-        asked: Any = QUESTIONS[self.question]
-        question = question_of(options, asked, level=None, fold=None)
-        put_tree(answered(options, question, self.doing), view)
-        return 0
+    return Asking(
+        question=question, form=TreeView, check=check_output, put=put, doing=doing,
+        without=("level", "fold"), subject_help=MODEL,
+    )  # fmt: skip
 
 
 def add_question(
@@ -179,18 +214,25 @@ def add_question(
     add_limits_option(parser)
 
 
-def question_of(options: argparse.Namespace, question: type[T], **more: Any) -> T:
+def question_of(
+    options: argparse.Namespace,
+    question: type[T],
+    without: Collection[str] = (),
+    **more: Any,
+) -> T:
     """The question that options ask; wrong ones are told before torch is loaded.
 
     Args:
         options: Of `add_question`.
         question: The question.
+        without: Parameters that have options of another kind here.
         **more: Further values by name, instead of what the options say.
     """
     from irene.trace.limits import limits_lifted
 
     asked: Any = question
-    values = values_of(options, asked.parameters())
+    wanted = [each for each in asked.parameters() if each.name not in without]
+    values = values_of(options, wanted)
     with limits_lifted(options.no_limits):
         try:
             made: Any = asked.asked({**values, **more})
@@ -207,10 +249,9 @@ def _say_anew(options: argparse.Namespace) -> None:
     from irene.predict.machines.chosen import default_machine
 
     if is_saved_tree(options.model):
-        print(
+        say(
             f"{options.model}: the model and size of this tree are predicted anew for "
-            f"{options.on or default_machine().name}",
-            file=sys.stderr,
+            f"{options.on or default_machine().name}"
         )
 
 
@@ -241,41 +282,4 @@ def _say_default(question: Question[Any], found: object) -> None:
     whys = dict.fromkeys(why for each in question.subjects() for why in each.why)
     for why in whys if question.machines() else ():
         if why not in said:
-            screen().print(why, markup=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnswerForm:
-    """In which forms an answer is given.
-
-    Attributes:
-        json: One JSON document.
-        csv: One row per line.
-        out: Write to a file: CSV if it ends so, or JSON.
-        plot: Also draw a picture: .svg, .png or .html, with its numbers beside it.
-    """
-
-    json: Annotated[bool, Asked(either="form", group=OUTPUT)] = False
-    csv: Annotated[bool, Asked(either="form", group=OUTPUT)] = False
-    out: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
-    plot: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
-
-
-def check_answer(options: argparse.Namespace) -> None:
-    """Refuse files that cannot be written, before the work is done."""
-    out, plot = (getattr(options, name, None) for name in ("out", "plot"))
-    check_files(out, plot=plot)
-
-
-def _put_answer(options: argparse.Namespace, question: Question[T], found: T) -> bool:
-    """Write an answer as JSON or CSV; False where neither is asked for."""
-    out = getattr(options, "out", None)
-    as_csv = getattr(options, "csv", False) or (out or "").endswith(".csv")
-    if not (options.json or as_csv or out):
-        return False
-    if as_csv:
-        text = question.csv(found)
-    else:
-        text = json.dumps(question.document(found), allow_nan=False) + "\n"
-    write_text(out, text) if out else sys.stdout.write(text)
-    return True
+            screen().print(why)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from irene.cli.asking.answering import Asking
@@ -46,8 +47,8 @@ def _shown(
 
 
 def _print(console: Console, found: Bottlenecks, options: argparse.Namespace) -> None:
-    console.print(f"{found.model}: {human_range(found.energy)}", style="bold")
-    console.print(found.run, style="dim", markup=False)
+    console.print(f"{plain(found.model)}: {human_range(found.energy)}", style="bold")
+    console.print(found.run, style="dim")
     notes = print_unfit(console, found.notes)
     for view in _views(options):
         rows = _shown(found, view, options)
@@ -84,8 +85,6 @@ def _folded(rows: Sequence[Bottleneck]) -> list[Bottleneck]:
 
 
 def _joined(group: Sequence[Bottleneck]) -> Bottleneck:
-    from dataclasses import replace
-
     first, last = group[0], group[-1].name.removeprefix("layer ")
     added = {
         name: sum(getattr(row, name) for row in group)
@@ -104,7 +103,7 @@ def _table(view: str, rows: Sequence[Bottleneck]) -> Table:
     whole = rows[0].energy_j / rows[0].share if rows and rows[0].share else 0.0
     for row in rows:
         table.add_row(
-            plain(row.name),
+            row.name,
             human_energy(row.energy_j),
             share_cell(row.energy_j, whole),
             f"{row.together:.1%}",

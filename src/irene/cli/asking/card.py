@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from irene.cli.asking.answering import (
-    add_question,
-    answered,
-    check_answer,
-    question_of,
-)
-from irene.cli.options import OUTPUT, add_table, chosen
-from irene.cli.output import write_text
+from irene.cli.asking.answering import Asking, json_text
+from irene.cli.options import OUTPUT
+from irene.cli.output import check_files, put_text
 from irene.parameters import Asked
+
+if TYPE_CHECKING:
+    from irene.analyse.card import Card
+    from irene.questions import Question
 
 USAGE = "MODEL|TREE.json [options]"
 EXAMPLES = """\
@@ -45,32 +42,19 @@ class Form:
     out: Annotated[str | None, Asked(metavar="FILE", group=OUTPUT)] = None
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    from irene.questions import AskCard
-
-    add_question(parser, AskCard)
-    add_table(parser, Form)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Predict or read, then write the card."""
-    import json
-
-    from irene.questions import AskCard
+def _put(question: Question[Card], card: Card, form: Form) -> bool:
     from irene.show import cards
 
-    check_answer(options)
-    form = chosen(Form, options)
-    question = question_of(options, AskCard)
-    card = answered(options, question)
     forms = {
         "metadata": cards.card_yaml, "label": cards.card_label,
         "annex": cards.card_regulation,
     }  # fmt: skip
     is_picture = (form.out or "").lower().endswith(".svg")
-    text = forms[form.as_ or ("label" if is_picture else "metadata")](card)
-    if form.json:
-        text = json.dumps(question.document(card), allow_nan=False) + "\n"
-    write_text(form.out, text) if form.out else sys.stdout.write(text)
-    return 0
+    write = forms[form.as_ or ("label" if is_picture else "metadata")]
+    put_text(json_text(question, card) if form.json else write(card), form.out)
+    return True
+
+
+COMMAND = Asking(
+    question="card", form=Form, check=lambda form: check_files(form.out), put=_put
+)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from irene.cli.options import OUTPUT
 from irene.cli.output import check_files, print_notes, screen, write_text
 from irene.cli.progress import working
+from irene.errors import UsageError
 from irene.parameters import Asked
 from irene.show.terminal import columns
 from irene.show.text import plain
@@ -65,7 +66,6 @@ class Options:
 def run(options: Options) -> int:
     """Predict, compare, print."""
     from irene.analyse.budgets import check
-    from irene.errors import UsageError
     from irene.show.checks import check_junit, check_markdown
 
     check_files(options.markdown, options.junit)
@@ -97,9 +97,9 @@ def _print(console: Console, found: Check) -> None:
     for row in found.rows:
         state = "no prediction" if row.problem else "OVER" if row.over else "ok"
         told = [change_words(row)] if found.base else []
-        table.add_row(plain(row.budget.name), *amounts(row), *told, state)
+        table.add_row(row.budget.name, *amounts(row), *told, state)
     console.print(table)
     for row in found.rows:
         for line in told_of(row):
-            console.print(plain(f"{row.budget.name}: {line}"), markup=False)
+            console.print(plain(f"{row.budget.name}: {line}"))
     print_notes(console, filter(None, [found.note]))

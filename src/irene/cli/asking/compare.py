@@ -64,7 +64,7 @@ def _print(
     console.print(_overview(found))
     for each in found:
         console.print()
-        console.print(_sides(each.base, each.other), style="bold", markup=False)
+        console.print(_sides(each.base, each.other), style="bold")
         console.print(_verdict(each))
         views = [options.by] if options.by else _views(each)
         for view in views:
@@ -120,13 +120,13 @@ def _add_side(
     table: Table, side: Side, ratio: float | None, more: Sequence[str]
 ) -> None:
     table.add_row(
-        plain(side.name),
+        side.name,
         human_energy(side.energy_j),
         f"{human_energy(side.low_j)} – {human_energy(side.high_j)}",
         "" if ratio is None else f"×{ratio:.2f}",
         human(side.flops),
         human(side.bytes),
-        *map(plain, more),
+        *more,
     )
 
 
@@ -148,7 +148,7 @@ def _contributions(view: str, rows: Sequence[Contribution], each: Comparison) ->
     )  # fmt: skip
     for row in rows:
         table.add_row(
-            plain(row.name),
+            row.name,
             human_energy(row.base_j) if row.base_count else "–",
             human_energy(row.other_j) if row.other_count else "–",
             signed_energy(row.difference_j),

@@ -39,7 +39,7 @@ def _print(console: Console, found: Costing, _: argparse.Namespace) -> None:
     console.print(f"{human_range(found.per_query)} per request · {found.energy_source}")
     console.print(table)
     for told in _assumptions(found):
-        console.print(told, style="dim", markup=False)
+        console.print(told, style="dim")
     print_notes(console, notes)
 
 

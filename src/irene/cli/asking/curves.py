@@ -23,14 +23,14 @@ SHOWN = 9
 def print_curves(console: Console, found: Curves) -> None:
     """What was looked for first, then some points of every curve."""
     for told in _answers(found):
-        console.print(plain(told), style="bold", markup=False)
+        console.print(plain(told), style="bold")
     table = columns("<model", found.over, "J per run", "interval")
     for line in found.lines:
         step = -(-len(line.points) // SHOWN)
         for number, point in enumerate(line.points):
             if number % step and point is not line.points[-1]:
                 continue
-            name = plain(line.name) if number == 0 else ""
+            name = line.name if number == 0 else ""
             energy = point.energy
             table.add_row(
                 name, f"{point.size:,}", human_energy(energy.joules),
@@ -38,7 +38,7 @@ def print_curves(console: Console, found: Curves) -> None:
             )  # fmt: skip
     console.print(table)
     machines = dict.fromkeys(machine_words(line.hardware) for line in found.lines)
-    console.print(f"for {', '.join(machines)}", style="dim", markup=False)
+    console.print(f"for {', '.join(machines)}", style="dim")
     print_left_out(console, found.left_out)
 
 

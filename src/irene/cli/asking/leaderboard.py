@@ -9,7 +9,6 @@ from irene.cli.asking.answering import Asking, plain_picture
 from irene.cli.output import machine_words, print_left_out
 from irene.human import human, human_energy, human_spread
 from irene.show.terminal import columns
-from irene.show.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,7 +42,7 @@ def _print(console: Console, found: Leaderboard, _: argparse.Namespace) -> None:
     for place, each in enumerate(found.models, start=1):
         table.add_row(
             str(place),
-            plain(each.model),
+            each.model,
             each.kind,
             human(each.params),
             human_energy(each.per_sequence_j or 0.0),
@@ -55,7 +54,7 @@ def _print(console: Console, found: Leaderboard, _: argparse.Namespace) -> None:
         )
     run = ", ".join(run_sizes(found.run))
     title = f"{len(found.models)} models for {machine_words(found.hardware)}: {run}"
-    console.print(title, style="bold", markup=False)
+    console.print(title, style="bold")
     console.print(table)
     if unit == "sequence":
         console.print(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from irene.cli.output import put_json, screen
+from irene.errors import UsageError
 from irene.human import human
 from irene.parameters import Asked
 from irene.show.terminal import columns
@@ -42,7 +43,6 @@ class Options:
 def run(options: Options) -> int:
     """Search and print."""
     from irene.analyse.listings import models_document
-    from irene.errors import UsageError
     from irene.trace import catalogue
 
     kinds = sorted({entry.kind for entry in catalogue.entries().values()})

@@ -38,7 +38,7 @@ def _print(console: Console, found: TrainingPlan, _: argparse.Namespace) -> None
         if amount is not None:
             ends = f"{value(amount.low)} – {value(amount.high)}"
             table.add_row(unit, value(amount.value), ends)
-    console.print(found.energy_source, style="dim", markup=False)
+    console.print(found.energy_source, style="dim")
     console.print(table)
     whole_j = sum(found.parts.values())
     shares = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irene.cli.asking.answering import AskingTree
+from irene.cli.asking.answering import asking_tree
 
 USAGE = "MODEL [options]"
 EXAMPLES = """\
@@ -16,4 +16,4 @@ examples:
   irene predict llama-3.3-70b --on h200 -b 32 --phase decode --context 4096 \\
       --quantization fp8 --tensor-parallel 2
 """
-COMMAND = AskingTree("energy", "predicting")
+COMMAND = asking_tree("energy", "predicting")

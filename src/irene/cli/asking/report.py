@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from irene.cli.asking.answering import add_question, answered, question_of
-from irene.cli.output import check_files, put_json, write_text
+from irene.cli.output import check_files, put_json, say, write_text
 
 USAGE = "MODEL|TREE.json --html FILE [options]"
 EXAMPLES = """\
@@ -46,5 +45,5 @@ def run(options: argparse.Namespace) -> int:
         return 0
     write_text(options.html, report.html)
     for part, reason in report.left_out.items():
-        print(f"not in it: {part}: {reason}", file=sys.stderr)
+        say(f"not in it: {part}: {reason}")
     return 0

@@ -42,7 +42,7 @@ def _print(console: Console, found: ServingPlan, _: argparse.Namespace) -> None:
         is_best = each == found.best
         table.add_row(
             "●" if is_best else ("" if each.meets else "slow"),
-            plain(each.name),
+            each.name,
             f"{each.batch_size:,}",
             human_energy(each.j_per_output_token),
             f"{human_energy(each.low_j)} – {human_energy(each.high_j)}",
@@ -87,7 +87,6 @@ def _print_choice(console: Console, found: ServingPlan) -> None:
         f"{wanted or 'any latency'}: {best.name}, {best.batch_size:,} streams, "
         f"{human_energy(best.j_per_output_token)} per output token{sure}",
         style="bold",
-        markup=False,
     )
 
 

@@ -36,7 +36,7 @@ def _print(console: Console, found: Advice, _: argparse.Namespace) -> None:
         f"{human_energy(found.per_sequence_j)} per {unit}",
         style="bold",
     )
-    console.print(found.run, style="dim", markup=False)
+    console.print(found.run, style="dim")
     notes = print_unfit(console, found.notes)
     effort = ""
     for each in found.suggestions:
@@ -71,9 +71,7 @@ def _print_one(
 
     unsure = "" if each.is_real else ", not certain"
     saving = f"{human_energy(each.saving_j)} per {unit}"
-    console.print(
-        f"{f'−{each.share:.0%}':>6}  {each.title}", style="green", markup=False
-    )
+    console.print(f"{f'−{each.share:.0%}':>6}  {each.title}", style="green")
     lines = [
         Text(f"{saving} ± {human_energy(each.half_j)}{unsure}; {each.why}"),
         Text(f"accuracy: {each.accuracy}"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irene.cli.asking.answering import AskingTree
+from irene.cli.asking.answering import asking_tree
 
 USAGE = "MODEL [options]"
 EXAMPLES = """\
@@ -16,4 +16,4 @@ examples:
   irene trace gpt2 --html gpt2.html
   irene trace llama-3.1-8b -b 64 --prompt 750 --output 500
 """
-COMMAND = AskingTree("tree", "tracing")
+COMMAND = asking_tree("tree", "tracing")

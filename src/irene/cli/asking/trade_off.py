@@ -53,12 +53,12 @@ def _print(console: Console, found: TradeOff, options: argparse.Namespace) -> No
         mark = "●" if each.on_front else ("○" if each.maybe else "")
         table.add_row(
             mark,
-            plain(each.model) + (" *" if each.notes else ""),
+            each.model + (" *" if each.notes else ""),
             f"{each.accuracy:g}",
-            *([plain(each.split)] if with_split else []),
+            *([each.split] if with_split else []),
             human_energy(each.energy.joules),
             _interval(each.energy),
-            f"{'perhaps ' if each.maybe else ''}{plain(each.beaten_by)}",
+            f"{'perhaps ' if each.maybe else ''}{each.beaten_by}",
             style="bold" if each.on_front else None,
         )
     heading = f"{_task(options)} against energy: {plain(_what(found, options))}"
@@ -70,8 +70,6 @@ def _print(console: Console, found: TradeOff, options: argparse.Namespace) -> No
 
 
 def _interval(energy: Energy) -> str:
-    from irene.human import human_energy
-
     if energy.low == energy.high:
         return "as given"
     return f"{human_energy(energy.low)} – {human_energy(energy.high)}"
@@ -112,7 +110,6 @@ def _print_choice(console: Console, found: TradeOff) -> None:
         f"{' and '.join(wanted)}: {chosen.model}, {chosen.accuracy:g} for "
         f"{human_energy(chosen.energy.joules)} per sequence",
         style="bold",
-        markup=False,
     )
 
 

@@ -72,13 +72,13 @@ def _print(console: Console, found: WhatIf) -> None:
     for row in (found.base, *found.rows):
         if row is not found.base and row.settings == found.base.settings:
             continue  # the base is shown already
-        shown = [plain(str(row.settings[name])) for name in names]
+        shown = [str(row.settings[name]) for name in names]
         style = "bold" if row is found.base else None
         unfit = any(NO_ROOM in note for note in row.notes)
         fits = "does not fit" if unfit else ""
         table.add_row(*_cells(row, found, shown), fits, style=style)
     title = f"{plain(found.model)} for {machine_words(found.hardware)}"
-    console.print(title, style="bold", markup=False)
+    console.print(title, style="bold")
     notes = [note for row in (found.base, *found.rows) for note in row.notes]
     notes = print_unfit(console, notes)
     console.print(table)
@@ -118,12 +118,10 @@ def _print_sensitivity(console: Console, found: Sensitivity) -> None:
     for row in found.fields:
         if row.elasticity:
             tried = f"{row.lower:,} and {row.upper:,}"
-            table.add_row(
-                plain(row.field), f"{row.value:,}", tried, f"{row.elasticity:+.2f}"
-            )
+            table.add_row(row.field, f"{row.value:,}", tried, f"{row.elasticity:+.2f}")
     run = ", ".join(run_sizes(found.run))
     title = f"{plain(found.model)} for {machine_words(found.hardware)}, {run}"
-    console.print(title, style="bold", markup=False)
+    console.print(title, style="bold")
     console.print(table)
     console.print(
         "elasticity: d ln energy / d ln field; 1: twice the value takes twice the "
@@ -131,7 +129,7 @@ def _print_sensitivity(console: Console, found: Sensitivity) -> None:
         style="dim",
     )
     if nothing:
-        console.print(f"no effect: {', '.join(map(plain, nothing))}", markup=False)
+        console.print(f"no effect: {', '.join(map(plain, nothing))}")
     failed = [
         f"{row.field}: {row.problem}" for row in found.fields if row.elasticity is None
     ]

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from irene.cli.output import put, put_json, screen
-from irene.cli.progress import working
+from irene.cli.output import put, put_json, say, screen
+from irene.cli.progress import counted_bar, working
 from irene.human import human_duration
 from irene.parameters import Asked
 from irene.show.terminal import columns
@@ -94,10 +94,9 @@ def collect_sweep(
     _say_plan(plan, command)
     report, signum = _collect(plan, store)
     if report.stopped:
-        print(
+        say(
             f"irene {command}: stopped with {report.left} runs to go; what is measured "
-            "is in the store, the same command goes on",
-            file=sys.stderr,
+            "is in the store, the same command goes on"
         )
         return report, 128 + signum if signum else 1
     return report, 1 if report.failures else 0
@@ -167,14 +166,14 @@ def _put_plan(plan: CollectionPlan, options: Options) -> None:
         return
     console = screen()
     console.print(_plan_table(plan))
-    console.print(_plan_words(plan), markup=False)
+    console.print(_plan_words(plan))
     for note in plan.notes:
-        console.print(note, markup=False)
+        console.print(note)
 
 
 def _say_plan(plan: CollectionPlan, command: str) -> None:
     for words in (_plan_words(plan), *plan.notes):
-        print(f"irene {command}: {words}", file=sys.stderr, flush=True)
+        say(f"irene {command}: {words}")
 
 
 def _put_report(report: Report, options: Options) -> None:
@@ -195,24 +194,12 @@ def _collecting(name: str) -> Iterator[Callable[[Step], None]]:
     if not sys.stderr.isatty():
         yield _print_line
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total} runs · {task.fields[pace]}"),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(plain(name), total=None, pace="")
+    with counted_bar(plain(name), "runs") as bar:
 
         def show(step: Step) -> None:
-            bar.update(task, total=step.total, completed=step.done, pace=_pace(step))
-            if step.event == "started":
-                bar.update(task, description=plain(step.run))
-            elif words := _words(step):
-                console.print(words, markup=False)
+            is_next = step.event == "started"
+            doing, line = (plain(step.run), "") if is_next else (None, _words(step))
+            bar(step.done, step.total, doing, _pace(step), line)
 
         yield show
 
@@ -222,7 +209,7 @@ def _print_line(step: Step) -> None:
         text = f"irene collect: {step.done} of {step.total}: {words}"
         if step.event:
             text += f" · {_pace(step)}"
-        print(text, file=sys.stderr, flush=True)
+        say(text)
 
 
 def _pace(step: Step) -> str:
@@ -257,7 +244,7 @@ def _plan_table(plan: CollectionPlan) -> Table:
             human_duration(plan.slower * sum(known)) if known else "?" if todo else ""
         )
         counts = (len(points), *(states.count(s) for s in ("measured", "failed")))
-        table.add_row(plain(model), *map(str, counts), str(len(todo)), about)
+        table.add_row(model, *map(str, counts), str(len(todo)), about)
     return table
 
 

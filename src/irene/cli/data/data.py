@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -12,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from irene.cli.options import add_table, chosen, pair
-from irene.cli.output import put
+from irene.cli.output import put, say
 from irene.cli.progress import progress_bar, working
 from irene.errors import UsageError
 from irene.parameters import Asked
@@ -181,7 +180,7 @@ def _say_left_out(options: Document, left_out: Sequence[str]) -> None:
     from irene.cli.data.data_text import left_out_line
 
     for line in () if options.json else left_out:
-        print(left_out_line(line), file=sys.stderr)
+        say(left_out_line(line))
 
 
 # Data of any format -----------------------------------------------------------
@@ -257,8 +256,8 @@ def _fetch(options: Fetching) -> int:
             told = {"bytes": file.size_bytes, "sha256": file.sha256}
             files.append({"name": file.name, **told, "downloaded": downloaded})
             state = "downloaded" if downloaded else "already here"
-            print(f"{file.name}: {file.size_bytes:,} bytes, {state}", file=sys.stderr)
-    print(data.about, file=sys.stderr)
+            say(f"{file.name}: {file.size_bytes:,} bytes, {state}")
+    say(data.about)
     document = {"folder": str(folder), "files": files}
     put(options, document, [str(folder)], "irene.data-fetch/1")
     return 0

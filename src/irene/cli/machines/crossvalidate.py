@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +14,7 @@ from irene.cli.machines.learning_options import (
     read_measured,
 )
 from irene.cli.machines.machine_text import level_table
-from irene.cli.output import check_files, put_json, say_written
+from irene.cli.output import check_files, put_json, say, say_written
 from irene.cli.progress import progress_bar
 from irene.parameters import Asked
 
@@ -112,10 +111,7 @@ def _crossvalidate(
 def _say_unknown(measured: DataRead) -> None:
     """Say which models were predicted from their file's features alone."""
     for model, why in measured.joiner.unknown.items():
-        print(
-            f"irene crossvalidate: {model}: features of its file alone ({why})",
-            file=sys.stderr,
-        )
+        say(f"irene crossvalidate: {model}: features of its file alone ({why})")
 
 
 def _print_table(result: CrossValidation) -> None:

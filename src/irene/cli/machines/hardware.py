@@ -74,7 +74,7 @@ def run(options: Options) -> int:
         put_json(document)
         return 0
     if not options.names:
-        screen().print(*fleet(document), sep="\n", markup=False)
+        screen().print(*fleet(document), sep="\n")
         return 0
     for i, fields in enumerate(document["hardware"]):
         print(*([""] if i else []), *machine_lines(fields), sep="\n")

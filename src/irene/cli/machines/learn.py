@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from irene.cli.machines.machine_text import interval_line, learning_lines
-from irene.cli.output import put
+from irene.cli.output import put, say
 from irene.cli.progress import progress_bar
 from irene.parameters import Asked
 from irene.show.text import plain
@@ -69,10 +68,9 @@ def run(options: Options) -> int:
     plan = "quick" if options.quick else "thorough" if options.thorough else "usual"
     if options.nodes:
         return _nodes(options, Path(options.nodes), plan)
-    print(
+    say(
         f"measuring this machine: small models and products, at most {MINUTES[plan]}; "
-        "leave it alone meanwhile. Ctrl-C stops it, the same command goes on.",
-        file=sys.stderr,
+        "leave it alone meanwhile. Ctrl-C stops it, the same command goes on."
     )
     from irene.collect.learning import learn
 
@@ -89,16 +87,12 @@ def _nodes(options: Options, file: Path, plan: str) -> int:
     from irene.collect.fleet import learn_nodes, read_nodes
 
     kinds = read_nodes(file)
-    print(f"learning a node each of {', '.join(kinds)}", file=sys.stderr)
-
-    def tell(words: str) -> None:
-        print(plain(words), file=sys.stderr)
-
+    say(f"learning a node each of {', '.join(kinds)}")
     found = []
-    for node in learn_nodes(kinds, plan, options.device, tell):
+    for node in learn_nodes(kinds, plan, options.device, say):
         found.append(node)
         said = f"kept in {node.path}" if node.path else f"not learned: {node.problem}"
-        print(plain(f"{node.name} ({node.host or 'nowhere'}): {said}"), file=sys.stderr)
+        say(f"{node.name} ({node.host or 'nowhere'}): {said}")
     nodes = [{**node._asdict(), "path": str(node.path or "")} for node in found]
     words = "`irene hardware` lists them; --on NAME predicts for one"
     put(options, {"nodes": nodes}, [words], "irene.learned-nodes/1")
@@ -116,7 +110,7 @@ def _progress() -> Iterator[Callable[[float, float, str], None]]:
                 bar(round(done_s), round(total_s), what)
             elif done_s - said[0] >= 30 or done_s >= total_s:
                 said[0] = done_s
-                print(f"{done_s:.0f} of {total_s:.0f} s: {what}", file=sys.stderr)
+                say(f"{done_s:.0f} of {total_s:.0f} s: {what}")
 
         yield tell
 

@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from irene import __version__
 from irene.cli.options import pair
+from irene.cli.output import say
 from irene.cli.progress import progress_bar, working
 from irene.errors import UsageError
 from irene.parameters import Asked
@@ -131,8 +133,6 @@ def data_provenance(table: NodeTable | None) -> dict[str, Any]:
     """Where a predictor's data is from: name, date, version of this program."""
     from datetime import UTC, datetime
 
-    from irene import __version__
-
     return {
         "data": None if table is None else table.name,
         "date": datetime.now(UTC).date().isoformat(),
@@ -168,7 +168,7 @@ def read_measured(
     table, left_out = read.table, read.left_out
     _check_names(given, table.models, options.data)
     for line in left_out:
-        print(f"irene {command}: left out: {line}", file=sys.stderr)
+        say(f"irene {command}: left out: {line}")
     from irene.predict.exams.evaluation import unmatched_paths
 
     read.joiner.configs.update(given)

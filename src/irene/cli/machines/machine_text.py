@@ -29,7 +29,7 @@ def fleet(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     about = "what it is"
     table = columns(*heads, f"<{about}", goes=(about, "covers", "error"), wide=(about,))
     for fields in document["hardware"]:
-        table.add_row(*map(plain, _fleet_row(fields)))
+        table.add_row(*_fleet_row(fields))
     yield table
     yield (
         "year: its GPU was announced, or it was learned; error: median of whole runs "

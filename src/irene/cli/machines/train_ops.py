@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from irene.cli.machines.machine_text import kernel_lines
-from irene.cli.output import put_json
+from irene.cli.output import put_json, say
 from irene.errors import UsageError
 from irene.parameters import Asked
 
@@ -49,7 +48,7 @@ def run(options: Options) -> int:
     from irene.predict.machines.gpu.gpu_device import known_sheets, write_device
     from irene.predict.machines.gpu.kernel_training import train_devices
 
-    devices = train_devices(_data(options.data), known_sheets(), _say)
+    devices = train_devices(_data(options.data), known_sheets(), say)
     files = [write_device(device, folder) for device in devices]
     rows = [
         {
@@ -76,7 +75,3 @@ def _data(name: str) -> Path:
     if not Path(name).exists() and home and (Path(home) / name).is_dir():
         return Path(home) / name
     return Path(name)
-
-
-def _say(what: str) -> None:
-    print(what, file=sys.stderr)

@@ -11,7 +11,6 @@ from irene.cli.output import put_json, say_written, screen
 from irene.human import human_energy
 from irene.parameters import Asked
 from irene.show.terminal import columns
-from irene.show.text import plain
 
 if TYPE_CHECKING:
     from irene.collect.validation import Examined
@@ -25,10 +24,10 @@ machine, and compares. What is measured stays in the store; the same command goe
 after Ctrl-C, and the record of the exam is kept beside it.
 
 examples:
-  irene validate --on this-machine
+  irene validate --on lab
   irene validate --on lab.json --runs 8 --seed 1 --exclusive
-  irene validate --on this-machine --models albert-base-v2 electra-small-discriminator
-  irene validate --on this-machine --store exam --compare-only --json
+  irene validate --on lab --models albert-base-v2 electra-small-discriminator
+  irene validate --on lab --store exam --compare-only --json
 """
 
 
@@ -120,7 +119,7 @@ def _print(examined: Examined) -> None:
     table = columns("<model", "batch", "length", "measured", "predicted", "error", "in")
     for one in examined.runs:
         table.add_row(
-            plain(one.spec.model),
+            one.spec.model,
             f"{one.spec.batch_size}",
             f"{one.spec.seq_len}",
             f"{human_energy(one.measured_j)}{' (disturbed)' if one.disturbed else ''}",
@@ -129,7 +128,7 @@ def _print(examined: Examined) -> None:
             f"{one.error_percent:+.1f} %",
             "yes" if one.covered else "no",
         )
-    console.print(f"{result.predictor}, on models it has not learned from")
+    console.print(f"{result.predictor}, beside what was measured")
     console.print(table)
     errors = {row.model: row.errors.to_dict() for row in result.rows}
     errors["average"] = result.average.to_dict()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from irene.cli.options import OUTPUT
-from irene.cli.output import LEDGER_FILES, check_files, put_ledger
+from irene.cli.output import LEDGER_FILES, check_files, put_ledger, say
 from irene.cli.progress import working
 from irene.errors import UsageError
 from irene.parameters import Asked
@@ -224,7 +224,7 @@ def _run_program(options: Options) -> int:
         # The program's failure matters more than ours in writing about it.
         if code == 0:
             raise
-        print(f"irene account: {error}", file=sys.stderr)
+        say(f"irene account: {error}")
     return code
 
 
@@ -265,7 +265,7 @@ def _report(done: ProgramRun, options: Options) -> None:
         with nullcontext() if options.json else redirect_stdout(sys.stderr):
             put_ledger(done.live.ledger, options)
     elif done.live.rank.samples_power:
-        print(f"irene account: {done.live.why_none()}", file=sys.stderr)
+        say(f"irene account: {done.live.why_none()}")
 
 
 @contextmanager

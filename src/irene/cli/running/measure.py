@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from irene.cli.options import TreeView
-from irene.cli.output import check_files, check_output, put_json, put_tree, screen
-from irene.cli.progress import working
+from irene.cli.output import check_files, check_output, put_json, put_tree, say, screen
+from irene.cli.progress import counted_bar, working
 from irene.errors import UsageError
 from irene.human import human_duration
 from irene.parameters import Asked, parameters_of, written
@@ -118,7 +118,7 @@ def run(options: Options) -> int:
         from irene.dataset import add_to_file
 
         trees = add_to_file(tree, Path(options.data))
-        print(f"wrote {options.data}: {trees} trees", file=sys.stderr)
+        say(f"wrote {options.data}: {trees} trees")
     return 0
 
 
@@ -147,10 +147,7 @@ def _measure(options: Options, arguments: dict[str, Any]) -> ModelTree:
                 **arguments,
             )
     except KeyboardInterrupt:
-        print(
-            "irene measure: finished nodes are kept; the same command goes on",
-            file=sys.stderr,
-        )
+        say("irene measure: finished nodes are kept; the same command goes on")
         raise
 
 
@@ -176,31 +173,15 @@ def _measuring(model: str) -> Iterator[Callable[[Progress], None]]:
     if not sys.stderr.isatty():
         yield _Lines(model)
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total} nodes · {task.fields[left]} left"),
-    )
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(f"preparing {plain(model)}", total=None, left="?")
-        said: set[str] = set()
+    said = {""}
+    with counted_bar(f"preparing {plain(model)}", "nodes") as bar:
 
         def show(step: Progress) -> None:
-            bar.update(
-                task,
-                total=step.total,
-                completed=step.done,
-                description=plain(step.node) or model,
-                left=human_duration(step.left_s),
-            )
-            if step.message and step.message not in said:
-                said.add(step.message)
-                console.print(f"{step.node}: {step.message}", markup=False)
+            is_new = step.message not in said
+            said.add(step.message)
+            line = f"{plain(step.node)}: {step.message}" if is_new else ""
+            left = f"{human_duration(step.left_s)} left"
+            bar(step.done, step.total, plain(step.node or model), left, line)
 
         yield show
 
@@ -226,7 +207,7 @@ class _Lines:
             self._print(f"{plain(step.node)}: {step.message}")
 
     def _print(self, words: str) -> None:
-        print(f"irene measure: {self._model}: {words}", file=sys.stderr, flush=True)
+        say(f"irene measure: {self._model}: {words}")
 
 
 def _plan_table(plan: Plan) -> Table:
@@ -236,8 +217,8 @@ def _plan_table(plan: Plan) -> Table:
     for node in plan.nodes:
         shapes = " ".join("×".join(map(str, shape)) for shape in node.shapes)
         times = f"×{node.times}" if node.times > 1 else ""
-        name = plain(node.path) or "(model)"
-        table.add_row(name, plain(node.op), shapes, times, human_duration(node.total_s))
+        name = node.path or "(model)"
+        table.add_row(name, node.op, shapes, times, human_duration(node.total_s))
     return table
 
 

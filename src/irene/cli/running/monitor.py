@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from irene.cli.output import check_files, put_json, put_parts
+from irene.cli.output import check_files, put_json, put_parts, say
 from irene.errors import IreneError, UsageError
 from irene.human import human_range
 from irene.parameters import Asked
@@ -117,7 +117,7 @@ def run(options: Options) -> int:
         # The program's failure matters more than ours in writing about it.
         if found.exit_code == 0:
             raise
-        print(f"irene monitor: {error}", file=sys.stderr)
+        say(f"irene monitor: {error}")
     return found.exit_code
 
 
@@ -131,8 +131,7 @@ def exporting(
     with ExitStack() as stack:
         if options.prometheus is not None:
             port = stack.enter_context(to_prometheus(figures, options.prometheus))
-            where = f"http://localhost:{port}/metrics"
-            print(f"irene {command}: {where}", file=sys.stderr, flush=True)
+            say(f"irene {command}: http://localhost:{port}/metrics")
         if options.otlp:
             stack.enter_context(to_otlp(figures, options.otlp))
         yield
@@ -320,12 +319,12 @@ def _row(window: Window, peak: float) -> tuple[str, str, str, str, str, str]:
     size = UNIT_SIZES.get(channel.quantity, 1.0)
     mean, most = (_amount(v * size, unit) for v in (window.mean, peak))
     if not channel.is_energy:
-        return plain(channel.name), "", "", "", mean, most
+        return channel.name, "", "", "", mean, most
     half = f" ± {_amount(window.half_width_j, 'J')}" if window.complete else ""
     energy = _amount(window.energy_j, "J") + half
     apart = " (missing)" if channel.missing else " (not counted)"
-    covers = plain(channel.covers) + ("" if channel.counted else apart)
-    return plain(channel.name), covers, channel.source, energy, mean, most
+    covers = channel.covers + ("" if channel.counted else apart)
+    return channel.name, covers, channel.source, energy, mean, most
 
 
 def sparkline(values: npt.NDArray[np.float64], width: int = SPARK_WIDTH) -> str:

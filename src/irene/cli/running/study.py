@@ -208,7 +208,7 @@ def _print(study: Study, folder: Path, files: int, performed: int) -> None:
     console.print(plain(study.title), style="bold")
     table = columns("<finding", "value")
     for finding in study.findings:
-        table.add_row(plain(finding.name), finding.words)
+        table.add_row(finding.name, finding.words)
     console.print(table)
     for note in study.notes:
         console.print(plain(note), style="yellow")

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from irene.cli.options import add_parameters, add_table, values_of
+from irene.cli.output import say
 from irene.cli.running.monitor import exporting
 from irene.errors import UsageError
 from irene.parameters import Asked, Parameter, parameters_of, read
-from irene.show.text import plain
 from irene.spec import SERVING, RunSpec
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _door(url: str, port: int) -> Iterator[Requests]:
     from irene.account.served.proxy import proxied
 
     with proxied(url, port) as (proxy, port):
-        print(f"irene watch: ask http://localhost:{port}", file=sys.stderr, flush=True)
+        say(f"irene watch: ask http://localhost:{port}")
         yield proxy
 
 
@@ -217,7 +217,7 @@ class _Screen:
 
         found = seen_by(self._watch, self._expecting)
         for problem in self._watch.problems:
-            print(f"irene watch: {plain(problem)}", file=sys.stderr)
+            say(f"irene watch: {problem}")
         if found is not None:
             self._show(found.settled(time.time()))
 

@@ -31,7 +31,7 @@ def ledger_page(
     modules = ledger.by_module(costs)[:MOST_ROWS]
     return page(
         "ledger.html",
-        f"{heading}: {human_range(ledger.total)}",
+        f"{heading}: {human_range(ledger.total())}",
         has_pictures=True,
         heading=heading,
         cards=_cards(ledger),
@@ -46,7 +46,7 @@ def ledger_page(
 def _cards(ledger: Ledger) -> list[tuple[str, str]]:
     share = ledger.attributed_j / ledger.measured_j if ledger.measured_j > 0 else 0.0
     return [
-        (human_range(ledger.total), f"{ledger.source} by {ledger.produced_by}"),
+        (human_range(ledger.total()), f"{ledger.source} by {ledger.produced_by}"),
         (f"{share:.1%}", "charged to ops"),
         (f"{ledger.window_s:.3f} s", "accounted for"),
         (f"{len(ledger.events):,}", "events"),

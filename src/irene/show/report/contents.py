@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from irene.analyse.bottlenecks import Bottlenecks, find_bottlenecks
 from irene.analyse.costs import Costing, CostTerms, cost_of
@@ -14,11 +14,10 @@ from irene.analyse.parts import NO_ENERGY
 from irene.analyse.subject import Progress, Subject
 from irene.analyse.suggest import Advice, suggestions
 from irene.errors import UsageError
+from irene.predict.machines.finding import find_machine, known_predictors
+from irene.predict.machines.predictor import Predictor
 from irene.tree import ModelTree
 from irene.tree.headline import energy_per_unit
-
-if TYPE_CHECKING:
-    from irene.predict.machines.predictor import Predictor
 
 PARTS = ("bottlenecks", "sizes", "trade-off", "suggestions")
 """Parts of a report that can be left out."""
@@ -181,9 +180,6 @@ def _reads_tokens(tree: ModelTree) -> bool:
 
 def _predictor_of(tree: ModelTree, base: Subject | None) -> Predictor | None:
     """The predictor that made a tree's energy, if it is one that is at hand."""
-    from irene.predict.machines.finding import find_machine, known_predictors
-    from irene.predict.machines.predictor import Predictor
-
     hardware, energy = tree.hardware, tree.energy_of(0)
     if hardware is None or energy is None or energy.source != "predicted":
         return None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from irene import __version__
 from irene.analyse.bottlenecks import Bottleneck, Bottlenecks
@@ -15,6 +15,7 @@ from irene.analyse.grid import WhatIf
 from irene.analyse.pareto import Candidate, TradeOff
 from irene.analyse.suggest import Suggestion
 from irene.human import human_energy
+from irene.plain import Document
 from irene.predict.intervals import LEVELS
 from irene.show.page.shell import page
 from irene.show.page.tree_page import ShownTree
@@ -63,7 +64,7 @@ RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True, slots=True)
-class ReportPage:
+class ReportPage(Document):
     """A report that was made.
 
     Attributes:
@@ -74,12 +75,7 @@ class ReportPage:
     html: str
     left_out: Mapping[str, str]
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values: the document `irene.report/1`."""
-        return {
-            "schema": "irene.report/1", "html": self.html,
-            "left_out": dict(self.left_out),
-        }  # fmt: skip
+    schema: ClassVar = "irene.report/1"
 
 
 def report_html(report: Report, title: str | None = None) -> str:
