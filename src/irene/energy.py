@@ -127,10 +127,6 @@ def difference(base: Energy, other: Energy) -> Difference:
     """Compare an energy with another; what both share cancels.
 
     Equal energies are one energy: they differ by 0 ± 0.
-
-    Args:
-        base: The first.
-        other: The second.
     """
     pair = (base, other)
     joules = other.joules - base.joules

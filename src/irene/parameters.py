@@ -295,11 +295,6 @@ def _parameter(field: Field[Any], hint: Any, words: str) -> Parameter:
 def check_name(name: str, known: Iterable[Parameter], extra: Sequence[str] = ()) -> str:
     """The right name of a parameter that somebody names.
 
-    Args:
-        name: As it was written.
-        known: All parameters.
-        extra: Further names that would be right.
-
     Raises:
         UsageError: There is none; the message has the nearest.
     """

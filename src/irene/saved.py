@@ -151,11 +151,7 @@ def digest_of(content: Mapping[str, Any]) -> str:
 
 
 def file_bytes(path: str | Path) -> bytes:
-    """What is in a file.
-
-    Raises:
-        UsageError: It cannot be opened.
-    """
+    """What is in a file."""
     with trying_to("read", path):
         return Path(path).read_bytes()
 

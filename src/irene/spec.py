@@ -271,9 +271,6 @@ class RunSpec:
     def refuse_serving(self, name: str) -> None:
         """Refuse what only servings of language models have.
 
-        Args:
-            name: What knows no servings.
-
         Raises:
             UsageError: Such a field was given.
         """

@@ -64,9 +64,6 @@ def data_frame(columns: Mapping[str, Any]) -> Any:
 
     Args:
         columns: Lists or arrays of one length, by name.
-
-    Raises:
-        MissingExtraError: pandas is not installed.
     """
     pandas = library(
         "pandas",
@@ -91,9 +88,6 @@ def pyarrow(
     Args:
         why: Begin of the message where they are missing.
         extra: Of this package, that has them.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
     """
     missing = f"{why}: pip install 'irene-energy[{extra}]'"
     return Arrow(library("pyarrow", missing), library("pyarrow.parquet", missing))

@@ -139,10 +139,6 @@ def changed(base: ModelConfig, changes: Mapping[str, Any]) -> Changed:
 def changed_fields(base: ModelConfig, changes: Mapping[str, Any]) -> dict[str, Any]:
     """A config as it would be published with some fields changed.
 
-    Args:
-        base: The model.
-        changes: New values by name of the field.
-
     Raises:
         UsageError: There is no such field, or its value cannot be right.
     """
@@ -157,10 +153,6 @@ def changed_fields(base: ModelConfig, changes: Mapping[str, Any]) -> dict[str, A
 
 def changed_config(base: ModelConfig, changes: Mapping[str, Any]) -> PretrainedConfig:
     """The same as transformers reads it.
-
-    Args:
-        base: The model.
-        changes: New values by name of the field.
 
     Raises:
         UsageError: There is no such field, or its value cannot be right.

@@ -295,11 +295,7 @@ def read_choices(
 
 
 def write_choices(choices: Mapping[str, Sequence[Any]]) -> list[str]:
-    """What is varied as `FIELD=VALUE,…`, which `read_choices` reads again.
-
-    Raises:
-        UsageError: A value cannot be written.
-    """
+    """What is varied as `FIELD=VALUE,…`, which `read_choices` reads again."""
     found = []
     for name, values in choices.items():
         texts = [_text(name, value) for value in values]

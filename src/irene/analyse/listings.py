@@ -9,11 +9,7 @@ from irene.trace.catalogue import Entry
 
 
 def models_document(found: Sequence[Entry]) -> dict[str, Any]:
-    """The document `irene.models/1` as JSON-ready values.
-
-    Args:
-        found: Entries of the catalogue.
-    """
+    """The document `irene.models/1` as JSON-ready values."""
     models = [
         {**entry.to_dict(), "model_type": entry.config.get("model_type")}
         for entry in found

@@ -279,10 +279,6 @@ def accuracies_text(path: str | Path) -> str:
 def parse_accuracies(text: str, name: str) -> list[AccuracyRow]:
     """Read the text of such a file.
 
-    Args:
-        text: CSV.
-        name: What messages call it.
-
     Raises:
         UsageError: It is empty or no CSV, or a row is wrong.
     """

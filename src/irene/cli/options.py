@@ -35,11 +35,6 @@ def number(text: str) -> float:
 def pair(word: str, option: str, form: str = "NAME=VALUE") -> tuple[str, str]:
     """Both sides of a word that an option takes.
 
-    Args:
-        word: As it was given.
-        option: Name of the option.
-        form: What the word looks like.
-
     Raises:
         UsageError: It is none.
     """

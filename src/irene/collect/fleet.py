@@ -67,9 +67,6 @@ def learn_here(argument: Mapping[str, Any]) -> bytes:
 
     Args:
         argument: `plan`, `name` and `device`.
-
-    Raises:
-        IreneError: It cannot be learned.
     """
     from irene.collect.learning import learn
 

@@ -114,12 +114,7 @@ class Learned:
 
 
 def surroundings(device: str, threads: int) -> dict[str, str]:
-    """What decides how fast a machine is, in words.
-
-    Args:
-        device: As torch names it.
-        threads: Of torch.
-    """
+    """What decides how fast a machine is, in words."""
     config = torch.__config__.show()
     blas = [word for word in ("MKL", "OpenBLAS", "oneDNN", "MKL-DNN") if word in config]
     return {

@@ -79,9 +79,6 @@ class Located:
         Args:
             name: What it is, for the error.
             hint: The type, as it is annotated.
-
-        Raises:
-            UsageError: It does not fit.
         """
         value = self.plain()
         if not fits(value, hint):

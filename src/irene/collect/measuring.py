@@ -86,9 +86,6 @@ def measure_run(argument: Mapping[str, Any]) -> bytes:
     Args:
         argument: `spec`, `model`, `machine`, `protocol`, `meters`, `exclusive`,
             `device`, `threads`, `nodes`.
-
-    Raises:
-        IreneError: It cannot be measured.
     """
     pin_threads()
     from irene.measure.alone.device import choose_device
@@ -216,11 +213,7 @@ class Measuring:
     call = "irene.collect.measuring:measure_run"
 
     def resolve(self, spec: RunSpec) -> RunSpec:
-        """The same run with its model's name and the hash of its config.
-
-        Raises:
-            IreneError: There is no such model.
-        """
+        """The same run with its model's name and the hash of its config."""
         name, digest = _resolved(spec.model)
         return replace(spec, model=name, config_digest=digest)
 

@@ -241,14 +241,7 @@ class StoreSummary:
 
 
 def summarise_store(store: Store) -> StoreSummary:
-    """Count machines, models, sizes, nodes and failures of a store.
-
-    Args:
-        store: The store.
-
-    Raises:
-        FormatError: A segment is damaged.
-    """
+    """Count machines, models, sizes, nodes and failures of a store."""
     entries = store.entries()
     measured = [entry for entry in entries if entry.state == "measured"]
     levels = _level_counts(store, measured)

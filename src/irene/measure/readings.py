@@ -141,9 +141,6 @@ def window_energy(
     a part of the machine cannot be read, or its counter never moves, the sum of the
     others names it as missing. What was lost on the way leaves no sum.
 
-    Args:
-        channels: What every channel gave.
-
     Returns:
         The energy, None where part of it is not known; and what a reader should know.
     """

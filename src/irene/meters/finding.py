@@ -203,9 +203,6 @@ def names_in(text: str) -> list[str]:
 
     A word that begins no meter belongs to the address before it, as in
     `rapl,serial:/dev/ttyUSB0?format=timestamp,volts,amps`.
-
-    Args:
-        text: Names and addresses.
     """
     names: list[str] = []
     for word in text.split(","):

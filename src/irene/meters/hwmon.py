@@ -43,9 +43,6 @@ class _Found:
 def open_hwmon(roots: Roots) -> SensorMeter:
     """Open all sensors of power and energy.
 
-    Args:
-        roots: Where the kernel shows the machine.
-
     Raises:
         MeterError: There are none, or none can be read.
     """

@@ -48,11 +48,7 @@ class Processor:
 
 
 def read_processor(roots: Roots) -> Processor:
-    """Look at a machine's `/proc/cpuinfo` and sysfs; what they do not tell is left out.
-
-    Args:
-        roots: Where the kernel shows the machine.
-    """
+    """What `/proc/cpuinfo` and sysfs tell of a machine; the rest is left out."""
     cpus = list(_cpus(text_in(roots.proc / "cpuinfo")))
     first = cpus[0] if cpus else {}
     places = {(c.get("physical id", "0"), c.get("core id", "")) for c in cpus}
@@ -126,12 +122,7 @@ def describe_machine(roots: Roots | None = None) -> dict[str, str]:
 
 
 def machine_words(machine: Mapping[str, str], *more: str) -> str:
-    """Processor, cores, memory and GPU of what `describe_machine` gives, in one line.
-
-    Args:
-        machine: What it gives.
-        more: What comes before the GPU.
-    """
+    """Processor, cores, memory and GPU of `describe_machine`, in one line."""
     cores = f"{machine['cores']} cores" if "cores" in machine else ""
     parts = (
         machine.get("cpu"),

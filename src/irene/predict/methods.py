@@ -28,9 +28,6 @@ class Method(Protocol):
     def fit(self, table: NodeTable) -> Method:
         """Learn from trees whose energy is known.
 
-        Args:
-            table: Trees to learn from.
-
         Returns:
             The method, fitted.
         """
@@ -48,20 +45,13 @@ class Savable(Protocol):
     """A method that can be kept in a file."""
 
     def state(self) -> dict[str, Any]:
-        """What was learned, as JSON-ready values.
-
-        Raises:
-            UsageError: It is not fitted.
-        """
+        """What was learned, as JSON-ready values."""
 
     def restore(self, fields: Mapping[str, Any]) -> None:
         """Take over what another of its kind and options has learned.
 
         Args:
             fields: What `state` returned.
-
-        Raises:
-            KeyError, TypeError, ValueError: The fields are not those of the method.
         """
 
 

@@ -115,9 +115,6 @@ def called(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 def make_server(call: Callable[..., dict[str, Any]] = called) -> Server[Any]:
     """The server with all tools.
 
-    Args:
-        call: What answers.
-
     Raises:
         MissingExtraError: The SDK is not installed.
     """

@@ -44,12 +44,7 @@ def amounts(row: Checked) -> list[str]:
 
 
 def told_of(row: Checked, as_node: Callable[[str], str] = plain) -> list[str]:
-    """What is to be said of a budget beside its numbers.
-
-    Args:
-        row: What became of it.
-        as_node: How a node is written.
-    """
+    """What is to be said of a budget beside its numbers."""
     told = [*filter(None, [row.problem]), *row.over]
     if row.changes:
         told.append(f"changed: {', '.join(map(as_node, node_words(row)))}")

@@ -25,12 +25,7 @@ PARTS = {
 
 
 def served_document(seen: Seen, url: str) -> dict[str, Any]:
-    """What a look has found, as JSON-ready values.
-
-    Args:
-        seen: What was found.
-        url: Of the server.
-    """
+    """What a look has found, as JSON-ready values."""
     watch, sharing = seen.watch, seen.watch.sharing
     return {
         "schema": SCHEMA, "time": time.time(), "url": url,

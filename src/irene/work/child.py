@@ -234,9 +234,6 @@ def run_task(task: Task) -> Outcome:
     """Run a task in a process of its own, and wait for it.
 
     All engines call this, wherever they are: what is run, and how, is the same.
-
-    Args:
-        task: What to run.
     """
     child = Child()
     try:

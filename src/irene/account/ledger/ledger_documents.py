@@ -90,9 +90,6 @@ def view_columns(ledger: Ledger, by: str, top: int | None = None) -> dict[str, A
         ledger: The ledger.
         by: One of `VIEWS`.
         top: How many rows at most; None for all.
-
-    Raises:
-        UsageError: There is no such view.
     """
     records = [row.to_dict() for row in view_rows(ledger, by, top)]
     names = COLUMNS + (MODULE_COLUMNS if by in ("module", "layer") else ())
@@ -114,11 +111,7 @@ def _cells(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_parquet(ledger: Ledger, path: Path) -> None:
-    """One row for each event, in the order of the trace; metadata in the file's own.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-    """
+    """One row for each event, in the order of the trace; metadata in the file's own."""
     arrow, parquet = pyarrow()
     events = ledger.events
     columns: dict[str, Any] = {
@@ -166,12 +159,7 @@ POWER_PROCESS = "power"
 
 
 def to_perfetto(ledger: Ledger, path: Path) -> None:
-    """Write the trace; compressed if the name ends in `.gz`.
-
-    Args:
-        ledger: The ledger.
-        path: The file.
-    """
+    """Write the trace; compressed if the name ends in `.gz`."""
     with whole_file(path, make_folder=False) as file:
         if path.suffix == ".gz":
             with gzip.GzipFile(

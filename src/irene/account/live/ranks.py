@@ -170,11 +170,7 @@ class KeptEvents:
 
 
 def write_events(kept: KeptEvents, path: Path) -> None:
-    """Write the events of one process.
-
-    Raises:
-        UsageError: The file cannot be written.
-    """
+    """Write the events of one process."""
     events = kept.events
     arrays: dict[str, Any] = {name: getattr(events, name) for name in PLAIN}
     arrays |= {name: getattr(events, name).codes for name in CODED}

@@ -63,9 +63,6 @@ class RecordedPower:
     def check_zone(self, window_ns: tuple[int, int]) -> None:
         """Refuse a log that would cover a trace in more than one zone.
 
-        Args:
-            window_ns: Begin and end of the trace.
-
         Raises:
             UsageError: It would; the message says what to do.
         """
@@ -119,14 +116,7 @@ def read_trace(
 
 
 def sniff(path: Path) -> Format | None:
-    """What a file is, by its name and its first bytes; None for none of these.
-
-    Args:
-        path: The file.
-
-    Raises:
-        UsageError: It cannot be opened.
-    """
+    """What a file is, by its name and its first bytes; None for none of these."""
     begin = opening(path, LOOKED_AT)
     if path.name.endswith(XPLANE_SUFFIXES):
         return "xplane"

@@ -167,13 +167,6 @@ def evolution(
     Their modules have other names, so they are aligned by role (attention,
     feed-forward, embeddings, …) and phase.
 
-    Args:
-        old: What is compared with.
-        new: What is compared.
-        conditions: How both are run.
-        store: Keeps the runs.
-        mode: What a step is.
-
     Raises:
         UsageError: Both are the same model.
     """
@@ -350,9 +343,6 @@ def between_groups(tables: Sequence[Energies]) -> Agreement:
     """Correlation between means of two groups of runs, by the size of the groups.
 
     Groups share no run. Where there are many ways to choose them, some are drawn.
-
-    Args:
-        tables: Energies of each run.
     """
     draw = random.Random(SEED)
     found: Agreement = {}

@@ -186,11 +186,7 @@ def _put_report(report: Report, options: Options) -> None:
 
 @contextmanager
 def _collecting(name: str) -> Iterator[Callable[[Step], None]]:
-    """A bar on standard error; off a terminal, a line for every run that ends.
-
-    Args:
-        name: Of the sweep.
-    """
+    """A bar on standard error; off a terminal, a line for every run that ends."""
     if not sys.stderr.isatty():
         yield _print_line
         return

@@ -237,11 +237,7 @@ def _value(text: str) -> object:
 
 @contextmanager
 def chosen_engine(options: MethodOptions) -> Iterator[EngineFolds | None]:
-    """Where the rounds run; None for this process.
-
-    Raises:
-        MissingExtraError: What the engine needs is not installed.
-    """
+    """Where the rounds run; None for this process."""
     if options.engine is None and options.jobs is None:
         yield None
         return

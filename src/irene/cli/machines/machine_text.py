@@ -138,11 +138,7 @@ def _choice(told: Mapping[str, Any]) -> str:
 
 
 def error_lines(told: Mapping[str, Any]) -> list[str]:
-    """Held-out errors per split and level.
-
-    Args:
-        told: Provenance of a predictor.
-    """
+    """Held-out errors per split and level."""
     errors = told.get("held_out_errors_percent") or {}
     lines = level_table("held out, error in %", errors)
     none = [name for name, row in errors.items() if not any((row or {}).values())]
@@ -233,11 +229,7 @@ def _gpu_lines(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def kernel_lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """Where its kernels are from, and their held-out errors.
-
-    Args:
-        told: Provenance of a GPU.
-    """
+    """Where its kernels are from, and their held-out errors."""
     yield from told.get("caveats", ())
     tables = told.get("tables") or {}
     if tables:
@@ -281,11 +273,7 @@ def interval_line(widths: Mapping[str, Any]) -> str:
 
 
 def learning_lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """What a machine was learned from, and how well it did.
-
-    Args:
-        told: Provenance of a learned machine.
-    """
+    """What a machine was learned from, and how well it did."""
     yield plain(
         f"{told['ops']:,} ops timed in {told['measuring_s']:.0f} s under "
         f"{told['meter']}; {told['date']}, torch {told['surroundings']['torch']}"

@@ -65,9 +65,6 @@ class _LevelRow(NamedTuple):
 def read_folder(folder: Path) -> tuple[NodeTable, list[str]]:
     """Read a folder of the four CSV files.
 
-    Args:
-        folder: Where the files are.
-
     Returns:
         The table, and in words what was left out of it.
 

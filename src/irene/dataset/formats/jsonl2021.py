@@ -45,9 +45,6 @@ Json = Mapping[str, Any]
 def read_jsonl(path: Path) -> tuple[NodeTable, list[str]]:
     """Read a JSONL file.
 
-    Args:
-        path: The file.
-
     Returns:
         The table, named as the file, and in words what was left out of it.
 

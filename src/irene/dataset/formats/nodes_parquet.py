@@ -112,9 +112,6 @@ def _schema(pa: Any, disturbed: bool) -> Any:
 def read_parquet(path: Path) -> NodeTable:
     """Read what `write_parquet` wrote.
 
-    Args:
-        path: The file.
-
     Raises:
         UsageError: The file cannot be opened.
         FormatError: It is damaged, not ours, or of a newer version.

@@ -79,11 +79,7 @@ def _left_behind(files: StoreFiles, manifest: Manifest) -> Iterator[Path]:
 
 
 def finish_writing(files: StoreFiles, manifest: Manifest) -> list[Finding]:
-    """Take in, or set aside, what killed writers have left.
-
-    Raises:
-        UsageError: The store cannot be written.
-    """
+    """Take in, or set aside, what killed writers have left."""
     with held(files.lock):
         manifest.refresh()
         found = []
@@ -168,9 +164,6 @@ def check_store(files: StoreFiles, manifest: Manifest) -> list[Finding]:
 
     Returns:
         What was wrong; nothing is now.
-
-    Raises:
-        UsageError: The store cannot be written.
     """
     found = _check_manifest(files, manifest)
     found += finish_writing(files, manifest)

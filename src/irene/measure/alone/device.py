@@ -70,12 +70,7 @@ def home_of(model: nn.Module) -> str:
 
 
 def environment(device: str, threads: int) -> dict[str, str]:
-    """The machine and the software that runs on it, in words.
-
-    Args:
-        device: As torch names it.
-        threads: Of torch.
-    """
+    """The machine and the software that runs on it, in words."""
     import transformers
 
     return {

@@ -173,11 +173,7 @@ class Runner:
         return {"ops": ops, "parts": parts, "whole": whole, **_disturbed(rounds)}
 
     def prepared(self, block: Block) -> Prepared:
-        """A block, ready to run.
-
-        Args:
-            block: Of a design.
-        """
+        """A block, ready to run."""
         spec = RunSpec.asked(block.family, dict(block.run))
         name = block.fields.get("name")
         if name is not None:

@@ -268,12 +268,7 @@ def timed_ops(
 
 
 def watching_cost_s(device: str, clock: OpClock) -> float:
-    """What being watched adds to the time of an op, s.
-
-    Args:
-        device: As torch names it.
-        clock: Fits it.
-    """
+    """What being watched adds to the time of an op, s."""
     captor = _Timing(clock)
     tensor = torch.zeros(8, device=device)
     with torch.no_grad(), WatchMath(captor.run):

@@ -161,11 +161,7 @@ def _pmu_folder(root: Path) -> Path:
 
 
 def find_events(root: Path) -> list[Event]:
-    """Every energy event of every package, whether we may have it or not.
-
-    Args:
-        root: Where sysfs is.
-    """
+    """Every energy event of every package, whether we may have it or not."""
     folder = _pmu_folder(root)
     try:
         pmu = int(text_in(folder / "type"))

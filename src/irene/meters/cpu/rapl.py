@@ -97,11 +97,7 @@ def _open_zone(zone: Zone, clock: Clock) -> tuple[int, EnergyCounter]:
 
 
 def find_zones(root: Path) -> list[Zone]:
-    """All RAPL zones, readable or not, registers before their memory-mapped twins.
-
-    Args:
-        root: Where sysfs is.
-    """
+    """All RAPL zones, readable or not, registers before their memory-mapped twins."""
     folders = {path.name: path for path in _folders(root / "class" / "powercap")}
     own = {key: _own_name(path) for key, path in folders.items()}
     zones = []

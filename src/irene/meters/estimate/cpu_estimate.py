@@ -118,9 +118,6 @@ class EstimateMeter:
 def open_estimate(roots: Roots) -> EstimateMeter:
     """Open the estimate.
 
-    Args:
-        roots: Where the kernel shows the machine.
-
     Raises:
         MeterError: The load is not known here.
         UsageError: `IRENE_CPU_TDP_W` is no number of watts.
@@ -153,11 +150,7 @@ def _prepare(roots: Roots) -> tuple[Basis, LoadModel, Sensors | None]:
 
 
 def assumptions(roots: Roots) -> tuple[str, ...]:
-    """What the estimate takes a machine for and which model it uses, in words.
-
-    Args:
-        roots: Where the kernel shows the machine.
-    """
+    """What the estimate takes a machine for and which model it uses, in words."""
     basis, _, clocks = _prepare(roots)
     if clocks:
         clocks.close()

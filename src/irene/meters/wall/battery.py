@@ -26,9 +26,6 @@ ON_MAINS = "pull the plug: on the mains a battery does not supply the machine"
 def open_battery(roots: Roots) -> SensorMeter:
     """Open the batteries of this machine.
 
-    Args:
-        roots: Where the kernel shows the machine.
-
     Raises:
         MeterError: There is none, or the machine is on the mains.
     """

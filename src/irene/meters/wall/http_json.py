@@ -89,11 +89,7 @@ class HttpSource:
 
     @classmethod
     def parse(cls, text: str) -> HttpSource:
-        """Read an address with what stands after its `#`.
-
-        Raises:
-            UsageError: It cannot be read.
-        """
+        """Read an address with what stands after its `#`."""
         url, _, words = text.partition("#")
         taken_apart(url)
         given = parse_qsl(words) if "=" in words else [("path", unquote(words))]

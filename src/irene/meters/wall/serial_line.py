@@ -71,11 +71,7 @@ class SerialSource:
 
     @classmethod
     def parse(cls, text: str) -> SerialSource:
-        """Read `serial:/dev/ttyUSB0?baud=38400&format=emonpi`.
-
-        Raises:
-            UsageError: It cannot be read.
-        """
+        """Read `serial:/dev/ttyUSB0?baud=38400&format=emonpi`."""
         port, _, query = text.removeprefix(PREFIX).partition("?")
         given = parse_qsl(query, keep_blank_values=True)
         return read(cls, {"port": port, **dict(given)})

@@ -164,12 +164,6 @@ def evaluate(
 
     A measured row is compared with what its node takes when it is run alone, as it was
     measured, not with its part of a larger run.
-
-    Args:
-        predictor: What is examined.
-        table: Measured trees.
-        joiner: Matches them with traces.
-        progress: Told of every tree.
     """
     predicted_j, width = np.full((2, len(table)), np.nan)
     outside = np.zeros(len(table.keys), dtype=np.bool_)

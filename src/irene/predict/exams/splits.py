@@ -25,9 +25,6 @@ def families(table: NodeTable) -> list[tuple[str, ...]]:
     drops most between one join and the next, a family ends. No name and no number is
     looked at.
 
-    Args:
-        table: Trees of several models.
-
     Returns:
         Two families or more, each in the order of `table.models`.
 
@@ -51,9 +48,6 @@ def families(table: NodeTable) -> list[tuple[str, ...]]:
 
 def likeness(table: NodeTable) -> Floats:
     """Part of two models' energy that goes into the same primitives, 0 to 1.
-
-    Args:
-        table: Trees of several models.
 
     Returns:
         Models × models, in the order of `table.models`.

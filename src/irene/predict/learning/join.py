@@ -241,12 +241,7 @@ class Joiner:
         return UsageError(f"no model of {table.name} has a config: {known}")
 
     def join(self, table: NodeTable, index: int) -> JoinedTree | None:
-        """Match one measured tree; None if its model has no config.
-
-        Args:
-            table: Measured trees.
-            index: Which of them.
-        """
+        """Match one measured tree; None if its model has no config."""
         key = table.keys[index]
         traced = self._trace(key)
         if traced is None:

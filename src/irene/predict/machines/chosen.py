@@ -103,11 +103,7 @@ def use_machine(name: str | None) -> Path:
 
 
 def named(on: str) -> str:
-    """The machine that is meant, by its own name.
-
-    Args:
-        on: As it was asked for.
-    """
+    """The machine that is meant, by its own name."""
     return default_machine().name if on == DEFAULT else on
 
 

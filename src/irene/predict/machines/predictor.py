@@ -173,11 +173,7 @@ class Predictor:
 
 
 def read_model(fields: Mapping[str, Any]) -> SpecsModel | SerialModel:
-    """Read the rates of a machine, of either form.
-
-    Raises:
-        KeyError, TypeError, ValueError: The fields are not those of a machine.
-    """
+    """Read the rates of a machine, of either form."""
     if fields.get("form") == "serial":
         return SerialModel.from_dict(fields)
     return SpecsModel.from_dict(fields)

@@ -71,9 +71,6 @@ class Unstructured:
     def fit(self, table: NodeTable) -> Unstructured:
         """Least squares over all nodes.
 
-        Args:
-            table: Trees with the energy of every node.
-
         Raises:
             UsageError: There is no tree, or a node without energy.
         """

@@ -264,9 +264,6 @@ class TreeMethod:
     def fit(self, table: NodeTable) -> TreeMethod:
         """Learn leaves, then how they add up.
 
-        Args:
-            table: Trees with the energy of every node.
-
         Raises:
             UsageError: There is no tree, or a node without energy.
         """

@@ -185,11 +185,7 @@ class ServerEvent:
 
 
 def parse_events(lines: Iterable[bytes]) -> Iterator[ServerEvent | None]:
-    """The events of a stream; None for a sign of life.
-
-    Args:
-        lines: Of the stream.
-    """
+    """The events of a stream; None for a sign of life."""
     name, data, last_id = "message", list[str](), None
     for line in lines:
         text = line.decode().rstrip("\r\n")

@@ -75,9 +75,6 @@ class JobWatch:
     def reserve(self, client: str = "") -> None:
         """Take one of the places; `leave` gives it back.
 
-        Args:
-            client: Who follows.
-
         Raises:
             Problem: There is none.
         """

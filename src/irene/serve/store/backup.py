@@ -28,11 +28,6 @@ ROWS = 200
 def back_up(store: Store, folder: Path, target: Path) -> None:
     """Write all of a store to a file, which appears when it is whole.
 
-    Args:
-        store: The database.
-        folder: Of the server.
-        target: The file.
-
     Raises:
         UsageError: It cannot be written, or is there already.
     """
@@ -87,11 +82,6 @@ def _copy_tables(old: Connection, new: Connection) -> None:
 
 def restore(source: Path, store_url: str, folder: Path) -> dict[str, int]:
     """Put a backup into a store that is empty.
-
-    Args:
-        source: The file.
-        store_url: Of the new store.
-        folder: Of the new server.
 
     Returns:
         How many rows each table has.

@@ -72,10 +72,6 @@ def bring_up_to_date(engine: Engine, tables: MetaData) -> None:
 
     All or nothing: a server that is killed meanwhile leaves the store as it was.
 
-    Args:
-        engine: The database.
-        tables: As they are today.
-
     Raises:
         UsageError: The store is of a newer version, or lacks what it should have.
     """

@@ -55,12 +55,7 @@ class Part:
 
 
 def parts(store: Store, folder: Path) -> list[Part]:
-    """What is kept.
-
-    Args:
-        store: The database.
-        folder: Of the server.
-    """
+    """What is kept."""
     job_size = func.length(JOBS.c.request) + func.length(JOBS.c.progress)
     wanted = (
         (ANSWERS, ANSWERS.c.size, ANSWERS.c.used),

@@ -72,11 +72,7 @@ class Upload:
 
 
 def new_file(folder: Path) -> IO[bytes]:
-    """A file for what is too large to be held in memory; it goes when it is closed.
-
-    Args:
-        folder: Of the server.
-    """
+    """A file for what is too large to be held in memory; it goes when it is closed."""
     return NamedTemporaryFile(dir=folder, prefix=PASSING)
 
 

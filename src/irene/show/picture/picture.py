@@ -52,9 +52,6 @@ class Picture:
         Args:
             theme: `auto` follows the reader's choice of light or dark on screen, and
                 is light on paper; `light` and `dark` are so everywhere.
-
-        Raises:
-            UsageError: There is no such theme.
         """
         palette = colours("light" if theme == "auto" else theme)
         size = f"{pixels(self.width)} {pixels(self.height)}"

@@ -33,11 +33,6 @@ SPECIAL: dict[str, Make] = {
 def make_inputs(model: nn.Module, spec: RunSpec, device: str = "meta") -> Inputs:
     """Keyword arguments for one forward pass.
 
-    Args:
-        model: A model of transformers.
-        spec: The run.
-        device: Where the tensors live.
-
     Raises:
         SpecError: No inputs are known for this kind of model.
     """

@@ -40,11 +40,7 @@ class EngineSettings:
 
 
 def make_engine(settings: EngineSettings) -> Engine:
-    """The engine that a sweep asks for; not open yet.
-
-    Raises:
-        MissingExtraError: What it needs is not installed.
-    """
+    """The engine that a sweep asks for; not open yet."""
     if settings.kind == "ray":
         return RayEngine(settings.ray)
     if settings.kind == "slurm":

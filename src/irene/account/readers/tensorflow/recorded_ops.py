@@ -274,12 +274,7 @@ class Namer(ABC):
 
 
 def read_ops(space: XSpace, namer: Namer) -> RecordedOps:
-    """Go through all threads of the host and all streams of GPUs.
-
-    Args:
-        space: The trace.
-        namer: Tells ops and their modules.
-    """
+    """Go through all threads of the host and all streams of GPUs."""
     trace = RecordedOps()
     for plane in space.named(HOST):
         for line in plane.lines:

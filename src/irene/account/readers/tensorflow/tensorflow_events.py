@@ -43,11 +43,7 @@ NO_CLOCK = (
 
 
 def tensorflow_events(space: XSpace) -> Events:
-    """Events of a trace of TensorFlow 2.
-
-    Args:
-        space: The trace.
-    """
+    """Events of a trace of TensorFlow 2."""
     hlo = HloNames()
     for plane in space.named(METADATA):
         hlo.add_plane(plane)

@@ -44,11 +44,7 @@ def trace_bytes(path: Path) -> bytes:
 
 
 def opening(path: Path, count: int) -> bytes:
-    """The first bytes of a file, unpacked; fewer if it is shorter or broken.
-
-    Raises:
-        UsageError: It cannot be opened.
-    """
+    """The first bytes of a file, unpacked; fewer if it is shorter or broken."""
     try:
         return _read(path, count)
     except FormatError:

@@ -139,9 +139,6 @@ class XSpace:
 def read_xspace(path: Path) -> XSpace:
     """Read `*.xplane.pb`, also gzipped.
 
-    Args:
-        path: The file.
-
     Raises:
         UsageError: It cannot be opened.
         FormatError: It is cut off or not of this format; with the byte.

@@ -346,12 +346,7 @@ def errors_left_out(
 
 
 def errors_of(model: TimeModel, blocks: Sequence[Sample]) -> dict[str, Floats]:
-    """Measured time, s, and log(predicted / measured) by level.
-
-    Args:
-        model: A machine.
-        blocks: What was measured.
-    """
+    """Measured time, s, and log(predicted / measured) by level."""
     logs: dict[str, list[tuple[float, float]]] = {level: [] for level in LEVELS}
     for block in blocks:
         cold = np.full(len(block.ops), block.cold)
