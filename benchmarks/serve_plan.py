@@ -27,7 +27,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -392,10 +392,13 @@ def main() -> int:
     clean = [each for each in read_servings(data) if each.is_clean]
     predicted = configurations(served(clean))
     found = examine(predicted)
+    limits, again = bounds(predicted), repeats(clean)
     if options.json:
-        print(json.dumps(found, indent=2))
+        told = {name: asdict(each) for name, each in limits.items()}
+        document = {"found": found, "allowed": told, "measured_twice": again}
+        print(json.dumps(document, indent=2))
     else:
-        show(found, bounds(predicted), repeats(clean))
+        show(found, limits, again)
     return 0
 
 
