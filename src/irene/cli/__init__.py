@@ -1,9 +1,9 @@
 """The command line: one file per command, and the only place that prints.
 
 A command is a module with a table of `Options` and `run(options) -> int`, beside the
-texts `USAGE` and `EXAMPLES`; one whose options are no table has `configure(parser)`, or
-a `COMMAND` that has both. It is imported only when it is called, so that `irene --help`
-stays instant.
+texts `USAGE` and `EXAMPLES`; one whose options are no table has `configure(parser)`. Or
+it is a row with the same names in the `COMMANDS` of a module. It is imported only when
+it is called, so that `irene --help` stays instant.
 
 - `asking`: commands that ask about models; `running`: that run something under meters;
   `data`: on measured data; `machines`: that learn, examine and list machines.
@@ -43,23 +43,23 @@ class Command:
 
 
 COMMANDS = {
-    "predict": Command("asking.predict", "the energy of a model, node by node"),
-    "trace": Command("asking.trace", "a model as a tree with FLOPs and bytes"),
+    "predict": Command("asking.commands", "the energy of a model, node by node"),
+    "trace": Command("asking.commands", "a model as a tree with FLOPs and bytes"),
     "measure": Command("running.measure", "a model run here, under power meters"),
     "collect": Command("data.collect", "many runs, measured into a store"),
-    "bottlenecks": Command("asking.bottlenecks", "what to look at first"),
-    "compare": Command("asking.compare", "what differs between models or trees"),
-    "what-if": Command("asking.what_if", "other sizes, settings, architectures"),
-    "trade-off": Command("asking.trade_off", "accuracy against energy"),
-    "cost": Command("asking.cost", "kilowatt-hours, money and CO₂e"),
+    "bottlenecks": Command("asking.commands", "what to look at first"),
+    "compare": Command("asking.commands", "what differs between models or trees"),
+    "what-if": Command("asking.commands", "other sizes, settings, architectures"),
+    "trade-off": Command("asking.commands", "accuracy against energy"),
+    "cost": Command("asking.commands", "kilowatt-hours, money and CO₂e"),
     "plan-training": Command(
-        "asking.plan_training", "what a training takes, before it runs"
+        "asking.commands", "what a training takes, before it runs"
     ),
     "card": Command("asking.card", "its energy for a model card, label or regulator"),
     "check": Command("asking.check", "budgets of a project, and what a change did"),
-    "suggest": Command("asking.suggest", "what to change, and what it saves"),
-    "leaderboard": Command("asking.leaderboard", "all models by their energy"),
-    "serve-plan": Command("asking.serve_plan", "the cheapest serving, quick enough"),
+    "suggest": Command("asking.commands", "what to change, and what it saves"),
+    "leaderboard": Command("asking.commands", "all models by their energy"),
+    "serve-plan": Command("asking.commands", "the cheapest serving, quick enough"),
     "report": Command("asking.report", "everything about a model on one page"),
     "models": Command("asking.models", "list and search the models we know"),
     "show": Command("asking.show", "print a saved tree"),
@@ -143,28 +143,30 @@ def build_parser(name: str) -> argparse.ArgumentParser:
     Args:
         name: A key of `COMMANDS`.
     """
-    summary, module = COMMANDS[name].summary, _module(name)
+    summary, command = COMMANDS[name].summary, _command(name)
     parser = _Parser(
         prog=f"irene {name}",
-        usage=f"irene {name} {module.USAGE}",
+        usage=f"irene {name} {command.USAGE}",
         description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=module.EXAMPLES,
+        epilog=command.EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    if hasattr(module, "Options"):
+    if hasattr(command, "Options"):
         from irene.cli.options import add_table
 
-        add_table(parser, module.Options)
+        add_table(parser, command.Options)
     else:
-        getattr(module, "COMMAND", module).configure(parser)
+        command.configure(parser)
     parser.add_argument(
         "--debug", action="store_true", help="show the traceback of an error"
     )
     return parser
 
 
-def _module(name: str) -> Any:
-    return import_module(f"{__name__}.{COMMANDS[name].module}")
+def _command(name: str) -> Any:
+    """What a command does: a row in the table of its module, or the module itself."""
+    module: Any = import_module(f"{__name__}.{COMMANDS[name].module}")
+    return getattr(module, "COMMANDS", {name: module})[name]
 
 
 def _overview() -> argparse.ArgumentParser:
@@ -208,12 +210,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(name: str, options: argparse.Namespace) -> int:
     debug = options.debug or os.environ.get("IRENE_DEBUG", "") not in ("", "0")
     try:
-        module = _module(name)
-        if hasattr(module, "Options"):
-            from irene.cli.options import chosen
+        command = _command(name)
+        if not hasattr(command, "Options"):
+            return int(command.run(options))
+        from irene.cli.options import chosen
 
-            return int(module.run(chosen(module.Options, options)))
-        return int(getattr(module, "COMMAND", module).run(options))
+        return int(command.run(chosen(command.Options, options)))
     except IreneError as error:
         if debug:
             raise

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irene.errors import UsageError
-from irene.show.terminal import note_lines
-from irene.show.text import plain, plain_lines
+from irene.show.text import plain_lines
 from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from irene.account import Ledger
-    from irene.analyse.subject import LeftOut
     from irene.cli.options import TreeView
     from irene.tree import ModelTree
 
-MOST_NAMED = 5
-"""How many of those that were left out for the same reason are named."""
 UNBOUNDED = 10_000
 """Characters per line where no terminal cuts them."""
 LEDGER_FILES = ("csv", "parquet", "html", "perfetto")
@@ -75,56 +70,9 @@ def put_parts(parts: Iterable[RenderableType], *, stderr: bool = False) -> None:
             screen(stderr=stderr).print(part)
 
 
-def print_notes(console: Console, notes: Iterable[str]) -> None:
-    """Warnings in yellow, every line once."""
-    _print(note_lines(notes), console)
-
-
-def print_unfit(console: Console, notes: Iterable[str]) -> list[str]:
-    """What does not fit into memory, before anything else.
-
-    Returns:
-        The other notes.
-    """
-    from irene.tree.headline import NO_ROOM
-
-    notes = list(notes)
-    for note in dict.fromkeys(note for note in notes if NO_ROOM in note):
-        told = f"cannot run: {note.removeprefix('warning: ')}"
-        console.print(plain(told), style="bold red")
-    return [note for note in notes if NO_ROOM not in note]
-
-
-def print_left_out(console: Console, left_out: Iterable[LeftOut]) -> None:
-    """Which subjects of a list have no answer, and why: one line per kind of reason."""
-    by_kind: dict[str, list[LeftOut]] = {}
-    for each in left_out:
-        kind = re.sub(r"'[^']*'|[\d.,]+", "", each.problem.replace(each.model, ""))
-        by_kind.setdefault(kind, []).append(each)
-    for alike in by_kind.values():
-        first, *others = alike
-        names = ", ".join(plain(each.model) for each in others[:MOST_NAMED])
-        more = f" and {len(others) - MOST_NAMED} more" if others[MOST_NAMED:] else ""
-        told = f"left out: {plain(first.model)}: {plain(first.problem)}"
-        console.print(f"{told}; likewise {names}{more}" if others else told)
-
-
-def machine_words(on: str) -> str:
-    """A machine for a headline: its name, what it is, and of which year.
-
-    Args:
-        on: Name or file, as it was asked for; a stranger's name stays as it is.
-    """
-    from irene.predict.machines.finding import find_machine
-
-    try:
-        return plain(find_machine(on).hardware.words)
-    except UsageError:
-        return plain(on)
-
-
-def _print(parts: Iterable[RenderableType], console: Console | None = None) -> None:
-    console = console or screen()
+def put_screen(parts: Iterable[RenderableType]) -> None:
+    """Headings, tables and notes, as they fit the screen."""
+    console = screen()
     for part in parts:
         console.print(part)
 
@@ -206,7 +154,7 @@ def put_tree(tree: ModelTree, options: TreeView) -> None:
             tree, shown, everything=options.all, depth=options.depth,
             sort=options.sort, top=options.top,
         )  # fmt: skip
-        _print(parts)
+        put_screen(parts)
 
 
 # Ledgers ----------------------------------------------------------------------
@@ -239,4 +187,4 @@ def put_ledger(ledger: Ledger, options: Any) -> None:
     elif not any(getattr(options, name) for name in LEDGER_FILES):
         from irene.show.ledger_terminal import ledger_screen
 
-        _print(ledger_screen(ledger, options.by, options.top, costs))
+        put_screen(ledger_screen(ledger, options.by, options.top, costs))

@@ -2,7 +2,8 @@
 
 - `view`: which lines of a tree are shown and how they add up.
 - `text`: a tree as plain text; `terminal`: tables on a terminal, `fitted` to
-  its width; `tree_terminal`, `ledger_terminal`: trees and ledgers there.
+  its width; `tree_terminal`, `ledger_terminal`: trees and ledgers there;
+  `answer_screens`, `screens_of_several`: answers.
 - `page`: pages: one shell, templates, style and script.
 - `cards`: metadata, labels and words for regulators.
 - `checks`: budgets in Markdown and as JUnit tests; `served`: a server that runs.

@@ -1,10 +1,8 @@
-"""Commands that ask about models: one file each, named after its command.
+"""Commands that ask about models.
 
-- `predict`, `trace`, `show`, `models`: trees, and which models there are.
-- `bottlenecks`, `compare`, `what_if`, `trade_off`, `cost`, `suggest`, `leaderboard`,
-  `serve_plan`, `report`: the other questions.
-- `plan_training`: what a training takes; `card`: energy for model cards;
-  `check`: budgets of a project.
-- `curves`: energies as functions of a size, of `what_if` and `compare`.
+- `commands`: those that ask a question and show its answer, a row each; `card` and
+  `report` have forms of their own.
+- `show`, `models`: saved trees, and which models there are; `check`: budgets of a
+  project.
 - `answering`: how they ask, and in which forms they give the answers.
 """

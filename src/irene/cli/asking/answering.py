@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -21,21 +21,19 @@ from irene.cli.options import (
 from irene.cli.output import (
     check_files,
     check_output,
-    machine_words,
+    put_screen,
     put_text,
     put_tree,
     say,
     say_written,
-    screen,
 )
 from irene.cli.progress import progress_bar, working
 from irene.errors import UsageError
 from irene.parameters import Asked, parameters_of
+from irene.show.terminal import machine_words
 from irene.show.text import dated
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from irene.questions import Question
     from irene.show.picture import Picture
     from irene.tree import ModelTree
@@ -80,21 +78,19 @@ def json_text(question: Question[T], found: T) -> str:
     return json.dumps(question.document(found), allow_nan=False) + "\n"
 
 
-def _nothing(*_: Any) -> None:
-    """Whatever is put is all there is to show."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Asking:
     """A command that asks one question of the table and shows the answer.
 
     Attributes:
         question: Its name in the table.
+        USAGE: How it is written.
+        EXAMPLES: What its help ends with.
         form: Table of the options that say in which form the answer is given.
         check: Refuses forms that cannot be, before the work is done.
         put: Gives an answer in a form; False where that is not what is asked for.
-        show: Fills the screen then, from the answer and the options.
-        draw: Makes the picture of `--plot` from the same; None for no such option.
+        draw: Makes the picture of `--plot` from the answer and the options; None for no
+            such option.
         add: Adds options that the question does not know.
         more: Values of the question that come from those options.
         doing: What it does, in a word.
@@ -105,10 +101,11 @@ class Asking:
     """
 
     question: str
+    USAGE: str
+    EXAMPLES: str
     form: type = AnswerForm
     check: Callable[[Any], None] = check_form
     put: Callable[[Question[Any], Any, Any], bool] = put_answer
-    show: Callable[[Console, Any, argparse.Namespace], None] = _nothing
     draw: Callable[[Any, argparse.Namespace], Picture] | None = None
     add: Callable[[argparse.ArgumentParser], None] | None = None
     more: Callable[[argparse.Namespace], Mapping[str, Any]] | None = None
@@ -150,8 +147,10 @@ class Asking:
             for path in _signed(self.draw(found, options), found).save(form.plot):
                 say_written(path)
         if not self.put(question, found, form):
-            self.show(screen(), found, options)
-            _say_default(question, found)
+            from irene.show.answer_screens import answer_screen
+
+            put_screen(answer_screen(found, options))
+            put_screen(_default_lines(question, found))
         return 0
 
 
@@ -174,22 +173,16 @@ def _signed(picture: Picture, found: Any) -> Picture:
     return signed(picture, dated("; ".join(dict.fromkeys(told))))
 
 
-def asking_tree(question: str, doing: str) -> Asking:
-    """A command that asks for a tree and shows it.
+def _put_tree(_: Question[Any], tree: ModelTree, view: TreeView) -> bool:
+    put_tree(tree, view)
+    return True
 
-    Args:
-        question: Its name in the table.
-        doing: What it does, in a word.
-    """
 
-    def put(_: Question[Any], tree: ModelTree, view: TreeView) -> bool:
-        put_tree(tree, view)
-        return True
-
-    return Asking(
-        question=question, form=TreeView, check=check_output, put=put, doing=doing,
-        without=("level", "fold"), subject_help=MODEL,
-    )  # fmt: skip
+OF_TREE: Mapping[str, Any] = {
+    "form": TreeView, "check": check_output, "put": _put_tree,
+    "without": ("level", "fold"), "subject_help": MODEL,
+}  # fmt: skip
+"""What is special about commands that ask for a tree."""
 
 
 def add_question(
@@ -276,10 +269,10 @@ def answered(
             return question.answer(progress)
 
 
-def _say_default(question: Question[Any], found: object) -> None:
-    """Say which machine is meant where nobody named one, unless the answer says so."""
+def _default_lines(question: Question[Any], found: object) -> Iterator[str]:
+    """Which machine is meant where nobody named one, unless the answer says so."""
     said = question.notes(found)
     whys = dict.fromkeys(why for each in question.subjects() for why in each.why)
     for why in whys if question.machines() else ():
         if why not in said:
-            screen().print(why)
+            yield why

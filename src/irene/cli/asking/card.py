@@ -14,15 +14,6 @@ if TYPE_CHECKING:
     from irene.analyse.card import Card
     from irene.questions import Question
 
-USAGE = "MODEL|TREE.json [options]"
-EXAMPLES = """\
-MODEL may also be a saved tree: what was measured says so.
-
-examples:
-  irene card bert-base-uncased -b 8 -s 128 --region FR
-  irene card measured.json --out energy.svg
-"""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
@@ -55,6 +46,19 @@ def _put(question: Question[Card], card: Card, form: Form) -> bool:
     return True
 
 
-COMMAND = Asking(
-    question="card", form=Form, check=lambda form: check_files(form.out), put=_put
-)
+COMMANDS = {
+    "card": Asking(
+        question="card",
+        USAGE="MODEL|TREE.json [options]",
+        EXAMPLES="""\
+MODEL may also be a saved tree: what was measured says so.
+
+examples:
+  irene card bert-base-uncased -b 8 -s 128 --region FR
+  irene card measured.json --out energy.svg
+""",
+        form=Form,
+        check=lambda form: check_files(form.out),
+        put=_put,
+    )
+}

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from irene.cli.options import OUTPUT
-from irene.cli.output import check_files, print_notes, screen, write_text
+from irene.cli.output import check_files, put_screen, write_text
 from irene.cli.progress import working
 from irene.errors import UsageError
 from irene.parameters import Asked
-from irene.show.terminal import columns
+from irene.show.terminal import listed, note_lines
 from irene.show.text import plain
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import RenderableType
 
-    from irene.analyse.budgets import Check
+    from irene.analyse.budgets import Check, Checked
 
 USAGE = "[MODEL …] [options]"
 EXAMPLES = """\
@@ -83,23 +84,23 @@ def run(options: Options) -> int:
     if options.json:
         sys.stdout.write(json.dumps(found.to_dict(), allow_nan=False) + "\n")
     else:
-        _print(screen(), found)
+        put_screen(_parts(found))
     return found.exit_code
 
 
-def _print(console: Console, found: Check) -> None:
+def _parts(found: Check) -> Iterator[RenderableType]:
     from irene.show.checks import amounts, change_words, told_of
 
-    change = ["change"] if found.base else []
-    table = columns(
-        "<budget", "J per token", "J per sequence", *change, "<", wide=("budget",)
-    )
+    cells: dict[str, Callable[[Checked], str]] = {
+        "<budget": lambda row: row.budget.name,
+        "J per token": lambda row: amounts(row)[0],
+        "J per sequence": lambda row: amounts(row)[1],
+        **({"change": change_words} if found.base else {}),
+        "<": lambda row: (
+            "no prediction" if row.problem else "OVER" if row.over else "ok"
+        ),
+    }
+    yield listed(found.rows, cells, wide=("budget",))
     for row in found.rows:
-        state = "no prediction" if row.problem else "OVER" if row.over else "ok"
-        told = [change_words(row)] if found.base else []
-        table.add_row(row.budget.name, *amounts(row), *told, state)
-    console.print(table)
-    for row in found.rows:
-        for line in told_of(row):
-            console.print(plain(f"{row.budget.name}: {line}"))
-    print_notes(console, filter(None, [found.note]))
+        yield from (plain(f"{row.budget.name}: {line}") for line in told_of(row))
+    yield from note_lines(filter(None, [found.note]))
