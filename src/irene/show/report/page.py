@@ -9,11 +9,8 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from irene import __version__
-from irene.analyse.bottlenecks import Bottleneck, Bottlenecks
 from irene.analyse.costs import Line
-from irene.analyse.grid import WhatIf
-from irene.analyse.pareto import Candidate, TradeOff
-from irene.analyse.suggest import Suggestion
+from irene.analyse.pareto import TradeOff
 from irene.human import human_energy
 from irene.plain import Document
 from irene.predict.intervals import LEVELS
@@ -54,7 +51,7 @@ LEARNED_RANGES = {
     "lengths": "tokens per sequence",
     "widths": "width of weights",
 }
-MOST_NAMED = 3
+ACCURACIES = "SST-2 accuracy against energy per sequence"
 
 Units = tuple[tuple[float, str], ...]
 KWH: Units = ((1e6, "GWh"), (1e3, "MWh"), (1.0, "kWh"), (1e-3, "Wh"), (1e-6, "mWh"))
@@ -100,12 +97,15 @@ def report_html(report: Report, title: str | None = None) -> str:
         request=_request(report),
         costs=[[f"per {line.name}", *_cells(line)] for line in _lines(report)],
         million=next((_cells(ln) for ln in _lines(report) if ln.queries == 1e6), None),
-        largest=_largest(report),
-        best_advice=_best_advice(report),
-        bottlenecks=report.bottlenecks and _bottlenecks(report.bottlenecks),
-        size_figures=[(size_chart(sizes), _sizes(sizes)) for sizes in report.sizes],
-        trade_off=report.trade_off and _trade_off(report, report.trade_off),
-        advice=_advice(report),
+        size_figures=[
+            (size_chart(each), each, axis, SIZES[axis], unit_words(each.phase)[0])
+            for each in report.sizes
+            for axis in each.choices
+        ],
+        accuracies=report.trade_off
+        and trade_off_chart(report.trade_off, model_name(report.tree), ACCURACIES),
+        standing=report.trade_off and _standing(report, report.trade_off),
+        efforts=EFFORTS,
         learned=report.predictor and _learned(report.predictor),
         made=f"Made by irene {__version__} on {date.today().isoformat()}.",
     )
@@ -156,100 +156,7 @@ def _number(value: float) -> str:
     return f"{digits}·10⁻{power.lstrip('0').translate(RAISED)}" if power else digits
 
 
-def _largest(report: Report) -> str:
-    """The largest parts by what they are for."""
-    if report.bottlenecks is None:
-        return ""
-    rows = report.bottlenecks.top(0.95, "role")[:MOST_NAMED]
-    return ", ".join(f"{row.name} {row.share:.0%}" for row in rows)
-
-
-def _best_advice(report: Report) -> list[tuple[str, Suggestion]]:
-    """The largest sure saving of an effort, and how that effort is named."""
-    found = []
-    for effort, (_, what) in EFFORTS.items():
-        sure = [
-            each
-            for each in (report.advice.suggestions if report.advice else ())
-            if each.is_real and each.effort == effort and what
-        ]
-        if sure:
-            found.append((what, max(sure, key=lambda each: each.saving_j)))
-    return found
-
-
 # The answers ------------------------------------------------------------------
-
-
-def _bottlenecks(found: Bottlenecks) -> dict[str, Any]:
-    """The modules that have 90 % of the energy, and what all is for."""
-    top = found.top(0.9)
-    return {
-        "modules": [_bottleneck(row) for row in top],
-        "share": sum(row.share for row in top),
-        "rest": len(found.views["module"]) - len(top),
-        "roles": [_bottleneck(row) for row in found.views["role"]],
-        "wasted": found.wasted_j / found.energy.joules if found.energy.joules else 0.0,
-        "best": found.best,
-    }
-
-
-def _bottleneck(row: Bottleneck) -> list[str | float]:
-    return [
-        row.name,
-        human_energy(row.energy_j),
-        row.share,
-        f"{row.together:.0%}",
-        f"{row.wasted_j / row.energy_j:.0%}" if row.energy_j else "",
-        row.bound,
-    ]
-
-
-def _sizes(found: WhatIf) -> str:
-    """What a curve shows, and where it is uncertain."""
-    axis = next(iter(found.choices))
-    outside = sum(bool(row.notes) for row in found.rows)
-    unit = unit_words(found.phase)[0]
-    told = f"Energy per {unit} over {SIZES[axis]}; the band is the interval."
-    if outside:
-        some = "All" if outside == len(found.rows) else f"{outside}"
-        told += (
-            f" {some} of the {len(found.rows)} sizes go beyond what the machine "
-            "was measured on: there the band is wider."
-        )
-    skipped = [row for row in found.rows if row.problem]
-    if skipped:
-        values = ", ".join(f"{row.settings[axis]:,}" for row in skipped)
-        told += f" Not possible with this model: {values}."
-    return told
-
-
-def _trade_off(report: Report, found: TradeOff) -> dict[str, Any]:
-    """Published accuracies against energy, with this model in it if it is."""
-    name = model_name(report.tree)
-    title = "SST-2 accuracy against energy per sequence"
-    return {
-        "picture": trade_off_chart(found, name, title),
-        "standing": _standing(report, found),
-        "rows": [
-            [
-                each.model,
-                f"{each.accuracy:g} %",
-                human_energy(each.energy.joules),
-                _place(each),
-                each.split,
-                each.source,
-            ]
-            for each in found.candidates
-        ],
-    }
-
-
-def _place(each: Candidate) -> str:
-    if each.on_front:
-        unless = f", unless {each.beaten_by} takes no more" if each.maybe else ""
-        return f"on the front{unless}"
-    return f"{'perhaps ' if each.maybe else ''}beaten by {each.beaten_by}"
 
 
 def _standing(report: Report, found: TradeOff) -> str:
@@ -273,16 +180,6 @@ def _standing(report: Report, found: TradeOff) -> str:
         )
     sure = "may be" if here.maybe else "is"
     return f"{name} {sure} beaten by {here.beaten_by}: at least as accurate for less."
-
-
-def _advice(report: Report) -> list[tuple[str, list[Suggestion]]]:
-    """Suggestions by effort, the easiest first."""
-    every = report.advice.suggestions if report.advice else ()
-    groups = {
-        title: [each for each in every if each.effort == effort]
-        for effort, (title, _) in EFFORTS.items()
-    }
-    return [(title, several) for title, several in groups.items() if several]
 
 
 # The method -------------------------------------------------------------------
