@@ -15,7 +15,8 @@ from irene.cli import main
 from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.human import human_energy
-from irene.show.report import PARTS, Report, contents, make_report, report_html
+from irene.show import report as contents
+from irene.show.report import PARTS, Report, make_report, report_html
 from irene.spec import RunSpec
 from irene.tree import EnergyColumns
 

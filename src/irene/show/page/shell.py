@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -15,9 +16,10 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from irene.human import human, human_energy, human_range, human_spread
+from irene.human import human, human_energy, human_range, human_spread, human_time
 from irene.show.picture.colours import shade
 from irene.show.picture.picture import Picture
+from irene.show.text import plain
 from irene.tree.headline import is_warning
 
 
@@ -71,7 +73,10 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    shown = (human, human_energy, human_range, human_spread, numbers, percent, shade)
+    shown = (
+        human, human_energy, human_range, human_spread, human_time, numbers, percent,
+        plain, shade, math.expm1, math.isnan,
+    )  # fmt: skip
     environment.filters |= {each.__name__: each for each in shown}
     environment.tests["warning"] = is_warning
     return environment

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from irene import __version__
-from irene.human import human, human_energy, human_range, human_spread, human_time
+from irene.human import human, human_energy, human_range, human_spread
 from irene.show.page.shell import page, percent
 from irene.show.picture.colours import SHARES
 from irene.show.picture.tree_pictures import PlacedBox, placed_boxes
@@ -16,7 +16,7 @@ from irene.show.view import MEASURES, Line, View, amount_of, main_key, view
 from irene.tree.columns import Shape
 from irene.tree.generation import generation_of
 from irene.tree.headline import energy_per_unit, model_name, tree_sizes
-from irene.tree.model_tree import OWN, ModelTree
+from irene.tree.model_tree import ModelTree
 from irene.tree.node import Node
 
 Columns = Sequence[tuple[str, str]]
@@ -98,8 +98,8 @@ class ShownTree:
         levels: Sequence[str] = ("math", "ml", "module"),
         most_rows: int | None = None,
     ) -> None:
-        self.whole = tree
-        self.heading = title or model_name(tree)
+        self.whole, self.model = tree, model_name(tree)
+        self.heading = title or self.model
         for level in levels:
             shown = tree.at_level(level).fold()
             if len(shown) <= (most_rows or MOST_ROWS):
@@ -108,7 +108,8 @@ class ShownTree:
         self.is_cut = level != levels[0]
         self.key = main_key(tree)
         self.measure = MEASURES[self.key]
-        self.has_energy = tree.energy_of(0) is not None
+        self.energy, self.total = tree.energy_of(0), tree.total()
+        self.rates, self.generation = energy_per_unit(tree), generation_of(tree)
 
     # The top of the page ------------------------------------------------------
 
@@ -120,30 +121,13 @@ class ShownTree:
     @property
     def run(self) -> str:
         """What was run, beyond the heading."""
-        name = model_name(self.whole)
-        sizes = tree_sizes(self.whole)
-        return " · ".join([*([] if self.heading == name else [name]), *sizes])
+        named = [] if self.heading == self.model else [self.model]
+        return " · ".join([*named, *tree_sizes(self.whole)])
 
     @property
     def origin(self) -> str:
         """Where the energy comes from."""
         return origin(self.whole)
-
-    @property
-    def cards(self) -> list[tuple[str, str]]:
-        """What the whole costs; its energy first, if it has one."""
-        tree, total, energy = self.whole, self.whole.total(), self.whole.energy_of(0)
-        whole = [(human_range(energy), "energy of one run")] if energy else []
-        rates = [(human_energy(j), f"per {unit}") for unit, j in energy_per_unit(tree)]
-        rates = _generation_cards(tree) or rates
-        return [
-            *whole,
-            *rates,
-            (human(total.flops, "FLOP"), "computed"),
-            (human(total.bytes, "B"), "moved"),
-            (human(tree.root.params), "parameters"),
-            (f"{tree.node_count:,}", "nodes"),
-        ]
 
     @property
     def notes(self) -> list[str]:
@@ -221,7 +205,7 @@ class ShownTree:
             minor = [""] * len(minor)
         return TreeRow(
             line,
-            self._share(line.weight),
+            self.share(line.weight),
             times,
             has_children,
             amount_of(line.weight, self.key),
@@ -229,49 +213,11 @@ class ShownTree:
             "\n".join(_facts(line, times)),
         )
 
-    def _share(self, value: float) -> float:
-        total = self.whole.total()
+    def share(self, value: float) -> float:
+        """Part of the whole that an energy, or a number of FLOPs, is."""
+        total = self.total
         whole = (total.energy_j if self.key == "energy" else total.flops) or 0.0
         return value / whole if whole > 0 and value == value else 0.0
-
-    @property
-    def remarks(self) -> str:
-        """What is below the table of nodes."""
-        is_energy = self.key == "energy"
-        remarks = ["×N stands for N equal nodes; numbers are of all of them together."]
-        if is_energy:
-            remarks.append("(own) is what no node below carries.")
-        if self.view.left_out:
-            small = f"{self.view.left_out:,} nodes"
-            if is_energy:
-                small += f", {percent(self.view.left_out_share)} of the energy"
-            remarks.append(f"Left out, as they take next to nothing: {small}.")
-        if self.is_cut:
-            remarks.append(f"The tree is large: it is shown down to {self.level}.")
-        return " ".join(remarks)
-
-    @property
-    def operators(self) -> tuple[Columns, list[list[str | float]]]:
-        """What every operator costs in all."""
-        is_energy, less = self.key == "energy", "number less wide"
-        columns = [("op", ""), ("calls", "number"), (self.measure, "number")]
-        columns += [("share", "share"), *([("FLOPs", less)] if is_energy else [])]
-        rows: list[list[str | float]] = []
-        for op, cost in self.whole.by_operator().items():
-            value = (cost.energy_j or 0.0) if is_energy else cost.flops
-            if op == OWN and abs(self._share(value)) < ROUNDING:
-                continue
-            rows.append(
-                [
-                    op,
-                    f"{cost.calls:,}",
-                    amount_of(value, self.key),
-                    self._share(value),
-                    *([human(cost.flops)] if is_energy else []),
-                    human(cost.bytes),
-                ]
-            )
-        return [*columns, ("bytes", less)], rows
 
 
 def _facts(line: Line, times: int) -> list[str]:
@@ -315,22 +261,3 @@ def _measured_facts(node: Node) -> list[str]:
 
 def _shapes(shapes: tuple[Shape, ...]) -> str:
     return ", ".join("×".join(map(str, s)) or "scalar" for s in shapes) or "nothing"
-
-
-def _generation_cards(tree: ModelTree) -> list[tuple[str, str]]:
-    """What a serving takes per request, token and second; empty for other runs."""
-    found = generation_of(tree)
-    if found is None:
-        return []
-    token, request, watts = (
-        found.j_per_output_token, found.j_per_request, found.j_per_second,
-    )  # fmt: skip
-    ends = f"{human_energy(token.low)} – {human_energy(token.high)}"
-    return [
-        (f"{human_energy(token.value)} ({ends})", "per output token"),
-        (human_energy(request.value), "per request"),
-        (f"{watts.value:.0f} W ({watts.low:.0f} – {watts.high:.0f})", "power"),
-        (human_time(found.ttft_s.value), "to the first token"),
-        (human_time(found.tbt_s.value), "between tokens"),
-        (f"{found.output_tokens_per_s:,.0f}", "tokens per second, prompts included"),
-    ]
