@@ -31,7 +31,6 @@ from irene.tree.headline import energy_source, model_name, run_words
 if TYPE_CHECKING:
     from irene.hardware import Hardware
 
-SCHEMA = "irene.bottlenecks/1"
 OUTSIDE = "outside the layers"
 
 VIEWS: dict[str, Callable[[Part], str]] = {
@@ -114,7 +113,7 @@ class Bottlenecks(Drawn, Document):
     views: dict[str, tuple[Bottleneck, ...]]
     notes: tuple[str, ...]
 
-    schema: ClassVar = SCHEMA
+    schema: ClassVar = "irene.bottlenecks/1"
 
     def top(self, share: float = 0.9, view: str = "module") -> list[Bottleneck]:
         """The largest that together have at least a share of the energy.

@@ -23,7 +23,6 @@ from irene.spec import RunSpec
 if TYPE_CHECKING:
     from irene.tree import ModelTree
 
-SCHEMA = "irene.cost/1"
 JOULES_PER_KWH = 3.6e6
 DAYS_PER_YEAR = 365.25
 LARGEST = 1e18
@@ -156,22 +155,18 @@ class Costing(Document):
     notes: tuple[str, ...]
     spec: RunSpec | None = None
 
-    schema: ClassVar = SCHEMA
+    schema: ClassVar = "irene.cost/1"
 
 
 @cache
 def regions() -> dict[str, Region]:
     """Regions whose yearly intensity is known, by code."""
+    from irene.saved import read_values  # a help needs no numpy
+
     file = resources.files("irene.analyse").joinpath("tables", "grid_intensity.csv")
     rows = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8")))
     return {
-        row["region"]: Region(
-            row["region"],
-            row["name"],
-            float(row["gco2e_per_kwh"]),
-            int(row["year"]),
-            row["source"],
-        )
+        row["region"]: read_values(Region, {**row, "code": row["region"]})
         for row in rows
     }
 

@@ -20,7 +20,6 @@ from irene.spec import RunOptions, RunSpec, shows_run_options
 Size = Literal[
     "batch_size", "seq_len", "decoder_len", "context_len", "prompt_len", "output_len"
 ]
-SCHEMA = "irene.curves/1"
 FURTHEST = 1 << 16
 LARGEST_BATCH = 512
 POINTS = 32
@@ -273,7 +272,7 @@ class Curves(Drawn, Document):
     crossings: tuple[Crossing, ...]
     left_out: tuple[LeftOut, ...] = ()
 
-    schema: ClassVar = SCHEMA
+    schema: ClassVar = "irene.curves/1"
 
     def table(self) -> list[dict[str, Any]]:
         """One flat row for each point."""

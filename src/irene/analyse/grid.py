@@ -23,7 +23,6 @@ from irene.spec import RunSpec
 if TYPE_CHECKING:
     from irene.tree import ModelTree
 
-SCHEMA = "irene.what_if/1"
 MOST_ROWS = 2_000
 AS_IT_IS = "as it is"
 SIZES = ("batch_size", "seq_len", "context_len", "prompt_len", "output_len")
@@ -99,7 +98,7 @@ class WhatIf(Drawn, Document):
     phase: str = "forward"
     spec: RunSpec | None = None
 
-    schema: ClassVar = SCHEMA
+    schema: ClassVar = "irene.what_if/1"
 
     def table(self) -> list[dict[str, Any]]:
         """The base and every combination, one flat row each."""

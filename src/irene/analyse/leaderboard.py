@@ -335,18 +335,6 @@ def predict_entry(entry: Entry, run: RunSpec, on: str) -> dict[str, Any]:
 
 
 def _ranked(entry: Entry, fields: Mapping[str, Any]) -> Ranked:
-    return Ranked(
-        entry.name,
-        entry.family,
-        entry.kind,
-        entry.params,
-        read_values(Energy, fields["energy"]),
-        fields["per_sequence_j"],
-        fields["per_token_j"],
-        fields["flops"],
-        fields["is_extrapolated"],
-        fields.get("fits"),
-        next(
-            (e.accuracy for e in published_accuracies() if e.model == entry.name), None
-        ),
-    )
+    scores = {each.model: each.accuracy for each in published_accuracies()}
+    told = {"model": entry.name, "accuracy": scores.get(entry.name)}
+    return read_values(Ranked, {**fields, **entry.to_dict(), **told})

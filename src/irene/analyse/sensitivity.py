@@ -16,7 +16,6 @@ from irene.errors import UsageError
 from irene.plain import Document
 from irene.spec import RunSpec
 
-SCHEMA = "irene.sensitivity/1"
 STEP = 0.25
 SIZES = ("batch_size", "seq_len")
 NOT_A_SIZE = ("_id", "_ids", "_eps", "_epsilon", "range", "factor", "theta", "seed")
@@ -61,7 +60,7 @@ class Sensitivity(Document):
     run: RunSpec
     fields: tuple[Elasticity, ...]
 
-    schema: ClassVar = SCHEMA
+    schema: ClassVar = "irene.sensitivity/1"
 
     def table(self) -> list[dict[str, Any]]:
         """One flat row for each field."""

@@ -22,7 +22,6 @@ from irene.tree import ModelTree
 from irene.tree.generation import generation_of
 from irene.tree.headline import is_warning
 
-SCHEMA = "irene.serving_plan/1"
 MOST_OPTIONS = 2_000
 USUAL: Mapping[str, tuple[Any, ...]] = {
     "batch_size": tuple(2**i for i in range(11)),
@@ -127,7 +126,7 @@ class ServingPlan(Drawn, Document):
     best: ServingOption | None
     left_out: tuple[LeftOut, ...]
 
-    schema: ClassVar = SCHEMA
+    schema: ClassVar = "irene.serving_plan/1"
 
     def table(self) -> list[dict[str, Any]]:
         """Every way, one flat row each."""

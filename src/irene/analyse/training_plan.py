@@ -34,7 +34,6 @@ from irene.tree.headline import (
     run_words,
 )
 
-SCHEMA = "irene.training_plan/1"
 ADAMW_BYTES = 28
 """Read and written per parameter by AdamW in mixed precision: the gradient in 2 bytes,
 master weights and two moments in 4 each, all three written back, the weight in 2."""
@@ -99,7 +98,7 @@ class TrainingPlan(Document):
     parts: dict[str, float]
     notes: tuple[str, ...]
 
-    schema: ClassVar = SCHEMA
+    schema: ClassVar = "irene.training_plan/1"
 
 
 @dataclass(frozen=True, slots=True)

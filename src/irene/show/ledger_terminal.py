@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from irene.account.ledger.ledger_documents import view_rows
 from irene.human import human_energy, human_range, human_spread
-from irene.show.terminal import columns, share_cell
+from irene.show.terminal import columns, dim, share_cell
 from irene.show.text import plain
 
 if TYPE_CHECKING:
@@ -134,18 +134,18 @@ def _flags(rows: Sequence[Row]) -> list[Text]:
         return []
     groups = {row.group: row.group_energy for row in flagged if row.group_energy}
     return [
-        _dim(
+        dim(
             f"{UNRESOLVED} runs shorter than the sensor resolves: the split between "
             f"neighbours is a guess ({len(flagged)} rows); what is known is the energy "
             "of"
         ),
-        *(_dim(f"  {plain(n)}: {human_range(energy)}") for n, energy in groups.items()),
+        *(dim(f"  {plain(n)}: {human_range(energy)}") for n, energy in groups.items()),
     ]
 
 
 def _channels(ledger: Ledger) -> list[Text]:
     return [
-        _dim(
+        dim(
             f"{plain(account.name)}: {human_energy(account.measured_j)} = "
             f"{human_energy(account.attributed_j)} ops + "
             f"{human_energy(account.idle_j)} idle + "
@@ -154,9 +154,3 @@ def _channels(ledger: Ledger) -> list[Text]:
         )
         for account in ledger.accounts
     ]
-
-
-def _dim(text: str) -> Text:
-    from rich.text import Text
-
-    return Text(text, style="dim")

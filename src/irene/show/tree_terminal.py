@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from irene.human import human, human_energy, human_range, human_spread, human_time
 from irene.show.terminal import columns, note_lines, share_cell
@@ -30,11 +32,6 @@ from irene.tree.headline import (
 )
 from irene.tree.model_tree import OWN, ModelTree
 from irene.tree.node import Node
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
-    from rich.text import Text
 
 KIND_STYLES = {"model": "bold", "module": "", "ml": "cyan", "math": "dim"}
 MATRIX_OPS = frozenset(
@@ -79,8 +76,6 @@ def tree_screen(
 
 def _title(tree: ModelTree) -> list[Text]:
     """What was run and where; that it cannot be, before anything else."""
-    from rich.text import Text
-
     place, sizes = plain(energy_place(tree)), " · ".join(tree_sizes(tree))
     title = Text.assemble((plain(model_name(tree)), "bold"), place and f" {place}")
     if sizes:
@@ -146,8 +141,6 @@ def _energy_table(tree: ModelTree, chosen: View) -> Table:
 
 def _top_table(tree: ModelTree, top: int, sort: str, depth: int | None) -> Table:
     """The nodes with the largest parts; parts do not overlap."""
-    from rich.text import Text
-
     key = main_key(tree) if sort == "order" else sort
     measure = MEASURES[key]
     table = columns(
@@ -175,8 +168,6 @@ def _top_table(tree: ModelTree, top: int, sort: str, depth: int | None) -> Table
 
 def _name_cell(line: Line) -> Text:
     """The name of a node, indented, with its count."""
-    from rich.text import Text
-
     count = line.node.count
     style = KIND_STYLES[line.node.kind]
     text = Text("  " * line.depth + plain(line.name), style=style)
@@ -185,8 +176,6 @@ def _name_cell(line: Line) -> Text:
 
 def _op_cell(node: Node) -> Text:
     """Class or function of a node, and whether its FLOPs are unknown."""
-    from rich.text import Text
-
     return Text(plain(node.op) + (" (no formula)" if node.unsupported else ""))
 
 
@@ -195,8 +184,6 @@ def _op_cell(node: Node) -> Text:
 
 def _energy_summary(tree: ModelTree) -> list[Text]:
     """Total with its interval, energy per sequence and token, and where it is from."""
-    from rich.text import Text
-
     energy = tree.energy_of(0)
     if energy is None:
         return []
@@ -213,8 +200,6 @@ def _energy_summary(tree: ModelTree) -> list[Text]:
 
 def _generation_lines(tree: ModelTree) -> list[Text]:
     """What a generation takes per request, token and second, and where it goes."""
-    from rich.text import Text
-
     found = generation_of(tree)
     if found is None:
         return []
@@ -245,8 +230,6 @@ def _generation_lines(tree: ModelTree) -> list[Text]:
 
 
 def _cost_summary(tree: ModelTree) -> Text:
-    from rich.text import Text
-
     total = tree.total()
     matrix = sum(
         cost.flops
@@ -264,8 +247,6 @@ def _cost_summary(tree: ModelTree) -> Text:
 
 
 def _notes(tree: ModelTree) -> list[Text]:
-    from rich.text import Text
-
     problem = unfit(tree)
     told = (note for note in tree.notes if not (problem and note.endswith(problem)))
     notes = [line for note in told for line in note_lines([note])]

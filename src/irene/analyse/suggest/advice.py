@@ -22,8 +22,6 @@ from irene.plain import Document
 from irene.spec import RunSpec
 from irene.tree.headline import is_warning, run_words
 
-SCHEMA = "irene.suggestions/1"
-
 RULES: dict[str, Rule] = {
     "batch size": larger_batch,
     "padding": shorter_padding,
@@ -65,7 +63,7 @@ class Advice(Document):
     notes: tuple[str, ...] = ()
     spec: RunSpec | None = None
 
-    schema: ClassVar = SCHEMA
+    schema: ClassVar = "irene.suggestions/1"
 
 
 def suggestions(base: Subject, progress: Progress | None = None) -> Advice:

@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from irene.human import human, human_energy, human_range, human_spread, human_time
 from irene.show.picture.colours import shade
 from irene.show.picture.picture import Picture
-from irene.show.text import plain
+from irene.show.text import bar, plain, signed_energy
 from irene.tree.headline import is_warning
 
 
@@ -74,8 +74,8 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
     )
     shown = (
-        human, human_energy, human_range, human_spread, human_time, numbers, percent,
-        plain, shade, math.expm1, math.isnan,
+        bar, human, human_energy, human_range, human_spread, human_time, math.expm1,
+        math.isnan, numbers, percent, plain, shade, signed_energy,
     )  # fmt: skip
     environment.filters |= {each.__name__: each for each in shown}
     environment.tests["warning"] = is_warning
