@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from irene import __version__
 from irene.analyse.costs import JOULES_PER_KWH, CostTerms, Region
@@ -19,7 +19,6 @@ from irene.parameters import written
 from irene.tree import ModelTree
 from irene.tree.headline import energy_per_unit, energy_source, model_name, run_words
 
-SCHEMA = "irene.card/1"
 PER_EMISSIONS = 1e6
 """Sequences that the emissions of a card are of."""
 
@@ -64,10 +63,12 @@ class Card:
     command: str
     notes: tuple[str, ...]
 
+    schema: ClassVar = "irene.card/1"
+
     def to_dict(self) -> dict[str, Any]:
         """The document `irene.card/1` as JSON-ready values."""
         return {
-            "schema": SCHEMA, **asdict(self), "metadata": self.metadata(),
+            "schema": self.schema, **asdict(self), "metadata": self.metadata(),
             "notes": list(self.notes),
         }  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from irene.analyse.energy_cache import EnergyCache
 from irene.analyse.pareto import published_accuracies
@@ -26,7 +26,6 @@ from irene.trace.templates.trees import is_at_once
 if TYPE_CHECKING:
     from irene.trace.catalogue import Entry
 
-SCHEMA = "irene.leaderboard/1"
 WORTH_PROCESSES = 4
 """Models per process below which starting processes takes longer than it saves."""
 
@@ -80,10 +79,12 @@ class Leaderboard(Drawn):
     left_out: tuple[LeftOut, ...]
     pending: int = 0
 
+    schema: ClassVar = "irene.leaderboard/1"
+
     def to_dict(self) -> dict[str, Any]:
         """The document `irene.leaderboard/1` as JSON-ready values."""
         return {
-            "schema": SCHEMA,
+            "schema": self.schema,
             "run": self.run.of_any_model(),
             "hardware": self.hardware,
             "models": [

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from irene.analyse.subject import LeftOut, Progress, read_subject, tree_of
 from irene.energy import Energy, difference
@@ -25,8 +25,6 @@ from irene.predict.machines.finding import find_machine
 from irene.presented import Drawn
 from irene.spec import RunSpec
 from irene.trace.sources import quiet
-
-SCHEMA = "irene.trade_off/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +73,8 @@ class TradeOff(Drawn):
     left_out: tuple[LeftOut, ...] = ()
     run: RunSpec = field(default_factory=RunSpec)
 
+    schema: ClassVar = "irene.trade_off/1"
+
     @property
     def front(self) -> tuple[Candidate, ...]:
         """Those on the Pareto front, the cheapest first."""
@@ -100,7 +100,7 @@ class TradeOff(Drawn):
         asked = self.budget_j is not None or self.at_least is not None
         chosen = self.chosen if asked else None
         return {
-            "schema": SCHEMA,
+            "schema": self.schema,
             "run": self.run.of_any_model(),
             "budget_j": self.budget_j,
             "at_least": self.at_least,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
 from irene.human import human_energy
+from irene.show.page.shell import rendered
 from irene.show.text import plain, signed_energy
 
 if TYPE_CHECKING:
@@ -55,25 +55,14 @@ def told_of(row: Checked, as_node: Callable[[str], str] = plain) -> list[str]:
 
 def check_markdown(found: Check) -> str:
     """A table for a comment; it begins with `MARKER`."""
-    lines = [MARKER, f"### Energy: {_verdict(found)}", ""]
-    lines += ["| | model | J per token | J per sequence | change |", "|---" * 5 + "|"]
-    for row in found.rows:
-        state = "⚠️" if row.problem else "❌" if row.over else "✅"
-        cells = [state, _code(row.budget.name), *amounts(row), change_words(row)]
-        lines.append(f"| {' | '.join(cells)} |")
-    for row in found.rows:
-        if told := told_of(row, _code):
-            lines += ["", f"{_code(row.budget.name)}: {'; '.join(told)}"]
-    base = f", compared with {_code(found.base)}" if found.base else ""
-    return "\n".join([*lines, "", f"Predicted by irene, not measured{base}.", ""])
-
-
-def _verdict(found: Check) -> str:
-    broken = sum(bool(row.problem) for row in found.rows)
     over = sum(bool(row.over) for row in found.rows)
+    broken = sum(bool(row.problem) for row in found.rows)
     told = [f"{over} of {len(found.rows)} over budget"] * bool(over)
     told += [f"{broken} without a prediction"] * bool(broken)
-    return ", ".join(told) or "within budget"
+    return rendered(
+        "check.md", marker=MARKER, verdict=", ".join(told) or "within budget",
+        found=found, amounts=amounts, change=change_words, told_of=told_of, code=_code,
+    )  # fmt: skip
 
 
 def _code(text: str) -> str:
@@ -83,30 +72,4 @@ def _code(text: str) -> str:
 
 def check_junit(found: Check) -> str:
     """One test per budget: failed where it is over, in error where it is unknown."""
-    problems = [row for row in found.rows if row.problem]
-    over = [row for row in found.rows if row.over]
-    suite = ElementTree.Element(
-        "testsuite", name="irene check", tests=str(len(found.rows)),
-        failures=str(len(over)), errors=str(len(problems)),
-    )  # fmt: skip
-    for row in found.rows:
-        name = plain(row.budget.name)
-        case = ElementTree.SubElement(
-            suite, "testcase", classname="irene.check", name=name
-        )
-        if row.problem:
-            ElementTree.SubElement(case, "error", message=plain(row.problem))
-        if row.over:
-            failed = ElementTree.SubElement(
-                case, "failure", message="; ".join(row.over)
-            )
-            failed.text = "\n".join(node_words(row))
-        energies = {"token": row.j_per_token, "sequence": row.j_per_sequence}
-        known = [f"{j} J per {of}" for of, j in energies.items() if j is not None]
-        told = " ".join([*known[:1], change_words(row)]).strip()
-        ElementTree.SubElement(case, "system-out").text = told
-    root = ElementTree.Element("testsuites")
-    root.append(suite)
-    ElementTree.indent(root)
-    text = ElementTree.tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+    return rendered("check.xml", found=found, change=change_words, nodes=node_words)

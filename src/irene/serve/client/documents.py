@@ -111,19 +111,7 @@ Answer = (
 )
 """What a permalink gives; a text where the answer is CSV."""
 KINDS: Mapping[str, type[Any]] = {
-    "irene.comparisons/1": Comparisons,
-    "irene.curves/1": Curves,
-    "irene.sensitivity/1": Sensitivity,
-    "irene.bottlenecks/1": Bottlenecks,
-    "irene.what_if/1": WhatIf,
-    "irene.suggestions/1": Advice,
-    "irene.cost/1": Costing,
-    "irene.trade_off/1": TradeOff,
-    "irene.serving_plan/1": ServingPlan,
-    "irene.training_plan/1": TrainingPlan,
-    "irene.card/1": Card,
-    "irene.leaderboard/1": Leaderboard,
-    "irene.report/1": ReportPage,
+    each.schema: each for each in typing.get_args(Answer) if hasattr(each, "schema")
 }
 CSV = "text/csv"
 TREE = "irene.tree/"

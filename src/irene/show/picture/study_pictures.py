@@ -100,15 +100,9 @@ class StudyReport:
 
     def summary(self) -> str:
         """The findings as Markdown, with the pictures."""
-        study = self.study
-        lines = [f"# {study.title}", "", *(f"> {note}" for note in study.notes), ""]
-        lines += ["| finding | value |", "|---|---:|"]
-        for finding in study.findings:
-            name = finding.name.replace("|", r"\|")
-            lines.append(f"| {name} | {finding.words} |")
-        for name, picture in self.pictures.items():
-            lines += ["", f"## {picture.title}", "", f"![{picture.title}]({name}.svg)"]
-        return "\n".join(lines) + "\n"
+        from irene.show.page.shell import rendered
+
+        return rendered("study.md", study=self.study, pictures=self.pictures)
 
 
 def _number(value: Any) -> Any:
