@@ -293,11 +293,7 @@ def _parameter(field: Field[Any], hint: Any, words: str) -> Parameter:
 
 
 def check_name(name: str, known: Iterable[Parameter], extra: Sequence[str] = ()) -> str:
-    """The right name of a parameter that somebody names.
-
-    Raises:
-        UsageError: There is none; the message has the nearest.
-    """
+    """The right name of a parameter that somebody names."""
     by_name = {each: found.name for found in known for each in found.names}
     if name in by_name:
         return by_name[name]

@@ -157,12 +157,7 @@ def file_bytes(path: str | Path) -> bytes:
 
 
 def read_fields(path: str | Path) -> dict[str, Any]:
-    """The JSON object of a file, which is gzipped if its name ends in `.gz`.
-
-    Raises:
-        UsageError: The file cannot be opened.
-        FormatError: It is not a JSON object.
-    """
+    """The JSON object of a file, which is gzipped if its name ends in `.gz`."""
     content = file_bytes(path)
     is_packed = Path(path).name.endswith(".gz")
     try:
@@ -182,10 +177,6 @@ def load_file(path: str | Path, read: Callable[[Mapping[str, Any]], Read]) -> Re
     Args:
         path: The file.
         read: Makes it of the fields of the JSON object.
-
-    Raises:
-        UsageError: The file cannot be opened.
-        FormatError: It is of another kind, is damaged, or of a newer version.
     """
     fields = read_fields(path)
     try:
@@ -195,11 +186,7 @@ def load_file(path: str | Path, read: Callable[[Mapping[str, Any]], Read]) -> Re
 
 
 def check_schema(found: object, expected: str) -> None:
-    """Refuse a file of another kind or version.
-
-    Raises:
-        FormatError: The schemas differ.
-    """
+    """Refuse a file of another kind or version."""
     if found != expected:
         raise FormatError(
             f"schema is {found!r}, this version reads {expected!r}; "
@@ -208,11 +195,7 @@ def check_schema(found: object, expected: str) -> None:
 
 
 def shipped_document(package: str | None, file: str, schema: str) -> dict[str, Any]:
-    """A JSON document that ships beside the modules of a package.
-
-    Raises:
-        FormatError: It is of another version.
-    """
+    """A JSON document that ships beside the modules of a package."""
     folder = resources.files(str(package))
     found: dict[str, Any] = json.loads(folder.joinpath(file).read_bytes())
     check_schema(found.get("schema"), schema)
@@ -232,9 +215,6 @@ def checked_content(
         schema: What it has to be.
         digest: Of its content.
         what: In a word, what it is.
-
-    Raises:
-        FormatError: It is of another kind or version, or damaged.
     """
     check_schema(fields.get("schema"), schema)
     content = {name: value for name, value in fields.items() if name != "digest"}
@@ -249,9 +229,6 @@ def fields_of(problem: str) -> Iterator[None]:
 
     Args:
         problem: In words, such as `not a predictor`.
-
-    Raises:
-        FormatError: The fields could not be read.
     """
     try:
         yield

@@ -269,11 +269,7 @@ class RunSpec:
             )
 
     def refuse_serving(self, name: str) -> None:
-        """Refuse what only servings of language models have.
-
-        Raises:
-            UsageError: Such a field was given.
-        """
+        """Refuse what only servings of language models have."""
         where = f"data-centre GPUs (--on h100, h200, b200, …), not for {name}"
         served = f"is for the serving of language models on {where}"
         for asked in SERVING_FIELDS:

@@ -20,9 +20,6 @@ def trying_to(do: str, path: Path | str) -> Iterator[None]:
     Args:
         do: `read` or `write`.
         path: The file.
-
-    Raises:
-        UsageError: The system refuses it in the block.
     """
     try:
         yield
@@ -41,9 +38,6 @@ def whole_file(
         path: Name of the finished file.
         make_folder: Make its folder if there is none.
         mode: Who may read and write it; None: whom the user's umask lets.
-
-    Raises:
-        UsageError: The file cannot be written.
     """
     with trying_to("write", path):
         if make_folder:

@@ -111,14 +111,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """All budgets of a project.
-
-    Attributes:
-        file: Where they are written.
-        base: The commit that was compared with, "" for none.
-        rows: One per model, size and machine.
-        note: What else is to be said, "" for nothing.
-    """
+    """All budgets of a project, and the commit that was compared with, if any."""
 
     file: str
     base: str
@@ -145,11 +138,7 @@ class Check:
 
 
 def read_budgets(folder: Path) -> tuple[Path, list[Budget]]:
-    """The budgets of the project that a folder is in, and the file that has them.
-
-    Raises:
-        UsageError: There are none, or one is not as it should be.
-    """
+    """The budgets of the project that a folder is in, and the file that has them."""
     for place in (folder, *folder.parents):
         for name in FILES:
             table = _table(place / name)

@@ -97,9 +97,6 @@ def card_of(
         tree: With energy and sizes.
         terms: Region and PUE.
         date: When it is made; today by default.
-
-    Raises:
-        UsageError: The tree has no energy or no sizes.
     """
     energy, spec, terms = tree.energy_of(0), tree.spec, terms or CostTerms()
     if energy is None or spec is None:

@@ -44,19 +44,7 @@ SMALLEST = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the trees that are compared.
-
-    Attributes:
-        name: Model.
-        run: Sizes and settings in words.
-        source: Where its energy comes from, in words.
-        covers: What of the machine the energy covers, "" if unsaid.
-        energy_j: Per run, sequence or token, J.
-        low_j: Lower end, J.
-        high_j: Upper end, J.
-        flops: Floating-point operations.
-        bytes: Bytes read and written.
-    """
+    """One of the trees that are compared: its energy and costs per unit."""
 
     name: str
     run: str
@@ -353,9 +341,6 @@ def compare_all(
         names: What to call them.
         per: `run`, `sequence` or `token`; by default token of servings, else run.
         progress: Told what is being done.
-
-    Raises:
-        UsageError: The first cannot be predicted, or none of the others.
     """
     trees: list[ModelTree] = []
     left_out: list[LeftOut] = []

@@ -137,11 +137,7 @@ def changed(base: ModelConfig, changes: Mapping[str, Any]) -> Changed:
 
 
 def changed_fields(base: ModelConfig, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A config as it would be published with some fields changed.
-
-    Raises:
-        UsageError: There is no such field, or its value cannot be right.
-    """
+    """A config as it would be published with some fields changed."""
     fields: dict[str, Any] = json.loads(json.dumps(dict(base.fields)))
     for name, value in changes.items():
         _check_field(base.name, base.known, name, value)

@@ -37,15 +37,7 @@ def _amount(also: str = "", metavar: str = "N") -> Asked:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where electricity comes from.
-
-    Attributes:
-        code: ISO 3166 code of the country, `EU` or `WORLD`.
-        name: In words.
-        gco2e_per_kwh: Mean over a year, g CO₂e per kWh.
-        year: Which year.
-        source: Where the figure is published.
-    """
+    """Where electricity comes from: its mean over a year, and who says so."""
 
     code: str
     name: str
@@ -96,21 +88,7 @@ class CostTerms:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a number of requests takes.
-
-    Attributes:
-        name: In words.
-        queries: How many.
-        kwh: At the meter of the building: with the PUE.
-        kwh_low: Lower end.
-        kwh_high: Upper end.
-        money: In the currency of the price; None without a price.
-        money_low: Lower end.
-        money_high: Upper end.
-        kg_co2e: kg.
-        kg_co2e_low: Lower end.
-        kg_co2e_high: Upper end.
-    """
+    """What so many requests take at the meter of the building: with the PUE."""
 
     name: str
     queries: float

@@ -202,13 +202,7 @@ def _is_taken(of: Curve, size: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """A size, and the energy of a run there.
-
-    Attributes:
-        size: The size.
-        energy: Of one run.
-        fits: Whether it lies in the memory of the machine, as far as that is known.
-    """
+    """A size, the energy of a run there, and whether that fits into the memory."""
 
     size: int
     energy: Energy
@@ -302,9 +296,6 @@ def draw(
         over: The size that varies.
         under_j: The budget of one run, J.
         progress: Told what is being done.
-
-    Raises:
-        UsageError: The first has no curve over that size, or all others have none.
     """
     curves: dict[str, Curve] = {}
     left_out: list[LeftOut] = []

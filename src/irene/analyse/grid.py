@@ -268,9 +268,6 @@ def read_choices(
 
     Returns:
         What is varied; and the first value of every list that is no change by itself.
-
-    Raises:
-        UsageError: A list cannot be read.
     """
     varied: dict[str, list[Any]] = {}
     for text in fields:

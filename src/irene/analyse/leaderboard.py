@@ -63,15 +63,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard(Drawn):
-    """Models by energy per sequence, the cheapest first.
-
-    Attributes:
-        run: The run of every model, as the machine runs it.
-        hardware: Name of the machine.
-        models: In their places.
-        left_out: Those that cannot run at this size, with the reason.
-        pending: How many are still being predicted.
-    """
+    """Models by energy per sequence, the cheapest first; some may be pending."""
 
     run: RunSpec
     hardware: str
@@ -138,9 +130,6 @@ def choose_entries(
         kind: `encoder`, `decoder`, `encoder-decoder`, `vision`, `audio`, `multimodal`.
         least_params: Fewest parameters.
         most_params: Most parameters.
-
-    Raises:
-        UsageError: There is no such family or kind, or nothing is left.
     """
     everything = catalogue.entries().values()
     for name, value in (("family", family), ("kind", kind)):

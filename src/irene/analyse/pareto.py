@@ -260,11 +260,7 @@ def read_accuracies(path: str | Path) -> list[AccuracyRow]:
 
 
 def accuracies_text(path: str | Path) -> str:
-    """The text of such a file.
-
-    Raises:
-        UsageError: The file cannot be read.
-    """
+    """The text of such a file."""
     file = Path(path)
     try:
         if file.stat().st_size > LARGEST_FILE:
@@ -277,11 +273,7 @@ def accuracies_text(path: str | Path) -> str:
 
 
 def parse_accuracies(text: str, name: str) -> list[AccuracyRow]:
-    """Read the text of such a file.
-
-    Raises:
-        UsageError: It is empty or no CSV, or a row is wrong.
-    """
+    """Read the text of such a file."""
     try:
         return _parsed(text, name)
     except csv.Error as error:

@@ -76,14 +76,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Several parts together.
-
-    Attributes:
-        count: How many.
-        energy_j: J.
-        flops: Floating-point operations.
-        bytes: Bytes read and written.
-    """
+    """Several parts together: how many, and what they take."""
 
     count: int = 0
     energy_j: float = 0.0
@@ -110,11 +103,7 @@ def group_by(parts: Iterable[Part], key: Callable[[Part], str]) -> dict[str, Sum
 
 
 def parts_of(tree: ModelTree) -> list[Part]:
-    """The parts of a tree, in running order; those that cost nothing are left out.
-
-    Raises:
-        UsageError: The tree carries no energy.
-    """
+    """The parts of a tree, in running order; those that cost nothing are left out."""
     if tree.energy_of(0) is None:
         raise UsageError(NO_ENERGY)
     flat = tree.at_level("ml").unfold()

@@ -36,9 +36,6 @@ def files_of(folder: Path, commit: str) -> Iterator[Path]:
     Args:
         folder: In a repository.
         commit: Commit, branch or tag.
-
-    Raises:
-        UsageError: Git knows none of that name, or is not there.
     """
     top = Path(_git(folder, "rev-parse", "--show-toplevel"))
     try:

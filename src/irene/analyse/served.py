@@ -77,11 +77,7 @@ class Expecting:
         self._found: dict[tuple[int, int, int, float], Expected] = {}
 
     def expected(self, seen: Interval) -> Expected | None:
-        """For the streams and lengths of an interval; None where these are not known.
-
-        Raises:
-            UsageError: The model cannot be predicted there.
-        """
+        """For the streams and lengths of an interval; None where they are not known."""
         prompts = seen.prompt_tokens + seen.cached_tokens
         sizes = (
             seen.running,

@@ -156,9 +156,6 @@ def plan_serving(
         choices: Values of `batch_size` and of other fields of the run, by name.
         limit: How quick it has to be.
         progress: Told what is being done.
-
-    Raises:
-        UsageError: Nothing can serve the model, or there are too many ways.
     """
     choices = {**USUAL, **choices}
     batches = sorted(choices["batch_size"])

@@ -115,12 +115,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A subject of a list that has no answer.
-
-    Attributes:
-        model: Its name.
-        problem: Why.
-    """
+    """A subject of a list that has no answer, and why."""
 
     model: str
     problem: str
@@ -150,9 +145,6 @@ def read_subject(
         run: The run, as far as the text does not say otherwise.
         on: Machine, unless the text names another.
         device: Where the model is traced.
-
-    Raises:
-        UsageError: What follows the `@` is not a size or setting.
     """
     if is_saved_tree(text):
         return Subject(run.of(text), on, device=device, is_tree=True)
@@ -288,9 +280,6 @@ def subject_of_tree(tree: ModelTree, on: str) -> Subject:
     Args:
         tree: A tree of a model that the catalogue or a config file has.
         on: Machine to predict for.
-
-    Raises:
-        UsageError: The tree says nothing of the model's config.
     """
     spec = tree.spec
     if spec is None or not (catalogue.find(spec.model) or Path(spec.model).exists()):

@@ -131,9 +131,6 @@ def plan_training(
         checkpointing: Whether the forward pass is computed again in the backward pass.
         terms: Price of a kWh, region and PUE.
         price_per_gpu_hour: Money per GPU and hour.
-
-    Raises:
-        UsageError: The model cannot be predicted there.
     """
     terms, machine = terms or CostTerms(), find_machine(on)
     tree = predict_run(run.changed(phase="train"), machine)

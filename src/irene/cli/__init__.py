@@ -31,12 +31,7 @@ __all__ = ["COMMANDS", "Command", "build_parser", "main"]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the program.
-
-    Attributes:
-        module: Where it is in this package.
-        summary: One line for the list of commands.
-    """
+    """A command of the program: its module here, and a line for the list."""
 
     module: str
     summary: str

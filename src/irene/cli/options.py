@@ -33,11 +33,7 @@ def number(text: str) -> float:
 
 
 def pair(word: str, option: str, form: str = "NAME=VALUE") -> tuple[str, str]:
-    """Both sides of a word that an option takes.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Both sides of a word that an option takes."""
     name, is_pair, value = word.partition("=")
     if not (name and is_pair and value):
         raise UsageError(f"--{option} takes {form}, got {word!r}")
@@ -45,11 +41,7 @@ def pair(word: str, option: str, form: str = "NAME=VALUE") -> tuple[str, str]:
 
 
 def duration_s(text: str) -> float:
-    """A time as `30d`, `12h`, `90m` or `45s`, in s.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """A time as `30d`, `12h`, `90m` or `45s`, in s."""
     units = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
     try:
         seconds = float(text[:-1]) * units[text[-1:]]
@@ -167,9 +159,6 @@ def chosen(table: type[T], options: argparse.Namespace) -> T:
     Args:
         table: The dataclass whose parameters are the options.
         options: What was given.
-
-    Raises:
-        UsageError: A value is impossible.
     """
     wanted = parameters_of(table)
     try:

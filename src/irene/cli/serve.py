@@ -109,11 +109,7 @@ class Options:
 
 
 def check_extra() -> None:
-    """See that what a server needs is installed.
-
-    Raises:
-        MissingExtraError: It is not.
-    """
+    """See that what a server needs is installed."""
     for name in ("fastapi", "sqlalchemy", "uvicorn"):
         if find_spec(name) is None:
             raise MissingExtraError(

@@ -101,9 +101,6 @@ def make_report(
         without: Parts not to make, of `PARTS`.
         cost: Region, price, PUE and requests per day.
         progress: Told what is being done.
-
-    Raises:
-        UsageError: There is no such part, or a cost is impossible.
     """
     unknown = sorted(set(without) - set(PARTS))
     if unknown:
@@ -221,12 +218,7 @@ def _predictor_of(tree: ModelTree, base: Subject | None) -> Predictor | None:
 
 @dataclass(frozen=True, slots=True)
 class ReportPage(Document):
-    """A report that was made.
-
-    Attributes:
-        html: The page, which loads nothing.
-        left_out: Why a part is not on it, by its name.
-    """
+    """A page that loads nothing, and why a part is not on it, by its name."""
 
     html: str
     left_out: Mapping[str, str]

@@ -70,13 +70,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a node costs beyond its children; parts do not overlap.
-
-    Attributes:
-        node: The node.
-        weight: Joules, FLOPs or bytes of all instances.
-        own: True if the node has children, which have parts of their own.
-    """
+    """What a node costs beyond its children, all instances; `own` where it has some."""
 
     node: Node
     weight: float
@@ -99,9 +93,6 @@ def weights(tree: ModelTree, key: str) -> Floats:
     Args:
         tree: Any tree.
         key: `energy` (J; not-a-number where unknown), `flops`, `bytes` or `params`.
-
-    Raises:
-        UsageError: Energy of a tree that carries none.
     """
     columns = tree.columns
     if key == "energy":

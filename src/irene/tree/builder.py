@@ -70,9 +70,6 @@ class TreeBuilder:
 
         Args:
             **attributes: Passed on to `ModelTree` (spec, provenance, notes, …).
-
-        Raises:
-            LimitError: A cost does not fit into 63 bits.
         """
         strings: dict[str, int] = {}
         signatures: dict[Signature, int] = {}

@@ -38,14 +38,7 @@ class Signature(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Rows of one depth.
-
-    Attributes:
-        rows: In their order.
-        parents: Rows above, each once.
-        starts: Where in `rows` the children of each begin.
-        counts: Instances of every row; None where all are 1.
-    """
+    """Rows of one depth, their parents and where the children of each begin."""
 
     rows: Ints
     parents: Ints
@@ -135,7 +128,6 @@ class Columns:
         )
 
     def __len__(self) -> int:
-        """Number of rows."""
         return len(self.depth)
 
     def select(self, rows: Any, **changed: Ints) -> Columns:
@@ -250,11 +242,7 @@ class Cost:
 
 
 def checked_features(features: Mapping[str, Floats], rows: int) -> dict[str, Floats]:
-    """The columns as arrays of numbers.
-
-    Raises:
-        UsageError: A column does not have one value per row, or one is infinite.
-    """
+    """The columns as arrays of numbers."""
     columns = {name: np.asarray(v, dtype=np.float64) for name, v in features.items()}
     for name, values in columns.items():
         if values.shape != (rows,):

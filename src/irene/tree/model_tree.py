@@ -379,7 +379,6 @@ class ModelTree:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """Short, for people."""
         what = self.spec.model if self.spec else self.root.op
         energy = self.root.energy
         used = "" if energy is None else f"{human_range(energy)}, "

@@ -154,10 +154,8 @@ class Node:
         )
 
     def __hash__(self) -> int:
-        """Consistent with equality."""
         return hash((id(self.tree), self.row))
 
     def __repr__(self) -> str:
-        """Short, for people."""
         times = f" ×{self.count}" if self.count > 1 else ""
         return f"<Node {self.path or '(model)'} {self.kind} {self.op}{times}>"

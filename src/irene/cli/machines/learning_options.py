@@ -153,9 +153,6 @@ def read_measured(
         command: Name of the command, for what is said on standard error.
         needs_traces: False for methods that look at measured features alone.
         trace: Traces a table's models elsewhere; None for here.
-
-    Raises:
-        UsageError: There is no such data, or a word is not NAME=FILE.
     """
     from irene.predict.learning.own_data import Choice, read_for_training
 
@@ -214,11 +211,7 @@ methods:
 
 
 def chosen_options(options: MethodOptions) -> dict[str, Any]:
-    """What `make_method` takes, without the seed.
-
-    Raises:
-        UsageError: A word is not NAME=VALUE, or names what has an option of its own.
-    """
+    """What `make_method` takes, without the seed."""
     chosen: dict[str, Any] = {"features": options.features}
     for word in options.option:
         name, value = pair(word, "option")

@@ -187,11 +187,7 @@ def _refuse_clock(trace_ns: tuple[int, int], power_ns: tuple[int, int]) -> None:
 
 
 def _run_or_merge(options: Options) -> int:
-    """Run a program or merge a folder; the program's exit code is passed on.
-
-    Raises:
-        UsageError: The options contradict each other.
-    """
+    """Run a program or merge a folder; the program's exit code is passed on."""
     given = [name for name in RECORDED if getattr(options, name) is not None]
     if given:
         word = given[0].replace("_", "-")

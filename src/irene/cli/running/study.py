@@ -227,9 +227,6 @@ def parse_fields(words: Sequence[str]) -> dict[str, list[Any]]:
 
     Args:
         words: Each `FIELD=VALUE,…`.
-
-    Raises:
-        UsageError: A word is something else, or names a field again.
     """
     from irene.analyse.config_fields import parse_value
 
@@ -253,9 +250,6 @@ def subjects(model: str, fields: Mapping[str, Sequence[Any]]) -> list[Subject]:
     Args:
         model: Catalogue name, Hugging Face id or path of a config.json.
         fields: Values by name of the field.
-
-    Raises:
-        UsageError: There is no such model or field, or a value cannot be right.
     """
     from irene.account.studies import Subject
     from irene.analyse.config_fields import changed_config, read_config

@@ -70,12 +70,7 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """A change of a job.
-
-    Attributes:
-        name: `state`, `progress` or `done`.
-        status: The whole job after it.
-    """
+    """A change of a job, `state`, `progress` or `done`, and the whole job after it."""
 
     name: str
     status: JobStatus
@@ -94,7 +89,6 @@ class Job:
         self.status = status
 
     def __repr__(self) -> str:
-        """Short, for people."""
         return f"<Job {self.id} {self.status.state}>"
 
     @property
@@ -171,13 +165,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One event of a stream.
-
-    Attributes:
-        name: What happened.
-        data: The text that came along.
-        id: Names it for a client that comes back; None if it has no name.
-    """
+    """One event of a stream; an id names it for a client that comes back."""
 
     name: str
     data: str

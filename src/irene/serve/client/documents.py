@@ -123,9 +123,6 @@ def read_fields(kind: type[T], values: object) -> T:
     Args:
         kind: A dataclass.
         values: The object; what `kind` does not have is left aside.
-
-    Raises:
-        FormatError: Something is missing or wrong.
     """
     if not isinstance(values, Mapping):
         raise FormatError(f"the server's answer is no {kind.__name__}")
@@ -174,11 +171,7 @@ def _machine(values: Mapping[str, Any]) -> Machine:
 
 
 def read_answer(reply: Reply) -> Answer:
-    """Whatever answer a reply has.
-
-    Raises:
-        FormatError: It is of a kind that this version does not know.
-    """
+    """Whatever answer a reply has."""
     if reply.media_type == CSV:
         return reply.body.decode()
     schema = str(reply.document.get("schema"))

@@ -79,7 +79,6 @@ class Server(Asker):
         self._transport = transport
 
     def __repr__(self) -> str:
-        """Without the token."""
         return f"<Server {self.base_url}>"
 
     @property

@@ -70,11 +70,7 @@ class Reply:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The JSON document.
-
-        Raises:
-            FormatError: It is none.
-        """
+        """The JSON document."""
         try:
             found = json.loads(self.body)
         except ValueError as error:
@@ -115,9 +111,6 @@ class Transport:
         Args:
             path: Begins with a slash.
             query: Parameters.
-
-        Raises:
-            IreneError: The server refuses, or does not answer.
         """
         url = self.url(path, query)
         known = self._known.get(url)
@@ -146,9 +139,6 @@ class Transport:
             body: To be sent along.
             headers: Besides the usual ones.
             query: Parameters.
-
-        Raises:
-            IreneError: The server refuses, or does not answer.
         """
         request = self._request(method, self.url(path, query), body, headers or {})
         reply = self._exchange(request)
@@ -163,9 +153,6 @@ class Transport:
             path: Begins with a slash.
             last_id: Id of the last event that is known.
             quiet_s: How long the stream may say nothing, s.
-
-        Raises:
-            IreneError: The server refuses, or the stream is lost.
         """
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
         if last_id is not None:

@@ -50,9 +50,6 @@ def check_notify(
     Args:
         wishes: `email`, `webhook` and its `secret`, or nothing.
         settings: What it does.
-
-    Raises:
-        UsageError: The wishes cannot be met; the message says why.
     """
     kept = dict(wishes or {})
     if "email" in kept:
@@ -255,15 +252,7 @@ class _Connection(http.client.HTTPConnection):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A webhook that may be called.
-
-    Attributes:
-        scheme: `http` or `https`.
-        host: Its name, as it was given.
-        port: Its port.
-        path: Path and query.
-        address: The address to connect to.
-    """
+    """A webhook that may be called, and the address to connect to."""
 
     scheme: str
     host: str
@@ -273,11 +262,7 @@ class Target:
 
 
 def check_webhook(url: str) -> str:
-    """Refuse what is no URL of the web.
-
-    Raises:
-        UsageError: It is not.
-    """
+    """Refuse what is no URL of the web."""
     if len(url) > LONGEST_URL or not url.isascii():
         raise UsageError(f"a webhook is a URL of at most {LONGEST_URL:,} characters")
     if any(c.isspace() or not c.isprintable() for c in url):

@@ -54,10 +54,6 @@ def read_request(body: object, settings: Settings, uploads: Uploads) -> dict[str
 
     Returns:
         The request as the job's record keeps it.
-
-    Raises:
-        UsageError: Something is wrong; the message says what.
-        Problem: A field is none of a job, or the machine is unknown.
     """
     told = _checked(JobBody, body)
     asked = told.model_dump(exclude_unset=True, exclude_none=True)
@@ -87,10 +83,6 @@ def read_learning(body: object, settings: Settings) -> dict[str, Any]:
 
     Returns:
         The request as the job's record keeps it.
-
-    Raises:
-        UsageError: Something is wrong; the message says what.
-        Problem: A field is none of these.
     """
     told = _checked(LearnBody, body)
     _check_measuring(settings)

@@ -85,11 +85,7 @@ class JobRunner:
         self._thread = threading.Thread(target=self._serve, name="jobs", daemon=True)
 
     def start(self) -> None:
-        """Begin in the background.
-
-        Raises:
-            UsageError: The data folder cannot be used.
-        """
+        """Begin in the background."""
         _allow_streams(self.settings.limits.connections)
         if (lock := take(self._lock_path)) is not None:
             lock.release()  # it can be used: else this fails now, not in the background
@@ -101,9 +97,6 @@ class JobRunner:
         Args:
             request: What is asked for.
             owner: Who asks; "", this machine's own user, may have all places.
-
-        Raises:
-            Problem: Too many wait.
         """
         limits = self.settings.limits
         record = self.records.add(

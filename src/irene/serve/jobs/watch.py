@@ -73,11 +73,7 @@ class JobWatch:
         return self._clients.total()
 
     def reserve(self, client: str = "") -> None:
-        """Take one of the places; `leave` gives it back.
-
-        Raises:
-            Problem: There is none.
-        """
+        """Take one of the places; `leave` gives it back."""
         has_most = bool(client) and self._clients[client] >= self._of_client
         if has_most or self._closed or self.streams >= self._most_streams:
             words = "too many streams are open: ask for the job now and then"

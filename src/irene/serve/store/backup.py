@@ -26,11 +26,7 @@ ROWS = 200
 
 
 def back_up(store: Store, folder: Path, target: Path) -> None:
-    """Write all of a store to a file, which appears when it is whole.
-
-    Raises:
-        UsageError: It cannot be written, or is there already.
-    """
+    """Write all of a store to a file, which appears when it is whole."""
     if target.exists():
         raise UsageError(f"{target} is there already: choose another name")
     try:
@@ -85,9 +81,6 @@ def restore(source: Path, store_url: str, folder: Path) -> dict[str, int]:
 
     Returns:
         How many rows each table has.
-
-    Raises:
-        UsageError: The file is no backup or damaged, or there is something already.
     """
     if not source.is_file():
         raise UsageError(f"there is no {source}")

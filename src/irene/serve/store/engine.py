@@ -88,9 +88,6 @@ def open_store(url: str) -> Store:
 
     Args:
         url: Of SQLAlchemy: `sqlite:///FILE`, `postgresql://USER@HOST/NAME`.
-
-    Raises:
-        UsageError: It cannot be opened, or a newer irene has made it.
     """
     _load_tables()
     try:

@@ -64,24 +64,7 @@ NOTICES = Table(
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """One job as it is now.
-
-    Attributes:
-        id: 32 hex digits.
-        server: Id of the data folder whose server accepted it, and runs it.
-        kind: `predict`, `measure` or `learn`.
-        state: How far it is.
-        version: Counts its changes, from 1.
-        attempts: How often it was begun; more than once if a server ended meanwhile.
-        request: What was asked for.
-        progress: `done`, `total` and `text`.
-        created: When it was accepted, s since 1970.
-        started: When it was begun first, s since 1970.
-        finished: When it ended, s since 1970.
-        result_key: Key of its answer.
-        error: Why it failed, as the problem that HTTP would show.
-        owner: Who asked for it; "" for this machine's own user.
-    """
+    """One job as it is now, its version counts its changes; times are s since 1970."""
 
     id: str
     server: str
@@ -133,9 +116,6 @@ class JobRecords:
             most_open: How many jobs may wait or run at once.
             owner: Who asks.
             most_of_owner: How many of the owner's may; None: all.
-
-        Raises:
-            Problem: That many do.
         """
         row = {
             "id": key,

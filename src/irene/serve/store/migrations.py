@@ -71,9 +71,6 @@ def bring_up_to_date(engine: Engine, tables: MetaData) -> None:
     """Make tables that are not there yet, and change those of an older version.
 
     All or nothing: a server that is killed meanwhile leaves the store as it was.
-
-    Raises:
-        UsageError: The store is of a newer version, or lacks what it should have.
     """
     is_old = False
     with _alone(engine) as connection:

@@ -39,14 +39,7 @@ TO = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is kept of a kind.
-
-    Attributes:
-        name: `answers`, `uploads`, `jobs` or `energies`.
-        count: How many.
-        size_bytes: What they take.
-        oldest: When the longest unused was used last, s since 1970; None for none.
-    """
+    """What is kept of a kind; the oldest was used last then, s since 1970."""
 
     name: str
     count: int

@@ -33,12 +33,7 @@ BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"|([\[{])|([\]}])', re.DOTALL)
 
 
 def unpacked(body: bytes, most_bytes: int) -> bytes:
-    """The text of a file that may be packed with gzip.
-
-    Raises:
-        FormatError: It is packed in another way, or damaged.
-        LimitError: It unpacks to more than the limit.
-    """
+    """The text of a file that may be packed with gzip."""
     for magic, what in OTHER_PACKED.items():
         if body.startswith(magic):
             raise FormatError(f"this is {what}: send JSON text, as it is or gzipped")
@@ -61,12 +56,7 @@ def unpacked(body: bytes, most_bytes: int) -> bytes:
 
 
 def parse(text: bytes) -> Any:
-    """The value of a JSON text.
-
-    Raises:
-        FormatError: It is not JSON, or has numbers that JSON does not have.
-        LimitError: It has too many values, or is nested too deep.
-    """
+    """The value of a JSON text."""
     _check_size(text)
     try:
         return json.loads(

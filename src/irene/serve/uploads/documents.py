@@ -37,12 +37,7 @@ FILES = ("auto_mappings.py", "configuration_auto.py")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A checked document.
-
-    Attributes:
-        kind: `config`, `tree` or `ledger`.
-        body: Its text, unpacked.
-    """
+    """A checked `config`, `tree` or `ledger`, as text."""
 
     kind: str
     body: bytes

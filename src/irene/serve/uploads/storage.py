@@ -52,16 +52,7 @@ OWNERS = Table(
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file that somebody brought.
-
-    Attributes:
-        id: First 32 hex digits of the SHA-256 of its bytes.
-        kind: `config`, `tree` or `ledger`.
-        name: What its owner calls it; for people to read, never a path.
-        body: The document, as JSON text.
-        created: When it first came, s since 1970.
-        packed: The document as gzip, if the store has been read.
-    """
+    """A file that somebody brought, named by its content; since when, s since 1970."""
 
     id: str
     kind: str

@@ -49,17 +49,7 @@ def tree_page(tree: ModelTree, title: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TreeRow:
-    """A row of the table of nodes.
-
-    Attributes:
-        line: The node, or what no shown child of it carries, and its depth.
-        share: Of the whole, 0 to 1.
-        times: Nodes of the unfolded tree that it stands for.
-        has_children: Whether rows below it follow.
-        amount: Its energy or FLOPs, for people.
-        minor: Interval, FLOPs and bytes, as far as the table has them.
-        facts: What there is to know, one fact per line.
-    """
+    """A row of the table of nodes, which stands for so many of the unfolded tree."""
 
     line: Line
     share: float

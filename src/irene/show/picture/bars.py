@@ -48,11 +48,7 @@ class Bar:
 def bar_chart(
     bars: Sequence[Bar], title: str, x: AxisSpec, width: float = 860
 ) -> Picture:
-    """Bars below each other, from zero on, each with its value at its end.
-
-    Raises:
-        UsageError: A value is infinite.
-    """
+    """Bars below each other, from zero on, each with its value at its end."""
     known = [_with_known_ends(bar) for bar in bars if is_drawable(_checked(bar).value)]
     groups = list(dict.fromkeys(bar.group for bar in known))
     keys = [Key(g, role(i), "area") for i, g in enumerate(groups) if g]

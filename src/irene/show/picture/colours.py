@@ -55,11 +55,7 @@ _DARK_FIRST, _LIGHT_FIRST = 5, 4
 
 
 def colours(theme: Literal["light", "dark"]) -> dict[str, str]:
-    """The colour of every role.
-
-    Raises:
-        UsageError: There is no such theme.
-    """
+    """The colour of every role."""
     if theme not in ("light", "dark"):
         raise UsageError(f"no theme {theme!r}; there are {', '.join(get_args(Theme))}")
     dark = theme == "dark"

@@ -18,14 +18,7 @@ EDGE = 18.0
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An entry of the legend.
-
-    Attributes:
-        name: What it is called.
-        role: Its colour.
-        form: `line`, `area`, or a mark of `shapes.MARKERS`.
-        dash: Of its line.
-    """
+    """An entry of the legend: a `line`, an `area`, or a mark of `shapes.MARKERS`."""
 
     name: str
     role: str
@@ -50,11 +43,7 @@ def marker_kind(index: int) -> str:
 
 
 def checked(values: Iterable[float | None], of: str) -> list[float]:
-    """Values as floats; what is not a number is allowed, and not drawn.
-
-    Raises:
-        UsageError: One is infinite.
-    """
+    """Values as floats; what is not a number is allowed, and not drawn."""
     found = [float(value) for value in values if value is not None]
     for value in found:
         if value in (float("inf"), float("-inf")):

@@ -39,9 +39,6 @@ def heat_matrix(
         row_label: What rows are.
         column_label: What columns are.
         width: Of the picture, px; its height follows from the rows.
-
-    Raises:
-        UsageError: A value is infinite, or a row has more or fewer cells than columns.
     """
     table = _checked(values, len(rows), len(columns), title)
     sheet = Sheet(title, width)

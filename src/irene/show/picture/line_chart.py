@@ -47,11 +47,7 @@ def line_chart(
     y: AxisSpec,
     size: tuple[float, float] = (860, 480),
 ) -> Picture:
-    """Lines over a common axis.
-
-    Raises:
-        UsageError: A value is infinite, or the lists of a line differ in length.
-    """
+    """Lines over a common axis."""
     tables = [_points(line) for line in lines]
     drawn = [[p for p in table if _has_place(p, x, y)] for table in tables]
     xs = [p[0] for points in drawn for p in points]
@@ -159,9 +155,6 @@ def distribution(
         of: What is counted, for the upright axis.
         points: Single points to compare with: value, and part in percent.
         size: Of the picture, px.
-
-    Raises:
-        UsageError: A value is infinite.
     """
     y = AxisSpec(f"{of} up to here", "%", low=0, high=100, ticks=(0, 25, 50, 75, 100))
     given = {name: checked(values, name) for name, values in samples.items()}

@@ -47,11 +47,7 @@ def scatter(
     y: AxisSpec,
     size: tuple[float, float] = (860, 480),
 ) -> Picture:
-    """Points, each with its name where there is room, and the front where it is known.
-
-    Raises:
-        UsageError: A value is infinite.
-    """
+    """Points, each with its name where there is room, and the front if it is known."""
     known = [dot for dot in dots if _has_place(dot, x, y)]
     xs = [v for d in known for v in (d.x, d.low, d.high) if v is not None]
     groups = list(dict.fromkeys(dot.group for dot in known))

@@ -24,13 +24,7 @@ MOST_SPAN_ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time to mark.
-
-    Attributes:
-        begin_s: When it begins, s.
-        end_s: When it ends, s.
-        name: What it is called.
-    """
+    """A stretch of time to mark."""
 
     begin_s: float
     end_s: float
@@ -55,9 +49,6 @@ def timeline(
         y: What is on each other; never an axis of ratios.
         spans: Stretches to mark above the chart.
         size: Of the picture, px.
-
-    Raises:
-        UsageError: A value is infinite or negative, or lengths do not fit.
     """
     times, table = _checked(time_s, layers)
     steps = table.shape[1]

@@ -39,9 +39,6 @@ def tree_picture(
         kind: One of `DRAWINGS`; `annotated` is the manner of Figure 5 of the IrEne
             paper (Cao et al., ACL 2021).
         depth: Levels below the model of an annotated tree; None for all.
-
-    Raises:
-        UsageError: There is no such kind.
     """
     if kind not in DRAWINGS:
         raise UsageError(f"no picture {kind!r}; there are {', '.join(DRAWINGS)}")
@@ -57,15 +54,7 @@ def tree_picture(
 
 @dataclass(frozen=True, slots=True)
 class PlacedBox:
-    """The box of one node.
-
-    Attributes:
-        node: The node.
-        name: Its name, with the number of equal ones it stands for.
-        level: Below the model.
-        start: Where it begins, as a part of the whole width.
-        share: How wide it is, as a part of the whole width.
-    """
+    """The box of one node: its place and width are parts of the whole width."""
 
     node: Node
     name: str
@@ -127,15 +116,7 @@ def icicle_chart(tree: ModelTree, title: str, width: float = 860) -> Picture:
 
 @dataclass(frozen=True, slots=True)
 class TreeBox:
-    """One node of an annotated tree.
-
-    Attributes:
-        name: What it is called.
-        depth: Levels below the root; nodes come in pre-order.
-        share: Its part of the whole, 0 to 1; its shade.
-        text: Second line, such as its joules.
-        joules: Its energy for the table, J; None if not known.
-    """
+    """One node of an annotated tree; nodes come in pre-order, shaded by their share."""
 
     name: str
     depth: int
