@@ -92,10 +92,6 @@ class MissingExtraError(IreneError):
 def library(name: str, missing: str) -> Any:
     """A module of a library that is not always installed.
 
-    Args:
-        name: Of the module.
-        missing: What to say where it is not there, with what to install.
-
     Raises:
         MissingExtraError: It is not there.
     """

@@ -100,11 +100,7 @@ _registered: list[Callable[[], Presenter]] = []
 
 
 def register(load: Callable[[], Presenter]) -> None:
-    """Name who presents from now on.
-
-    Args:
-        load: Called once, when something is shown for the first time.
-    """
+    """Name who presents from now on."""
     _registered[:] = [load]
     presenter.cache_clear()
 

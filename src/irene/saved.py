@@ -172,12 +172,7 @@ def read_fields(path: str | Path) -> dict[str, Any]:
 
 
 def load_file(path: str | Path, read: Callable[[Mapping[str, Any]], Read]) -> Read:
-    """Read what is kept in a file.
-
-    Args:
-        path: The file.
-        read: Makes it of the fields of the JSON object.
-    """
+    """Read what is kept in a file."""
     fields = read_fields(path)
     try:
         return read(fields)
@@ -208,14 +203,7 @@ def checked_content(
     digest: Callable[[Mapping[str, Any]], str],
     what: str,
 ) -> dict[str, Any]:
-    """The fields of a file without their digest.
-
-    Args:
-        fields: Of the file.
-        schema: What it has to be.
-        digest: Of its content.
-        what: In a word, what it is.
-    """
+    """The fields of a file without their digest."""
     check_schema(fields.get("schema"), schema)
     content = {name: value for name, value in fields.items() if name != "digest"}
     if fields.get("digest") != digest(content):

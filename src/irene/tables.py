@@ -60,11 +60,7 @@ def csv_of_records(records: Iterable[Mapping[str, Any]]) -> str:
 
 
 def data_frame(columns: Mapping[str, Any]) -> Any:
-    """A pandas DataFrame of these columns.
-
-    Args:
-        columns: Lists or arrays of one length, by name.
-    """
+    """A pandas DataFrame of these columns."""
     pandas = library(
         "pandas",
         "data frames need pandas: pip install pandas, or "

@@ -15,12 +15,7 @@ from irene.errors import UsageError
 
 @contextmanager
 def trying_to(do: str, path: Path | str) -> Iterator[None]:
-    """Say in one way that something cannot be done to a file.
-
-    Args:
-        do: `read` or `write`.
-        path: The file.
-    """
+    """Say in one way that something cannot be done to a file."""
     try:
         yield
     except OSError as error:

@@ -255,13 +255,7 @@ class BestRates:
 def best_rates(
     parts: Sequence[Part], known: BestRates | None = None, name: str = "this tree"
 ) -> BestRates:
-    """The best rates seen among parts, or known of the machine if those are better.
-
-    Args:
-        parts: Of one tree or of several on one machine.
-        known: Rates of the machine.
-        name: What to call the parts.
-    """
+    """The best rates seen among parts, or known of the machine if those are better."""
     least_j = NEGLIGIBLE * sum(part.energy_j for part in parts)
     large = [part for part in parts if part.energy_j > max(least_j, 0.0)]
     per_flop = [part.energy_j / part.flops for part in large if part.flops > 0]

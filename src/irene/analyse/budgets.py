@@ -241,13 +241,7 @@ def check(
 def judged(
     budget: Budget, found: ModelTree | str, base: ModelTree | str | None = None
 ) -> Checked:
-    """What becomes of a budget.
-
-    Args:
-        budget: The budget.
-        found: The predicted tree, or why there is none.
-        base: That of the base; None without one.
-    """
+    """What becomes of a budget."""
     if isinstance(found, str):
         return Checked(budget, problem=found)
     each_j, *tokens_j = (joules for _, joules in energy_per_unit(found))

@@ -91,13 +91,7 @@ class Card:
 def card_of(
     tree: ModelTree, terms: CostTerms | None = None, date: str | None = None
 ) -> Card:
-    """The card of a predicted or measured tree.
-
-    Args:
-        tree: With energy and sizes.
-        terms: Region and PUE.
-        date: When it is made; today by default.
-    """
+    """The card of a predicted or measured tree."""
     energy, spec, terms = tree.energy_of(0), tree.spec, terms or CostTerms()
     if energy is None or spec is None:
         raise UsageError("a card needs a tree with energy and sizes: predict it first")

@@ -61,13 +61,7 @@ class ModelConfig:
 
 
 def read_config(model: str, model_class: str | None, limits: Limits) -> ModelConfig:
-    """Find a model and read its config.
-
-    Args:
-        model: Catalogue name, Hugging Face id or path of a config.json.
-        model_class: A class of transformers to build instead of the usual one.
-        limits: What is refused.
-    """
+    """Find a model and read its config."""
     from irene.trace.templates.keeping import shipped_config
     from irene.trace.twins import find_config
 

@@ -288,15 +288,7 @@ def draw(
     under_j: float | None = None,
     progress: Progress | None = None,
 ) -> Curves:
-    """Energies of subjects as functions of a size, and where they cross.
-
-    Args:
-        subjects: One or more.
-        names: What to call them.
-        over: The size that varies.
-        under_j: The budget of one run, J.
-        progress: Told what is being done.
-    """
+    """Energies of subjects as functions of a size, and where they cross."""
     curves: dict[str, Curve] = {}
     left_out: list[LeftOut] = []
     for done, (subject, name) in enumerate(zip(subjects, names, strict=True)):

@@ -197,13 +197,7 @@ def _as_it_is_tree(
 def outcome_of(
     settings: Mapping[str, Any], tree: ModelTree, base_tree: ModelTree
 ) -> Outcome:
-    """A row of the table from a predicted tree.
-
-    Args:
-        settings: What was chosen.
-        tree: Its tree.
-        base_tree: The tree that savings are counted against.
-    """
+    """A row of the table from a predicted tree."""
     from irene.tree.headline import is_warning
 
     assert tree.spec is not None

@@ -122,15 +122,7 @@ def choose_entries(
     least_params: float | None = None,
     most_params: float | None = None,
 ) -> list[Entry]:
-    """Entries of the catalogue that pass all filters.
-
-    Args:
-        words: All must occur in a name, family or kind.
-        family: Models that share an architecture.
-        kind: `encoder`, `decoder`, `encoder-decoder`, `vision`, `audio`, `multimodal`.
-        least_params: Fewest parameters.
-        most_params: Most parameters.
-    """
+    """Entries of the catalogue that pass all filters."""
     everything = catalogue.entries().values()
     for name, value in (("family", family), ("kind", kind)):
         known = sorted({getattr(entry, name) for entry in everything})
@@ -198,14 +190,7 @@ def rank_models(
 def entry_keys(
     entries: Sequence[Entry], run: RunSpec, on: str, store: EnergyCache
 ) -> dict[str, str]:
-    """The key of every model's energy in a cache, by name.
-
-    Args:
-        entries: Models of the catalogue.
-        run: The run; its model does not count.
-        on: Machine or file of a predictor.
-        store: The cache.
-    """
+    """The key of every model's energy in a cache, by name."""
     machine = find_machine(on)
     sizes = run.resolved(machine).to_dict()
     return {
@@ -221,15 +206,7 @@ def rank_known(
     hardware: str,
     with_unfit: bool = False,
 ) -> Leaderboard:
-    """Put models in order whose energies are known.
-
-    Args:
-        entries: Models of the catalogue.
-        known: What `predict_entry` says of each, by name.
-        run: The run; its model does not count.
-        hardware: Name of the machine.
-        with_unfit: Also models that do not fit into the machine's memory.
-    """
+    """Put models in order whose energies are known."""
     said = [(entry, known[entry.name]) for entry in entries]
     if not with_unfit:
         said = [
@@ -293,13 +270,7 @@ def _one_thread(lifted: bool) -> None:
 
 
 def predict_entry(entry: Entry, run: RunSpec, on: str) -> dict[str, Any]:
-    """What a prediction says of a model, as JSON-ready values.
-
-    Args:
-        entry: Of the catalogue.
-        run: The run; its model does not count.
-        on: Machine or file of a predictor.
-    """
+    """What a prediction says of a model, as JSON-ready values."""
     from irene.tree.headline import energy_per_unit, is_warning, unfit
 
     try:

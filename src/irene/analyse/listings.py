@@ -18,11 +18,7 @@ def models_document(found: Sequence[Entry]) -> dict[str, Any]:
 
 
 def machine_fields(name: str) -> dict[str, Any]:
-    """A predictor without its rates.
-
-    Args:
-        name: Of a machine, or the file of a predictor.
-    """
+    """A predictor without its rates."""
     from irene.predict.machines.finding import find_machine
 
     machine = find_machine(name)

@@ -31,12 +31,7 @@ FILE_BYTES = 10**9
 
 @contextmanager
 def files_of(folder: Path, commit: str) -> Iterator[Path]:
-    """The folder as it is in a commit, in a place of its own.
-
-    Args:
-        folder: In a repository.
-        commit: Commit, branch or tag.
-    """
+    """The folder as it is in a commit, in a place of its own."""
     top = Path(_git(folder, "rev-parse", "--show-toplevel"))
     try:
         found = _git(folder, "rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
@@ -73,13 +68,7 @@ def _git(folder: Path, *words: str, **environment: str) -> str:
 def predicted_in(
     folder: Path, runs: Sequence[tuple[RunSpec, str]], timeout_s: float
 ) -> list[ModelTree | str]:
-    """A tree for every run, or why there is none; in a child of this process.
-
-    Args:
-        folder: Of the project.
-        runs: Of its models, and the machine of each.
-        timeout_s: Most time for one, s.
-    """
+    """A tree for every run, or why there is none; in a child of this process."""
     bounds = Bounds(wall_s=timeout_s, file_bytes=FILE_BYTES)
     child: Child | None = None
     found: list[ModelTree | str] = []

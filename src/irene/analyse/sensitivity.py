@@ -70,10 +70,6 @@ class Sensitivity(Document):
 def sensitivity(base: Subject, progress: Progress | None = None) -> Sensitivity:
     """Elasticity of a run's energy for sizes and every number of the config.
 
-    Args:
-        base: The model as it is.
-        progress: Told what is being done.
-
     Returns:
         The strongest first, those that could not be tried last.
     """

@@ -53,11 +53,6 @@ class Expected(Document):
 class Expecting:
     """Predicts a model on a machine for whatever load is seen.
 
-    Args:
-        run: The model and how it is served; lengths that are given are kept.
-        on: The machine.
-        engine: Name of the engine.
-
     Raises:
         UsageError: The machine serves no language models.
     """
@@ -203,12 +198,7 @@ class Seen:
 
 
 def seen_by(watch: Watch, expecting: Expecting | None) -> Seen | None:
-    """Look once; None where the server does not answer or no meter does.
-
-    Args:
-        watch: Looks.
-        expecting: Predicts, if that is asked for.
-    """
+    """Look once; None where the server does not answer or no meter does."""
     looked, now, total = watch.look(), watch.recent(), watch.total
     if looked is None or now is None or total is None:
         return None

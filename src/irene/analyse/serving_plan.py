@@ -148,15 +148,7 @@ def plan_serving(
     limit: Latency,
     progress: Progress | None = None,
 ) -> ServingPlan:
-    """Predict all ways to serve a model, and choose the cheapest.
-
-    Args:
-        run: Model and lengths.
-        machines: Names of machines.
-        choices: Values of `batch_size` and of other fields of the run, by name.
-        limit: How quick it has to be.
-        progress: Told what is being done.
-    """
+    """Predict all ways to serve a model, and choose the cheapest."""
     choices = {**USUAL, **choices}
     batches = sorted(choices["batch_size"])
     names = [name for name in choices if name != "batch_size"]

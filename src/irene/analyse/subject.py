@@ -275,12 +275,7 @@ def _replace_norms(model: nn.Module, norm: str) -> int:
 
 
 def subject_of_tree(tree: ModelTree, on: str) -> Subject:
-    """What a tree describes: the same model and run, to be predicted.
-
-    Args:
-        tree: A tree of a model that the catalogue or a config file has.
-        on: Machine to predict for.
-    """
+    """What a tree describes: the same model and run, to be predicted."""
     spec = tree.spec
     if spec is None or not (catalogue.find(spec.model) or Path(spec.model).exists()):
         named = spec.model if spec else tree.root.op

@@ -133,11 +133,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser(name: str) -> argparse.ArgumentParser:
-    """The parser of one command.
-
-    Args:
-        name: A key of `COMMANDS`.
-    """
+    """The parser of one command."""
     summary, command = COMMANDS[name].summary, _command(name)
     parser = _Parser(
         prog=f"irene {name}",

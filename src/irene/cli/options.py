@@ -71,12 +71,6 @@ def add_parameters(
     """Options from parameters, under the headings that they name.
 
     Of a parameter whose metavar ends in `…`, several values may follow one option.
-
-    Args:
-        parser: Gets the options.
-        wanted: The parameters.
-        positional: One that needs no option, as those that are a `word`.
-        model_help: What the user is told about it, instead of its words.
     """
     groups: dict[tuple[str, str], Any] = {("", ""): parser}
     for each in wanted:
@@ -154,12 +148,7 @@ def values_of(
 
 
 def chosen(table: type[T], options: argparse.Namespace) -> T:
-    """What the user gave, as a table.
-
-    Args:
-        table: The dataclass whose parameters are the options.
-        options: What was given.
-    """
+    """What the user gave, as a table."""
     wanted = parameters_of(table)
     try:
         return read(table, values_of(options, wanted))

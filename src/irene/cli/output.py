@@ -161,12 +161,7 @@ def put_tree(tree: ModelTree, options: TreeView) -> None:
 
 
 def put_ledger(ledger: Ledger, options: Any) -> None:
-    """Print a ledger, and write the files that were asked for.
-
-    Args:
-        ledger: The ledger.
-        options: Of `irene account`.
-    """
+    """Print a ledger, and write the files that were asked for."""
     from irene.tree import load
 
     costs = load(options.tree) if options.tree else None

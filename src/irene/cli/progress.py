@@ -15,11 +15,7 @@ from irene.cli.output import screen
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show that something is going on, on a terminal only.
-
-    Args:
-        what: In words, without a full stop.
-    """
+    """Show that something is going on, on a terminal only."""
     if not sys.stderr.isatty():
         yield
         return
@@ -32,9 +28,6 @@ def working(what: str) -> Iterator[None]:
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int, str], None] | None]:
     """A bar on standard error, on a terminal only.
-
-    Args:
-        what: In words, without a full stop.
 
     Yields:
         To be told steps done, steps in all, and what is being done; None where there

@@ -25,14 +25,7 @@ FIRST = ("energy", "interval", "<share", "power")
 def ledger_screen(
     ledger: Ledger, by: str, top: int | None = None, costs: ModelTree | None = None
 ) -> list[RenderableType]:
-    """The whole, a view of it, and where the energy of every channel went.
-
-    Args:
-        ledger: The ledger.
-        by: One of `ledger_documents.VIEWS`.
-        top: How many rows at most; None for all.
-        costs: A trace of one step of the same model, for FLOPs and bytes.
-    """
+    """The whole, a view of it, and where the energy of every channel went."""
     if by in ("module", "layer"):
         modules = _modules(ledger, by, top, costs)
         flat = top is not None or by == "layer"

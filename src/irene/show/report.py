@@ -93,15 +93,7 @@ def make_report(
     cost: CostTerms | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Ask everything about a tree that can be asked.
-
-    Args:
-        tree: Predicted, measured, accounted, or traced only.
-        base: The model that is predicted at other sizes; None for a tree alone.
-        without: Parts not to make, of `PARTS`.
-        cost: Region, price, PUE and requests per day.
-        progress: Told what is being done.
-    """
+    """Ask everything about a tree that can be asked."""
     unknown = sorted(set(without) - set(PARTS))
     if unknown:
         raise UsageError(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}")

@@ -45,12 +45,7 @@ def served_document(seen: Seen, url: str) -> dict[str, Any]:
 
 
 def served_figures(seen: Seen | None, model: str) -> list[Figure]:
-    """What Prometheus and OpenTelemetry are told, with the names of GenAI.
-
-    Args:
-        seen: What was found last, if something was.
-        model: As the server calls it.
-    """
+    """What Prometheus and OpenTelemetry are told, with the names of GenAI."""
     labels, name = {"gen_ai.request.model": model}, "irene.server.energy"
     total = asdict(seen.total) if seen else {}
     found = [Figure(name, "J", total.get("energy_j", 0.0), labels, grows=True)]
@@ -70,14 +65,7 @@ def served_figures(seen: Seen | None, model: str) -> list[Figure]:
 def served_lines(
     seen: Seen, url: str, on: str | None, last: Sequence[Shared]
 ) -> list[str]:
-    """What a look has found, in a few lines.
-
-    Args:
-        seen: What was found.
-        url: Of the server.
-        on: The machine that it is predicted for, if it is.
-        last: Requests of which the energy became known last.
-    """
+    """What a look has found, in a few lines."""
     now, counts = seen.now, seen.watch.counts
     guess = ", estimated" if seen.watch.source == "estimated" else ""
     rows = {

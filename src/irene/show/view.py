@@ -202,12 +202,6 @@ def largest_parts(
 
     A node counts with what its children do not carry, so that all parts together are
     the whole model.
-
-    Args:
-        tree: The tree, folded and cut as it is to be shown.
-        count: How many at most.
-        key: `energy`, `flops` or `bytes`.
-        depth: Nodes this far below the model count with all that is below them.
     """
     weight = weights(tree, key)
     carried = np.zeros(len(tree))

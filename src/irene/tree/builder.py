@@ -66,11 +66,7 @@ class TreeBuilder:
         return order
 
     def build(self, **attributes: Any) -> ModelTree:
-        """The finished tree.
-
-        Args:
-            **attributes: Passed on to `ModelTree` (spec, provenance, notes, …).
-        """
+        """The finished tree."""
         strings: dict[str, int] = {}
         signatures: dict[Signature, int] = {}
         lists: dict[str, list[int]] = {name: [] for name in Columns.__slots__}

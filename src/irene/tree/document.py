@@ -51,10 +51,6 @@ def to_dict(tree: ModelTree) -> dict[str, Any]:
 def to_text(tree: ModelTree, *, allow_nan: bool = False) -> str:
     """The whole document as JSON without spaces.
 
-    Args:
-        tree: Any tree.
-        allow_nan: Whether it may have numbers that JSON has not.
-
     Raises:
         ValueError: An energy is not finite.
     """

@@ -18,25 +18,14 @@ compact = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
 class Structure:
-    """Found once for all trees of the same rows and names, whatever their sizes.
-
-    Args:
-        columns: Of one of them.
-        strings: Names that the columns index.
-
-    """
+    """Found once for all trees of the same rows and names, whatever their sizes."""
 
     def __init__(self, columns: Columns, strings: Sequence[str]) -> None:
         self._columns, self._strings = columns, strings
         self._found: dict[tuple[Any, ...], Any] = {}
 
     def once(self, key: tuple[Any, ...], find: Callable[[], T]) -> T:
-        """What is found once for all trees that have a key in common.
-
-        Args:
-            key: What is looked for, and all that decides it beside the structure.
-            find: Finds it.
-        """
+        """What is found once for all trees that have a key in common."""
         if key not in self._found:
             if len(self._found) >= MOST_FOUND:
                 self._found.clear()

@@ -69,10 +69,6 @@ class Advice(Document):
 def suggestions(base: Subject, progress: Progress | None = None) -> Advice:
     """Ask all rules what would save energy.
 
-    Args:
-        base: The model as it is.
-        progress: Told what is being done.
-
     Raises:
         UsageError: The model, a size or the machine is unknown.
     """

@@ -55,11 +55,7 @@ class Suggestion(Document):
 
 
 class Situation:
-    """A model at a size on a machine, as rules look at it.
-
-    Args:
-        base: The model as it is.
-    """
+    """A model at a size on a machine, as rules look at it."""
 
     def __init__(self, base: Subject) -> None:
         self.base = base

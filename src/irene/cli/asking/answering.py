@@ -193,15 +193,7 @@ def add_question(
     without: Collection[str] = (),
     subject_help: str = SUBJECT,
 ) -> None:
-    """Everything that a question can be asked with.
-
-    Args:
-        parser: Gets the options.
-        question: The question.
-        positional: The parameter that needs no option.
-        without: Parameters that have options of another kind here.
-        subject_help: What the user is told about that one.
-    """
+    """Everything that a question can be asked with."""
     wanted = [each for each in question.parameters() if each.name not in without]
     add_parameters(parser, wanted, positional=positional, model_help=subject_help)
     add_limits_option(parser)
@@ -213,14 +205,7 @@ def question_of(
     without: Collection[str] = (),
     **more: Any,
 ) -> T:
-    """The question that options ask; wrong ones are told before torch is loaded.
-
-    Args:
-        options: Of `add_question`.
-        question: The question.
-        without: Parameters that have options of another kind here.
-        **more: Further values by name, instead of what the options say.
-    """
+    """The question that options ask; wrong ones are told before torch is loaded."""
     from irene.trace.limits import limits_lifted
 
     asked: Any = question
@@ -251,13 +236,7 @@ def _say_anew(options: argparse.Namespace) -> None:
 def answered(
     options: argparse.Namespace, question: Question[T], doing: str = "predicting"
 ) -> T:
-    """The answer, with progress on a terminal.
-
-    Args:
-        options: Of `add_question`.
-        question: The question.
-        doing: In a word.
-    """
+    """The answer, with progress on a terminal."""
     from irene.trace.limits import limits_lifted
 
     with limits_lifted(options.no_limits):

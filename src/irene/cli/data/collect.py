@@ -81,12 +81,6 @@ def collect_sweep(
 ) -> tuple[Report, int]:
     """Measure a sweep into a store, with progress on standard error.
 
-    Args:
-        sweep: What is wanted.
-        store: Folder of the store; made if need be.
-        command: Name of the command, for what is said.
-        retry_failed: Whether to try runs again that failed before.
-
     Returns:
         What became of it, and the exit status.
     """
@@ -260,13 +254,7 @@ def _plan_words(plan: CollectionPlan) -> str:
 
 
 def _report_lines(report: Report, store: str, most: int) -> Iterator[str]:
-    """What became of a sweep, line by line.
-
-    Args:
-        report: What is told.
-        store: Where the results are.
-        most: How many failures are listed.
-    """
+    """What became of a sweep, line by line."""
     from irene.collect.measuring import label_of
 
     yield (

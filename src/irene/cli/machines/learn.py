@@ -116,11 +116,7 @@ def _progress() -> Iterator[Callable[[float, float, str], None]]:
 
 
 def learned_lines(found: Learned) -> Iterator[str]:
-    """What was learned, in words.
-
-    Args:
-        found: Of `irene.collect.learning.learn`.
-    """
+    """What was learned, in words."""
     hardware, told = found.machine.hardware, found.machine.provenance
     yield plain(f"{hardware.name}: {hardware.description}")
     yield from learning_lines(told)

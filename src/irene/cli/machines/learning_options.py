@@ -111,14 +111,7 @@ class MethodOptions(OfData):
 def machine(
     options: OfMachine, name: str, covers: str, known: Hardware | None = None
 ) -> Hardware:
-    """The machine that the options describe.
-
-    Args:
-        options: What was given.
-        name: Its name if none is given.
-        covers: What its energy covers if nothing is said.
-        known: What the data says of it.
-    """
+    """The machine that the options describe."""
     from irene.hardware import Hardware
 
     told = known or Hardware(name, covers)
@@ -146,14 +139,7 @@ def read_measured(
     needs_traces: bool = True,
     trace: TraceTable | None = None,
 ) -> DataRead:
-    """Read measured trees and trace their models, with progress on standard error.
-
-    Args:
-        options: What was given.
-        command: Name of the command, for what is said on standard error.
-        needs_traces: False for methods that look at measured features alone.
-        trace: Traces a table's models elsewhere; None for here.
-    """
+    """Read measured trees and trace their models, with progress on standard error."""
     from irene.predict.learning.own_data import Choice, read_for_training
 
     given = _configs(options.configs)

@@ -95,15 +95,7 @@ def put_predictor(
     measured: DataRead | None,
     schema: str,
 ) -> None:
-    """Write a predictor to a file and print what was learned.
-
-    Args:
-        predictor: What was learned.
-        out: The file.
-        as_json: Whether what is printed is one JSON document.
-        measured: What it was learned from, if anything.
-        schema: Of the JSON document.
-    """
+    """Write a predictor to a file and print what was learned."""
     predictor.save(out)
     fields = predictor.to_dict()
     size_bytes = Path(out).stat().st_size

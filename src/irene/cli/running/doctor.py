@@ -86,12 +86,7 @@ def run(options: Options) -> int:
 
 
 def _examine(roots: Roots, seconds: float) -> dict[str, Any]:
-    """The document that is printed.
-
-    Args:
-        roots: Where the kernel shows the machine.
-        seconds: Length of the live reading, s; 0 for none.
-    """
+    """The document that is printed."""
     from irene.meters.estimate.cpu_estimate import assumptions
     from irene.meters.finding import ADDRESSED, METERS, choose, findings, plugins
     from irene.meters.machine import describe_machine

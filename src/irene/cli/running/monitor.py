@@ -328,12 +328,7 @@ def _row(window: Window, peak: float) -> tuple[str, str, str, str, str, str]:
 
 
 def sparkline(values: npt.NDArray[np.float64], width: int = SPARK_WIDTH) -> str:
-    """Values over time in one line, from zero up; a dot where nothing is known.
-
-    Args:
-        values: In order; not-a-number where not known.
-        width: Most characters.
-    """
+    """Values over time in one line, from zero up; a dot where nothing is known."""
     import numpy as np
 
     parts = np.array_split(values, min(width, len(values))) if len(values) else []

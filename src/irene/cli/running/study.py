@@ -245,12 +245,7 @@ def parse_fields(words: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def subjects(model: str, fields: Mapping[str, Sequence[Any]]) -> list[Subject]:
-    """A model with every combination of values.
-
-    Args:
-        model: Catalogue name, Hugging Face id or path of a config.json.
-        fields: Values by name of the field.
-    """
+    """A model with every combination of values."""
     from irene.account.studies import Subject
     from irene.analyse.config_fields import changed_config, read_config
     from irene.trace.limits import limits_from_environment

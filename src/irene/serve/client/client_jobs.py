@@ -77,12 +77,7 @@ class JobEvent:
 
 
 class Job:
-    """A job of a server, to be followed, cancelled or waited for.
-
-    Args:
-        transport: The way to the server.
-        status: As it was told last.
-    """
+    """A job of a server, to be followed, cancelled or waited for."""
 
     def __init__(self, transport: Transport, status: JobStatus) -> None:
         self._transport = transport

@@ -118,12 +118,7 @@ TREE = "irene.tree/"
 
 
 def read_fields(kind: type[T], values: object) -> T:
-    """A frozen value from the JSON object that it was written as.
-
-    Args:
-        kind: A dataclass.
-        values: The object; what `kind` does not have is left aside.
-    """
+    """A frozen value from the JSON object that it was written as."""
     if not isinstance(values, Mapping):
         raise FormatError(f"the server's answer is no {kind.__name__}")
     for field in fields(typing.cast(Any, kind)):

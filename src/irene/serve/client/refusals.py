@@ -24,11 +24,6 @@ def error_of(
 ) -> IreneError:
     """The error that a refused request is.
 
-    Args:
-        status: HTTP status.
-        detail: What the server says about it.
-        headers: Of the reply.
-
     Returns:
         A UsageError where the request has to be changed, of the class that the same
         function raises here where that is known; else a Problem with its status.
@@ -47,14 +42,7 @@ def error_of(
 def foreign(
     url: str, status: int, media_type: str, location: str | None
 ) -> UnreachableError:
-    """The error of a reply that no irene server gives.
-
-    Args:
-        url: What was asked for.
-        status: HTTP status.
-        media_type: Of the reply.
-        location: Where the reply points to, if anywhere.
-    """
+    """The error of a reply that no irene server gives."""
     if location:
         return UnreachableError(f"{url} has moved to {location}: connect to that")
     return UnreachableError(
@@ -66,14 +54,7 @@ def foreign(
 def unreachable(
     base_url: str, error: Exception, timeout_s: float, sent_bytes: int = 0
 ) -> UnreachableError:
-    """The error of a request that got no reply.
-
-    Args:
-        base_url: Of the server.
-        error: What happened.
-        timeout_s: How long was waited at most, s.
-        sent_bytes: Size of the request's body.
-    """
+    """The error of a request that got no reply."""
     reason = getattr(error, "reason", error)
     if isinstance(reason, TimeoutError):
         return UnreachableError(

@@ -88,13 +88,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 class Transport:
-    """The way to one server; threads may share it.
-
-    Args:
-        base_url: Address of the server.
-        token: What it wants to see for jobs and uploads.
-        timeout_s: How long it may say nothing, and how long it may ask to wait, s.
-    """
+    """The way to one server; threads may share it."""
 
     def __init__(self, base_url: str, token: str | None, timeout_s: float) -> None:
         self.base_url = _checked(base_url)
@@ -106,12 +100,7 @@ class Transport:
         )
 
     def get(self, path: str, query: Query = ()) -> Reply:
-        """Ask for a document below `/api/v1`.
-
-        Args:
-            path: Begins with a slash.
-            query: Parameters.
-        """
+        """Ask for a document below `/api/v1`."""
         url = self.url(path, query)
         known = self._known.get(url)
         headers = {"If-None-Match": known.etag} if known and known.etag else {}
@@ -131,15 +120,7 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         query: Query = (),
     ) -> Reply:
-        """Send something.
-
-        Args:
-            method: `POST` or `DELETE`.
-            path: Begins with a slash.
-            body: To be sent along.
-            headers: Besides the usual ones.
-            query: Parameters.
-        """
+        """Send something."""
         request = self._request(method, self.url(path, query), body, headers or {})
         reply = self._exchange(request)
         assert reply is not None
@@ -147,13 +128,7 @@ class Transport:
 
     @contextmanager
     def stream(self, path: str, last_id: str | None, quiet_s: float) -> Iterator[Any]:
-        """The lines of an event stream, as bytes.
-
-        Args:
-            path: Begins with a slash.
-            last_id: Id of the last event that is known.
-            quiet_s: How long the stream may say nothing, s.
-        """
+        """The lines of an event stream, as bytes."""
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
         if last_id is not None:
             headers["Last-Event-ID"] = last_id

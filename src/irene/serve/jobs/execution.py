@@ -63,14 +63,7 @@ class _CancelledError(Exception):
 
 
 class Execution:
-    """Runs jobs.
-
-    Args:
-        settings: Limits, and how to send messages.
-        records: Of the jobs.
-        uploads: Configs that jobs are about.
-        answers: Where results go.
-    """
+    """Runs jobs."""
 
     def __init__(
         self,

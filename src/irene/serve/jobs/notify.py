@@ -45,12 +45,7 @@ PORTS = {"http": 80, "https": 443}
 def check_notify(
     wishes: Mapping[str, str] | None, settings: Settings
 ) -> dict[str, str]:
-    """Refuse what this server does not do.
-
-    Args:
-        wishes: `email`, `webhook` and its `secret`, or nothing.
-        settings: What it does.
-    """
+    """Refuse what this server does not do."""
     kept = dict(wishes or {})
     if "email" in kept:
         _check_address(kept["email"], settings.mail)
@@ -90,13 +85,7 @@ def notify(
     settings: Settings,
     sleep: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Send what the job's owner asked for; never raises.
-
-    Args:
-        record: The job, at its end.
-        settings: How to send it.
-        sleep: Waits between tries.
-    """
+    """Send what the job's owner asked for; never raises."""
     wishes: Mapping[str, Any] = record.request.get("notify") or {}
     if "email" in wishes and settings.mail is not None:
         mail, address = settings.mail, wishes["email"]
@@ -281,10 +270,6 @@ def check_webhook(url: str) -> str:
 
 def find_target(url: str, private_allowed: bool) -> Target:
     """Look a webhook's host up.
-
-    Args:
-        url: The webhook, checked.
-        private_allowed: Whether it may be in a private network, or this machine.
 
     Raises:
         UsageError: One of its addresses is not of the internet.

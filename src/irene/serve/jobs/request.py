@@ -77,10 +77,6 @@ def read_request(body: object, settings: Settings, uploads: Uploads) -> dict[str
 def read_learning(body: object, settings: Settings) -> dict[str, Any]:
     """Check how the server's machine is to be learned.
 
-    Args:
-        body: The JSON value that came, with `plan` and `notify`.
-        settings: What this server does.
-
     Returns:
         The request as the job's record keeps it.
     """

@@ -60,10 +60,6 @@ def _allow_streams(connections: int) -> None:
 class JobRunner:
     """The jobs of a server: accepted, and run if no other process of its folder does.
 
-    Args:
-        settings: The server's.
-        store: Its database.
-
     Attributes:
         records: Of the jobs.
         uploads: What clients brought.
@@ -180,11 +176,6 @@ class _Crew:
     """A few threads that do one thing with jobs, each job by one of them at a time.
 
     It takes no more jobs than it has threads: who is next is decided when one is free.
-
-    Args:
-        do: What is done with the job of an id.
-        size: How many threads.
-        on_end: Set when one of them is free again.
     """
 
     def __init__(

@@ -87,12 +87,7 @@ class JobWatch:
     async def follow(
         self, record: JobRecord, beat_s: float
     ) -> AsyncIterator[JobRecord | None]:
-        """Yield a job at every change until its end; None after a quiet while.
-
-        Args:
-            record: The job as it is now; it is yielded first.
-            beat_s: How long a quiet while is, s.
-        """
+        """Yield a job at every change until its end; None after a quiet while."""
         with self._topic(record) as topic:
             seen = -1
             while not self._closed:
@@ -110,12 +105,7 @@ class JobWatch:
                     yield None
 
     def event(self, record: JobRecord, before: State | None) -> bytes:
-        """What all who follow a job are told of it: written once.
-
-        Args:
-            record: The job as it is now.
-            before: Its state in the event before; None for none.
-        """
+        """What all who follow a job are told of it: written once."""
         name = "progress" if record.state == before else "state"
         if record.is_final:
             name = "done"
@@ -190,12 +180,6 @@ async def event_stream(
 
     Every event carries the whole document, so one that was missed is not missed. A
     place was reserved with `JobWatch.reserve`; it is given back at the end.
-
-    Args:
-        watch: Tells of changes.
-        record: The job as it is now.
-        last_id: Id of the last event that the client has, if it comes back.
-        client: Who has the place.
     """
     state: State | None = None
     try:

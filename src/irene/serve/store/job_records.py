@@ -88,11 +88,7 @@ class JobRecord:
 
 
 class JobRecords:
-    """The job records of a store.
-
-    Args:
-        engine: The store's database; `open_store` has made its tables.
-    """
+    """The job records of a store."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -107,16 +103,7 @@ class JobRecords:
         owner: str = "",
         most_of_owner: int | None = None,
     ) -> JobRecord:
-        """Accept a job: when this returns, it is on disk.
-
-        Args:
-            key: Its id.
-            server: Who runs it.
-            request: What is asked for; `kind` is in it.
-            most_open: How many jobs may wait or run at once.
-            owner: Who asks.
-            most_of_owner: How many of the owner's may; None: all.
-        """
+        """Accept a job: when this returns, it is on disk."""
         row = {
             "id": key,
             "server": server,

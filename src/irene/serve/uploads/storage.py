@@ -68,11 +68,7 @@ def new_file(folder: Path) -> IO[bytes]:
 
 
 class Uploads:
-    """The uploads of a store.
-
-    Args:
-        engine: The store's database; `open_store` has made its tables.
-    """
+    """The uploads of a store."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -81,12 +77,6 @@ class Uploads:
         self, kind: str, name: str, body: bytes, owner: str = ""
     ) -> tuple[Upload, bool]:
         """Keep a document.
-
-        Args:
-            kind: `config`, `tree` or `ledger`.
-            name: What its owner calls it.
-            body: The document.
-            owner: Who brings it.
 
         Returns:
             The upload, and whether it is new. The first name that it came with stays.

@@ -32,16 +32,7 @@ def page(
     has_pictures: bool = False,
     **values: Any,
 ) -> str:
-    """One self-contained page.
-
-    Args:
-        template: Name of the file with its body.
-        title: Of the window.
-        styles: Names of the style sheets in it.
-        script: Name of the script in it, "" for none.
-        has_pictures: Whether it has pictures, which carry styles of their own.
-        **values: What the template shows.
-    """
+    """One self-contained page."""
     style = "".join(map(_part, styles))
     code = _part(script) if script else ""
     allowed = {

@@ -248,14 +248,7 @@ def trade_off_chart(
     title: str,
     accuracy: AxisSpec = ACCURACY,
 ) -> Picture:
-    """Accuracy against energy with the Pareto front.
-
-    Args:
-        found: All candidates.
-        model: Name of one that stands out; "" for none.
-        title: What it shows.
-        accuracy: What their accuracy is.
-    """
+    """Accuracy against energy with the Pareto front."""
     is_there = any(each.model == model for each in found.candidates)
     dots = [
         Dot(

@@ -133,14 +133,7 @@ class Sheet(Canvas):
         rows: Sequence[tuple[Value, ...]],
         description: str,
     ) -> Picture:
-        """The finished picture, with its notes below.
-
-        Args:
-            height: Without the notes, px.
-            columns: Names of the columns of the table.
-            rows: What was drawn.
-            description: More about it, for those who cannot see it.
-        """
+        """The finished picture, with its notes below."""
         drawn = Picture(
             self.title,
             self.width,

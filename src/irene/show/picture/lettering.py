@@ -91,12 +91,6 @@ class Places:
     ) -> tuple[Point, bool] | None:
         """Baseline start of a label, and whether it is so far that it needs a line.
 
-        Args:
-            at: The point it belongs to.
-            words: What it says.
-            size: Of the font, px.
-            gap: Distance from the point, px.
-
         Returns:
             None if there is no room for it anywhere near; otherwise the place is taken.
         """

@@ -33,9 +33,6 @@ JOULES = AxisSpec("energy per step", "J")
 class StudyReport:
     """A study for people and programs.
 
-    Args:
-        study: What was found.
-
     Attributes:
         study: What was found.
     """

@@ -49,13 +49,7 @@ class Unit:
 
 
 def unit_for(unit: str, sizes: Iterable[float], log: bool) -> Unit:
-    """The unit that suits the largest of some values.
-
-    Args:
-        unit: Without prefix; "" for plain numbers.
-        sizes: Absolute values.
-        log: Whether they are on an axis of ratios.
-    """
+    """The unit that suits the largest of some values."""
     known = [size for size in sizes if size > 0]
     largest = max(known, default=1.0)
     if unit in BARE:
