@@ -300,14 +300,7 @@ def _shared(rows: Sequence[Contribution]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Comparisons(Document):
-    """Several trees compared with the first.
-
-    Attributes:
-        per: Unit of all energies.
-        comparisons: One for each further tree.
-        left_out: Subjects that could not be predicted.
-        notes: What the trees say of themselves.
-    """
+    """Several trees compared with the first, and subjects without an answer."""
 
     per: str
     comparisons: tuple[Comparison, ...]

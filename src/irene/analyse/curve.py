@@ -211,16 +211,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The curve of one subject.
-
-    Attributes:
-        name: As it was asked for.
-        hardware: Name of the machine.
-        run: The run; the size that varies is its least.
-        most: Largest size that the model takes, of those looked at.
-        points: Some of its points.
-        largest: Largest size within the budget; None where there is none.
-    """
+    """The curve of one subject; of its run, the size that varies is the least."""
 
     name: str
     hardware: str
@@ -250,15 +241,7 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Curves(Drawn, Document):
-    """Energies as functions of a size.
-
-    Attributes:
-        over: The size that varies.
-        under_j: The budget of one run, J; None where there is none.
-        lines: One for each subject.
-        crossings: The first with each of the others.
-        left_out: Subjects that have no curve.
-    """
+    """Energies as functions of a size, and where the first crosses the others."""
 
     over: Size
     under_j: float | None

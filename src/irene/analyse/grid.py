@@ -78,17 +78,7 @@ class Outcome(Document):
 
 @dataclass(frozen=True, slots=True)
 class WhatIf(Drawn, Document):
-    """The base and everything that was tried.
-
-    Attributes:
-        model: Name of the model.
-        hardware: Name of the machine.
-        base: The model as it is, at the first of all sizes.
-        rows: Every combination of the choices.
-        choices: What was varied, and the values.
-        phase: What was run.
-        spec: The run of the base as the machine runs it.
-    """
+    """The base, at the first of all sizes, and every combination of the choices."""
 
     model: str
     hardware: str

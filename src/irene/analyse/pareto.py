@@ -57,15 +57,7 @@ class Candidate(Document):
 
 @dataclass(frozen=True, slots=True)
 class TradeOff(Drawn):
-    """All candidates, the cheapest first.
-
-    Attributes:
-        candidates: With their places.
-        budget_j: Most J per sequence that may be spent, if anybody said so.
-        at_least: Least accuracy, if anybody said so.
-        left_out: Models that could not be predicted.
-        run: The run of every model, as the machine runs it.
-    """
+    """All candidates, the cheapest first, of a run as the machine runs it."""
 
     candidates: tuple[Candidate, ...]
     budget_j: float | None = None

@@ -46,14 +46,7 @@ class Elasticity(Document):
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity(Document):
-    """How the energy of a model follows sizes and every number of its config.
-
-    Attributes:
-        model: Name of the model.
-        hardware: Name of the machine.
-        run: The run of the model as it is.
-        fields: The strongest first, those that could not be tried last.
-    """
+    """How the energy follows sizes and numbers of a config, the strongest first."""
 
     model: str
     hardware: str

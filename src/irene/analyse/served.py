@@ -29,17 +29,7 @@ BUSY = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Expected(Document):
-    """What irene predicts for a server's model, machine and load.
-
-    Attributes:
-        run: Streams and lengths that it was predicted for.
-        j_per_output_token: J, with its interval.
-        more_streams: A larger number of streams.
-        more_j_per_output_token: What is predicted for these, J.
-        costs: What one more token costs.
-        covers: What the energy covers.
-        notes: Of the prediction.
-    """
+    """What irene predicts for a server as it is loaded, and for more streams."""
 
     run: dict[str, Any]
     j_per_output_token: Span
@@ -166,19 +156,7 @@ def verdict(seen: Interval, expected: Expected) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a look at a server has found.
-
-    Attributes:
-        watch: Who looked.
-        now: The last minute.
-        total: All the time.
-        costs: What one more token costs.
-        split: Energy of the last minute by what it was for, where costs are known.
-        expected: What is predicted, where that was asked for and can be.
-        verdict: How both compare, in words.
-        note: Why nothing is predicted.
-        requests: Those whose energy is known since this look.
-    """
+    """What a look at a server has found: the last minute, all, what is predicted."""
 
     watch: Watch
     now: Interval

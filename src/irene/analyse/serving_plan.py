@@ -32,12 +32,7 @@ USUAL: Mapping[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How quick a serving has to be.
-
-    Attributes:
-        between_s: Most time between two tokens of a stream, s; None: any.
-        first_s: Most time to the first token, s; None: any.
-    """
+    """How quick a serving has to be; None: any."""
 
     between_s: float | None = None
     first_s: float | None = None
@@ -108,16 +103,7 @@ class ServingOption:
 
 @dataclass(frozen=True, slots=True)
 class ServingPlan(Drawn, Document):
-    """All ways that fit into memory, and the cheapest that is quick enough.
-
-    Attributes:
-        model: Name of the model.
-        run: Lengths and the like, which all ways share.
-        limit: How quick it has to be.
-        options: Ways that fit, the cheapest first.
-        best: The cheapest that is quick enough; None where there is none.
-        left_out: Machines and settings that cannot serve it, and why.
-    """
+    """All ways that fit into memory, the cheapest first, and the best quick enough."""
 
     model: str
     run: Mapping[str, Any]

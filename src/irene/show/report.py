@@ -60,19 +60,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything about one tree.
-
-    Attributes:
-        tree: The tree.
-        costing: Kilowatt-hours, money, CO₂e; None without energy.
-        bottlenecks: Where the energy goes.
-        sizes: Energy over batch size, and over length where there is one.
-        trade_off: Published accuracies on SST-2 against energy.
-        advice: What to change.
-        predictor: What made the tree's energy, where it is known here.
-        predicted_for: Machine of other sizes, models and suggestions, "" for none.
-        left_out: Why a part is not there, by its name.
-    """
+    """Everything about one tree; why a part is not there is in `left_out`."""
 
     tree: ModelTree
     costing: Costing | None

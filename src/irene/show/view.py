@@ -54,14 +54,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The lines of a tree.
-
-    Attributes:
-        lines: In the order to show them.
-        left_out: Nodes that are not shown: they compute and move nothing, or so little
-            that it does not matter.
-        left_out_share: Their share of the weight.
-    """
+    """The lines of a tree, and how many nodes are left out, with which share."""
 
     lines: list[Line]
     left_out: int

@@ -39,19 +39,7 @@ RULES: dict[str, Rule] = {
 
 @dataclass(frozen=True, slots=True)
 class Advice(Document):
-    """What to change about a model.
-
-    Attributes:
-        model: Its name.
-        hardware: Name of the machine.
-        run: Sizes and settings in words, a star for what was chosen.
-        energy: Of a run as it is.
-        per_sequence_j: J per sequence as it is.
-        suggestions: The easiest to follow first, then what saves most for sure.
-        silent: Rules that did not apply.
-        notes: Warnings of the prediction as it is.
-        spec: The run as the machine runs it.
-    """
+    """What to change: the easiest to follow first, then what saves most for sure."""
 
     model: str
     hardware: str

@@ -29,21 +29,7 @@ LAST = "done"
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """How far a job is.
-
-    Attributes:
-        id: Its name.
-        kind: `predict`, `measure` or `learn`.
-        state: What becomes of it.
-        progress: Steps `done`, steps in all (`total`) and a `text`, once known.
-        request: What was asked for.
-        created: When, as ISO 8601 writes it.
-        started: When; None if it waits.
-        finished: When; None if it goes on.
-        result: The `key` of its answer; None if there is none yet.
-        error: The problem that it ended with, None if with none.
-        attempts: How often it was begun.
-    """
+    """How far a job is; progress has `done`, `total` and `text`, times are ISO 8601."""
 
     id: str
     kind: str

@@ -45,16 +45,7 @@ Query = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a server answered.
-
-    Attributes:
-        body: As it is, unpacked.
-        media_type: What it is.
-        etag: Its name for the next time, None if it has none.
-        link: Address that gives the same answer later, None if it is not kept.
-        retry_after_s: When to ask again, s; None if that was not said.
-        was_known: Whether the client had it and the server said that it still holds.
-    """
+    """What a server answered, unpacked, with its ETag and its permalink."""
 
     body: bytes
     media_type: str

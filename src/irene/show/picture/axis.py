@@ -40,18 +40,7 @@ class AxisSpec:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis with its place.
-
-    Attributes:
-        low: Value at the start.
-        high: Value at the end.
-        start: Pixel of the start.
-        end: Pixel of the end.
-        ticks: Values that are labelled.
-        names: Their labels.
-        label: What it shows, with its unit.
-        log: Whether equal ratios are equally far apart.
-    """
+    """An axis with its place: pixels of both ends, and the values that are labelled."""
 
     low: float
     high: float

@@ -24,18 +24,7 @@ MARKERS: dict[str, tuple[Point, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One element of a picture.
-
-    Attributes:
-        tag: Name of the SVG element.
-        attributes: Its attributes but for colours.
-        fill: Role of the colour inside, "" for the element's own.
-        stroke: Role of the colour of its line, "" for none.
-        words: What is written, for a text.
-        hint: What is shown of it when the pointer rests on it.
-        inside: Shapes that it groups.
-        is_mark: Whether it stands for data.
-    """
+    """One element of a picture; colours are roles, and a mark stands for data."""
 
     tag: str
     attributes: Mapping[str, str] = field(default_factory=dict)
