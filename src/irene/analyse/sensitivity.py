@@ -79,12 +79,8 @@ def sensitivity(base: Subject, progress: Progress | None = None) -> Sensitivity:
         if progress:
             progress(done, len(numbers), name)
         rows.append(_elasticity(base, name, value, numbers))
-    rows.sort(key=_strength)
+    rows.sort(key=lambda row: (row.elasticity is None, -abs(row.elasticity or 0.0)))
     return Sensitivity(base.run.model, base.on, base.run, tuple(rows))
-
-
-def _strength(row: Elasticity) -> tuple[bool, float]:
-    return row.elasticity is None, -abs(row.elasticity or 0.0)
 
 
 def _is_size(name: str, value: Any) -> bool:
@@ -122,18 +118,14 @@ def _values(name: str, value: int, numbers: Mapping[str, int]) -> tuple[int, int
     last = name.rpartition(".")[2]
     if last in HEADS:
         widths = [n for field, n in numbers.items() if field.endswith(WIDTHS)]
-        return _heads(value, widths[0] if widths else 0)
+        width = widths[0] if widths else 0
+        fewer, more = range(value - 1, 0, -1), range(value + 1, width + 1)
+        return _first(fewer, width, value), _first(more, width, value)
     step = max(round(value * STEP), 1)
     if last in WIDTHS:
         heads = next((n for field, n in numbers.items() if field.endswith(HEADS)), 1)
         step = max(round(step / heads), 1) * heads
     return max(value - step, 1), value + step
-
-
-def _heads(value: int, width: int) -> tuple[int, int]:
-    return _first(range(value - 1, 0, -1), width, value), _first(
-        range(value + 1, width + 1), width, value
-    )
 
 
 def _first(values: Iterable[int], width: int, default: int) -> int:

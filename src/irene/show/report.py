@@ -6,7 +6,7 @@ What could not be asked is named with the reason. The page loads nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import ClassVar, TypeVar
 
@@ -100,21 +100,15 @@ def make_report(
     )
 
 
+@dataclass(slots=True)
 class _Making:
     """The parts one by one, and why some are not made."""
 
-    def __init__(
-        self,
-        tree: ModelTree,
-        base: Subject | None,
-        without: Collection[str],
-        progress: Progress | None,
-    ) -> None:
-        self.tree = tree
-        self.base = base
-        self.without = without
-        self.progress = progress
-        self.left_out: dict[str, str] = {}
+    tree: ModelTree
+    base: Subject | None
+    without: Collection[str]
+    progress: Progress | None
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def part(self, name: str, make: Callable[[], Found]) -> Found | None:
         """A part, or None with the reason noted."""

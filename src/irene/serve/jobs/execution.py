@@ -9,6 +9,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,21 +63,15 @@ class _CancelledError(Exception):
     """Nobody wants the job any more: its process was ended."""
 
 
+@dataclass(slots=True)
 class Execution:
     """Runs jobs."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        records: JobRecords,
-        uploads: Uploads,
-        answers: Answers,
-    ) -> None:
-        self._settings = settings
-        self._records = records
-        self._uploads = uploads
-        self._answers = answers
-        self.stopping = threading.Event()
+    _settings: Settings
+    _records: JobRecords
+    _uploads: Uploads
+    _answers: Answers
+    stopping: threading.Event = field(default_factory=threading.Event)
 
     def execute(self, key: str) -> None:
         """Run a job; it may have been begun before, by a server that was killed.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import queue
 import resource
 import threading
 import time
@@ -181,21 +180,15 @@ class _Crew:
     def __init__(
         self, do: Callable[[str], None], size: int, on_end: threading.Event
     ) -> None:
-        self._do = do
-        self._on_end = on_end
-        self._keys: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._taken: set[str] = set()
-        self._threads = [
-            threading.Thread(target=self._work, daemon=True) for _ in range(size)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._do, self._size, self._on_end = do, size, on_end
+        self._taken: dict[str, threading.Thread] = {}
 
     def put(self, key: str) -> None:
         """Have it done, if a thread is free and it is not being done already."""
-        if key not in self._taken and len(self._taken) < len(self._threads):
-            self._taken.add(key)
-            self._keys.put(key)
+        if key not in self._taken and len(self._taken) < self._size:
+            thread = threading.Thread(target=self._work, args=(key,), daemon=True)
+            self._taken[key] = thread
+            thread.start()
 
     def stop(self, until: float) -> None:
         """Wait for what is being done; the rest is left.
@@ -204,17 +197,14 @@ class _Crew:
             until: Not longer than this, s of `time.monotonic`; what is being done
                 then ends with the process, and is begun again at the next start.
         """
-        for _ in self._threads:
-            self._keys.put(None)
-        for thread in self._threads:
+        for thread in list(self._taken.values()):
             thread.join(max(0.0, until - time.monotonic()))
 
-    def _work(self) -> None:
-        while (key := self._keys.get()) is not None:
-            try:
-                self._do(key)
-            except Exception:
-                logger.exception("job %s is tried again", key)
-            finally:
-                self._taken.discard(key)
-                self._on_end.set()
+    def _work(self, key: str) -> None:
+        try:
+            self._do(key)
+        except Exception:
+            logger.exception("job %s is tried again", key)
+        finally:
+            del self._taken[key]
+            self._on_end.set()
