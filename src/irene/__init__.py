@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from irene.measure.api import measure
     from irene.measure.windows.window import session, window, windows
     from irene.predict.api import predict
-    from irene.questions.here import (
+    from irene.questions.asker import (
         bottlenecks,
         card,
         compare,

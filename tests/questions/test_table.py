@@ -9,7 +9,7 @@ import pytest
 import irene
 from irene.errors import UsageError
 from irene.questions import QUESTIONS, question_named
-from irene.questions.here import Here
+from irene.questions.asker import Here
 
 ASKED = {
     "energy": {"model": "gpt2", "on": "h100", "phase": "decode", "step_ms": 20.0},

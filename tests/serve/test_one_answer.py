@@ -23,7 +23,7 @@ from irene.errors import UsageError
 from irene.predict.machines.finding import add_machine, keep_machine, remove_machine
 from irene.predict.machines.learned.learned_machine import LearnedMachine
 from irene.questions import QUESTIONS
-from irene.questions.here import Here
+from irene.questions.asker import Here
 from irene.serve.client import Server, connect
 from irene.serve.computing.questions import ask
 from irene.serve.http.problems import Problem

@@ -7,9 +7,9 @@ and the reference pages are made from these fields; the answer is the same which
 it was asked.
 
 - `question`: what all questions share.
-- `of_one_model`, `of_several`, `of_servings`, `of_training`: the questions themselves;
-  `QUESTIONS`: all of them by name.
-- `asker`: `Asker`, the questions as methods, for whoever can answer them; `here`: as
+- `of_one_model`, `of_several`, `of_plans`: the questions themselves; `QUESTIONS`: all
+  of them by name.
+- `asker`: `Asker`, the questions as methods, for whoever can answer them; and as
   functions that answer in this process.
 """
 
@@ -26,9 +26,8 @@ from irene.questions.of_one_model import (
     AskTree,
     AskWhatIf,
 )
-from irene.questions.of_servings import AskServePlan
+from irene.questions.of_plans import AskServePlan, AskTrainingPlan
 from irene.questions.of_several import AskComparison, AskLeaderboard, AskTradeOff
-from irene.questions.of_training import AskTrainingPlan
 from irene.questions.question import Question
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Asker: the questions as methods, for whoever can answer them."""
+"""Asker: the questions as methods, for whoever can answer them; here as functions."""
 
 from __future__ import annotations
 
@@ -337,3 +337,27 @@ def _of(model: Asked, run: Mapping[str, Any]) -> dict[str, Any]:
             f"{type(model).__name__}: predict it first, and give the tree"
         )
     return {"run": RunSpec.asked(str(model), run)}
+
+
+class Here(Asker):
+    """Answers in this process."""
+
+    def ask(self, question: Question[T], progress: Progress | None = None) -> T:
+        """The answer to a question, after a look at its names and sizes."""
+        question.check()
+        return question.answer(progress)
+
+
+_here = Here()
+bottlenecks = _here.bottlenecks
+card = _here.card
+compare = _here.compare
+cost = _here.cost
+leaderboard = _here.leaderboard
+plan_training = _here.plan_training
+report = _here.report
+sensitivity = _here.sensitivity
+serve_plan = _here.serve_plan
+suggest = _here.suggest
+trade_off = _here.trade_off
+what_if = _here.what_if

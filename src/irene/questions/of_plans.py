@@ -1,4 +1,4 @@
-"""Questions about the serving of a language model."""
+"""Questions about plans: how a language model is served, what a training takes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
+from irene.analyse.costs import THE_COST, CostTerms
 from irene.analyse.grid import read_values
 from irene.analyse.subject import Progress, Subject
 from irene.errors import SpecError, UsageError
 from irene.parameters import Asked, parameters_of, written
-from irene.questions.question import ONE_MODEL, Question
+from irene.questions.question import ONE_MODEL, OfModel, On, Question
 from irene.spec import RunSpec
 
 if TYPE_CHECKING:
     from irene.analyse.serving_plan import ServingPlan
+    from irene.analyse.training_plan import TrainingPlan
 
 VARIED = (
     "batch_size", "tensor_parallel", "expert_parallel", "data_parallel", "quantization",
@@ -23,6 +25,12 @@ VARIED = (
 """Fields of a run of which all values are tried."""
 NOT_SERVED = ("seq_len", "decoder_len", "attention", "phase", "model_class")
 UNITS = {"ms": 1e-3, "s": 1.0}
+THE_TRAINING = "the training"
+NOT_TRAINED = (
+    "phase", "context_len", "prompt_len", "output_len", "quantization", "cache_dtype",
+    "tensor_parallel", "expert_parallel", "data_parallel", "engine",
+)  # fmt: skip
+LARGEST = 1e18
 
 
 def _time(what: str) -> Asked:
@@ -122,3 +130,48 @@ def _seconds(name: str, text: str | None) -> float | None:
     if not found or float(found[1]) <= 0:
         raise SpecError(f"{name} is a time such as 50ms or 0.05s, got {text!r}")
     return float(found[1]) * UNITS[found[2]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskTrainingPlan(OfModel["TrainingPlan"]):
+    """What a training takes, before it runs.
+
+    Attributes:
+        on: Machine to predict for, or the file of a predictor on this one.
+        tokens: Tokens to train on.
+        gpus: GPUs that share every batch, each with a copy of the model (or a part,
+            where a copy does not fit); the batch size is that of one.
+        checkpointing: Whether activations are computed again in the backward pass.
+        price_per_gpu_hour: Price of a GPU for an hour, in any currency.
+    """
+
+    name: ClassVar[str] = "plan-training"
+    summary: ClassVar[str] = "Kilowatt-hours, hours, money and CO₂e of a training"
+    schema: ClassVar[str] = "irene.training_plan/1"
+    has_notes: ClassVar[bool] = True
+
+    run: RunSpec = field(metadata={**ONE_MODEL, "left_out": NOT_TRAINED})
+    on: On = "h100"
+    tokens: Annotated[
+        float, Asked(least=1, most=LARGEST, metavar="N", group=THE_TRAINING)
+    ] = 1e9
+    gpus: Annotated[
+        int, Asked(least=1, most=100_000, metavar="N", group=THE_TRAINING)
+    ] = 1
+    checkpointing: Annotated[bool, Asked(group=THE_TRAINING)] = False
+    price_per_gpu_hour: Annotated[
+        float | None, Asked(least=0, most=LARGEST, metavar="MONEY", group=THE_COST)
+    ] = None
+    terms: CostTerms = field(
+        default_factory=CostTerms, metadata={"left_out": ("requests", "per_day")}
+    )
+
+    def answer(self, progress: Progress | None = None) -> TrainingPlan:
+        """Steps of a data-parallel training, added up."""
+        from irene.analyse.training_plan import plan_training
+
+        return plan_training(
+            self.run, self.on, self.tokens, self.gpus, terms=self.terms,
+            checkpointing=self.checkpointing,
+            price_per_gpu_hour=self.price_per_gpu_hour,
+        )  # fmt: skip
