@@ -31,10 +31,14 @@ Per = Literal["run", "sequence", "token"]
 LARGEST = 1e18
 MOST_PARAMS = 1e15
 MOST_SUBJECTS = 8
+WHICH = "which models"
 
 
 def _number(metavar: str, most: float = LARGEST, group: str = "") -> Asked:
     return Asked(least=0, most=most, metavar=metavar, group=group)
+
+
+PARAMS = _number("N", MOST_PARAMS, WHICH)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,22 +190,16 @@ class AskLeaderboard(Question["Leaderboard"]):
     has_table: ClassVar[bool] = True
 
     search: str = ""
-    family: Annotated[str | None, Asked(metavar="NAME", group="which models")] = None
-    kind: Annotated[str | None, Asked(metavar="KIND", group="which models")] = None
-    min_params: Annotated[float | None, _number("N", MOST_PARAMS, "which models")] = (
-        None
-    )
-    max_params: Annotated[float | None, _number("N", MOST_PARAMS, "which models")] = (
-        None
-    )
-    max_j_per_token: Annotated[float | None, _number("J", LARGEST, "which models")] = (
-        None
-    )
+    family: Annotated[str | None, Asked(metavar="NAME", group=WHICH)] = None
+    kind: Annotated[str | None, Asked(metavar="KIND", group=WHICH)] = None
+    min_params: Annotated[float | None, PARAMS] = None
+    max_params: Annotated[float | None, PARAMS] = None
+    max_j_per_token: Annotated[float | None, _number("J", group=WHICH)] = None
     limit: Annotated[
-        int | None, Asked(least=1, most=10_000, metavar="N", group="which models")
+        int | None, Asked(least=1, most=10_000, metavar="N", group=WHICH)
     ] = None
     run: RunSpec = field(default_factory=RunSpec, metadata=ANY_MODEL)
-    unfit: Annotated[bool, Asked(group="which models")] = False
+    unfit: Annotated[bool, Asked(group=WHICH)] = False
     on: On = "default"
     jobs: Annotated[int | None, Asked(least=1, metavar="N", here=True)] = None
     cache: Annotated[bool, Asked(here=True)] = True
