@@ -404,7 +404,7 @@ def causes() -> None:
             stand_ins += [(g, key) for g in tables if g != gpu and key in tables[g]]
             for other, name in stand_ins:
                 from_ = tables[other][name]
-                model = fit_time(from_.ops, from_.time_s, sheets[other])
+                model = fit_time(from_, sheets[other])
                 said_s = model.seconds(table.ops, sheets[gpu])
                 off = np.quantile(np.abs(np.log(said_s / table.time_s)), COVERAGE)
                 print(f"{gpu} {key} by that of {other} {name}: {off:.2f}")
@@ -451,7 +451,7 @@ def show_sizes(gpu: str, table: KernelTable, sheet: Datasheet) -> None:
         out = values > top
         if out.sum() < 20 or (~out).sum() < 100 or top < 4:
             continue
-        model = fit_time(table.ops.at(~out), table.time_s[~out], sheet)
+        model = fit_time(table.at(~out), sheet)
         seconds = model.seconds(table.ops.at(out), sheet)
         off = np.abs(np.log(seconds / table.time_s[out]))
         each = off / np.maximum(np.log2(values[out] / top), 1.0)

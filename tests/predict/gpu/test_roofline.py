@@ -18,7 +18,7 @@ from irene.predict.machines.gpu.kernel_ops import (
     Op,
     columns_of,
 )
-from irene.predict.machines.gpu.kernel_work import seconds_of, tiled_seconds, work_of
+from irene.predict.machines.gpu.kernel_work import kernel_seconds, seconds_of, work_of
 
 
 def counted(op: Op) -> tuple[float, float]:
@@ -103,10 +103,30 @@ def test_the_last_block_of_an_expert_is_half_empty(sheet: Datasheet) -> None:
     # 512 tokens to 8 of 128 experts: 32 for each, and 32 rows of a block of 64 empty.
     (group,) = columns_of([Moe(512, 2048, 768, 8, 128)])
     plain = seconds_of(group, work_of(group), sheet)
-    tiled = tiled_seconds(group, sheet, 64.0)
+    tiled = kernel_seconds(group, sheet, "cutlass", 64.0)
     assert tiled[0] == pytest.approx(2 * plain[0])
     assert tiled[1] == plain[1]
-    assert tiled_seconds(group, sheet, 0.0)[0] == plain[0]
+    assert kernel_seconds(group, sheet, "cutlass", 0.0)[0] == plain[0]
+
+
+@pytest.mark.parametrize(
+    ("make", "own", "of_all"),
+    [
+        ("cutlass", 3 * 768 + 2048, 0),  # gathers the rows of its own experts
+        ("trtllm", 3 * 768, 2048),  # sums over all rows
+        ("marlin", 3 * 768 + 2 * 2048, 3 * 768 + 2048),  # both steps over all rows
+        ("unheard of", 3 * 768 + 2 * 2048, 3 * 768 + 2048),
+    ],
+)
+def test_makes_of_kernels_move_rows_of_other_gpus_experts(
+    sheet: Datasheet, make: str, own: int, of_all: int
+) -> None:
+    # 512 tokens to 8 of 128 experts, a quarter of which lie here; bf16, 4 TB/s.
+    (group,) = columns_of([Moe(512, 2048, 768, 8, 128, expert_parallel=4)])
+    weights = 32 * 3 * 2048 * 768
+    moved = weights + 512 * 2048 + 1024 * own + 4096 * of_all
+    _, memory_s = kernel_seconds(group, sheet, make, 0.0)
+    assert memory_s[0] == pytest.approx(2 * moved / 4e12)
 
 
 def test_columns_keep_the_order_of_ops() -> None:

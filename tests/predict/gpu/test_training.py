@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from irene.errors import UsageError
@@ -103,7 +104,50 @@ def test_layouts_that_ran_on_other_kernels_are_left_out(
     assert len(read) == len(kept) * 600
 
 
-@pytest.mark.parametrize(("name", "key"), [("h100", "moe/int4"), ("h100", "moe/mxfp4")])
+def _put(folder: Path, name: str, rows: list[dict[str, object]]) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    told = {"framework": "VLLM", "version": "1", "device": "made-up"}
+    table = pyarrow.Table.from_pylist([{**told, **row} for row in rows])
+    parquet.write_table(table, folder / f"{name}.parquet")
+
+
+def test_prompts_of_latent_attention_are_told_from_their_projections(
+    tmp_path: Path,
+) -> None:
+    batches, lengths = [2**n for n in range(10)], [2**n for n in range(6, 16)]
+    sizes = [(h, b, s) for h in (4, 8, 16, 32) for b in batches for s in lengths]
+    _put(tmp_path, "context_attention", [
+        {"kernel_source": "fa", "kv_cache_dtype": "bfloat16", "batch_size": b,
+         "isl": s, "step": 0, "num_heads": h, "num_key_value_heads": h,
+         "head_dim": 128, "window_size": w, "latency": 1e-9 * b * h * s * s / (1 + w)}
+        for h, b, s in sizes for w in (0, 32)
+    ])  # fmt: skip
+    # Projections see tokens and heads; prompts of few tokens run on another kernel.
+    _put(tmp_path, "mla_context_module", [
+        {"kernel_source": "FLASH_ATTN" if s > 64 else "FLASHMLA",
+         "mla_dtype": "bfloat16", "kv_cache_dtype": cache, "gemm_type": "bfloat16",
+         "num_heads": h, "batch_size": b, "isl": s, "step": 0,
+         "latency": 1e-3 * b * s * h + 0.5e-9 * b * h * s * s}
+        for h, b, s in sizes for cache in ("bfloat16", "fp8")
+    ])  # fmt: skip
+    prompts = next(t for t in read_tables(tmp_path) if t.ops.kind == "latent_prompt")
+    of = prompts.ops.columns
+    assert of["new"].min() == 128
+    assert set(of["head_dim"].tolist()) == {160}
+    tokens = of["batch"] * of["new"]
+    shortest = np.maximum(128.0, tokens / 512)  # of as many tokens
+    assert shortest.max() == 2048  # beyond that nothing tells it
+    # What is beyond it as measured, and it as usual attention of 160 / 128 the width.
+    beyond_ms = 0.5e-9 * of["heads"] * tokens * (of["new"] - shortest)
+    least_ms = 1.25e-9 * of["heads"] * tokens * shortest
+    assert prompts.time_s == pytest.approx(1e-3 * (beyond_ms + least_ms))
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("h100", "moe/int4"), ("h100", "moe/mxfp4"), ("h100", "latent_prompt/bf16")],
+)
 def test_shipped_models_are_rebuilt_from_the_data(
     gpu_ops: Path, name: str, key: str
 ) -> None:

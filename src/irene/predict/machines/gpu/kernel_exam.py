@@ -90,7 +90,7 @@ def _held_out(table: KernelTable, sheet: Datasheet, trees: int) -> TimeExam:
     predicted = np.zeros(len(table))
     for fold in np.unique(folds):
         out = folds == fold
-        model = fit_time(table.ops.at(~out), table.time_s[~out], sheet, trees)
+        model = fit_time(table.at(~out), sheet, trees)
         predicted[out] = model.seconds(table.ops.at(out), sheet)
     return TimeExam(table, predicted, folds, trees)
 

@@ -10,11 +10,12 @@ import numpy as np
 from irene.errors import library
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
+from irene.predict.machines.gpu.kernel_tables import KernelTable
 from irene.predict.machines.gpu.kernel_work import (
     BLOCK,
     FEATURES,
     features_of,
-    tiled_seconds,
+    kernel_seconds,
 )
 from irene.predict.machines.gpu.time_model import (
     MOST_LEAVES,
@@ -61,20 +62,18 @@ MOST = (200e-6, 12.0, 6.0)
 """Bounds of the launch time, s, and of the two factors."""
 
 
-def fit_time(
-    ops: OpColumns, time_s: Floats, sheet: Datasheet, trees: int = TREES
-) -> TimeModel:
+def fit_time(table: KernelTable, sheet: Datasheet, trees: int = TREES) -> TimeModel:
     """A time model of measured ops of one kind and dtype, its width not known yet.
 
     Args:
-        ops: What was run.
-        time_s: How long each took, s.
+        table: What was run, and how long each took.
         sheet: Of the GPU.
         trees: How many are grown.
     """
+    ops, time_s, make = table.ops, table.time_s, table.make
     has_few = ops.kind == "moe" and _layouts(ops) <= FEW_LAYOUTS
     block = BLOCK if has_few else 0.0
-    compute_s, memory_s = tiled_seconds(ops, sheet, block)
+    compute_s, memory_s = kernel_seconds(ops, sheet, make, block)
     base = fit_roofline(compute_s, memory_s, time_s)
     base_s = base.seconds(compute_s, memory_s)
     rows = features_of(ops, (compute_s, memory_s, base_s), sheet.multiprocessors)
@@ -101,6 +100,7 @@ def fit_time(
         "",
         block,
         from_lightgbm(grown.dump_model(), FEATURES[ops.kind]),
+        make,
     )
 
 

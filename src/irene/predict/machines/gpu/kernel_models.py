@@ -55,7 +55,7 @@ ROUGH: Pair = (-0.7, 0.7)
 """Width of what was never measured, an assumption: a factor of 2 either way."""
 OCTAVE: Mapping[str, float] = {
     "gemm": 0.11, "context_attention": 0.15, "generation_attention": 0.1, "moe": 0.33,
-    "latent_attention": 0.15,
+    "latent_attention": 0.15, "latent_prompt": 0.15,
 }  # fmt: skip
 """Half the interval, in log units, that every octave beyond the measured sizes adds:
 median of the 90th percentile over tables whose largest sizes, up to three octaves, were
@@ -69,7 +69,7 @@ UNLIKE_OTHERS = 0.5
 dtype was left out and the next of `LIKE` stood in."""
 BORROWED: Mapping[str, float] = {
     "gemm": 0.2, "context_attention": 0.45, "generation_attention": 0.35, "moe": 0.7,
-    "latent_attention": 0.45,
+    "latent_attention": 0.45, "latent_prompt": 0.45,
 }  # fmt: skip
 """The same of a table of another GPU, scaled: H100 and H200, each by the other's;
 latent attention as prompts."""

@@ -47,6 +47,15 @@ class ContextAttention:
 
 
 @dataclass(frozen=True, slots=True)
+class LatentPrompt(ContextAttention):
+    """The same with keys and values unfolded from one small vector of each token.
+
+    They are bf16, whatever the vector is kept in. Keys are wider than values:
+    `head_dim` is the mean of both.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationAttention:
     """Attention of one new token of each sequence against `context` in the cache."""
 
@@ -132,6 +141,7 @@ Places = npt.NDArray[np.intp]
 KINDS: Mapping[type, str] = {
     Gemm: "gemm",
     ContextAttention: "context_attention",
+    LatentPrompt: "latent_prompt",
     GenerationAttention: "generation_attention",
     LatentAttention: "latent_attention",
     Moe: "moe",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -83,11 +83,36 @@ LAYOUTS: Mapping[str, _Layout] = {
         ("heads",),
         "mla_generation_module",
     ),
+    "latent_prompt": _Layout(
+        "mla_dtype",
+        {
+            "batch": "batch_size", "new": "isl", "past": "step",
+            "heads": "num_heads", "kv_heads": "num_heads",
+        },
+        ("heads",),
+        "mla_context_module",
+    ),
 }  # fmt: skip
 DECODE = "generation_attention"
-"""Its least time is that of any decode attention."""
-LATENT = {"rank": 512.0, "rope": 64.0}
-"""Sizes of DeepSeek V3, the only model whose latent attention was measured."""
+PROMPT = "context_attention"
+LATENT: Mapping[str, Mapping[str, float]] = {
+    "latent_attention": {"rank": 512.0, "rope": 64.0},
+    "latent_prompt": {"head_dim": 160.0, "window": 0.0},
+}
+"""Sizes of DeepSeek V3, the only model whose latent attention was measured: keys of a
+prompt are 192 wide, values 128."""
+PROJECTED: Mapping[str, tuple[str, ...]] = {
+    "latent_attention": ("kv_cache_dtype", "gemm_type", "num_heads", "batch_size"),
+    "latent_prompt": ("gemm_type", "num_heads", "tokens"),
+}
+"""Latent attention was measured with its projections: what those depend on."""
+UNFOLDED = "FLASH_ATTN"
+"""The kernel of prompts whose keys and values are unfolded; others take a prompt as
+many tokens that decode."""
+ALIKE_WIDTH = 128.0
+LONGEST_ALIKE = 2048.0
+"""Prompts of up to so many tokens take what usual attention of this width does, by
+their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +135,17 @@ class KernelTable:
 
     def __len__(self) -> int:
         return len(self.time_s)
+
+    def at(self, rows: npt.NDArray[Any]) -> KernelTable:
+        """Some rows of it, given as numbers or as a mask."""
+        of = self.ops.at(rows), self.time_s[rows], self.groups[rows]
+        return KernelTable(*of, self.group_names, self.source)
+
+    @property
+    def make(self) -> str:
+        """The make of its kernels, "" if of several or of none that we know."""
+        makes = {_make(name) for name in self.source["kernels"]}
+        return makes.pop() if len(makes) == 1 else ""
 
 
 def gpu_folders(data: str | Path) -> dict[str, Path]:
@@ -144,19 +180,14 @@ def read_tables(folder: Path) -> list[KernelTable]:
     for kind in LAYOUTS:
         files = folder.glob(f"{LAYOUTS[kind].file or kind}*.parquet")
         for file in sorted(files, key=lambda f: len(f.name)):
-            for table in _read_file(file, kind):
+            for table in _read_file(file, kind, tables):
                 tables.setdefault(table.ops.key, table)
-    decode = [each for each in tables.values() if each.ops.kind == DECODE]
-    least_s = min((float(each.time_s.min()) for each in decode), default=0.0)
-    return [
-        replace(each, time_s=each.time_s + least_s)
-        if each.ops.kind == "latent_attention"
-        else each
-        for each in tables.values()
-    ]
+    return list(tables.values())
 
 
-def _read_file(path: Path, kind: str) -> list[KernelTable]:
+def _read_file(
+    path: Path, kind: str, others: Mapping[str, KernelTable]
+) -> list[KernelTable]:
     arrow, parquet = pyarrow("tables of kernels need pyarrow", "ops")
     layout = LAYOUTS[kind]
     try:
@@ -164,14 +195,14 @@ def _read_file(path: Path, kind: str) -> list[KernelTable]:
         names = read.column(layout.dtype).to_numpy()
         columns = {name: read.column(name).to_numpy() for name in read.column_names}
         values = _values(kind, layout, columns)
-        if kind == "latent_attention":
-            columns["latency"] = _beyond_projections(columns)
+        if kind in PROJECTED:
+            columns["latency"] = _without_projections(kind, columns, others)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except (KeyError, arrow.ArrowException) as error:
         raise FormatError(f"{path}: not a table of {kind}: {error}") from error
     found = []
     for theirs, ours in DTYPES.items():
-        rows = np.flatnonzero(names == theirs)
+        rows = np.flatnonzero((names == theirs) & (columns["latency"] > 0))
         if kind == "moe" and len(rows):
             rows = _of_one_make(rows, columns, [values[n] for n in layout.group])
         if len(rows) >= FEWEST_ROWS:
@@ -197,12 +228,15 @@ def _of_one_make(
     one table would hold two kernels that nothing in a shape tells apart. Where every
     layout ran on several, what tells them apart is in the shape.
     """
-    names = [str(name) for name in columns["kernel_source"][rows]]
-    makes = np.array([next((m for m in MAKES if m in n), n) for n in names])
+    makes = np.array([_make(str(name)) for name in columns["kernel_source"][rows]])
     groups, _ = _groups([column[rows] for column in layout])
     ran = {make: set(groups[makes == make].tolist()) for make in sorted(set(makes))}
     most = max(ran, key=lambda make: len(ran[make]))
     return rows[np.isin(groups, list(ran[most]))]
+
+
+def _make(kernel: str) -> str:
+    return next((make for make in MAKES if make in kernel), "")
 
 
 def _words(values: Any) -> list[str]:
@@ -219,8 +253,7 @@ def _values(
         ours: np.asarray({**optional, **columns}[theirs], dtype=np.float64)
         for ours, theirs in layout.columns.items()
     }
-    if kind == "latent_attention":
-        values |= {name: nothing + size for name, size in LATENT.items()}
+    values |= {name: nothing + size for name, size in LATENT.get(kind, {}).items()}
     if kind in (DECODE, "latent_attention"):
         # The new token joins those in the cache.
         values["context"] = values["context"] + 1.0
@@ -230,20 +263,61 @@ def _values(
     return {name: values[name] for name in COLUMNS[kind]}
 
 
-def _beyond_projections(columns: Mapping[str, Any]) -> Floats:
-    """Latencies of latent attention: of its module, beyond that of the least cache.
+def _without_projections(
+    kind: str, columns: dict[str, Any], others: Mapping[str, KernelTable]
+) -> Floats:
+    """Latencies of latent attention alone, ms; NaN where nothing tells them.
 
-    The module holds the projections too, which do not see the cache. What attention
-    takes with almost none is not in it.
+    Of modules with the same projections one has the least attention: the least cache,
+    or the shortest time. What others take beyond it is attention's, and what it has
+    itself is taken as known.
+
+    Args:
+        kind: In `PROJECTED`.
+        columns: Of the table.
+        others: Tables of the same GPU that were read before.
     """
-    names = ("kv_cache_dtype", "gemm_type", "num_heads", "batch_size")
-    keys = list(zip(*(columns[name].tolist() for name in names), strict=True))
-    latency = np.asarray(columns["latency"], dtype=np.float64)
-    least: dict[tuple[Any, ...], float] = {}
-    for row in np.argsort(columns["step"], kind="stable").tolist():
-        least.setdefault(keys[row], latency[row])
-    alone: Floats = np.maximum(latency - [least[key] for key in keys], 0.0)
+    latency = np.array(columns["latency"], dtype=np.float64)
+    known, size = np.full(len(latency), _least_decode_ms(others)), columns["step"]
+    if kind == "latent_prompt":
+        columns["tokens"] = columns["batch_size"] * columns["isl"]
+        latency[columns["kernel_source"] != UNFOLDED] = np.nan
+        known, size = _alike_ms(columns, others), latency
+    keys = list(zip(*(columns[n].tolist() for n in PROJECTED[kind]), strict=True))
+    least: dict[tuple[Any, ...], int] = {}
+    for row in np.argsort(size, kind="stable").tolist():
+        least.setdefault(keys[row], row)
+    rows = [least[key] for key in keys]
+    alone: Floats = np.maximum(latency - latency[rows], 0.0) + known[rows]
     return alone
+
+
+def _least_decode_ms(tables: Mapping[str, KernelTable]) -> float:
+    """The least time of any decode attention, ms."""
+    decode = [each for each in tables.values() if each.ops.kind == DECODE]
+    return min((1e3 * float(each.time_s.min()) for each in decode), default=0.0)
+
+
+def _alike_ms(columns: Mapping[str, Any], tables: Mapping[str, KernelTable]) -> Floats:
+    """Times of usual attention of as many short prompts and heads, ms; NaN: unknown."""
+    known: dict[tuple[float, float], float] = {}
+    if f"{PROMPT}/bf16" in tables:
+        usual = tables[f"{PROMPT}/bf16"]
+        of = usual.ops.columns
+        is_alike = (of["heads"] == of["kv_heads"]) & (of["head_dim"] == ALIKE_WIDTH)
+        is_alike &= (of["past"] == 0) & (of["window"] <= 0)
+        is_alike &= of["new"] <= LONGEST_ALIKE
+        times_ms = (
+            1e3 * usual.time_s * LATENT["latent_prompt"]["head_dim"] / ALIKE_WIDTH
+        )
+        keys = zip(
+            (of["batch"] * of["heads"])[is_alike], of["new"][is_alike], strict=True
+        )
+        known = dict(zip(keys, times_ms[is_alike], strict=True))
+    asked = zip(
+        columns["batch_size"] * columns["num_heads"], columns["isl"], strict=True
+    )
+    return np.array([known.get(key, np.nan) for key in asked])
 
 
 def _table(

@@ -90,7 +90,7 @@ def train_table(
     exam = examine_time(table, sheet)
     width = UNKNOWN_WIDTH if exam is None else quantiles(exam.errors)
     trees = TREES if exam is None else exam.trees
-    model = fit_time(table.ops, table.time_s, sheet, trees)
+    model = fit_time(table, sheet, trees)
     return replace(model, width=width), exam
 
 

@@ -26,6 +26,20 @@ COLLECTIVES = ("all_reduce", "gather_scatter")
 """Kinds of ops in which GPUs exchange results."""
 BLOCK = 64.0
 """Rows of the blocks that tokens of an expert are multiplied in."""
+PASSES: Mapping[str, tuple[float, float, float, float]] = {
+    "cutlass": (1.0, 1.0, 0.0, 0.0),
+    "trtllm": (1.0, 0.0, 0.0, 1.0),
+    "": (1.0, 2.0, 1.0, 1.0),
+}
+"""How often activations of experts pass the memory, by make of the kernels.
+
+Between the matrices and at their ends, of tokens that are sent to experts of this GPU;
+then both of all tokens, whichever GPU has their experts. CUTLASS gathers the rows of
+its own experts first. Triton and Marlin have a row for each expert of each token, and
+a kernel for what is between the matrices and another for the sum that go over all of
+them. Of TensorRT-LLM only the sum does. Which fits a make is told by tables of its
+kernels other than mxfp4, one layout predicted from another.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +71,26 @@ def seconds_of(ops: OpColumns, work: Work, sheet: Datasheet) -> tuple[Floats, Fl
     return work.flops / peak, work.bytes / rate
 
 
-def tiled_seconds(
-    ops: OpColumns, sheet: Datasheet, block: float
+def kernel_seconds(
+    ops: OpColumns, sheet: Datasheet, make: str, block: float
 ) -> tuple[Floats, Floats]:
-    """The same of kernels that multiply tokens of an expert in blocks of rows.
+    """The same of experts as their kernels move and multiply them.
 
     However many tokens an expert has, the last of its blocks is half empty on average.
 
     Args:
         ops: What is run.
         sheet: Of the GPU.
+        make: Of the kernels; those that are not in `PASSES` are as "".
         block: Rows of a block; 0 where what is empty is not counted.
     """
     work = work_of(ops)
-    if block:
-        empty = block / 2 / tokens_of_expert(ops.columns)
-        work = Work(work.flops * (1.0 + empty), work.bytes)
+    if ops.kind == "moe":
+        columns, width = ops.columns, WEIGHT_BYTES.get(ops.dtype, ACTIVATION_BYTES)
+        work = _moe(columns, width, PASSES.get(make, PASSES[""]))
+        if block:
+            empty = block / 2 / tokens_of_expert(columns)
+            work = Work(work.flops * (1.0 + empty), work.bytes)
     return seconds_of(ops, work, sheet)
 
 
@@ -155,14 +173,22 @@ def _latent_attention(columns: Mapping[str, Floats], width: float) -> Work:
     )
 
 
-def _moe(columns: Mapping[str, Floats], width: float) -> Work:
+def _moe(
+    columns: Mapping[str, Floats],
+    width: float,
+    passes: tuple[float, float, float, float] = PASSES["cutlass"],
+) -> Work:
     hidden = columns["hidden"]
     inter = columns["inter"] / columns["tensor_parallel"]
     matrices = 2.0 + columns["gated"]
-    sent = columns["tokens"] * columns["topk"] / columns["expert_parallel"]
+    every = columns["tokens"] * columns["topk"]
+    sent = every / columns["expert_parallel"]
     weights = experts_touched(columns) * matrices * hidden * inter * width
+    between, ends, between_all, ends_all = passes
     # In, between the matrices (written and read), out.
-    moved = columns["tokens"] * hidden + sent * (matrices * inter + hidden)
+    moved = columns["tokens"] * hidden
+    moved = moved + sent * (between * matrices * inter + ends * hidden)
+    moved = moved + every * (between_all * matrices * inter + ends_all * hidden)
     return Work(
         2.0 * matrices * sent * hidden * inter, weights + ACTIVATION_BYTES * moved
     )
@@ -179,6 +205,7 @@ def _collective(columns: Mapping[str, Floats], width: float) -> Work:
 _WORK: Mapping[str, Callable[[Mapping[str, Floats], float], Work]] = {
     "gemm": _gemm,
     "context_attention": _context_attention,
+    "latent_prompt": _context_attention,
     "generation_attention": _generation_attention,
     "latent_attention": _latent_attention,
     "moe": _moe,
@@ -192,6 +219,10 @@ Columns = Mapping[str, Floats]
 TILES = ((128, 128), (64, 128), (128, 256), (256, 128))
 """Rows and columns of the blocks a product may be cut into."""
 
+_CONTEXT = (
+    "base", "balance", "batch", "new", "heads", "kv_heads", "group", "head_dim",
+    "seen", "waves", "full", "sequences",
+)  # fmt: skip
 FEATURES: Mapping[str, tuple[str, ...]] = {
     "gemm": (
         "base", "balance", "m", "n", "k", "nk", "mn",
@@ -199,10 +230,8 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
           for rows, columns in TILES for what in ("waves", "full")),
         "rows_of_64", "rows_of_16",
     ),
-    "context_attention": (
-        "base", "balance", "batch", "new", "heads", "kv_heads", "group", "head_dim",
-        "seen", "waves", "full", "sequences",
-    ),
+    "context_attention": _CONTEXT,
+    "latent_prompt": _CONTEXT,
     "generation_attention": (
         "base", "compute", "memory", "batch", "seen", "heads", "kv_heads", "group",
         "head_dim", "waves", "full", "context", "is_windowed",
@@ -352,6 +381,7 @@ _FEATURES: Mapping[
 ] = {
     "gemm": _gemm_features,
     "context_attention": _context_features,
+    "latent_prompt": _context_features,
     "generation_attention": _generation_features,
     "latent_attention": _latent_features,
     "moe": _moe_features,

@@ -24,6 +24,7 @@ from irene.predict.machines.gpu.kernel_ops import (
     Gemm,
     GenerationAttention,
     LatentAttention,
+    LatentPrompt,
     Memory,
     Moe,
     Op,
@@ -171,11 +172,10 @@ def _context(signature: Signature, node: _Node) -> Op:
     batch, new, heads, head_dim = signature.inputs[0]
     _, kept, kv_heads, _ = signature.inputs[1]
     window = signature.inputs[2][0] if len(signature.inputs) > 2 else 0
-    # Keys of latent attention are wider than its values: as much work as the mean.
-    width = (head_dim + signature.outputs[0][-1]) // 2
-    return ContextAttention(
-        batch, new, kept - new, heads, kv_heads, width, window, _type(signature)
-    )
+    sizes, value = (batch, new, kept - new, heads, kv_heads), signature.outputs[0][-1]
+    if value != head_dim:
+        return LatentPrompt(*sizes, (head_dim + value) // 2, window)
+    return ContextAttention(*sizes, head_dim, window, _type(signature))
 
 
 def _generation(signature: Signature, node: _Node) -> Op:

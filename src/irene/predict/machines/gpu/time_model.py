@@ -22,7 +22,7 @@ from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
 from irene.predict.machines.gpu.kernel_work import (
     features_of,
-    tiled_seconds,
+    kernel_seconds,
 )
 from irene.saved import Floats, Saved
 
@@ -171,6 +171,8 @@ class TimeModel(Saved):
         borrowed_from: The GPU whose table it is, "" for the device's own.
         block: Rows of blocks that the roofline counts as half empty, 0 for none.
         trees: log(measured / base) from the features of the kind.
+        make: Of the kernels, as far as the roofline counts with it; files that say none
+            were fitted to a roofline that counts so.
     """
 
     base: SmoothRoofline
@@ -180,10 +182,11 @@ class TimeModel(Saved):
     borrowed_from: str
     block: float
     trees: Boosted
+    make: str = "cutlass"
 
     def seconds(self, ops: OpColumns, sheet: Datasheet) -> Floats:
         """Time of every op on a GPU of this datasheet, s."""
-        compute_s, memory_s = tiled_seconds(ops, sheet, self.block)
+        compute_s, memory_s = kernel_seconds(ops, sheet, self.make, self.block)
         base_s = self.base.seconds(compute_s, memory_s)
         rows = features_of(ops, (compute_s, memory_s, base_s), sheet.multiprocessors)
         seconds: Floats = base_s * np.exp(
