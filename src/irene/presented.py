@@ -83,11 +83,23 @@ class Presenter(Protocol):
     def comparison_notebook(self, comparison: Any) -> str:
         """A comparison as notebooks show it."""
 
+    def answer_text(self, found: Any) -> str:
+        """An answer as its command shows it."""
+
     def answer_picture(self, found: Any) -> Drawing:
         """An answer as a picture."""
 
 
-class Drawn:
+class Shown:
+    """An answer that is printed as its command shows it: a dataclass without a repr."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return presenter().answer_text(self)
+
+
+class Drawn(Shown):
     """An answer that notebooks show as its picture."""
 
     __slots__ = ()

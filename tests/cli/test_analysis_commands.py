@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+import irene
 from irene.analyse.subject import LeftOut
 from irene.hardware import Hardware
 from irene.predict.api import predict
@@ -295,3 +296,42 @@ def test_servings_are_compared_per_token_unless_told_otherwise(run, given, unit)
     assert found["per"] == unit
     called = {"token": "output token", "sequence": "request"}.get(unit, unit)
     assert f" J per {called} " in run(*words[:-1])[1].splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (
+            lambda: irene.bottlenecks("bert-l2-h128", on="pc1"),
+            "bottlenecks bert-l2-h128",
+        ),
+        (lambda: irene.cost("bert-l2-h128", on="pc1"), "cost bert-l2-h128"),
+        (lambda: irene.card("bert-l2-h128", on="pc1"), "card bert-l2-h128"),
+        (lambda: irene.trade_off(on="pc1"), "trade-off"),
+        (lambda: irene.leaderboard("tinybert", on="pc1"), "leaderboard tinybert"),
+        (
+            lambda: irene.what_if("gpt2", {"batch_size": [8, 4]}, on="pc1"),
+            "what-if gpt2 --batch 8,4",
+        ),
+    ],
+)
+def test_an_answer_prints_as_its_command_shows_it(run, monkeypatch, ask, words):
+    monkeypatch.setenv("COLUMNS", "100")
+    code, out, _ = run(*words.split(), "--on", "pc1")
+    assert code == 0
+    assert str(ask()).splitlines() == [line.rstrip() for line in out.splitlines()]
+
+
+def test_a_comparison_prints_both_sides_and_what_differs(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    told = str(irene.compare("bert-l2-h128", "bert-l2-h256", on="pc1")).splitlines()
+    _, out, _ = run("compare", "bert-l2-h128", "bert-l2-h256", "--on", "pc1")
+    assert told == [line.rstrip() for line in out.splitlines()][: len(told)]
+    assert any("feed-forward" in line for line in told)
+
+
+def test_a_trade_off_says_its_machine_and_whose_accuracy():
+    found = irene.trade_off(on="h100", batch_size=1, seq_len=8)
+    assert "h100 (NVIDIA" in str(found)
+    assert found.to_dict()["hardware"] == "h100"
+    assert found.to_dict()["score"] == "SST-2 accuracy"

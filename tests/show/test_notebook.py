@@ -187,7 +187,7 @@ def test_answers_show_their_pictures():
         "Models for pc1: batch 2": irene.leaderboard(
             search="bert-l2", on="pc1", **size
         ),
-        "Accuracy against energy: batch 2": irene.trade_off(on="pc1", **size),
+        "SST-2 accuracy against energy: batch 2": irene.trade_off(on="pc1", **size),
         "Servings of llama-3.1-8b": irene.serve_plan("llama-3.1-8b", on="h100"),
     }
     for title, answer in answers.items():

@@ -91,7 +91,7 @@ class Bottleneck(Document):
         return self.flops / self.bytes if self.bytes else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Bottlenecks(Drawn, Document):
     """Where the energy of a tree goes.
 

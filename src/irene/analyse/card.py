@@ -16,6 +16,7 @@ from irene.analyse.costs import JOULES_PER_KWH, CostTerms, Region
 from irene.energy import Energy
 from irene.errors import UsageError
 from irene.parameters import written
+from irene.presented import Shown
 from irene.tree import ModelTree
 from irene.tree.headline import energy_per_unit, energy_source, model_name, run_words
 
@@ -23,8 +24,8 @@ PER_EMISSIONS = 1e6
 """Sequences that the emissions of a card are of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+@dataclass(frozen=True, slots=True, repr=False)
+class Card(Shown):
     """The energy of a model in short.
 
     Attributes:

@@ -25,7 +25,7 @@ from irene.analyse.subject import LeftOut, Progress, Subject, tree_of
 from irene.energy import Difference, Energy, difference
 from irene.errors import UsageError
 from irene.plain import Document
-from irene.presented import presenter
+from irene.presented import Shown, presenter
 from irene.tables import data_frame
 from irene.tree import ModelTree
 from irene.tree.headline import (
@@ -89,8 +89,8 @@ class Contribution(Document):
         return self.other_j - self.base_j
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Shown):
     """A tree compared with another.
 
     Attributes:
@@ -298,8 +298,8 @@ def _shared(rows: Sequence[Contribution]) -> float:
     return both / whole if whole else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Comparisons(Document):
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparisons(Shown, Document):
     """Several trees compared with the first, and subjects without an answer."""
 
     per: str

@@ -18,6 +18,7 @@ from irene.energy import Energy
 from irene.errors import UsageError
 from irene.parameters import Asked, parameters_of
 from irene.plain import Document
+from irene.presented import Shown
 from irene.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -103,8 +104,8 @@ class Line:
     kg_co2e_high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Costing(Document):
+@dataclass(frozen=True, slots=True, repr=False)
+class Costing(Shown, Document):
     """What a model costs to run.
 
     Attributes:

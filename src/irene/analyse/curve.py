@@ -28,7 +28,7 @@ NEAR = 64
 tiles may take less than smaller ones, by 5 % and up to 47 sizes later."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Curve:
     """Energy of a run against one of its sizes.
 
@@ -45,8 +45,13 @@ class Curve:
     over: Size
     least: int
     most: int
-    known: dict[int, Energy] = field(default_factory=dict, compare=False, repr=False)
-    unfit: set[int] = field(default_factory=set, compare=False, repr=False)
+    known: dict[int, Energy] = field(default_factory=dict, compare=False)
+    unfit: set[int] = field(default_factory=set, compare=False)
+
+    def __repr__(self) -> str:
+        """Short, for people."""
+        sizes = f"{self.over} {self.least:,} to {self.most:,}"
+        return f"<Curve {self.subject.run.model}, {sizes}, for {self.subject.on}>"
 
     def at(self, size: int) -> Energy:
         """Energy of one run at a size, with its interval.
@@ -239,7 +244,7 @@ class Crossing:
     surely_since: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Curves(Drawn, Document):
     """Energies as functions of a size, and where the first crosses the others."""
 

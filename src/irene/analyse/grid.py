@@ -76,7 +76,7 @@ class Outcome(Document):
         return self.energy.joules / self.tokens if self.energy else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class WhatIf(Drawn, Document):
     """The base, at the first of all sizes, and every combination of the choices."""
 

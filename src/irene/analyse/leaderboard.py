@@ -61,7 +61,7 @@ class Ranked:
     accuracy: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Leaderboard(Drawn):
     """Models by energy per sequence, the cheapest first; some may be pending."""
 

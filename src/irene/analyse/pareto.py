@@ -26,6 +26,10 @@ from irene.presented import Drawn
 from irene.spec import RunSpec
 from irene.trace.sources import quiet
 
+ACCURACY = "accuracy"
+PUBLISHED = "SST-2 accuracy"
+"""What the published accuracies are of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate(Document):
@@ -55,7 +59,7 @@ class Candidate(Document):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TradeOff(Drawn):
     """All candidates, the cheapest first, of a run as the machine runs it."""
 
@@ -64,6 +68,8 @@ class TradeOff(Drawn):
     at_least: float | None = None
     left_out: tuple[LeftOut, ...] = ()
     run: RunSpec = field(default_factory=RunSpec)
+    hardware: str = ""
+    score: str = ACCURACY
 
     schema: ClassVar = "irene.trade_off/1"
 
@@ -94,6 +100,8 @@ class TradeOff(Drawn):
         return {
             "schema": self.schema,
             "run": self.run.of_any_model(),
+            "hardware": self.hardware,
+            "score": self.score,
             "budget_j": self.budget_j,
             "at_least": self.at_least,
             "chosen": chosen.model if chosen else None,
@@ -153,6 +161,7 @@ def trade_off(
     *,
     budget_j: float | None = None,
     at_least: float | None = None,
+    score: str = ACCURACY,
     progress: Progress | None = None,
 ) -> TradeOff:
     """Predict the energy of every model of a table and find the Pareto front.
@@ -163,12 +172,14 @@ def trade_off(
         on: Machine or file of a predictor.
         budget_j: Most energy per sequence, J.
         at_least: Least accuracy.
+        score: What the accuracy is of.
         progress: Told what is being done.
 
     Raises:
         UsageError: None of the models can be predicted.
     """
-    run = run.resolved(find_machine(on))
+    machine = find_machine(on)
+    run = run.resolved(machine)
     found: list[Candidate] = []
     left_out: list[LeftOut] = []
     for done, row in enumerate(rows):
@@ -180,7 +191,10 @@ def trade_off(
             left_out.append(LeftOut(row.model, str(error)))
     if not found:
         raise UsageError(left_out[0].problem)
-    return TradeOff(pareto_front(found), budget_j, at_least, tuple(left_out), run)
+    return TradeOff(
+        *(pareto_front(found), budget_j, at_least, tuple(left_out), run),
+        *(machine.hardware.name, score),
+    )
 
 
 def _candidate(row: AccuracyRow, run: RunSpec, on: str) -> Candidate:

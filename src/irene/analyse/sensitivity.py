@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from irene.analyse.subject import Progress, Subject, tree_of
 from irene.errors import UsageError
 from irene.plain import Document
+from irene.presented import Shown
 from irene.spec import RunSpec
 
 STEP = 0.25
@@ -44,8 +45,8 @@ class Elasticity(Document):
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Sensitivity(Document):
+@dataclass(frozen=True, slots=True, repr=False)
+class Sensitivity(Shown, Document):
     """How the energy follows sizes and numbers of a config, the strongest first."""
 
     model: str

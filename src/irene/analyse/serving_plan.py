@@ -101,7 +101,7 @@ class ServingOption:
         return ", ".join((many, *told))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ServingPlan(Drawn, Document):
     """All ways that fit into memory, the cheapest first, and the best quick enough."""
 

@@ -24,6 +24,7 @@ from irene.plain import Document
 from irene.predict.api import predict_run
 from irene.predict.machines.finding import find_machine
 from irene.predict.machines.memory_fit import TRAINED_BYTES, USABLE, traced_fit
+from irene.presented import Shown
 from irene.spec import RunSpec
 from irene.tree import ModelTree
 from irene.tree.generation import Span
@@ -57,8 +58,8 @@ BESIDE_PUBLISHED = (
 SECONDS_PER_HOUR = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingPlan(Document):
+@dataclass(frozen=True, slots=True, repr=False)
+class TrainingPlan(Shown, Document):
     """What a training takes.
 
     Attributes:

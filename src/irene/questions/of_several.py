@@ -154,12 +154,13 @@ class AskTradeOff(Question["TradeOff"]):
 
     def answer(self, progress: Progress | None = None) -> TradeOff:
         """The Pareto front, and what could not be predicted."""
-        from irene.analyse.pareto import trade_off
+        from irene.analyse.pareto import ACCURACY, PUBLISHED, trade_off
         from irene.predict.machines.chosen import named
 
         return trade_off(
             self.rows(), self.run, named(self.on), budget_j=self.budget_j,
             at_least=self.at_least, progress=progress,
+            score=PUBLISHED if self.accuracies is None else ACCURACY,
         )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from io import StringIO
+from types import SimpleNamespace
 from typing import Any
 
 from rich.console import RenderableType
@@ -22,6 +24,8 @@ from irene.analyse.sensitivity import Sensitivity
 from irene.analyse.suggest import Advice, Suggestion
 from irene.analyse.training_plan import TrainingPlan
 from irene.human import human, human_energy, human_range, human_spread
+from irene.show.cards import card_yaml
+from irene.show.fitted import Screen
 from irene.show.picture.units import amount
 from irene.show.screens_of_several import (
     comparison_screen,
@@ -52,7 +56,21 @@ HEADINGS = {
     "another model": "another model",
 }
 
+AS_USUAL = SimpleNamespace(by=None, top=90.0, all=False)
+"""What commands show where no option says otherwise."""
+WIDTH = 100
+"""Characters per line of an answer that is printed."""
+
 Parts = Iterator[RenderableType]
+
+
+def answer_text(found: Any) -> str:
+    """What the command of an answer shows, without colours."""
+    written = StringIO()
+    console = Screen(file=written, width=WIDTH, color_system=None)
+    for part in answer_screen(found, AS_USUAL):
+        console.print(part)
+    return "\n".join(map(str.rstrip, written.getvalue().splitlines()))
 
 
 def answer_screen(found: Any, view: Any) -> Parts:
@@ -340,6 +358,8 @@ def _sensitivity(found: Sensitivity, _: Any) -> Parts:
 SCREENS: Mapping[str, Callable[[Any, Any], Parts]] = {
     "Advice": _advice,
     "Bottlenecks": _bottlenecks,
+    "Card": lambda found, _: iter((card_yaml(found),)),
+    "Comparison": comparison_screen,
     "Comparisons": comparison_screen,
     "Costing": _costs,
     "Curves": curves_screen,

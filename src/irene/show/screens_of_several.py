@@ -13,7 +13,7 @@ from rich.text import Text
 from irene.analyse.comparison import Comparison, Comparisons, Contribution, Side
 from irene.analyse.curve import Curves
 from irene.analyse.leaderboard import Leaderboard, Ranked
-from irene.analyse.pareto import Candidate, TradeOff
+from irene.analyse.pareto import PUBLISHED, Candidate, TradeOff
 from irene.analyse.serving_plan import ServingOption, ServingPlan
 from irene.human import human, human_energy, human_spread, human_time
 from irene.show.terminal import (
@@ -39,8 +39,10 @@ Parts = Iterator[RenderableType]
 # Side by side -----------------------------------------------------------------
 
 
-def comparison_screen(found: Comparisons, view: Any) -> Parts:
+def comparison_screen(found: Comparison | Comparisons, view: Any) -> Parts:
     """All side by side, then what makes each differ from the first."""
+    if isinstance(found, Comparison):
+        found = Comparisons(found.per, (found,))
     unfit, notes = unfit_lines(found.notes)
     yield from unfit
     comparisons = found.comparisons
@@ -181,15 +183,7 @@ def leaderboard_screen(found: Leaderboard, _: Any) -> Parts:
 # Accuracy ---------------------------------------------------------------------
 
 
-def trade_off_title(found: TradeOff, view: Any) -> tuple[str, str]:
-    """Which accuracy it is, and what is shown against what."""
-    task = "accuracy" if view.accuracy else "SST-2 accuracy"
-    machine = machine_words(view.on or "default")
-    sizes = ", ".join(run_sizes(found.run))
-    return task, f"{task} against energy: {sizes}, for {machine}"
-
-
-def trade_off_screen(found: TradeOff, view: Any) -> Parts:
+def trade_off_screen(found: TradeOff, _: Any) -> Parts:
     """The candidates, the legend, and which one to take."""
     cells: dict[str, Callable[[Candidate], Any]] = {
         "<": lambda each: "●" if each.on_front else "○" if each.maybe else "",
@@ -206,7 +200,8 @@ def trade_off_screen(found: TradeOff, view: Any) -> Parts:
     }
     if not any(each.split for each in found.candidates):
         del cells["<on"]
-    yield bold(plain(trade_off_title(found, view)[1]))
+    sizes, machine = ", ".join(run_sizes(found.run)), machine_words(found.hardware)
+    yield bold(f"{plain(found.score)} against energy: {sizes}, for {machine}")
     yield listed(
         found.candidates, cells, bold=lambda each: each.on_front,
         goes=("beaten by", "on"),
@@ -217,7 +212,7 @@ def trade_off_screen(found: TradeOff, view: Any) -> Parts:
     yield dim(legend)
     if any(each.notes for each in found.candidates):
         yield dim("* outside what the machine was measured on: a wider interval")
-    if not view.accuracy:
+    if found.score == PUBLISHED:
         yield dim(
             "published accuracies, on the test or the dev set of GLUE as marked; "
             "--csv has the source of each"

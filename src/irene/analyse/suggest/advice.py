@@ -19,6 +19,7 @@ from irene.analyse.suggest.tiles import whole_tiles
 from irene.analyse.suggest.vocabulary_head import no_vocabulary_head
 from irene.energy import Energy
 from irene.plain import Document
+from irene.presented import Shown
 from irene.spec import RunSpec
 from irene.tree.headline import is_warning, run_words
 
@@ -37,8 +38,8 @@ RULES: dict[str, Rule] = {
 """All rules by name; add your own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Advice(Document):
+@dataclass(frozen=True, slots=True, repr=False)
+class Advice(Shown, Document):
     """What to change: the easiest to follow first, then what saves most for sure."""
 
     model: str

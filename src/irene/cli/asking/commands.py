@@ -14,7 +14,6 @@ from irene.errors import UsageError
 
 if TYPE_CHECKING:
     from irene.analyse.bottlenecks import Bottlenecks
-    from irene.analyse.pareto import TradeOff
     from irene.show.picture import Picture
 
 BY = ("module", "class", "role", "primitive", "layer", "level")
@@ -80,14 +79,6 @@ def _accuracies(options: argparse.Namespace) -> dict[str, Any]:
 
     text = accuracies_text(options.accuracy) if options.accuracy else None
     return {"accuracies": text}
-
-
-def _draw_trade_off(found: TradeOff, options: argparse.Namespace) -> Picture:
-    from irene.show.picture import AxisSpec, trade_off_chart
-    from irene.show.screens_of_several import trade_off_title
-
-    task, heading = trade_off_title(found, options)
-    return trade_off_chart(found, "", heading, AxisSpec(task))
 
 
 class _ListRegions(argparse.Action):
@@ -203,7 +194,7 @@ examples:
 """,
     ),
     "trade-off": Asking(
-        question="trade-off", draw=_draw_trade_off, add=_add_file, more=_accuracies,
+        question="trade-off", draw=plain_picture, add=_add_file, more=_accuracies,
         USAGE="[options]",
         EXAMPLES="""\
 FILE.csv has the columns model and accuracy, and may have energy_j (per sequence), split

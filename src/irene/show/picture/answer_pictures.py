@@ -14,6 +14,7 @@ from irene.show.picture.line_chart import Line, distribution, line_chart
 from irene.show.picture.picture import Picture
 from irene.show.picture.scatter import Dot, scatter
 from irene.show.picture.timeline_chart import Span, timeline
+from irene.show.terminal import machine_words
 from irene.tree.headline import run_sizes, unit_words
 
 if TYPE_CHECKING:
@@ -60,8 +61,9 @@ def answer_picture(found: Any) -> Picture:
         "TradeOff": lambda found: trade_off_chart(
             found,
             "",
-            f"Accuracy against energy: {', '.join(run_sizes(found.run))}",
-            AxisSpec("accuracy"),
+            f"{found.score} against energy: {', '.join(run_sizes(found.run))}, "
+            f"for {machine_words(found.hardware)}",
+            AxisSpec(found.score),
         ),
         "WhatIf": what_if_chart,
     }
