@@ -84,7 +84,7 @@ class Kind:
 
     def _opened(self, roots: Roots, pid: int | None) -> Meter:
         where = (roots,) if self.in_kernel else ()
-        watched = {"pid": pid} if self.opens == "ProcMeter" else {}
+        watched = {"pid": pid} if self.opens == "open_proc" else {}
         meter: Meter = getattr(self._home(), self.opens)(*where, **watched)
         return meter
 
@@ -102,7 +102,7 @@ METERS = {
     "ipmi": Kind("the chassis, by its BMC", "wall.ipmi", "open_ipmi", in_kernel=False),
     "battery": Kind("a laptop off the mains", "wall.battery", "open_battery"),
     "estimate": Kind("the CPU from its load", "estimate.cpu_estimate", "open_estimate"),
-    "proc": Kind("what Linux tells, no energy", "cpu.procfs", "ProcMeter"),
+    "proc": Kind("what Linux tells, no energy", "cpu.procfs", "open_proc"),
 }
 """Meters that need no address, the better ones first."""
 ADDRESSED = {

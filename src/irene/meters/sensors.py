@@ -5,6 +5,7 @@ One that fails gives nothing, and the others go on; a meter is lost when all fai
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -36,7 +37,10 @@ class SensorMeter:
         missing: Channels of what belongs in the total and cannot be read.
         remedy: What would help with these, or "".
         let_go: Called once when it is closed.
+        summary: What there is of it, in words; "" for its channels.
         holds_s: How long a reading is good for, s.
+        settles_s: How long after opening the first reading says something, s.
+        longest_interval_s: How often it must be read at the least, s.
     """
 
     def __init__(
@@ -46,9 +50,14 @@ class SensorMeter:
         missing: Sequence[Channel] = (),
         remedy: str = "",
         let_go: Callable[[], object] = lambda: None,
+        summary: str = "",
         holds_s: float = 0.0,
+        settles_s: float = 0.0,
+        longest_interval_s: float = math.inf,
     ) -> None:
-        self.name, self.remedy, self.holds_s = name, remedy, holds_s
+        self.name, self.remedy, self._summary = name, remedy, summary
+        self.holds_s, self.settles_s = holds_s, settles_s
+        self.longest_interval_s = longest_interval_s
         self.channels = (*(c for sensor in sensors for c in sensor.channels), *missing)
         self._sensors, self._let_go = tuple(sensors), let_go
         self._nothing = [NO_VALUE] * len(missing)
@@ -60,19 +69,21 @@ class SensorMeter:
             SensorLostError: All fail, or the meter is closed.
         """
         values: list[float] = []
-        problems: list[str] = []
+        problems: dict[str, list[str]] = {}
+        known = False
         for sensor in self._sensors:
             try:
                 values += sensor.ask()
+                known = True
             except Exception as error:  # noqa: BLE001  every vendor has errors of its own
                 values += [NO_VALUE] * len(sensor.channels)
-                kind = (
-                    "" if isinstance(error, SensorLostError) else type(error).__name__
-                )
-                words = (sensor.channels[0].name, kind, str(error))
-                problems.append(": ".join(filter(None, words)))
-        if len(problems) == len(self._sensors):
-            raise SensorLostError("; ".join(problems) or f"{self.name} is closed")
+                words = str(error)
+                if not isinstance(error, SensorLostError):
+                    words = ": ".join(filter(None, (type(error).__name__, words)))
+                problems.setdefault(words, []).append(sensor.channels[0].name)
+        if not known:
+            told = (f"{', '.join(names)}: {why}" for why, names in problems.items())
+            raise SensorLostError("; ".join(told) or f"{self.name} is closed")
         return values + self._nothing
 
     def close(self) -> None:
@@ -83,7 +94,9 @@ class SensorMeter:
 
     @property
     def summary(self) -> str:
-        """Its channels, and those that cannot be read, in words."""
+        """What there is of it, or its channels and those missing, in words."""
+        if self._summary:
+            return self._summary
         there = ", ".join(c.name for c in self.channels if not c.missing)
         lost = [c for c in self.channels if c.missing]
         gone = (f"{c.name} cannot be read: {c.missing}" for c in lost)

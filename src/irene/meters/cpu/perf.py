@@ -18,11 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from irene.meters.cpu.kernel_files import Roots, text_in
-from irene.meters.cpu.zones import Zone, open_zones
-from irene.meters.energy_counter import Clock, CounterMeter, EnergyCounter
+from irene.meters.cpu.zones import Zone, ZoneCounter, open_zones
+from irene.meters.energy_counter import Clock
+from irene.meters.sensors import SensorMeter
 
 OpenEvent = Callable[[int, int, int], int]
 SYSCALLS = {"x86_64": 298, "AMD64": 298, "aarch64": 241}
@@ -65,23 +65,16 @@ class Event:
     joules_per_step: float
 
 
-class PerfMeter(CounterMeter):
-    """The energy events of the PMU `power`."""
+def event_count(fd: int) -> int:
+    """The count of an event; the kernel refuses `pread` here.
 
-    name: ClassVar[str] = "perf"
-    counters: ClassVar[str] = "events"
-
-    @staticmethod
-    def fetch(fd: int) -> int:
-        """The count; the kernel refuses `pread` here.
-
-        Raises:
-            OSError: The event is gone.
-        """
-        count = os.read(fd, 8)
-        if len(count) != 8:
-            raise OSError(errno.ENODATA, "the event does not count any more")
-        return int.from_bytes(count, sys.byteorder)
+    Raises:
+        OSError: The event is gone.
+    """
+    count = os.read(fd, 8)
+    if len(count) != 8:
+        raise OSError(errno.ENODATA, "the event does not count any more")
+    return int.from_bytes(count, sys.byteorder)
 
 
 def open_event(pmu: int, config: int, cpu: int) -> int:
@@ -117,7 +110,7 @@ def open_perf(
     roots: Roots,
     clock: Clock = time.monotonic_ns,
     open_event: OpenEvent = open_event,
-) -> PerfMeter:
+) -> SensorMeter:
     """Open all energy events that the kernel lets us have.
 
     Args:
@@ -128,31 +121,27 @@ def open_perf(
     Raises:
         MeterError: There are none, or we may not; the message says what helps.
     """
-    candidates = [
-        (e.zone, e.zone.path.name, partial(_open_counter, e, clock, open_event))
-        for e in find_events(roots.sysfs)
+    counters = [
+        ZoneCounter(
+            each.zone,
+            each.zone.path.name,
+            partial(open_event, each.pmu, each.config, each.cpu),
+            event_count,
+            each.joules_per_step,
+            COUNT_STEPS,
+        )
+        for each in find_events(roots.sysfs)
     ]
     # A capability must be given to the program itself: no link, no environment.
     python = Path(sys.executable or "python3").resolve()
     return open_zones(
-        PerfMeter,
-        candidates,
+        "perf",
+        counters,
         clock,
+        called="events",
         missing=(f"no energy events in {_pmu_folder(roots.sysfs)}", NO_PMU),
         refused="the kernel refuses the energy events: ",
         denied_remedy=REMEDY.format(python=python),
-    )
-
-
-def _open_counter(
-    event: Event, clock: Clock, open_event: OpenEvent
-) -> tuple[int, EnergyCounter]:
-    return PerfMeter.begin(
-        open_event(event.pmu, event.config, event.cpu),
-        clock,
-        COUNT_STEPS,
-        joules_per_step=event.joules_per_step,
-        most_w=event.zone.domain.most_w,
     )
 
 

@@ -19,23 +19,28 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from functools import partial
 
 from irene.errors import MeterError
-from irene.meters.channel import NO_VALUE, Channel, SensorLostError
+from irene.meters.channel import Channel
 from irene.meters.cpu.cpu_load import LOAD_STEP_S, CpuLoad, ProcessLoad
-from irene.meters.cpu.cpu_sensors import open_clocks, open_memory, open_temperatures
+from irene.meters.cpu.cpu_sensors import (
+    Sensors,
+    open_clocks,
+    open_memory,
+    open_temperatures,
+)
 from irene.meters.cpu.kernel_files import Roots
+from irene.meters.sensors import Sensor, SensorMeter
 
 SHARE_OF_MACHINE = "iowait and steal are not busy"
 OF_ONE_CORE = "of one core; the process and those it started"
-OPTIONAL = {
-    "proc:cpu_clock": "clock of the CPUs",
-    "proc:cpu_temperature": "temperature of the CPU",
-}
 RESIDENT = "resident; shared memory counts in each process"
 
 
-class ProcMeter:
+def open_proc(
+    roots: Roots, pid: int | None = None, clock: Callable[[], float] = time.monotonic
+) -> SensorMeter:
     """Load and memory of this machine and of one process.
 
     Args:
@@ -46,77 +51,50 @@ class ProcMeter:
     Raises:
         MeterError: This is not Linux, or there is no such process.
     """
+    with ExitStack() as files:
+        load = files.enter_context(closing(CpuLoad(roots.proc, clock)))
+        share = _gauge("cpu", "percent", LOAD_STEP_S, SHARE_OF_MACHINE)
+        sensors = [Sensor((share,), lambda: (load.percent(),))]
+        try:
+            memory = open_memory(roots, clock)
+        except OSError as error:
+            raise MeterError(f"{error.filename}: {error.strerror}") from error
+        there, untold = ["load"], list[str]()
+        for name, unit, slow, words in (
+            ("mem", "percent", memory, "memory"),
+            ("cpu_clock", "mhz", open_clocks(roots, clock), "clock of the CPUs"),
+            (
+                *("cpu_temperature", "celsius", open_temperatures(roots, clock)),
+                "temperature of the CPU",
+            ),
+        ):
+            (there if slow else untold).append(words)
+            if slow:
+                files.enter_context(closing(slow))
+                gauge = _gauge(name, unit, slow.period_s, slow.note)
+                sensors.append(Sensor((gauge,), partial(_told, slow)))
+        if pid:
+            process = ProcessLoad(roots.proc, pid, os.cpu_count() or 1, clock)
+            used = _gauge("process_cpu", "percent", LOAD_STEP_S, OF_ONE_CORE)
+            held = _gauge("process_mem", "bytes", LOAD_STEP_S, RESIDENT)
+            files.enter_context(closing(process))
+            sensors.append(Sensor((used, held), process.read))
+        detail = ", ".join(there)
+        if untold:
+            detail += f"; this machine does not tell the {' and the '.join(untold)}"
+        let_go, step_s = files.pop_all().close, LOAD_STEP_S
+        return SensorMeter(
+            *("proc", sensors, (), "", let_go, detail), holds_s=step_s, settles_s=step_s
+        )
 
-    name = "proc"
-    holds_s = settles_s = LOAD_STEP_S
 
-    def __init__(
-        self,
-        roots: Roots,
-        pid: int | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        with ExitStack() as files:
-            self._load = files.enter_context(closing(CpuLoad(roots.proc, clock)))
-            channels = [_gauge("proc:cpu", "percent", LOAD_STEP_S, SHARE_OF_MACHINE)]
-            try:
-                memory = open_memory(roots, clock)
-            except OSError as error:
-                raise MeterError(f"{error.filename}: {error.strerror}") from error
-            self._slow = [files.enter_context(closing(memory))]
-            channels.append(_gauge("proc:mem", "percent", memory.period_s))
-            for name, unit, sensors in (
-                ("cpu_clock", "mhz", open_clocks(roots, clock)),
-                ("cpu_temperature", "celsius", open_temperatures(roots, clock)),
-            ):
-                if sensors:
-                    self._slow.append(files.enter_context(closing(sensors)))
-                    told = sensors.period_s, sensors.note
-                    channels.append(_gauge(f"proc:{name}", unit, *told))
-            self._process: ProcessLoad | None = None
-            if pid:
-                process = ProcessLoad(roots.proc, pid, os.cpu_count() or 1, clock)
-                self._process = files.enter_context(closing(process))
-                channels += [
-                    _gauge("proc:process_cpu", "percent", LOAD_STEP_S, OF_ONE_CORE),
-                    _gauge("proc:process_mem", "bytes", LOAD_STEP_S, RESIDENT),
-                ]
-            self.channels = tuple(channels)
-            self._files = files.pop_all()
-
-    def read(self) -> list[float]:
-        """One value for each channel.
-
-        Raises:
-            SensorLostError: `/proc/stat` cannot be read any more.
-        """
-        values = [self._load.percent(), *(sensors.value() for sensors in self._slow)]
-        if self._process:
-            try:
-                values += self._process.read()
-            except SensorLostError:  # it has ended; the machine goes on
-                values += (NO_VALUE, NO_VALUE)
-        return values
-
-    @property
-    def summary(self) -> str:
-        """What is told, and what is not, in words."""
-        names = {channel.name for channel in self.channels}
-        there = [text for name, text in OPTIONAL.items() if name in names]
-        missing = [text for name, text in OPTIONAL.items() if name not in names]
-        detail = ", ".join(["load", "memory", *there])
-        if missing:
-            detail += f"; this machine does not tell the {' and the '.join(missing)}"
-        return detail
-
-    def close(self) -> None:
-        """Let go of all files; closing twice is fine."""
-        self._files.close()
+def _told(sensors: Sensors) -> tuple[float]:
+    return (sensors.value(),)
 
 
 def _gauge(name: str, quantity: str, resolution_s: float, note: str = "") -> Channel:
     return Channel(
-        name,
+        f"proc:{name}",
         quantity,  # type: ignore[arg-type]
         counted=False,
         device="cpu",

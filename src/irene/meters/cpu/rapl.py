@@ -14,11 +14,11 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from irene.meters.cpu.kernel_files import Roots, text_in
-from irene.meters.cpu.zones import Zone, open_zones
-from irene.meters.energy_counter import Clock, CounterMeter, EnergyCounter
+from irene.meters.cpu.zones import Zone, ZoneCounter, open_zones
+from irene.meters.energy_counter import Clock
+from irene.meters.sensors import SensorMeter
 
 REGISTER_STEPS = 2**32
 SMALLEST_RANGE_J = 65_536.0
@@ -39,29 +39,7 @@ NO_ZONES = (
 )
 
 
-class RaplMeter(CounterMeter):
-    """All RAPL zones of this machine that can be read."""
-
-    name: ClassVar[str] = "rapl"
-    counters: ClassVar[str] = "zones"
-
-    @staticmethod
-    def fetch(fd: int) -> int:
-        """Microjoules on the counter.
-
-        Raises:
-            OSError: The zone is gone.
-            ValueError: It says something that is no number.
-        """
-        text = os.pread(fd, 32, 0)
-        if not text:
-            raise OSError(errno.ENODATA, "empty")
-        if not text.rstrip().isdigit():
-            raise ValueError(f"not a count of microjoules: {text!r}")
-        return int(text)
-
-
-def open_rapl(roots: Roots, clock: Clock = time.monotonic_ns) -> RaplMeter:
+def open_rapl(roots: Roots, clock: Clock = time.monotonic_ns) -> SensorMeter:
     """Open all RAPL zones that can be read.
 
     Args:
@@ -71,29 +49,36 @@ def open_rapl(roots: Roots, clock: Clock = time.monotonic_ns) -> RaplMeter:
     Raises:
         MeterError: There are none, or none can be read; the message says what helps.
     """
-    candidates = [
-        (zone, f"{zone.path.name} ({zone.name})", partial(_open_zone, zone, clock))
-        for zone in find_zones(roots.sysfs)
-    ]
     return open_zones(
-        RaplMeter,
-        candidates,
+        "rapl",
+        map(_counter, find_zones(roots.sysfs)),
         clock,
+        called="zones",
         missing=(f"no RAPL zones in {roots.sysfs}/class/powercap", NO_ZONES),
         refused="none of the RAPL zones can be read: ",
         denied_remedy=REMEDY.format(root=roots.sysfs),
     )
 
 
-def _open_zone(zone: Zone, clock: Clock) -> tuple[int, EnergyCounter]:
-    return RaplMeter.begin(
-        os.open(zone.path / "energy_uj", os.O_RDONLY),
-        clock,
+def _counter(zone: Zone) -> ZoneCounter:
+    return ZoneCounter(
+        zone,
+        f"{zone.path.name} ({zone.name})",
+        partial(os.open, zone.path / "energy_uj", os.O_RDONLY),
+        _microjoules,
+        1e-6,
         _modulus(zone.path),
-        joules_per_step=1e-6,
-        most_w=zone.domain.most_w,
-        unknown_range_j=SMALLEST_RANGE_J,
+        SMALLEST_RANGE_J,
     )
+
+
+def _microjoules(fd: int) -> int:
+    text = os.pread(fd, 32, 0)
+    if not text:
+        raise OSError(errno.ENODATA, "empty")
+    if not text.rstrip().isdigit():
+        raise ValueError(f"not a count of microjoules: {text!r}")
+    return int(text)
 
 
 def find_zones(root: Path) -> list[Zone]:

@@ -14,10 +14,10 @@ from typing import Any, get_args
 from urllib.parse import parse_qsl
 
 from irene.errors import MeterError, UsageError, library
-from irene.meters.channel import Channel, SensorLostError
+from irene.meters.channel import Channel
+from irene.meters.sensors import Sensor, SensorMeter
 from irene.meters.wall.line_reader import (
     Checksum,
-    LineCounts,
     LineReader,
     checked_text,
     line_parser,
@@ -82,20 +82,15 @@ class SerialSource:
         return lambda line: parse(checked_text(line, self.checksum))
 
 
-class SerialMeter:
-    """A wall meter; made by `open_serial`.
+class SerialMeter(SensorMeter):
+    """A wall meter: energy up to the last reading and its power; see `open_serial`.
 
     Attributes:
-        source: Where it is, and how it writes.
-        channels: Energy and power at the wall.
+        line_counts: What came over the line so far: good lines, bad ones, gaps.
     """
 
-    name = "serial"
-
     def __init__(self, source: SerialSource, reader: LineReader) -> None:
-        self.source = source
-        self._reader = reader
-        self._closed = False
+        self.line_counts = reader.counts
         port = "".join("_" if c in ',"\n\r#' else c for c in source.port)
         note = (
             f"wall meter on {port}, format {source.format}; a reading holds until "
@@ -107,30 +102,12 @@ class SerialMeter:
             "relative_error": source.error_percent / 100,
             "note": note,
         }
-        self.channels = (
+        channels = (
             Channel(f"serial:{port}:energy", "energy_j", **shared),
             Channel(f"serial:{port}:power", "power_w", counted=False, **shared),
         )
-
-    @property
-    def line_counts(self) -> LineCounts:
-        """What came over the line so far: good lines, bad ones, gaps."""
-        return self._reader.counts
-
-    def read(self) -> tuple[float, float]:
-        """Energy up to the last reading and its power; `NO_VALUE` while it is silent.
-
-        Raises:
-            SensorLostError: The meter is closed.
-        """
-        if self._closed:
-            raise SensorLostError(f"{self.source.port} is closed")
-        return self._reader.integral.values(time.monotonic_ns())
-
-    def close(self) -> None:
-        """End the thread and let go of the line; closing twice is fine."""
-        self._closed = True
-        self._reader.close()
+        both = Sensor(channels, lambda: reader.integral.values(time.monotonic_ns()))
+        super().__init__("serial", [both], let_go=reader.close)
 
 
 def open_serial(
