@@ -119,15 +119,7 @@ class Meter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What `irene doctor` finds about one meter.
-
-    Attributes:
-        meter: Its name.
-        works: Whether it gives values here.
-        detail: What is there, or what is missing, in words.
-        remedy: Command or step that would make it work, or "" if there is none.
-        channels: What it gives, if it works.
-    """
+    """What `irene doctor` finds about one meter, and what would make it work."""
 
     meter: str
     works: bool
@@ -137,13 +129,7 @@ class Finding:
 
 
 def probed(name: str, open_meter: Callable[[], Meter], install: str = "") -> Finding:
-    """Open a meter, look at it and close it; never raises.
-
-    Args:
-        name: Name of the meter.
-        open_meter: Opens it.
-        install: Command that installs what it is read with.
-    """
+    """Open a meter, look at it and close it; never raises."""
     try:
         with closing(open_meter()) as meter:
             remedy, detail = (getattr(meter, n, "") for n in ("remedy", "summary"))

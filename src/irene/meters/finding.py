@@ -72,12 +72,7 @@ class Kind:
         return probed(name, partial(self._opened, roots, None), install)
 
     def open(self, roots: Roots, pid: int | None = None) -> Meter:
-        """Open it, so that its first reading says something.
-
-        Args:
-            roots: Where the kernel shows the machine.
-            pid: The process whose load is watched, if it watches one.
-        """
+        """Open it, so that its first reading says something; `proc` watches a `pid`."""
         meter = self._opened(roots, pid)
         time.sleep(getattr(meter, "settles_s", 0.0))
         return meter
@@ -128,11 +123,7 @@ def plugins() -> dict[str, EntryPoint]:
 
 
 def findings(roots: Roots | None = None) -> list[Finding]:
-    """What there is of every meter that needs no address.
-
-    Args:
-        roots: Where the kernel shows the machine; None for this one.
-    """
+    """What there is of every meter that needs no address."""
     where = roots or Roots()
     return [_find(name, where) for name in METERS]
 
@@ -152,9 +143,6 @@ def _worth_zeus(roots: Roots) -> bool:
 
 def choose(found: Iterable[Finding]) -> list[str]:
     """The best meters: each device by the first that counts it, and always the load.
-
-    Args:
-        found: What there is, the better ones first.
 
     Returns:
         Names of meters. The estimate is among them only where nothing measures the CPU.
@@ -217,10 +205,6 @@ def names_in(text: str) -> list[str]:
 
 def resolved(specs: Sequence[str], roots: Roots | None = None) -> list[str]:
     """Names of meters with `auto` replaced by the best here, each once.
-
-    Args:
-        specs: As for `open_meters`.
-        roots: Where the kernel shows the machine; None for this one.
 
     Raises:
         UsageError: There is no meter of that name.

@@ -94,9 +94,6 @@ def _is_virtual(cpu: dict[str, str], board: Path) -> bool:
 def describe_machine(roots: Roots | None = None) -> dict[str, str]:
     """What a reader of a measurement wants to know of the machine.
 
-    Args:
-        roots: Where the kernel shows it; None for this machine.
-
     Returns:
         `cpu`, `cores`, `cpus`, `memory`, `kernel`, `virtual`, and where the system
         tells them `sockets`, `governor`, `turbo`, `max_clock`, `gpu` and `gpu_driver`.

@@ -17,12 +17,7 @@ from irene.meters.channel import NO_VALUE, Channel, SensorLostError
 
 @dataclass(frozen=True, slots=True)
 class Sensor:
-    """Something that can be asked.
-
-    Attributes:
-        channels: What it gives.
-        ask: Gives a value for each of them; may raise anything.
-    """
+    """Something that can be asked for a value of each channel; may raise anything."""
 
     channels: tuple[Channel, ...]
     ask: Callable[[], Sequence[float]]

@@ -100,10 +100,7 @@ class Outcome:
 
 
 def find_work(path: str) -> Work:
-    """The function of an import path.
-
-    Args:
-        path: `package.module:function`.
+    """The function of an import path, `package.module:function`.
 
     Raises:
         UsageError: There is no such function.
@@ -165,13 +162,6 @@ def listen(listener: Callable[[Progress], None]) -> None:
 
 
 def report(done: int, total: int, text: str, *, waits: bool = False) -> None:
-    """Say how far the work is, to the process that started this one, if any.
-
-    Args:
-        done: Steps that are done.
-        total: Steps in all; 0 if nobody knows.
-        text: What is being done.
-        waits: Whether it waits for others.
-    """
+    """Say how far the work is, to the process that started this one; as `Progress`."""
     for listener in _listeners:
         listener(Progress(done, total, text, waits))

@@ -46,15 +46,7 @@ children's user and system ticks; resident pages."""
 
 
 class CpuLoad:
-    """The load of all CPUs between one reading and the next.
-
-    Args:
-        root: Where procfs is.
-        clock: Tells the time, s.
-
-    Raises:
-        MeterError: There is no `/proc/stat` here.
-    """
+    """The load of all CPUs between one reading and the next."""
 
     def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -78,9 +70,6 @@ class CpuLoad:
 
         Within `LOAD_STEP_S` of the last reading little new can be known: the value is
         then that of before, or `NO_VALUE` if there is none yet.
-
-        Raises:
-            SensorLostError: The file cannot be read any more.
         """
         now_s = self._clock()
         if now_s - self._read_s < LOAD_STEP_S:
@@ -113,17 +102,7 @@ class CpuLoad:
 
 
 class ProcessLoad:
-    """What a process and its descendants use.
-
-    Args:
-        root: Where procfs is.
-        pid: The process.
-        cores: CPUs of the machine; no load is larger than all of them.
-        clock: Tells the time, s.
-
-    Raises:
-        MeterError: There is no such process.
-    """
+    """What a process and its descendants use; never more than all `cores`."""
 
     def __init__(
         self,

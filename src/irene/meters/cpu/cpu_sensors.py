@@ -45,10 +45,6 @@ class Sensors:
         period_s: How often they are read at most, s.
         clock: Tells the time, s.
         note: Where the value is from, in words.
-
-    Attributes:
-        period_s: How often they are read at most, s.
-        note: Where the value is from, in words.
     """
 
     def __init__(
@@ -113,15 +109,7 @@ def _clocks_said(cpuinfo: KeptFile) -> list[float]:
 
 
 def open_clocks(roots: Roots, clock: Callable[[], float]) -> Sensors | None:
-    """The clocks there are, MHz: those of cpufreq, else those of `/proc/cpuinfo`.
-
-    Args:
-        roots: Where the kernel shows the machine.
-        clock: Tells the time, s.
-
-    Returns:
-        None where the machine does not tell any.
-    """
+    """The clocks there are, MHz: of cpufreq, else `/proc/cpuinfo`; None if untold."""
     paths, own = _cpufreq(roots), [roots.proc / "cpuinfo"]
     of, said = f"of {len(paths)} CPUs", "as /proc/cpuinfo says"
     said += "; that of a virtual machine may not vary"
@@ -143,10 +131,6 @@ def open_clock_share(
 
     Some drivers take the clock without boost for the highest; a share above 1 is then
     cut, for none was seen where the formula is from.
-
-    Args:
-        roots: Where the kernel shows the machine.
-        clock: Tells the time, s.
 
     Returns:
         The clocks, ready to be read; None, and why, where they are not known to vary.
@@ -195,12 +179,7 @@ def _varies(folder: Path) -> bool:
 
 
 def open_temperatures(roots: Roots, clock: Callable[[], float]) -> Sensors:
-    """The hottest sensor of the CPU, °C.
-
-    Args:
-        roots: Where the kernel shows the machine.
-        clock: Tells the time, s.
-    """
+    """The hottest sensor of the CPU, °C."""
     zones = sorted((roots.sysfs / "class" / "thermal").glob("thermal_zone*/type"))
     chips = sorted((roots.sysfs / "class" / "hwmon").glob("hwmon*/name"))
     found = [path.with_name("temp") for path in zones if _is_cpu(path)]
@@ -214,10 +193,6 @@ def _is_cpu(path: Path) -> bool:
 
 def open_memory(roots: Roots, clock: Callable[[], float]) -> Sensors:
     """Share of memory in use, %: all of it less what a program could still get.
-
-    Args:
-        roots: Where the kernel shows the machine.
-        clock: Tells the time, s.
 
     Raises:
         OSError: The kernel does not show it.

@@ -48,15 +48,7 @@ In a container: docker run --cap-add PERFMON, on a machine that allows it."""
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One counter of the PMU on one CPU.
-
-    Attributes:
-        zone: What it counts.
-        pmu: Type of the PMU.
-        config: Number of the event.
-        cpu: The CPU that is asked for its package.
-        joules_per_step: What one count is worth, J.
-    """
+    """One counter of the PMU, on a CPU of its package; a step is worth so many J."""
 
     zone: Zone
     pmu: int
@@ -66,11 +58,7 @@ class Event:
 
 
 def event_count(fd: int) -> int:
-    """The count of an event; the kernel refuses `pread` here.
-
-    Raises:
-        OSError: The event is gone.
-    """
+    """The count of an event; the kernel refuses `pread` here."""
     count = os.read(fd, 8)
     if len(count) != 8:
         raise OSError(errno.ENODATA, "the event does not count any more")
@@ -78,15 +66,7 @@ def event_count(fd: int) -> int:
 
 
 def open_event(pmu: int, config: int, cpu: int) -> int:
-    """Ask the kernel for a counter of a whole CPU.
-
-    Args:
-        pmu: Type of the PMU.
-        config: Number of the event.
-        cpu: Which CPU.
-
-    Returns:
-        A file descriptor that gives 8 bytes at every read.
+    """A counter of a whole CPU: a file descriptor that gives 8 bytes at every read.
 
     Raises:
         OSError: The kernel refuses, or we do not know how to ask.
@@ -112,11 +92,6 @@ def open_perf(
     open_event: OpenEvent = open_event,
 ) -> SensorMeter:
     """Open all energy events that the kernel lets us have.
-
-    Args:
-        roots: Where the kernel shows the machine.
-        clock: What tells how long ago the last reading was, ns.
-        open_event: Gives a file descriptor for PMU type, event and CPU.
 
     Raises:
         MeterError: There are none, or we may not; the message says what helps.
@@ -181,11 +156,7 @@ def _config(text: str) -> int:
 
 
 def _cpus(text: str) -> list[int]:
-    """CPUs of a list as the kernel writes it: `0,28` or `0-1,4`.
-
-    Raises:
-        ValueError: It is not such a list.
-    """
+    """CPUs of a list as the kernel writes it: `0,28` or `0-1,4`."""
     cpus: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")

@@ -41,12 +41,7 @@ RESIDENT = "resident; shared memory counts in each process"
 def open_proc(
     roots: Roots, pid: int | None = None, clock: Callable[[], float] = time.monotonic
 ) -> SensorMeter:
-    """Load and memory of this machine and of one process.
-
-    Args:
-        roots: Where the kernel shows the machine.
-        pid: The process; None for none.
-        clock: Tells the time, s.
+    """Load and memory of this machine and, if there is a `pid`, of one process.
 
     Raises:
         MeterError: This is not Linux, or there is no such process.

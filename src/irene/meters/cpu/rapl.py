@@ -42,10 +42,6 @@ NO_ZONES = (
 def open_rapl(roots: Roots, clock: Clock = time.monotonic_ns) -> SensorMeter:
     """Open all RAPL zones that can be read.
 
-    Args:
-        roots: Where the kernel shows the machine.
-        clock: What tells how long ago the last reading was, ns.
-
     Raises:
         MeterError: There are none, or none can be read; the message says what helps.
     """

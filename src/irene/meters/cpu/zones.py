@@ -108,12 +108,7 @@ class Zone:
 
 
 def channels_of(meter: str, zones: Sequence[Zone]) -> tuple[Channel, ...]:
-    """One channel for each zone, each joule counted once.
-
-    Args:
-        meter: Begins the names of the channels.
-        zones: Zones that can be read; of two with one name the first counts.
-    """
+    """One channel for each zone; of two with one name, the first counts its joules."""
     first: dict[str, Zone] = {}
     for zone in zones:
         first.setdefault(zone.name, zone)

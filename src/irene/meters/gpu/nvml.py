@@ -163,9 +163,6 @@ class NvmlMeter(SensorMeter):
 def open_nvml(environment: Mapping[str, str] | None = None) -> NvmlMeter:
     """Open the NVIDIA GPUs that the program may use.
 
-    Args:
-        environment: Its environment variables; those of this process if None.
-
     Raises:
         MeterError: There is no GPU, no driver, no permission, or no sensor.
         MissingExtraError: nvidia-ml-py is not installed.

@@ -24,14 +24,7 @@ ORDER_GUESSED = (
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU of the machine.
-
-    Attributes:
-        index: Its number at NVML and in `nvidia-smi`.
-        uuid: `GPU-…`, as the driver names it.
-        bus_id: Its place on the PCI bus, which sorts.
-        model: Name of the product.
-    """
+    """One GPU of the machine: its number at NVML, its names, its place on the bus."""
 
     index: int
     uuid: str
@@ -41,13 +34,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class VisibleGpu:
-    """A GPU that the program sees.
-
-    Attributes:
-        gpu: Which.
-        device: How torch names it, `cuda:0`.
-        note: What is not certain about it, or "".
-    """
+    """A GPU that the program sees, as torch names it; what is not certain, or ""."""
 
     gpu: Gpu
     device: str
@@ -157,13 +144,7 @@ class Answers:
 
 
 def answers_of(nvml: Any, handle: Any, visible: VisibleGpu) -> Answers:
-    """Ask a GPU everything once, and keep what it answers.
-
-    Args:
-        nvml: The module `pynvml`, initialised.
-        handle: NVML's handle of the GPU.
-        visible: Which GPU it is.
-    """
+    """Ask a GPU everything once, and keep what it answers."""
     gpu = _Gpu(nvml, handle, visible)
     kept: list[Sensor] = []
     left_out: dict[str, str] = {}

@@ -51,13 +51,7 @@ class _Lines:
 def read_power_log(
     path: Path, offset_s: float = 0.0, drift_ppm: float = 0.0, zone: str = ""
 ) -> PowerLog:
-    """Read a log of one series.
-
-    Args:
-        path: As for `read_power_logs`, and the others.
-        offset_s: What is added to its times, s.
-        drift_ppm: How much slow its clock runs, in millionths, from its first sample.
-        zone: Zone of its times where they name none.
+    """Read a log of one series; all else is as for `read_power_logs`.
 
     Raises:
         UsageError: The file cannot be opened, or it holds several series.

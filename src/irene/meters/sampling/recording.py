@@ -62,11 +62,7 @@ class Recording:
         return float(self.time_ns[-1] - self.time_ns[0]) * 1e-9 if len(self) else 0.0
 
     def index(self, name: str) -> int:
-        """Column of a channel.
-
-        Raises:
-            UsageError: No channel has that name.
-        """
+        """Column of a channel."""
         for column, channel in enumerate(self.channels):
             if channel.name == name:
                 return column

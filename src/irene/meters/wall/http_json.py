@@ -99,9 +99,6 @@ class HttpSource:
 def open_http(source: HttpSource | str) -> PolledMeter:
     """Ask a meter once, and go on asking it.
 
-    Args:
-        source: Where it is, as text or not.
-
     Raises:
         UsageError: The address cannot be read.
         MeterError: Nothing answers there, or the answer has no power where it should.

@@ -32,12 +32,7 @@ GUESSED = "the exporter states no error; 10 % is a guess"
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What stands after the `#` of an address.
-
-    Attributes:
-        metric: Name of the one that counts; "" for all.
-        every_s: Time between two questions, s.
-    """
+    """What stands after the `#` of an address: one metric, s between questions."""
 
     metric: str = ""
     every_s: Annotated[float, Asked(least=0.01)] = EVERY_S

@@ -115,10 +115,6 @@ def open_serial(
 ) -> SerialMeter:
     """Open a wall meter, and wait until it has given a few readings.
 
-    Args:
-        source: Where it is and how it writes, as text or not.
-        patience_s: How long the first two readings may take, s.
-
     Raises:
         UsageError: The text cannot be read.
         MeterError: The line cannot be opened, or nothing of the format comes.
