@@ -168,14 +168,7 @@ class StoredRuns:
 def plan_collection(
     sweep: Sweep, known: StoredRuns, work: Measuring, *, retry_failed: bool = False
 ) -> CollectionPlan:
-    """Compare a sweep with what is there, and guess how long the rest takes.
-
-    Args:
-        sweep: What is wanted.
-        known: What is there.
-        work: What is done with every run.
-        retry_failed: Whether runs that failed before are open again.
-    """
+    """Compare a sweep with what is there, and guess how long the rest takes."""
     known.refresh()
     points = [_point(spec, known, work, retry_failed) for spec in sweep.specs]
     if not any(point.state == "open" for point in points):
@@ -269,12 +262,7 @@ Listener = Callable[[Step], None]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A run without a measurement.
-
-    Attributes:
-        point: The run.
-        reason: Why, in words.
-    """
+    """A run without a measurement, and why, in words."""
 
     point: Point
     reason: str

@@ -76,10 +76,6 @@ class Checked(Document):
 def check_machine(name: str, tell: Tell | None = None) -> Checked:
     """Run some of what a machine was learned from again.
 
-    Args:
-        name: Of a machine that `irene learn` learned.
-        tell: Is told of every step.
-
     Raises:
         UsageError: It was not learned, or on another machine.
     """

@@ -89,13 +89,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A machine that was learned.
-
-    Attributes:
-        machine: The machine.
-        path: Its file; where it was not registered, what was measured.
-        took_s: How long this took now, s.
-    """
+    """A machine that was learned, its file, and how long this took, s."""
 
     machine: LearnedMachine
     path: Path
@@ -130,13 +124,7 @@ def place(
     threads: int | None = None,
     meters: Sequence[Any] | None = None,
 ) -> Iterator[Place]:
-    """A device that nobody else measures on, with meters that run.
-
-    Args:
-        device: As `irene.measure` takes it.
-        threads: Of torch on the CPU; None for as many as it uses.
-        meters: As `irene.measure` takes them.
-    """
+    """A device that nobody else measures on, with meters that run."""
     where = choose_device(device)
     denormal = torch.set_flush_denormal(True)
     with (

@@ -186,11 +186,6 @@ def compare_with_store(
 ) -> Examined:
     """Compare a predictor with what was measured.
 
-    Args:
-        predictor: What is examined.
-        store: Has the measured runs.
-        runs: Those that count; None for all.
-
     Raises:
         UsageError: There is nothing to compare with.
     """

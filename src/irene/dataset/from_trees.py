@@ -72,11 +72,7 @@ def _columns(tree: ModelTree) -> dict[str, Any]:
 
 
 def disturbed_nodes(tree: ModelTree) -> npt.NDArray[np.bool_]:
-    """Whether rounds of every node that count have a flag.
-
-    Args:
-        tree: As `irene.measure` gives it.
-    """
+    """Whether rounds of every node that count have a flag."""
     found = np.zeros(len(tree), dtype=np.bool_)
     for name, rounds in tree.features.items():
         if name.startswith("rounds_") and name != "rounds_repeated":
@@ -89,10 +85,8 @@ def in_table_units(
 ) -> dict[str, Floats]:
     """Features and energy of nodes as a table has them.
 
-    Args:
-        costs: One array per name of `COSTS`: numbers, operations, bytes.
-        features: What was measured, by the names of a table; it counts before costs.
-        energy_j: Energy, J; unknown where the meter did not move.
+    What was measured, by the names of a table, counts before costs; energy is unknown
+    where the meter did not move.
     """
     counted = {
         "num_parameters": costs["params"],
@@ -118,17 +112,10 @@ def _provenance_of(tree: ModelTree) -> Provenance:
 
 
 def add_to_file(tree: ModelTree, path: Path) -> int:
-    """Put a measured tree into a Parquet file, beside those that are there.
+    """Put a measured tree into a Parquet file; how many trees it holds now.
 
     A tree of the same model and size is replaced. The file changes as a whole or not
     at all.
-
-    Args:
-        tree: The tree.
-        path: The file; made if there is none.
-
-    Returns:
-        How many trees the file holds now.
 
     Raises:
         UsageError: The file is of another machine or kind of run, or cannot be written.

@@ -114,12 +114,6 @@ def write_data(
 ) -> None:
     """Write measured trees.
 
-    Args:
-        table: What is written.
-        path: A folder for `csv`, otherwise a file; what is there is replaced.
-        kind: The format.
-        provenance: Where the data is from; kept by `parquet` only.
-
     Raises:
         UsageError: The table does not fit the format, or cannot be written.
         MissingExtraError: It is `parquet` and pyarrow is not installed.
@@ -133,11 +127,7 @@ def write_data(
 
 
 def data_path(path: Path | str) -> Path:
-    """The file or folder that a path or a name means.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """The file or folder that a path or a name means."""
     try:
         if Path(path).exists():
             return Path(path)
@@ -147,12 +137,7 @@ def data_path(path: Path | str) -> Path:
 
 
 def format_of(path: Path) -> Format:
-    """The format of a folder or file, from its first bytes.
-
-    Raises:
-        UsageError: It cannot be read.
-        FormatError: It is of no format we know.
-    """
+    """The format of a folder or file, from its first bytes."""
     if path.is_dir():
         return "csv"
     with trying_to("read", path), path.open("rb") as file:
@@ -210,10 +195,6 @@ def configs_beside(data: Path, models: Iterable[str]) -> dict[str, str]:
     """Config files that lie in or next to data, by name of the model.
 
     `configs/NAME.json` is looked for inside a folder of data, then next to the data.
-
-    Args:
-        data: File or folder of the data.
-        models: Names of its models; the part after the last `/` counts.
     """
     inside = [data / "configs"] if data.is_dir() else []
     folders = [*inside, data.resolve().parent / "configs"]

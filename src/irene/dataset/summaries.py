@@ -34,15 +34,7 @@ COUNTS = {
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """The trees of one model.
-
-    Attributes:
-        model: Its name.
-        trees: How many there are.
-        nodes: Rows of all of them.
-        batch_sizes: Batch sizes that occur.
-        seq_lens: Sequence lengths that occur.
-    """
+    """The trees of one model, their nodes, and the sizes that occur."""
 
     model: str
     trees: int
@@ -72,15 +64,7 @@ class LevelSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is in a table.
-
-    Attributes:
-        name: What the data is called.
-        trees: Number of trees.
-        nodes: Number of rows.
-        models: One entry per model.
-        levels: One entry per kind of node that occurs.
-    """
+    """What is in a table, by model and by kind of node."""
 
     name: str
     trees: int
@@ -198,14 +182,7 @@ class MachineSummary:
 
 @dataclass(frozen=True, slots=True)
 class FailureSummary:
-    """Runs that failed for one reason and were not measured since.
-
-    Attributes:
-        hardware: The machine.
-        reason: What happened.
-        runs: How many runs.
-        models: Of these models.
-    """
+    """Runs that failed for one reason and were not measured since."""
 
     hardware: str
     reason: str
@@ -315,11 +292,7 @@ def _failures(entries: Sequence[Entry]) -> tuple[FailureSummary, ...]:
 def _level_counts(
     store: Store, entries: Sequence[Entry]
 ) -> dict[str, list[LevelCount]]:
-    """Counts of nodes per machine and kind.
-
-    Raises:
-        FormatError: A segment cannot be read.
-    """
+    """Counts of nodes per machine and kind."""
     machines = {entry.id: entry.hardware for entry in entries}
     groups = read_entries(store.files, store.manifest, machines, COUNTED)
     try:

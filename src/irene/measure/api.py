@@ -156,11 +156,7 @@ def _choose_protocol(
     rounds: int | None = None,
     round_s: float | None = None,
 ) -> MeasureProtocol:
-    """A protocol by name or as it is, with some values changed.
-
-    Raises:
-        UsageError: There is none of that name, or a value is impossible.
-    """
+    """A protocol by name or as it is, with some values changed."""
     if isinstance(protocol, str):
         if protocol not in PROTOCOLS:
             raise UsageError(f"no protocol {protocol!r}; there are {[*PROTOCOLS]}")

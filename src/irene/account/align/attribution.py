@@ -159,9 +159,6 @@ def split_weights(events: Events, split: Split) -> Ints | None:
     """Whole weights of all events, None for equal ones.
 
     What is not known of an op counts as the lightest that is.
-
-    Raises:
-        UsageError: No such policy, or the events do not say what it needs.
     """
     if split not in get_args(Split):
         raise UsageError(f"split is one of {', '.join(get_args(Split))}, got {split!r}")

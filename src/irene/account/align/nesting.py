@@ -69,13 +69,7 @@ class Segments:
 
 
 def nest(lane: Ints, start_ns: Ints, end_ns: Ints) -> Nesting:
-    """Find every event's parent.
-
-    Args:
-        lane: Number of the lane of each event.
-        start_ns: When each began.
-        end_ns: When it ended.
-    """
+    """Find every event's parent."""
     count = len(start_ns)
     if not count:
         return Nesting(np.zeros(0, np.int64), end_ns)
@@ -154,11 +148,6 @@ def own_segments(start_ns: Ints, end_ns: Ints, parent: Ints) -> Segments:
 
     Before each child there is a stretch of its parent, from the end of the child before
     or the parent's begin; after the last child the rest.
-
-    Args:
-        start_ns: When each event began.
-        end_ns: When it ended, as `nest` cut it.
-        parent: Row of its parent, -1 for none.
     """
     rows = np.arange(len(start_ns), dtype=np.int64)
     rest_from = start_ns.copy()

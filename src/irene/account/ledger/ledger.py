@@ -216,12 +216,7 @@ class Ledger:
         return [*found, RestRow(NO_POWER, None, unknown_s, 0.0)]
 
     def timeline(self, depth: int = 2, points: int = 2000) -> Timeline:
-        """Power over time, with the modules that ran marked.
-
-        Args:
-            depth: Level of the modules that are marked.
-            points: Most points of a power curve.
-        """
+        """Power over time, with the modules that ran marked."""
         return timeline(self, depth, points)
 
     @cached_property

@@ -34,14 +34,7 @@ EVENTS_FILES = "events*.npz"
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One of the processes that run a program together.
-
-    Attributes:
-        number: Its number, from 0.
-        count: How many there are.
-        local: Its number on its machine, from 0.
-        local_count: How many there are on its machine.
-    """
+    """One of the processes that run a program together, in all and on its machine."""
 
     number: int = 0
     count: int = 1
@@ -90,9 +83,6 @@ def this_rank() -> Rank:
     """Which process this is: by `RANK` and `WORLD_SIZE`, else by torch.distributed.
 
     Without `LOCAL_RANK` all processes are taken to be on one machine.
-
-    Raises:
-        UsageError: What the environment says cannot be.
     """
     number, count = _number("RANK"), _number("WORLD_SIZE")
     if number is None or count is None:
@@ -153,13 +143,7 @@ class KeptEvents:
     def ledger(
         self, recording: Recording, split: Split, idle_w: float | None
     ) -> Ledger:
-        """What the program used; of a CPU only its share, where its load is known.
-
-        Args:
-            recording: What the meters said meanwhile.
-            split: How ops that run at once share.
-            idle_w: Power while nothing runs, W; None for what was measured.
-        """
+        """What the program used; of a CPU only its share, where its load is known."""
         known_w = (self.idle_w or None) if idle_w is None else idle_w
         return attribute(
             self.events.noted(*(f"power: {note}" for note in recording.notes)),
@@ -296,11 +280,7 @@ def _complete(kept: Sequence[KeptEvents], folder: Path) -> Sequence[KeptEvents]:
 
 
 def merge_events(parts: Mapping[str, Events]) -> Events:
-    """Events of several processes as those of one program.
-
-    Args:
-        parts: Events by what the process is called; one alone stays as it is.
-    """
+    """Events of several processes as those of one program."""
     every = list(parts.values())
     if len(every) == 1:
         return every[0]

@@ -29,13 +29,7 @@ FAILED, STOPPED, TERMINATED = 1, 130, 143
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run.
-
-    Attributes:
-        name: Path of a script, or name of a module.
-        arguments: What it is given.
-        is_module: Whether the name is a module's, as after `python -m`.
-    """
+    """What to run: a script by its path, or a module, as after `python -m`."""
 
     name: str
     arguments: tuple[str, ...] = ()
@@ -49,13 +43,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class ProgramRun:
-    """A program that has ended.
-
-    Attributes:
-        exit_code: Its own, as a shell would see it.
-        live: Its ledger is there unless `problem` says why not.
-        problem: What kept us from a ledger.
-    """
+    """A program that has ended, and its ledger or the problem that kept us from it."""
 
     exit_code: int
     live: LiveLedger
@@ -182,10 +170,6 @@ def after_import(name: str, then: Callable[[], None]) -> Iterator[None]:
 
     A program may choose devices and threads in its environment before it imports
     PyTorch. To import it in the program's place would take that choice away.
-
-    Args:
-        name: Name of the module.
-        then: Is called in the thread that imports it.
     """
     if name in sys.modules:
         then()

@@ -190,12 +190,7 @@ class LiveLedger:
             self._follow(state, since_ns)
 
     def _follow(self, state: str, since_ns: int | None = None) -> None:
-        """Go to the next state of the schedule, if it is another.
-
-        Args:
-            state: Of the schedule.
-            since_ns: When the state before it ended; None for now.
-        """
+        """Go to the next state of the schedule, if it is another."""
         if state == self._state or self._collector is None:
             return
         if self._state == "record":

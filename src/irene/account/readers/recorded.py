@@ -48,24 +48,14 @@ JSON_MAGICS = (b"{", b"[", b"\x1f\x8b")
 
 @dataclass(frozen=True, slots=True)
 class RecordedPower:
-    """Power that was read.
-
-    Attributes:
-        series: One for each channel that counts.
-        notes: What a reader should know, in words.
-        is_local: Whether nobody says of which zone its times are.
-    """
+    """Power that was read; `is_local` where nobody says of which zone its times are."""
 
     series: tuple[PowerSeries, ...]
     notes: tuple[str, ...] = ()
     is_local: bool = False
 
     def check_zone(self, window_ns: tuple[int, int]) -> None:
-        """Refuse a log that would cover a trace in more than one zone.
-
-        Raises:
-            UsageError: It would; the message says what to do.
-        """
+        """Refuse a log that would cover a trace in more than one zone."""
         begin = min(one.span_ns[0] for one in self.series)
         end = max(one.span_ns[1] for one in self.series)
         fits = [

@@ -57,11 +57,7 @@ def power_of_recording(
 def with_idle(
     series: tuple[PowerSeries, ...], idle_w: float | Mapping[str, float] | None
 ) -> tuple[PowerSeries, ...]:
-    """The same series with a known idle power.
-
-    Raises:
-        UsageError: There are several: whose idle power is it?
-    """
+    """The same series with a known idle power."""
     if idle_w is None:
         return series
     if isinstance(idle_w, Mapping):
@@ -73,11 +69,7 @@ def with_idle(
 
 
 def at_least_two(samples: int, name: str) -> None:
-    """Refuse what is too short for any energy.
-
-    Raises:
-        UsageError: There are fewer than two samples.
-    """
+    """Refuse what is too short for any energy."""
     if samples < 2:
         raise UsageError(f"{name} has {samples} samples; energy needs at least two")
 

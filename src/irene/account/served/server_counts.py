@@ -176,10 +176,7 @@ def _counted(engine: Engine, sums: Mapping[str, float], model: str) -> ServerCou
 
 
 class Server:
-    """An inference server at an address.
-
-    Args:
-        url: Of the server, or of its metrics.
+    """An inference server at its own address, or that of its metrics.
 
     Raises:
         UsageError: It is no address.

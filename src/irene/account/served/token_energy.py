@@ -177,12 +177,7 @@ class Split:
 
 
 def shared(energy_j: float, weights: Sequence[float]) -> list[float]:
-    """An energy in parts as their weights are, which add up to it to the last digits.
-
-    Args:
-        energy_j: To be split, J.
-        weights: Not negative, and not all zero.
-    """
+    """An energy in parts as weights are, which are not all 0; they add up to it."""
     total = math.fsum(weights)
     parts = [energy_j * (weight / total) for weight in weights]
     largest = max(range(len(parts)), key=lambda i: abs(parts[i]))

@@ -64,12 +64,7 @@ def ratio_finding(
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table that no picture shows.
-
-    Attributes:
-        columns: Their names.
-        rows: Their values.
-    """
+    """A table that no picture shows."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]

@@ -123,12 +123,7 @@ class Profile:
 
 
 def profile(name: str, runs: Sequence[Run]) -> Profile:
-    """The mean of runs of one program.
-
-    Args:
-        name: What was run.
-        runs: At least one.
-    """
+    """The mean of runs of one program."""
     rows: dict[OperationKey, list[Operation]] = {}
     for run in runs:
         for each in run.operations:

@@ -44,13 +44,7 @@ LEARNING_RATE = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model that is studied.
-
-    Attributes:
-        name: What to call it in tables and pictures.
-        config: Its config.
-        fields: Values that set it apart from the other models of a grid.
-    """
+    """A model that is studied, and what sets it apart from others of a grid."""
 
     name: str
     config: PretrainedConfig
@@ -115,14 +109,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run that a study wants.
-
-    Attributes:
-        subject: The model.
-        mode: What its steps are.
-        conditions: How it is run.
-        number: Which of the repeated runs, from 1.
-    """
+    """One run that a study wants, of a model in a mode; repeated ones from 1."""
 
     subject: Subject
     mode: Mode
@@ -152,11 +139,7 @@ class Job:
         )
 
     def key(self, machine: Mapping[str, str]) -> dict[str, Any]:
-        """All that decides what the run gives, JSON-ready.
-
-        Args:
-            machine: Where it is run.
-        """
+        """All that decides what the run gives, JSON-ready."""
         import torch
 
         conditions = self.conditions.to_dict()
@@ -175,14 +158,7 @@ class Job:
 
 @dataclass(slots=True)
 class Program:
-    """A model with all that a step needs.
-
-    Attributes:
-        model: In the mode in which it runs.
-        inputs: Of one batch, with labels where it is trained.
-        optimizer: None for prediction.
-        notes: What a reader should know.
-    """
+    """A model in the mode in which it runs, with all that a step needs."""
 
     model: nn.Module
     inputs: Mapping[str, Any]
@@ -204,10 +180,6 @@ class Program:
 
 def make_program(job: Job, device: str) -> Program:
     """Build a model with random weights, and what it needs to run in a mode.
-
-    Args:
-        job: The model, its mode and its sizes.
-        device: Where to run, as torch names it.
 
     Raises:
         UsageError: The model has no head for the mode, or does not fit.

@@ -171,12 +171,7 @@ def _kept(ledger: Ledger, model: Any, notes: tuple[str, ...]) -> Run:
 
 
 def _operations(ledger: Ledger, body: str) -> tuple[Operation, ...]:
-    """Own energies by module, op and phase, layers merged, in the order they ran.
-
-    Args:
-        ledger: The ledger.
-        body: Path of the model below its head; "" if it has none.
-    """
+    """Own energies by module, op and phase, layers merged, in the order they ran."""
     names, codes = ledger.operation_codes()
     groups = grouped(ledger, codes, [""] * len(names))
     _, first = np.unique(codes, return_index=True)
@@ -229,11 +224,7 @@ class Store:
         self._machine = _machine()
 
     def runs(self, jobs: Sequence[Job]) -> list[Run]:
-        """The runs of some jobs: those that are kept, and the others made now.
-
-        Args:
-            jobs: In the order to run them.
-        """
+        """The runs of some jobs: those that are kept, and the others made now."""
         found = []
         for done, job in enumerate(jobs):
             self._tell(done, len(jobs), job.words)

@@ -32,13 +32,7 @@ END = b'"}\n'
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A file of a store.
-
-    Attributes:
-        file: Its name.
-        sha256: Of its content, hexadecimal.
-        size_bytes: Its length, bytes.
-    """
+    """A file of a store, with what it must be."""
 
     file: str
     sha256: str
@@ -52,9 +46,6 @@ class Segment:
 
 class Manifest:
     """The manifest of one store, as far as it was read.
-
-    Args:
-        path: The file.
 
     Attributes:
         path: The file.
@@ -85,12 +76,7 @@ class Manifest:
         self._file = -1
 
     def refresh(self) -> None:
-        """Read what was added since, by whichever process.
-
-        Raises:
-            UsageError: The file cannot be read.
-            FormatError: A sound line is of a newer version.
-        """
+        """Read what was added since, by whichever process."""
         with (
             self._lock,
             trying_to("read", self.path),
@@ -169,13 +155,7 @@ class Manifest:
     def find_run(
         self, digest: str, hardware: str, software: str | None = None
     ) -> str | None:
-        """Id of a measurement of a run on a machine; None if there is none.
-
-        Args:
-            digest: Of the spec.
-            hardware: Name of the machine.
-            software: As `Origin.software_name`; None for any.
-        """
+        """Id of a measurement of a run on a machine, with this software if given."""
         with self._lock:
             # Digests take time, and most readers do not need them.
             for entry in self._without_run:
@@ -205,11 +185,7 @@ class Manifest:
         self.append([{"line": "quarantined", "segment": file, "reason": reason}])
 
     def append(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Put lines on disk, after the last whole one; the caller holds the lock.
-
-        Raises:
-            IreneError: They cannot be written; what is in the file stays valid.
-        """
+        """Put lines on disk, after the last whole one; the caller holds the lock."""
         self.refresh()
         data = b"".join(map(_sealed, lines))
         with trying_to("write", self.path):

@@ -38,10 +38,6 @@ FLAG = json.dumps({"rounds_disturbed": 1.0})
 def import_data(store: Store, path: Path | str) -> tuple[list[str], list[str]]:
     """Add data of any format that `read_data` reads.
 
-    Args:
-        store: Where it goes.
-        path: File, folder or name.
-
     Returns:
         Ids of the entries, and in words what was left out.
 

@@ -29,21 +29,7 @@ SCHEMA = "irene.store/1"
 
 
 class StoreFiles:
-    """Places of the files of a store.
-
-    Args:
-        folder: The store.
-
-    Attributes:
-        folder: The store.
-        about: Schema, and when the store was made.
-        manifest: What is in the store.
-        segments: Folder of Parquet files of trees.
-        writing: Folder of files that are being written.
-        quarantine: Folder of damaged files.
-        lock: Held by the one who writes.
-        packing: Held by the one who packs segments.
-    """
+    """Places of the files of a store."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -56,12 +42,7 @@ class StoreFiles:
         self.packing = folder / "lock-packing"
 
     def check(self) -> None:
-        """See whether it is a store that this version reads.
-
-        Raises:
-            UsageError: There is none, and what to do.
-            FormatError: It is damaged, or of another version.
-        """
+        """See whether it is a store that this version reads."""
         try:
             about = json.loads(self.about.read_bytes())
         except FileNotFoundError:
@@ -87,9 +68,6 @@ class StoreFiles:
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Hold a lock between processes, which a killed process leaves free; wait for it.
-
-    Args:
-        path: File of the lock; made if need be.
 
     Raises:
         UsageError: The file cannot be made.
@@ -125,11 +103,7 @@ def _no_store(path: Path) -> str:
 
 
 def make_store(path: Path) -> None:
-    """Make an empty store, or finish making one; what is there stays.
-
-    Raises:
-        UsageError: Other files are in the way, or it cannot be written.
-    """
+    """Make an empty store, or finish making one; what is there stays."""
     files = StoreFiles(path)
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path} is a file: a store is a folder; choose another name")

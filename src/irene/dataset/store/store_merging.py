@@ -24,15 +24,7 @@ MOSTLY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What merging did.
-
-    Attributes:
-        added: Measured entries that came.
-        nodes: Nodes of these.
-        failures: Failed entries that came.
-        already_there: Entries that were there already, or in several sources.
-        renamed: New names of machines, by old name, what is covered, and description.
-    """
+    """How many measured and failed entries came or were there; machines renamed."""
 
     added: int
     nodes: int

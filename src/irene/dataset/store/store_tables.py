@@ -38,13 +38,6 @@ def choose_for_table(
 ) -> list[Entry]:
     """Measurements of forward passes that may stand in one table.
 
-    Args:
-        path: The store, for messages.
-        entries: Measured, by id.
-        hardware: The machine that was asked for.
-        software: The software; None if there is to be one only.
-        allow_mixed: Whether software may be mixed.
-
     Raises:
         UsageError: There is nothing, or several machines, software or kinds of run.
     """
@@ -121,14 +114,7 @@ def _check_configs(path: Path, entries: Iterable[Entry]) -> None:
 def median_table(
     chosen: Mapping[str, Entry], tables: Iterable[tuple[Sequence[str], Any]], name: str
 ) -> NodeTable:
-    """Trees as one table, in the units of the 2021 data, by model and size.
-
-    Args:
-        chosen: Entries by id; of those of one model and size, the median of each node
-            counts.
-        tables: Ids and `TABLE_COLUMNS` of all of them, in any order.
-        name: What the table is called.
-    """
+    """Trees as one table, in the units of the 2021 data, by model and size."""
     ids: list[str] = []
     parts = []
     for names, rows in tables:

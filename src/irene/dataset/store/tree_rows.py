@@ -53,12 +53,7 @@ def arrow_schema() -> Any:
 
 
 def filled(table: Any, names: Collection[str] | None = None) -> Any:
-    """A table with the columns of today; those it was written without are unknown.
-
-    Args:
-        table: What was read.
-        names: Of columns; None for all.
-    """
+    """A table with the columns of today; those it was written without are unknown."""
     pa, _ = pyarrow()
     schema = pa.schema([f for f in arrow_schema() if names is None or f.name in names])
     columns = [
@@ -71,13 +66,7 @@ def filled(table: Any, names: Collection[str] | None = None) -> Any:
 
 
 def entry_table(entry: Entry, told: Mapping[str, Any], rows: Rows) -> Any:
-    """The rows of one entry as an Arrow table.
-
-    Args:
-        entry: Named in every row, and kept as a whole in the first.
-        told: What else belongs to the entry and to no node.
-        rows: Columns of its nodes; one that is missing is unknown.
-    """
+    """The rows of one entry as an Arrow table."""
     pa, _ = pyarrow()
     about = {"entry": entry.to_dict(), "spec": entry.spec.to_dict(), **told}
     header = json.dumps(about, allow_nan=False)
@@ -87,11 +76,7 @@ def entry_table(entry: Entry, told: Mapping[str, Any], rows: Rows) -> Any:
 
 
 def tree_rows(tree: ModelTree) -> Rows:
-    """The nodes of a tree, column by column; without `entry` and `header`.
-
-    Args:
-        tree: Unfolded, with spec and energy.
-    """
+    """The nodes of a tree, column by column; without `entry` and `header`."""
     spec, energy, columns = tree.spec, tree.energy, tree.columns
     assert spec is not None
     assert energy is not None
@@ -134,12 +119,7 @@ def known_values(values: Any) -> list[float | None]:
 
 
 def tree_of_rows(rows: Mapping[str, Sequence[Any]], hardware: Hardware) -> ModelTree:
-    """The tree of one entry.
-
-    Args:
-        rows: All columns of it.
-        hardware: The machine, under the name that it is known by here.
-    """
+    """The tree of one entry."""
     header = json.loads(rows["header"][0])
     strings: dict[str, int] = {}
     signatures: dict[tuple[str, str, str], int] = {}

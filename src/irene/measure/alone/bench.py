@@ -31,12 +31,7 @@ FEWEST_PIECES_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """The machine doing nothing.
-
-    Attributes:
-        power_w: Median power, W; NaN if it was not watched.
-        spread: Standard deviation of its pieces, as a part of the power.
-    """
+    """The machine doing nothing: median power, W, and its spread as a part of that."""
 
     power_w: float = math.nan
     spread: float = math.nan

@@ -72,12 +72,7 @@ class Capture(Captor):
         self._open.pop(handle, None)
 
     def leave(self, handle: int, builder: TreeBuilder) -> None:
-        """A node has ended: name it, and keep its call if it is the first of its kind.
-
-        Args:
-            handle: The node.
-            builder: Has its row, and those below it.
-        """
+        """A node has ended: name it, and keep its call if it is the first such."""
         self._builder = builder
         row = builder.rows[handle]
         call = self._open.pop(handle, None)
@@ -145,11 +140,6 @@ def distinct_nodes(
     tree: ModelTree, capture: Capture
 ) -> tuple[ModelTree, list[DistinctNode]]:
     """The tree down to ML primitives, and the distinct nodes of it.
-
-    Args:
-        tree: As it was built while `capture` was told of every node; unfolded, down to
-            math ops.
-        capture: What it was told.
 
     Returns:
         The tree cut at level `ml`, and its distinct nodes in the order they first ran.

@@ -29,10 +29,7 @@ BACKENDS = ("cpu", "cuda", "mps", "xpu")
 
 
 def choose_device(name: str = AUTO) -> str:
-    """A device by name, as torch names it in full.
-
-    Args:
-        name: `cpu`, `cuda`, `cuda:1`, `mps`, …, or `auto` for the fastest there is.
+    """A device by name, or the fastest there is (`auto`), as torch names it in full.
 
     Raises:
         UsageError: There is no such device here.
@@ -93,12 +90,7 @@ def synchroniser(device: str) -> Callable[[], None]:
 
 
 def available_bytes(device: str, of_all: bool = False) -> int | None:
-    """Memory that a device still has, bytes; None where nobody tells.
-
-    Args:
-        device: Which one.
-        of_all: Ask for all of its memory, whoever has it.
-    """
+    """Memory that a device still has, or of all, bytes; None where nobody tells."""
     if device.startswith("cuda"):
         return int(torch.cuda.mem_get_info(device)[of_all])
     try:
@@ -117,16 +109,7 @@ def weight_bytes(model: nn.Module) -> int:
 
 
 def check_memory(model: nn.Module, name: str, device: str) -> None:
-    """Refuse a model whose weights do not fit, before they are made.
-
-    Args:
-        model: On the meta device.
-        name: What to call it.
-        device: Where it would be built.
-
-    Raises:
-        LimitError: The device has less memory than the weights take.
-    """
+    """Refuse a model whose weights do not fit, before they are made."""
     needed, there = weight_bytes(model), available_bytes(device)
     if there is not None and needed > there:
         raise LimitError(
@@ -138,11 +121,7 @@ def check_memory(model: nn.Module, name: str, device: str) -> None:
 
 @contextmanager
 def using_threads(threads: int | None) -> Iterator[int]:
-    """Let torch use so many threads in the block; None for as many as it does.
-
-    Raises:
-        UsageError: Not a number of threads.
-    """
+    """Let torch use so many threads in the block; None for as many as it does."""
     before = torch.get_num_threads()
     if threads is not None:
         if threads < 1:
@@ -155,11 +134,7 @@ def using_threads(threads: int | None) -> Iterator[int]:
 
 
 def check_exclusive() -> None:
-    """Refuse where threads cannot be given real-time priority.
-
-    Raises:
-        UsageError: This is not Linux, or it is not allowed.
-    """
+    """Refuse where threads cannot be given real-time priority."""
     if not (hasattr(os, "sched_setscheduler") and TASKS.is_dir()):
         raise UsageError("keeping other processes off the CPUs needs Linux")
     try:

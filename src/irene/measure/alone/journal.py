@@ -128,11 +128,7 @@ class Journal:
             self.results[result.key] = result
 
     def append(self, result: Any) -> None:
-        """Put a finished node, or whatever `read` reads, on disk.
-
-        Raises:
-            IreneError: It cannot be written; what is in the file stays valid.
-        """
+        """Put a finished node, or whatever `read` reads, on disk."""
         self._write(result.to_dict())
         self.results[result.key] = result
 

@@ -36,9 +36,6 @@ class KeptState:
 
     A cache grows with every call; `restore` makes each call find what the first found.
     Tensors are not copied: a cache that grows makes new ones.
-
-    Args:
-        values: Arguments of a call, before it.
     """
 
     def __init__(self, values: Sequence[Any]) -> None:
@@ -85,11 +82,7 @@ def _has_state(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Aten ops that are run one after the other, each on the inputs it had.
-
-    Attributes:
-        calls: Op, positional and keyword arguments of each.
-    """
+    """Aten ops that are run one after the other, each on the inputs it had."""
 
     calls: tuple[tuple[Any, tuple[Any, ...], Mapping[str, Any]], ...]
 
@@ -101,14 +94,7 @@ class Replay:
 
 @dataclass(slots=True)
 class NodeCall:
-    """What a node called, and with what.
-
-    Attributes:
-        func: Module, function or op.
-        args: Positional arguments.
-        kwargs: Keyword arguments.
-        state: What objects among the arguments held before the call.
-    """
+    """What a node called, with what, and what its arguments held before the call."""
 
     func: Callable[..., Any]
     args: tuple[Any, ...] = ()

@@ -66,12 +66,7 @@ class PlannedNode:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that would be run.
-
-    Attributes:
-        protocol: How long and how often.
-        nodes: The distinct nodes, in the order they are run.
-    """
+    """Everything that would be run."""
 
     protocol: MeasureProtocol
     nodes: tuple[PlannedNode, ...]
@@ -100,14 +95,7 @@ def make_plan(
     device: str,
     threads: int,
 ) -> Plan:
-    """Guess how long measuring takes, from FLOPs and bytes alone.
-
-    Args:
-        nodes: What is to be run.
-        protocol: How long and how often.
-        device: Where, as torch names it.
-        threads: Threads of the CPU.
-    """
+    """Guess how long measuring takes, from FLOPs and bytes alone."""
     flops_s, bytes_s, op_s = SPEEDS.get(device.partition(":")[0], SPEEDS["cuda"])
     if device == "cpu":
         flops_s *= threads
@@ -132,15 +120,7 @@ def _total_s(protocol: MeasureProtocol, run_s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a measurement is.
-
-    Attributes:
-        done: Distinct nodes that are finished.
-        total: Distinct nodes in all.
-        node: Path and class of the one that is being run.
-        left_s: About how long the rest takes, s.
-        message: Something a reader should know now, or "".
-    """
+    """How far a measurement is, about how long the rest takes, and any news."""
 
     done: int
     total: int
@@ -159,18 +139,7 @@ def measure_nodes(
     journal: Journal | None = None,
     listener: Listener | None = None,
 ) -> dict[str, NodeResult]:
-    """Run every distinct node that the journal does not have yet.
-
-    Args:
-        nodes: What to run.
-        bench: Runs it; has watched the idle machine.
-        plan: Guesses of how long each takes.
-        journal: Keeps every finished node.
-        listener: Is told of every step.
-
-    Returns:
-        A result for every node, by its key.
-    """
+    """Run every distinct node that the journal does not have yet; results by key."""
     known = journal.results if journal else {}
     results = {node.key: known[node.key] for node in nodes if node.key in known}
     clock = _TimeLeft(plan, [node.key in results for node in nodes])
@@ -214,13 +183,7 @@ def _steady() -> Iterator[None]:
 def measure_node(
     node: DistinctNode, bench: Bench, tell: Callable[[str], None] = lambda text: None
 ) -> NodeResult:
-    """Run one node alone: warm up, calibrate, rounds; flagged rounds are repeated.
-
-    Args:
-        node: What to run.
-        bench: Runs it.
-        tell: Is told, in words, what went wrong.
-    """
+    """Run one node alone: warm up, calibrate, rounds; flagged rounds are repeated."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         if node.call is None:

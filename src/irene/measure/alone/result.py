@@ -28,16 +28,7 @@ def measured_tree(
     machine: Mapping[str, str],
     name: str = "this-machine",
 ) -> ModelTree:
-    """A tree with the energy and the features of every node that could be run.
-
-    Args:
-        tree: Down to ML primitives.
-        nodes: Its distinct nodes.
-        results: What was measured of each, by key.
-        bench: What it was measured with.
-        machine: What was measured on, in words.
-        name: What to call the machine.
-    """
+    """A tree with the energy and the features of every node that could be run."""
     figures: list[Figures | None] = [None] * len(tree)
     for node in nodes:
         one = results[node.key].figures()

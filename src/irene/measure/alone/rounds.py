@@ -122,13 +122,7 @@ def _flags(
 def choose_rounds(
     rounds: Sequence[Round], flags: Sequence[tuple[str, ...]], wanted: int
 ) -> list[int]:
-    """Places of the rounds that count: those without a flag, then the nearest.
-
-    Args:
-        rounds: All that were run.
-        flags: Their flags.
-        wanted: How many may count.
-    """
+    """Places of the rounds that count: those without a flag, then the nearest."""
     middle_s = median(r.latency_s for r in rounds)
 
     def rank(place: int) -> tuple[bool, bool, float]:

@@ -82,13 +82,7 @@ def named_target(
     device: str,
     limits: Limits,
 ) -> Target:
-    """A model from its name or config, with random weights.
-
-    Args:
-        source: What `irene.trace` takes, except a module.
-        spec: The run.
-        device: Where to build it; `meta` to look at it only.
-        limits: What is refused.
+    """A model from its name or config, with random weights; on `meta` without any.
 
     Raises:
         UsageError: It is unknown, cannot be built, or does not fit.

@@ -55,10 +55,6 @@ FRESH_MIB = 64
 class Runner:
     """Runs items on one device.
 
-    Args:
-        bench: Under the meters.
-        device: As torch names it.
-
     Attributes:
         fault_s_mib: What a MiB of memory costs that is fetched anew, s.
     """
@@ -85,11 +81,7 @@ class Runner:
         return 2e-9 * 128 * 1024 * 1024 / min(taken)
 
     def measure(self, item: Item) -> Measured:
-        """Run an item; what cannot be run says why.
-
-        Args:
-            item: Of a design.
-        """
+        """Run an item; what cannot be run says why."""
         begun = time.perf_counter()
         now = datetime.now(UTC).isoformat(timespec="seconds")
         family = item.block.family if item.block else ""
@@ -220,13 +212,7 @@ class Runner:
 def part_rows(
     tree: ModelTree, hot_s: Any, cold_s: Any
 ) -> tuple[tuple[OpTime, ...], tuple[Part, ...]]:
-    """Distinct ops of a timed tree, and which of them are in which module.
-
-    Args:
-        tree: Unfolded, down to math ops.
-        hot_s: Time of every row, s.
-        cold_s: The same with cold caches.
-    """
+    """Distinct ops of a timed tree, and which of them are in which module."""
     columns, groups = tree.columns, dict[Any, list[int]]()
     rows = np.flatnonzero(columns.kind == MATH)
     moved = columns.bytes_read + columns.bytes_written

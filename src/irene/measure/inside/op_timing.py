@@ -75,11 +75,6 @@ class _Caught(Run):
 def prepare(source: Any, spec: RunSpec, device: str) -> Prepared:
     """Build a model from its name or config, and bring it to where a run begins.
 
-    Args:
-        source: What `irene.trace` takes, except a module.
-        spec: The run: forward, prefill or decode.
-        device: Where, as torch names it.
-
     Raises:
         UsageError: It is unknown, cannot be built, or does not fit.
     """
@@ -96,13 +91,7 @@ def prepare(source: Any, spec: RunSpec, device: str) -> Prepared:
 
 
 def prepare_module(model: nn.Module, kwargs: dict[str, Any], spec: RunSpec) -> Prepared:
-    """Bring a model that is there to where a run begins.
-
-    Args:
-        model: With weights.
-        kwargs: Its inputs by name.
-        spec: The run.
-    """
+    """Bring a model that is there to where a run begins."""
     run = _Caught(model, Recorder(model), (), kwargs, spec, {})
     with torch.no_grad():
         PHASES[spec.phase](run)
@@ -196,12 +185,7 @@ def _recorded() -> Any:
 
 
 def clock_of(device: str, wait: Callable[[], None]) -> OpClock:
-    """The clock that fits a device.
-
-    Args:
-        device: As torch names it.
-        wait: Waits until it has done all its work.
-    """
+    """The clock that fits a device."""
     return _EventClock() if device.startswith("cuda") else OpClock(wait)
 
 
@@ -240,18 +224,7 @@ class _Timing(Captor):
 def timed_ops(
     target: Prepared, passes: int, clock: OpClock, before: Callable[[], None]
 ) -> tuple[ModelTree, Floats]:
-    """Run a model some times, and time every op of it.
-
-    Args:
-        target: The model.
-        passes: How often it is run.
-        clock: Fits the device.
-        before: Is called before every run: to clear the caches, or not.
-
-    Returns:
-        Its tree, and the median time of every row, s; 0 for what is no math op. Rows
-        are those of the tree.
-    """
+    """Run a model some times: its tree, and the median time of every op, s."""
     every: list[Floats] = []
     for _ in range(passes):
         captor = _Timing(clock)

@@ -143,12 +143,7 @@ def _labels(pair: Pair) -> dict[str, str]:
 
 @contextmanager
 def to_prometheus(figures: Figures, port: int) -> Iterator[int]:
-    """Answer `/metrics` on a port; 0 for a free one, which is given.
-
-    Raises:
-        MissingExtraError: prometheus-client is not installed.
-        UsageError: The port is taken.
-    """
+    """Answer `/metrics` on a port; 0 for a free one, which is given."""
     client = _library("prometheus_client", "prometheus")
     registry = client.CollectorRegistry()
     registry.register(_Collector(figures))

@@ -258,12 +258,7 @@ def _at_most(seconds: Floats, joules: Floats, resolution_s: float) -> Floats:
 
 
 def _taut(first: Point, tube: list[tuple[float, float, float]]) -> list[Point]:
-    """Where a string bends that is pulled tight through a tube.
-
-    Args:
-        first: Where it begins.
-        tube: Time, lower and upper end; where it ends, the two are the same.
-    """
+    """Where a string bends that is pulled tight through a tube."""
     bends = [first]
     above, below = deque([first]), deque([first])
     for time, low, high in tube:

@@ -93,12 +93,7 @@ class WindowSession:
     # Sampling -----------------------------------------------------------------
 
     def acquire(self) -> Sampler:
-        """The sampler, running; it runs on until `release`.
-
-        Raises:
-            MeterError: A meter cannot be opened.
-            UsageError: There is no such meter, or the period does not suit one.
-        """
+        """The sampler, running; it runs on until `release`."""
         with self._lock:
             self._cancel_timer()
             if self._sampler is None:
@@ -193,11 +188,7 @@ class WindowSession:
         return EnergyWindow(name, self)
 
     def begin(self, name: str) -> EnergyWindow:
-        """Begin a window that `end` ends; such windows may overlap in any way.
-
-        Raises:
-            UsageError: One of that name has begun and not ended.
-        """
+        """Begin a window that `end` ends; such windows may overlap in any way."""
         window = self.window(name)
         with self._lock:
             if name in self._begun:
@@ -212,11 +203,7 @@ class WindowSession:
         return window
 
     def end(self, name: str) -> EnergyWindow:
-        """End the window of that name.
-
-        Raises:
-            UsageError: No such window has begun.
-        """
+        """End the window of that name."""
         with self._lock:
             window = self._begun.pop(name, None)
         if window is None:

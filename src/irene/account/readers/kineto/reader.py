@@ -83,12 +83,7 @@ class LinkedTrace:
         return np.concatenate((self.host, self.links.rows))
 
     def events(self, notes: Sequence[str], shapes: bool) -> Events:
-        """All of it as events.
-
-        Args:
-            notes: What a reader should know.
-            shapes: Whether ops of different shapes are different ops.
-        """
+        """All of it as events."""
         columns, host, links, rows = self.columns, self.host, self.links, self.rows
         where = np.full(len(columns), -1, dtype=np.int64)
         where[host] = np.arange(len(host))

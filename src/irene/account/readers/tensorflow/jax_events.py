@@ -42,13 +42,7 @@ BRANCH = re.compile(r"branch_\d+_fun$")
 
 @dataclass(frozen=True, slots=True)
 class JaxName:
-    """What an `op_name` tells.
-
-    Attributes:
-        scopes: Names of modules, outermost first.
-        op: The primitive.
-        transforms: What JAX did: `jvp`, `transpose`, `vmap`.
-    """
+    """What an `op_name` tells: modules, outermost first, primitive, what JAX did."""
 
     scopes: tuple[str, ...]
     op: str
@@ -107,12 +101,7 @@ def is_jax(space: XSpace) -> bool:
 
 
 def jax_events(space: XSpace, hlo: HloNames | None = None) -> Events:
-    """Events of a trace of JAX.
-
-    Args:
-        space: The trace.
-        hlo: Programs that are known beside those in the trace.
-    """
+    """Events of a trace of JAX; `hlo` has programs that are not in the trace."""
     names = hlo or HloNames()
     for plane in space.named(METADATA):
         names.add_plane(plane)

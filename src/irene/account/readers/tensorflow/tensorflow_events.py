@@ -71,11 +71,7 @@ def _compiled_names(hlo: HloNames) -> Iterator[tuple[str, str]]:
 
 
 class _TensorFlowNamer(Namer):
-    """Tells ops of TensorFlow from what surrounds them.
-
-    Attributes:
-        eager: Number of eager ops seen.
-    """
+    """Tells ops of TensorFlow from what surrounds them."""
 
     def __init__(self, scopes: NameScopes, hlo: HloNames) -> None:
         super().__init__(hlo)

@@ -40,16 +40,7 @@ EVENT_KEYS = frozenset((0x08, 0x10, 0x18, STATS_KEY))
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Events of one thread or stream.
-
-    Attributes:
-        id: Its number.
-        name: What it is called.
-        name_id: Number of each event's name in its plane.
-        start_ns: When each began, on the clock of the space.
-        end_ns: When it ended.
-        stats_at: Where in the file each event's stats are.
-    """
+    """Events of one thread or stream; names and stats by where the plane has them."""
 
     id: int
     name: str
@@ -119,13 +110,7 @@ class Plane:
 
 @dataclass(frozen=True, slots=True)
 class XSpace:
-    """A trace.
-
-    Attributes:
-        planes: The host, its devices, and what is known about them.
-        start_ns: Begin of the profile, ns since 1970; None if the file has none.
-        errors: What the profiler itself reported.
-    """
+    """A trace: its planes, its begin (ns since 1970), what the profiler reported."""
 
     planes: tuple[Plane, ...]
     start_ns: int | None
