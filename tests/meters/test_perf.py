@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from irene.errors import MeterError
-from irene.meters.channel import SensorLostError, probed
+from irene.meters.channel import SensorLostError, SensorMeter, probed
 from irene.meters.cpu import perf
 from irene.meters.cpu.kernel_files import Roots
 from irene.meters.cpu.perf import event_count, find_events, open_event, open_perf
-from irene.meters.sensors import SensorMeter
 from tests.meters.simulated_machine import (
     Curve,
     SimulatedMachine,

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from irene.errors import MeterError
-from irene.meters.channel import SensorLostError, probed
+from irene.meters.channel import SensorLostError, SensorMeter, probed
 from irene.meters.cpu.cpu_load import PAGE_BYTES, CpuLoad, ProcessLoad
+from irene.meters.cpu.cpu_sensors import open_proc
 from irene.meters.cpu.kernel_files import Roots
-from irene.meters.cpu.procfs import open_proc
 from irene.meters.finding import METERS
-from irene.meters.sensors import SensorMeter
 from tests.meters.made_up_proc import FakeProc
 
 HZ = os.sysconf("SC_CLK_TCK")

@@ -17,11 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irene.errors import MeterError
-from irene.meters.channel import SensorLostError
+from irene.meters.channel import SensorLostError, SensorMeter
 from irene.meters.cpu.kernel_files import Roots
 from irene.meters.cpu.rapl import open_rapl
 from irene.meters.finding import METERS
-from irene.meters.sensors import SensorMeter
 from tests.meters.simulated_machine import (
     REGISTER_STEPS,
     UNIT_NJ,

@@ -27,7 +27,7 @@ from irene.collect.collection_plan import (
     loose_key,
 )
 from irene.collect.measuring import Measured, Measuring, label_of
-from irene.dataset.from_trees import disturbed_nodes
+from irene.dataset.measured_data import disturbed_nodes
 from irene.dataset.store import Origin, Store
 from irene.errors import FormatError, IreneError, UsageError
 from irene.hardware import Hardware

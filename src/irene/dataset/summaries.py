@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from irene.dataset.store.entries import Entry
-from irene.dataset.store.segments import read_entries, starts_of
+from irene.dataset.store.segments import read_entries
 from irene.dataset.store.store import Store
 from irene.dataset.store.store_files import SCHEMA
-from irene.dataset.store.store_tables import FLAGGED
+from irene.dataset.store.tree_rows import FLAGGED, starts_of
 from irene.dataset.table import FEATURES, NodeTable, TreeKey
 from irene.errors import FormatError
 from irene.spec import RunSpec

@@ -23,8 +23,13 @@ from irene.measure.alone.device import (
     using_threads,
 )
 from irene.measure.alone.journal import Journal, journal_path
-from irene.measure.alone.node_by_node import Listener, Plan, make_plan, measure_nodes
-from irene.measure.alone.result import measured_tree
+from irene.measure.alone.node_by_node import (
+    Listener,
+    Plan,
+    make_plan,
+    measure_nodes,
+    measured_tree,
+)
 from irene.measure.alone.target import Model, Target, named_target, own_target
 from irene.measure.protocol import DEFAULT, PAPER, QUICK, MeasureProtocol
 from irene.meters.channel import Meter

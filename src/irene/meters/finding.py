@@ -97,7 +97,7 @@ METERS = {
     "ipmi": Kind("the chassis, by its BMC", "wall.ipmi", "open_ipmi", in_kernel=False),
     "battery": Kind("a laptop off the mains", "wall.battery", "open_battery"),
     "estimate": Kind("the CPU from its load", "estimate.cpu_estimate", "open_estimate"),
-    "proc": Kind("what Linux tells, no energy", "cpu.procfs", "open_proc"),
+    "proc": Kind("what Linux tells, no energy", "cpu.cpu_sensors", "open_proc"),
 }
 """Meters that need no address, the better ones first."""
 ADDRESSED = {

@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from irene.errors import MeterError
-from irene.meters.channel import Channel
+from irene.meters.channel import Channel, Sensor, SensorMeter
 from irene.meters.cpu.kernel_files import KeptFile, Roots, number_in, text_in
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.sensors import Sensor, SensorMeter
 
 SENSOR = re.compile(r"(energy|power)(\d+)_(input|average)")
 GPUS = {"amdgpu": "cuda", "i915": "xpu", "xe": "xpu"}

@@ -22,7 +22,7 @@ import numpy as np
 from irene.account.align.attribution import Split, attribute
 from irene.account.events import PHASES, Coded, Events
 from irene.account.ledger.ledger import Ledger
-from irene.account.readers.recorded_power import power_of_recording
+from irene.account.readers.recorded import power_of_recording
 from irene.arrays import Floats, Ints
 from irene.errors import FormatError, UsageError
 from irene.meters.sampling.recording import Recording, read_recording

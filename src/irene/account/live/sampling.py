@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from irene.account.live.ranks import SAMPLES, Rank
-from irene.account.readers.recorded_power import PROCESS_CPU
+from irene.account.readers.recorded import PROCESS_CPU
 from irene.errors import MeterError, UsageError
 from irene.meters.sampling.recording import Recording, read_recording
 from irene.meters.sampling.sampler import Sampler

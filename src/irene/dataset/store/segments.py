@@ -21,9 +21,14 @@ import numpy as np
 
 from irene import __version__
 from irene.dataset.formats.nodes_parquet import METADATA_KEY, in_short
-from irene.dataset.store.manifest import Manifest, Segment
-from irene.dataset.store.store_files import StoreFiles, cannot_write, sync_folder
-from irene.dataset.store.tree_rows import arrow_schema, filled
+from irene.dataset.store.store_files import (
+    Manifest,
+    Segment,
+    StoreFiles,
+    cannot_write,
+    sync_folder,
+)
+from irene.dataset.store.tree_rows import arrow_schema, filled, starts_of
 from irene.errors import FormatError, UsageError
 from irene.tables import pyarrow
 
@@ -190,12 +195,6 @@ def entry_headers(path: Path) -> list[tuple[dict[str, Any], int]]:
     if not found:
         raise FormatError(f"{path}: no entry in it")
     return found
-
-
-def starts_of(table: Any) -> Any:
-    """First row of every entry, and the number of rows at the end."""
-    parent = table.column("parent").to_numpy()
-    return np.append(np.flatnonzero(parent == -1), len(parent))
 
 
 def _row_groups(

@@ -10,12 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from irene.dataset.store.entries import Entry, Machine, Origin, run_fields
-from irene.dataset.store.manifest import Manifest
 from irene.dataset.store.segments import (
     place_segment,
     read_entries,
     segments_of,
-    starts_of,
 )
 from irene.dataset.store.store_care import (
     SMALL_BYTES,
@@ -26,14 +24,19 @@ from irene.dataset.store.store_care import (
     is_unfinished,
     pack_segments,
 )
-from irene.dataset.store.store_files import StoreFiles, held, is_store, make_store
-from irene.dataset.store.store_tables import (
-    TABLE_COLUMNS,
-    choose_for_table,
-    median_table,
+from irene.dataset.store.store_files import (
+    Manifest,
+    StoreFiles,
+    held,
+    is_store,
+    make_store,
 )
 from irene.dataset.store.tree_rows import (
+    TABLE_COLUMNS,
+    choose_for_table,
     entry_table,
+    median_table,
+    starts_of,
     tree_of_rows,
     tree_rows,
 )

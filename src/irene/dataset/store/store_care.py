@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from irene.dataset.store.entries import Entry, Machine
-from irene.dataset.store.manifest import Manifest, Segment
 from irene.dataset.store.segments import (
     content_of,
     entry_headers,
@@ -22,7 +21,13 @@ from irene.dataset.store.segments import (
     segments_of,
     verified_tables,
 )
-from irene.dataset.store.store_files import StoreFiles, held, sync_folder
+from irene.dataset.store.store_files import (
+    Manifest,
+    Segment,
+    StoreFiles,
+    held,
+    sync_folder,
+)
 from irene.errors import FormatError, MissingExtraError
 from irene.whole_file import whole_file
 

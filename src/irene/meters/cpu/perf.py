@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from irene.meters.channel import SensorMeter
 from irene.meters.cpu.kernel_files import Roots, text_in
 from irene.meters.cpu.zones import Zone, ZoneCounter, open_zones
 from irene.meters.energy_counter import Clock
-from irene.meters.sensors import SensorMeter
 
 OpenEvent = Callable[[int, int, int], int]
 SYSCALLS = {"x86_64": 298, "AMD64": 298, "aarch64": 241}

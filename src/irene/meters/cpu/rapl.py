@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from irene.meters.channel import SensorMeter
 from irene.meters.cpu.kernel_files import Roots, text_in
 from irene.meters.cpu.zones import Zone, ZoneCounter, open_zones
 from irene.meters.energy_counter import Clock
-from irene.meters.sensors import SensorMeter
 
 REGISTER_STEPS = 2**32
 SMALLEST_RANGE_J = 65_536.0

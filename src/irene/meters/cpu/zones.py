@@ -27,9 +27,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from irene.errors import MeterError
-from irene.meters.channel import NO_VALUE, Channel, SensorLostError
+from irene.meters.channel import NO_VALUE, Channel, Sensor, SensorLostError, SensorMeter
 from irene.meters.energy_counter import Clock, EnergyCounter
-from irene.meters.sensors import Sensor, SensorMeter
 
 DENIED = (errno.EACCES, errno.EPERM)
 RESOLUTION_S = 0.001

@@ -11,9 +11,8 @@ import os
 from typing import Any
 
 from irene.errors import MeterError, library
-from irene.meters.channel import Channel
+from irene.meters.channel import Channel, Sensor, SensorMeter
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.sensors import Sensor, SensorMeter
 
 INSTALL = "pip install /opt/rocm/share/amd_smi"
 ACCUMULATORS = ("energy_accumulator", "power")

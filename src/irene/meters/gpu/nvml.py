@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from irene.errors import MeterError, library
-from irene.meters.channel import NO_VALUE, Channel, SensorLostError
+from irene.meters.channel import NO_VALUE, Channel, Sensor, SensorLostError, SensorMeter
 from irene.meters.gpu.nvml_queries import (
     Answers,
     Gpu,
@@ -23,7 +23,6 @@ from irene.meters.gpu.nvml_queries import (
     answers_of,
     visible_gpus,
 )
-from irene.meters.sensors import Sensor, SensorMeter
 
 INSTALL = "pip install 'irene-energy[nvidia]'"
 REMEDIES = {

@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from irene.meters.channel import NO_VALUE, Channel
+from irene.meters.channel import NO_VALUE, Channel, Sensor
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.sensors import Sensor
 
 ORDER_GUESSED = (
     "which cuda number it has is a guess, as the GPUs differ: "

@@ -13,9 +13,8 @@ from dataclasses import asdict
 from typing import Any
 
 from irene.errors import IreneError, MeterError, library
-from irene.meters.channel import NO_VALUE, Channel
+from irene.meters.channel import NO_VALUE, Channel, Sensor, SensorMeter
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.sensors import Sensor, SensorMeter
 
 INSTALL = "pip install 'irene-energy[zeus]'"
 NOTHING = (

@@ -10,9 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from irene.errors import MeterError
-from irene.meters.channel import NO_VALUE, Channel, SensorLostError
+from irene.meters.channel import NO_VALUE, Channel, Sensor, SensorLostError, SensorMeter
 from irene.meters.cpu.kernel_files import Roots, text_in
-from irene.meters.sensors import Sensor, SensorMeter
 
 UNKNOWN_ERROR = 0.1
 NOTE = (

@@ -20,9 +20,8 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
 from irene.errors import MeterError, UsageError
-from irene.meters.channel import Channel
+from irene.meters.channel import Channel, PolledMeter
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.sensors import PolledMeter
 from irene.parameters import read
 
 TOKEN = "IRENE_METER_TOKEN"

@@ -11,8 +11,7 @@ import shutil
 import subprocess
 
 from irene.errors import MeterError
-from irene.meters.channel import Channel
-from irene.meters.sensors import PolledMeter
+from irene.meters.channel import Channel, PolledMeter
 
 COMMAND = ("ipmitool", "dcmi", "power", "reading")
 READING = re.compile(r"Instantaneous power reading:\s*(\d+)\s*Watts")

@@ -14,10 +14,9 @@ from typing import Annotated
 from urllib.parse import parse_qsl
 
 from irene.errors import MeterError, library
-from irene.meters.channel import NO_VALUE, Channel
+from irene.meters.channel import NO_VALUE, Channel, PolledMeter
 from irene.meters.energy_counter import GrowingCounter
 from irene.meters.metric_names import Metric, counted_once, metric_of
-from irene.meters.sensors import PolledMeter
 from irene.meters.wall.http_json import fetched
 from irene.parameters import Asked, read
 

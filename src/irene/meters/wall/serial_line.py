@@ -14,8 +14,7 @@ from typing import Any, get_args
 from urllib.parse import parse_qsl
 
 from irene.errors import MeterError, UsageError, library
-from irene.meters.channel import Channel
-from irene.meters.sensors import Sensor, SensorMeter
+from irene.meters.channel import Channel, Sensor, SensorMeter
 from irene.meters.wall.line_reader import (
     Checksum,
     LineReader,
