@@ -43,11 +43,9 @@ class Coded:
         return cls(np.array(codes, dtype=np.int64), tuple(index))
 
     def __getitem__(self, row: int) -> str:
-        """The string of one event."""
         return self.names[int(self.codes[row])]
 
     def __len__(self) -> int:
-        """Number of events."""
         return len(self.codes)
 
 
@@ -92,7 +90,6 @@ class Events:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse columns that do not belong together."""
         count = len(self.start_ns)
         for column in fields(self):
             if column.name in ("steps", "weights", "notes"):
@@ -113,7 +110,6 @@ class Events:
             raise ValueError(f"unknown phases {sorted(bad)}")
 
     def __len__(self) -> int:
-        """Number of events."""
         return len(self.start_ns)
 
     @property
@@ -144,7 +140,6 @@ class EventsBuilder:
         self._weights: dict[str, dict[int, float]] = {}
 
     def __len__(self) -> int:
-        """Events so far."""
         return len(self._rows)
 
     def add(

@@ -192,7 +192,6 @@ class NodeTable:
         ]
 
     def __len__(self) -> int:
-        """Number of rows."""
         return len(self.parent)
 
     def equals(self, other: NodeTable) -> bool:

@@ -57,7 +57,6 @@ class Channel:
     missing: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what no reader could interpret."""
         if self.quantity not in get_args(Quantity):
             raise ValueError(f"no quantity {self.quantity!r}")
         if not self.name or set(self.name) & set(',"\n\r#'):

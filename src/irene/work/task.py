@@ -84,7 +84,6 @@ class Outcome:
     duration_s: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse a fault nobody knows, and an outcome that is neither."""
         if self.fault not in get_args(Fault):
             raise ValueError(f"no fault {self.fault!r}")
         if (self.payload is None) != bool(self.fault):

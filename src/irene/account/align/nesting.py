@@ -59,7 +59,6 @@ class Segments:
     owner: Ints
 
     def __len__(self) -> int:
-        """Number of segments."""
         return len(self.start_ns)
 
     def of(self, rows: Bools) -> Segments:

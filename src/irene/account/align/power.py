@@ -54,7 +54,6 @@ class PowerSeries:
     without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be aligned."""
         checked_times(self.time_ns, self.name)
         stretches = len(self.time_ns) - 1
         columns = [self.begin_w, self.end_w]

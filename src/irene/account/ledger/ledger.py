@@ -288,7 +288,6 @@ class Ledger:
         ledger_documents.to_perfetto(self, Path(path))
 
     def __repr__(self) -> str:
-        """Short, for people."""
         return (
             f"<Ledger {len(self.events):,} events, {self.measured_j:.6g} J "
             f"{self.source}, {self.attributed_j:.6g} J attributed>"

@@ -63,7 +63,6 @@ class ScopeTree:
         return node
 
     def __len__(self) -> int:
-        """Number of nodes."""
         return len(self.paths)
 
     @cached_property

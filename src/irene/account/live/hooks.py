@@ -194,7 +194,6 @@ class ModuleNames:
         return self._paths[id(module)]
 
     def __contains__(self, module: nn.Module) -> bool:
-        """Whether a module belongs to a model that is known."""
         return id(module) in self._paths
 
     def known(self) -> set[str]:

@@ -42,7 +42,6 @@ class Rank:
     local_count: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
         if not (0 <= self.number < self.count and 0 <= self.local < self.local_count):
             raise UsageError(
                 f"this process cannot be rank {self.number} of {self.count} and "

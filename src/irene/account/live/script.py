@@ -36,7 +36,6 @@ class Program:
     is_module: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what is not there."""
         if not self.is_module and not Path(self.name).is_file():
             raise UsageError(f"there is no script {self.name}")
 

@@ -50,7 +50,6 @@ class Wanted:
     shapes: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be recorded."""
         if self.shapes and self.level != "op":
             raise UsageError("shapes are of ops: leave them out, or use level='op'")
         if self.level not in get_args(Level):
@@ -223,7 +222,6 @@ class LiveLedger:
         return watched
 
     def __enter__(self) -> Self:
-        """Start the meters and begin to watch."""
         self.start()
         try:
             self.watch()
@@ -340,7 +338,6 @@ class LiveLedger:
         return getattr(self.ledger, name)
 
     def __repr__(self) -> str:
-        """The ledger, or why there is none."""
         return repr(self.ledger) if self.ledger else f"<{self.why_none()}>"
 
     def _repr_html_(self) -> str:

@@ -32,7 +32,6 @@ class Schedule:
     steps: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what records nothing."""
         if self.skip < 0 or self.warmup < 0:
             raise UsageError(
                 f"skip and warmup must be 0 or more, got {self.skip} and {self.warmup}"

@@ -93,7 +93,6 @@ class Conditions:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
         for name in ("steps", "runs"):
             if (value := getattr(self, name)) < 1:
                 raise UsageError(f"{name} must be at least 1, got {value}")
@@ -117,7 +116,6 @@ class Job:
     number: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse a mode that there is not."""
         if self.mode not in MODES:
             raise UsageError(f"mode is one of {', '.join(MODES)}, got {self.mode!r}")
 

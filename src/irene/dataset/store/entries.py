@@ -179,7 +179,6 @@ class Machine(NamedTuple):
     description: str
 
     def __str__(self) -> str:
-        """In words, without the name."""
         return f"{self.description or 'not described'}, covers {self.covers}"
 
     @classmethod

@@ -254,5 +254,4 @@ class Store:
         return pack_segments(self.files, self.manifest, small_bytes)
 
     def __repr__(self) -> str:
-        """Short, for people."""
         return f"<Store {self.path}: {len(self.manifest.entries):,} entries>"

@@ -256,7 +256,6 @@ class KeptState:
         ]
 
     def __bool__(self) -> bool:
-        """Whether there is anything to restore."""
         return bool(self._saved)
 
     def restore(self) -> None:
@@ -313,7 +312,6 @@ class NodeCall:
     state: KeptState = field(init=False)
 
     def __post_init__(self) -> None:
-        """Keep the state of the arguments as it is now."""
         self.state = KeptState((*self.args, *self.kwargs.values()))
 
     def alone(self) -> Callable[[], Any]:

@@ -65,7 +65,6 @@ class Journal:
         self._lock: Lock | None = None
 
     def __enter__(self) -> Self:
-        """Open the file and read what is in it."""
         self._lock = take(self.path.with_name(f".{self.path.name}.lock"))
         if self._lock is None:
             raise UsageError(
@@ -86,7 +85,6 @@ class Journal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file."""
         self._close()
 
     def _close(self) -> None:

@@ -181,7 +181,6 @@ class NodeResult(Saved):
     kept: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Judge the rounds and choose those that count."""
         flags = flags_of(self.rounds) if self.rounds else []
         kept = choose_rounds(self.rounds, flags, self.wanted) if self.rounds else []
         object.__setattr__(self, "flags", flags)

@@ -172,7 +172,6 @@ class WindowSession:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop, whatever happened."""
         with _CURRENT_LOCK:
             _CURRENT.remove(self)
         with self._lock:

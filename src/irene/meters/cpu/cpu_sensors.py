@@ -77,7 +77,6 @@ class Sensors:
         self._last, self._next_s = NO_VALUE, -float("inf")
 
     def __len__(self) -> int:
-        """How many files are read."""
         return len(self._files)
 
     def value(self) -> float:

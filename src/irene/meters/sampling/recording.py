@@ -53,7 +53,6 @@ class Recording:
     )
 
     def __len__(self) -> int:
-        """Number of samples."""
         return len(self.time_ns)
 
     @property

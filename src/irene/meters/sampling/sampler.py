@@ -195,11 +195,9 @@ class Streaming(ABC):
         """Take the last sample and close everything; stopping twice is fine."""
 
     def __enter__(self) -> Self:
-        """Begin."""
         return self.start()
 
     def __exit__(self, *_: object) -> None:
-        """Stop, whatever happened."""
         self.stop()
 
 

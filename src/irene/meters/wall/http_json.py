@@ -73,7 +73,6 @@ class HttpSource:
     insecure: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
         if self.unit and self.unit not in {*POWERS, *ENERGIES}:
             units = ", ".join((*POWERS, *ENERGIES))
             raise UsageError(f"no unit {self.unit!r}: it is one of {units}")

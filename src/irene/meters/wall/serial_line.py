@@ -58,7 +58,6 @@ class SerialSource:
     error_percent: float = CLAMP_ERROR_PERCENT
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
         if not self.port:
             raise UsageError(f"no device: write {PREFIX}/dev/ttyUSB0?format=emonpi")
         if self.checksum not in get_args(Checksum):

@@ -42,11 +42,9 @@ class Engine(ABC):
         return []
 
     def __enter__(self) -> Self:
-        """Get ready."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End everything that runs."""
         self.cancel()
 
 

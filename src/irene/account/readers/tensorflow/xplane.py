@@ -50,7 +50,6 @@ class Line:
     stats_at: list[tuple[Span, ...]]
 
     def __len__(self) -> int:
-        """Number of events."""
         return len(self.name_id)
 
 
