@@ -16,13 +16,7 @@ from typing import Any
 
 from irene.errors import MeterError, library
 from irene.meters.channel import NO_VALUE, Channel, Sensor, SensorLostError, SensorMeter
-from irene.meters.gpu.nvml_queries import (
-    Answers,
-    Gpu,
-    VisibleGpu,
-    answers_of,
-    visible_gpus,
-)
+from irene.meters.gpu.nvml_queries import Gpu, GpuQueries, VisibleGpu, visible_gpus
 
 INSTALL = "pip install 'irene-energy[nvidia]'"
 REMEDIES = {
@@ -77,13 +71,13 @@ class NvmlMeter(SensorMeter):
     def _sensor(self, seen: VisibleGpu) -> Sensor | None:
         """Everything that a GPU answers; None if that is nothing."""
         handle = self._nvml.nvmlDeviceGetHandleByIndex(seen.gpu.index)
-        answers = answers_of(self._nvml, handle, seen)
+        answers = GpuQueries(self._nvml, handle, seen)
         self.left_out |= answers.left_out
         self.cost_s |= answers.cost_s
         channels = tuple(c for query in answers.queries for c in query.channels)
         return Sensor(channels, partial(self._ask, answers)) if channels else None
 
-    def _ask(self, answers: Answers) -> list[float]:
+    def _ask(self, answers: GpuQueries) -> list[float]:
         values: list[float] = []
         for query in answers.queries:
             try:
