@@ -49,10 +49,6 @@ def make_folds(kind: EngineKind, jobs: int | None = None) -> EngineFolds:
         kind: `local`, `ray` or `slurm`.
         jobs: How many tasks at a time; None for a process per CPU of this machine, or
             for as many as a cluster takes.
-
-    Raises:
-        UsageError: Less than one job.
-        MissingExtraError: What the engine needs is not installed.
     """
     if jobs is not None and jobs < 1:
         raise UsageError(f"there must be at least one job, got {jobs}")
@@ -82,11 +78,7 @@ class EngineFolds:
     def trace(
         self, table: NodeTable, joiner: Joiner, progress: Progress | None = None
     ) -> None:
-        """Trace the trees of a table that have not been traced yet.
-
-        Raises:
-            IreneError: A task failed.
-        """
+        """Trace the trees of a table that have not been traced yet."""
         keys = joiner.untraced(table)
         if not keys:
             return

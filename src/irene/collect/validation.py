@@ -117,9 +117,6 @@ def choose_runs(
             were measured as far as there are such.
         largest: Parameters of the largest model that is drawn.
         seed: Decides which are drawn.
-
-    Raises:
-        UsageError: A model has been measured, or there is none to draw.
     """
     drawn = random.Random(seed)
     if models is None:
@@ -184,11 +181,7 @@ def exam_sweep(
 def compare_with_store(
     predictor: Predictor, store: Path, runs: Sequence[RunSpec] | None = None
 ) -> Examined:
-    """Compare a predictor with what was measured.
-
-    Raises:
-        UsageError: There is nothing to compare with.
-    """
+    """Compare a predictor with what was measured."""
     read = read_for_training(store)
     table = read.table
     if runs is not None:

@@ -252,9 +252,6 @@ class PolledMeter:
         fetch: Asks for one value for each channel; may raise anything.
         every_s: Time between two questions, s.
 
-    Raises:
-        MeterError: The first answer cannot be had.
-
     Attributes:
         problem: Why the last question was not answered, or "".
     """

@@ -204,11 +204,7 @@ def names_in(text: str) -> list[str]:
 
 
 def resolved(specs: Sequence[str], roots: Roots | None = None) -> list[str]:
-    """Names of meters with `auto` replaced by the best here, each once.
-
-    Raises:
-        UsageError: There is no meter of that name.
-    """
+    """Names of meters with `auto` replaced by the best here, each once."""
     names: list[str] = []
     for spec in specs:
         best = _checked(spec) == AUTO

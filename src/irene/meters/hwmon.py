@@ -40,11 +40,7 @@ class _Found:
 
 
 def open_hwmon(roots: Roots) -> SensorMeter:
-    """Open all sensors of power and energy.
-
-    Raises:
-        MeterError: There are none, or none can be read.
-    """
+    """Open all sensors of power and energy."""
     folder = roots.sysfs / "class" / "hwmon"
     sensors = _each_joule_once(list(_sensors(folder)))
     if not sensors:

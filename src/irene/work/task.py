@@ -45,11 +45,7 @@ class Task:
 
     @classmethod
     def from_json(cls, line: bytes) -> Task:
-        """Read what `to_json` wrote.
-
-        Raises:
-            FormatError: It is something else.
-        """
+        """Read what `to_json` wrote."""
         try:
             fields = json.loads(line)
             return cls(**{**fields, "bounds": Bounds(**fields["bounds"])})
@@ -99,11 +95,7 @@ class Outcome:
 
 
 def find_work(path: str) -> Work:
-    """The function of an import path, `package.module:function`.
-
-    Raises:
-        UsageError: There is no such function.
-    """
+    """The function of an import path, `package.module:function`."""
     module, _, name = path.partition(":")
     try:
         found = getattr(import_module(module), name)

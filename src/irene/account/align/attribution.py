@@ -178,12 +178,7 @@ def split_weights(events: Events, split: Split) -> Ints | None:
 
 
 def check_overlap(window: tuple[int, int], power: Sequence[PowerSeries]) -> None:
-    """Refuse a trace and a power log of different times.
-
-    Raises:
-        UsageError: No sample is near the window; the message has both intervals and
-            the offset that would bring them together.
-    """
+    """Refuse a trace and a power log of different times."""
     begin = min(series.span_ns[0] for series in power)
     end = max(series.span_ns[1] for series in power)
     if begin < window[1] and end > window[0]:

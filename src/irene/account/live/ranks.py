@@ -175,12 +175,7 @@ def write_events(kept: KeptEvents, path: Path) -> None:
 
 
 def read_events(path: Path) -> KeptEvents:
-    """Read the events of one process.
-
-    Raises:
-        UsageError: There is no such file.
-        FormatError: It is no file of events, damaged, or of a newer version.
-    """
+    """Read the events of one process."""
     try:
         with path.open("rb") as file, np.load(file) as arrays:
             return _kept({name: arrays[name] for name in arrays.files})

@@ -50,12 +50,7 @@ class ProgramRun:
 
 
 def run_program(program: Program, wanted: Wanted) -> ProgramRun:
-    """Run a program to its end and account for it from its import of PyTorch on.
-
-    Raises:
-        UsageError: There is no such module, or the request cannot be met.
-        MeterError: There is no meter.
-    """
+    """Run a program to its end and account for it from its import of PyTorch on."""
     live = LiveLedger(None, wanted)
     with _as_main(program):
         if program.is_module and importlib.util.find_spec(program.name) is None:

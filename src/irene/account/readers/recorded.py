@@ -245,10 +245,6 @@ def power_of_recording(
             channels; None unknown.
         cpus: Number of CPUs; with the load of the process in the recording, only its
             share of their energy counts.
-
-    Raises:
-        UsageError: No channel gives energy, or the load of the process is missing.
-        FormatError: The clock was set back meanwhile.
     """
     at_least_two(len(recording), "the recording")
     share = _recorded_share(recording, cpus) if cpus else None

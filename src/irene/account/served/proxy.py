@@ -47,11 +47,7 @@ def counts_in(answer: bytes) -> dict[str, Any]:
 
 @contextmanager
 def proxied(url: str, port: int) -> Iterator[tuple[Requests, int]]:
-    """Open a door before a server, at any free port for 0; what passes, and its port.
-
-    Raises:
-        UsageError: The port is taken.
-    """
+    """Open a door before a server, at a free port for 0; what passes, and the port."""
     passed = Requests()
 
     class Handler(_Handler):

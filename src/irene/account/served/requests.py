@@ -171,11 +171,7 @@ class Requests:
 
 
 class RequestLines(Requests):
-    """Requests from a file that may grow, by its path, or from standard input (`-`).
-
-    Raises:
-        UsageError: There is no such file.
-    """
+    """Requests from a file that may grow, by its path, or from standard input (`-`)."""
 
     def __init__(self, where: str) -> None:
         super().__init__()

@@ -177,11 +177,7 @@ class Program:
 
 
 def make_program(job: Job, device: str) -> Program:
-    """Build a model with random weights, and what it needs to run in a mode.
-
-    Raises:
-        UsageError: The model has no head for the mode, or does not fit.
-    """
+    """Build a model with random weights, and what it needs to run in a mode."""
     import torch
 
     from irene.measure.alone.device import check_memory

@@ -102,12 +102,7 @@ class Run(Saved):
 
 
 def perform(job: Job) -> Run:
-    """Build the model, warm up, run its steps under the meters.
-
-    Raises:
-        UsageError: It cannot be built or run, or no power was sampled meanwhile.
-        MeterError: There is no meter.
-    """
+    """Build the model, warm up, run its steps under the meters."""
     from irene.measure.alone.device import choose_device, synchroniser, using_threads
 
     conditions = job.conditions

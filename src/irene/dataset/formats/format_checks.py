@@ -21,12 +21,7 @@ LARGEST_SIZE = 2**31
 
 
 def read_lines(path: Path, longest_bytes: int) -> Iterator[str]:
-    """Every line of a UTF-8 file, none longer than so many bytes.
-
-    Raises:
-        UsageError: The file cannot be read.
-        FormatError: A line is too long or not UTF-8; with file and line.
-    """
+    """Every line of a UTF-8 file, none longer than so many bytes."""
     with trying_to("read", path), path.open("rb") as file:
         number = 0
         while line := file.readline(longest_bytes + 1):

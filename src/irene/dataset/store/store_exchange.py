@@ -47,11 +47,6 @@ def import_data(store: Store, path: Path | str) -> tuple[list[str], list[str]]:
 
     Returns:
         Ids of the entries, and in words what was left out.
-
-    Raises:
-        UsageError: There is nothing there, or another machine of its name is in the
-            store.
-        FormatError: It is damaged.
     """
     table, left_out = read_data(path)
     found = data_path(path)

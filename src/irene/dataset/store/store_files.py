@@ -78,11 +78,7 @@ class StoreFiles:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold a lock between processes, which a killed process leaves free; wait for it.
-
-    Raises:
-        UsageError: The file cannot be made.
-    """
+    """Wait for and hold a lock that a killed process leaves free."""
     lock = FileLock(path, mode=0o666)
     with trying_to("write", path):
         lock.acquire(poll_interval=0.01)

@@ -200,11 +200,7 @@ def choose_for_table(
     software: str | None,
     allow_mixed: bool,
 ) -> list[Entry]:
-    """Measurements of forward passes that may stand in one table.
-
-    Raises:
-        UsageError: There is nothing, or several machines, software or kinds of run.
-    """
+    """Measurements of forward passes that may stand in one table."""
     forward = [
         entry
         for entry in entries

@@ -46,9 +46,6 @@ class Bench:
         device: Where the work is done, as torch names it.
         synchronise: Waits until the device has done all its work.
         exclusive: Whether to keep other processes off the CPUs during rounds.
-
-    Raises:
-        MeterError: No channel of the sampler counts as energy.
     """
 
     def __init__(

@@ -29,11 +29,7 @@ BACKENDS = ("cpu", "cuda", "mps", "xpu")
 
 
 def choose_device(name: str = AUTO) -> str:
-    """A device by name, or the fastest there is (`auto`), as torch names it in full.
-
-    Raises:
-        UsageError: There is no such device here.
-    """
+    """A device by name, or the fastest there is (`auto`), as torch names it in full."""
     if name == AUTO:
         found = (b for b in ("cuda", "xpu", "mps") if _count(b))
         name = next(found, "cpu")

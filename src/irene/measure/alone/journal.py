@@ -44,9 +44,6 @@ class Journal:
         path: The file.
         results: Nodes that were in the file, by key; those whose energy is not known
             are left out, to be run again.
-
-    Raises:
-        UsageError: The file is of another run, in use, or cannot be written.
     """
 
     def __init__(

@@ -82,11 +82,7 @@ def named_target(
     device: str,
     limits: Limits,
 ) -> Target:
-    """A model from its name or config, with random weights; on `meta` without any.
-
-    Raises:
-        UsageError: It is unknown, cannot be built, or does not fit.
-    """
+    """A model from its name or config, with random weights; on `meta` without any."""
     _check_run(spec, limits)
     resolved = resolve(source, limits, spec.model_class)
     spec = replace(spec, model=resolved.name, config_digest=resolved.digest)
@@ -113,9 +109,6 @@ def own_target(
         run: Fields of the spec.
         device: Must be where the model is; `auto` for that.
         limits: What is refused.
-
-    Raises:
-        UsageError: It has no weights, is elsewhere, or needs inputs.
     """
     spec = spec_of_module(model, inputs, run)
     _check_run(spec, limits)

@@ -73,11 +73,7 @@ class _Caught(Run):
 
 
 def prepare(source: Any, spec: RunSpec, device: str) -> Prepared:
-    """Build a model from its name or config, and bring it to where a run begins.
-
-    Raises:
-        UsageError: It is unknown, cannot be built, or does not fit.
-    """
+    """Build a model from its name or config, and bring it to where a run begins."""
     resolved = resolve(source, limits_from_environment(), spec.model_class)
     spec = replace(spec, model=resolved.name, config_digest=resolved.digest)
     check_memory(build(resolved, spec), resolved.name, device)

@@ -190,10 +190,6 @@ def to_otlp(
         reader: Address of the collector (`http://localhost:4318/v1/metrics`), or a
             reader of the SDK.
         every_s: Time between two messages, s.
-
-    Raises:
-        MissingExtraError: The SDK is not installed.
-        UsageError: There is no such address.
     """
     metrics = _library("opentelemetry.sdk.metrics", "otel")
     if isinstance(reader, str):

@@ -230,11 +230,7 @@ RESIDENT = "resident; shared memory counts in each process"
 def open_proc(
     roots: Roots, pid: int | None = None, clock: Callable[[], float] = time.monotonic
 ) -> SensorMeter:
-    """Load and memory of this machine and, if there is a `pid`, of one process.
-
-    Raises:
-        MeterError: This is not Linux, or there is no such process.
-    """
+    """Load and memory of this machine and, if there is a `pid`, of one process."""
     with ExitStack() as files:
         load = files.enter_context(closing(CpuLoad(roots.proc, clock)))
         share = _gauge("cpu", "percent", LOAD_STEP_S, SHARE_OF_MACHINE)

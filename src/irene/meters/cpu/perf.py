@@ -91,11 +91,7 @@ def open_perf(
     clock: Clock = time.monotonic_ns,
     open_event: OpenEvent = open_event,
 ) -> SensorMeter:
-    """Open all energy events that the kernel lets us have.
-
-    Raises:
-        MeterError: There are none, or we may not; the message says what helps.
-    """
+    """Open all energy events that the kernel lets us have."""
     counters = [
         ZoneCounter(
             each.zone,

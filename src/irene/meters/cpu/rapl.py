@@ -40,11 +40,7 @@ NO_ZONES = (
 
 
 def open_rapl(roots: Roots, clock: Clock = time.monotonic_ns) -> SensorMeter:
-    """Open all RAPL zones that can be read.
-
-    Raises:
-        MeterError: There are none, or none can be read; the message says what helps.
-    """
+    """Open all RAPL zones that can be read."""
     return open_zones(
         "rapl",
         map(_counter, find_zones(roots.sysfs)),

@@ -238,9 +238,6 @@ def open_zones(
         missing: What to say where there are none, and what would help.
         refused: What to say where none can be read; the reasons follow.
         denied_remedy: What would help where we may not.
-
-    Raises:
-        MeterError: There are none, or none can be read.
     """
     opened, problems, failed, denied = [], [], [], False
     for each in zones:

@@ -154,12 +154,7 @@ class NvmlMeter(SensorMeter):
 
 
 def open_nvml(environment: Mapping[str, str] | None = None) -> NvmlMeter:
-    """Open the NVIDIA GPUs that the program may use.
-
-    Raises:
-        MeterError: There is no GPU, no driver, no permission, or no sensor.
-        MissingExtraError: nvidia-ml-py is not installed.
-    """
+    """Open the NVIDIA GPUs that the program may use."""
     nvml = library("pynvml", f"NVIDIA GPUs are read with nvidia-ml-py: {INSTALL}")
     try:
         nvml.nvmlInit()

@@ -44,12 +44,7 @@ PERHAPS_INSIDE = "gpu_sram_mj"  # nobody says whether Apple's gpu_mj contains it
 
 
 def open_zeus() -> SensorMeter:
-    """Open the chip, if it is one that zeus can read.
-
-    Raises:
-        MeterError: There is none.
-        MissingExtraError: zeus is not installed.
-    """
+    """Open the chip, if it is one that zeus can read."""
     try:
         meter = SensorMeter("zeus", [*_soc_sensors()])
         if meter.channels:

@@ -51,12 +51,7 @@ class _Lines:
 def read_power_log(
     path: Path, offset_s: float = 0.0, drift_ppm: float = 0.0, zone: str = ""
 ) -> PowerLog:
-    """Read a log of one series; all else is as for `read_power_logs`.
-
-    Raises:
-        UsageError: The file cannot be opened, or it holds several series.
-        FormatError: It cannot be used.
-    """
+    """Read a log of one series; all else is as for `read_power_logs`."""
     log, *others = read_power_logs(path, offset_s, drift_ppm, zone)
     if others:
         names = ", ".join(each.name for each in (log, *others))

@@ -133,12 +133,7 @@ def _add_up(rule: ChannelTotal, time_ns: Ints, values: Floats) -> tuple[Floats, 
 
 
 def read_recording(path: Path) -> Recording:
-    """Read a file of samples, also one whose writer was killed.
-
-    Raises:
-        UsageError: There is no such file.
-        FormatError: It is not a file of samples, or of a newer version.
-    """
+    """Read a file of samples, also one whose writer was killed."""
     with trying_to("read", path):
         data = path.read_bytes()
     whole = data.endswith(b"\n")

@@ -47,9 +47,6 @@ def open_sampler(
         path: File the samples are streamed to.
         pid: Process whose load is watched; open meters know their own.
         no_finer: Sample no oftener than named meters have something new.
-
-    Raises:
-        UsageError: There are none, or names and open ones are mixed.
     """
     names = [meter for meter in meters if isinstance(meter, str)]
     opened = [meter for meter in meters if not isinstance(meter, str)]

@@ -23,11 +23,7 @@ ON_MAINS = "pull the plug: on the mains a battery does not supply the machine"
 
 
 def open_battery(roots: Roots) -> SensorMeter:
-    """Open the batteries of this machine.
-
-    Raises:
-        MeterError: There is none, or the machine is on the mains.
-    """
+    """Open the batteries of this machine."""
     folder = roots.sysfs / "class" / "power_supply"
     found = [path for path in sorted(folder.glob("*")) if _supplies(path)]
     if not found:

@@ -95,12 +95,7 @@ class HttpSource:
 
 
 def open_http(source: HttpSource | str) -> PolledMeter:
-    """Ask a meter once, and go on asking it.
-
-    Raises:
-        UsageError: The address cannot be read.
-        MeterError: Nothing answers there, or the answer has no power where it should.
-    """
+    """Ask a meter once, and go on asking it."""
     source = HttpSource.parse(source) if isinstance(source, str) else source
     path, unit = _where(source, _document(source))
     counts = unit in ENERGIES
@@ -127,11 +122,7 @@ def open_http(source: HttpSource | str) -> PolledMeter:
 
 
 def taken_apart(url: str) -> SplitResult:
-    """The parts of an address of http or https.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """The parts of an address of http or https."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0

@@ -24,11 +24,7 @@ REMEDY = "run as root, or: sudo modprobe ipmi_devintf; many BMCs have no DCMI"
 
 
 def open_ipmi() -> PolledMeter:
-    """Ask the BMC once, and go on asking it.
-
-    Raises:
-        MeterError: There is no ipmitool, or the BMC gives no power.
-    """
+    """Ask the BMC once, and go on asking it."""
     if shutil.which(COMMAND[0]) is None:
         raise MeterError("ipmitool is not installed", INSTALL)
     _watts()

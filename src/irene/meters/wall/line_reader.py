@@ -68,9 +68,6 @@ def line_parser(
         line_format: `emonpi`, or the columns of a line.
         node: Node of an emonPi packet whose power is wanted.
         field: Which 16-bit field of the packet is the power, from 1.
-
-    Raises:
-        UsageError: There is no such format.
     """
     if line_format == "emonpi":
         return functools.partial(_emonpi_watts, node=node, field=field)

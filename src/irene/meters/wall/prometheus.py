@@ -43,11 +43,6 @@ def open_prometheus(text: str) -> PolledMeter:
     Args:
         text: `prometheus:http://host:9400/metrics`, with `#NAME` for one metric, or
             `#metric=NAME&every_s=5`.
-
-    Raises:
-        UsageError: The address cannot be read.
-        MeterError: Nothing answers, or it has no metric of power or energy.
-        MissingExtraError: prometheus-client is not installed.
     """
     url, _, words = text.removeprefix(PREFIX).partition("#")
     given = dict(parse_qsl(words)) if "=" in words else {"metric": words}
@@ -77,12 +72,7 @@ def open_prometheus(text: str) -> PolledMeter:
 
 
 def samples_of(text: bytes) -> Iterator[Sample]:
-    """All lines of an exporter's answer.
-
-    Raises:
-        MeterError: It is no text of Prometheus.
-        MissingExtraError: prometheus-client is not installed.
-    """
+    """All lines of an exporter's answer."""
     missing = f"metrics are read with prometheus-client: {INSTALL}"
     parser = library("prometheus_client.parser", missing)
     try:

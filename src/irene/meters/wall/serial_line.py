@@ -111,13 +111,7 @@ class SerialMeter(SensorMeter):
 def open_serial(
     source: SerialSource | str, patience_s: float = PATIENCE_S
 ) -> SerialMeter:
-    """Open a wall meter, and wait until it has given a few readings.
-
-    Raises:
-        UsageError: The text cannot be read.
-        MeterError: The line cannot be opened, or nothing of the format comes.
-        MissingExtraError: pyserial is not installed.
-    """
+    """Open a wall meter, and wait until it has given a few readings."""
     source = SerialSource.parse(source) if isinstance(source, str) else source
     serial = library("serial", f"Wall meters on a serial line need pyserial: {INSTALL}")
     first = [_first_line(serial, source)]

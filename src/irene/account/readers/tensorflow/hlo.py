@@ -115,12 +115,7 @@ class HloNames:
 
 
 def read_hlo_text(path: Path) -> Program:
-    """Read the text of a compiled module, as `jax.jit(f).lower(…).compile().as_text()`.
-
-    Raises:
-        UsageError: It cannot be opened.
-        FormatError: It is not HLO.
-    """
+    """Read the text of a compiled module, `jax.jit(f).lower(…).compile().as_text()`."""
     program: Program | None = None
     computation = ""
     for line in trace_bytes(path).decode("utf-8", "replace").splitlines():

@@ -42,12 +42,7 @@ NO_CLOCK = "warning: the timeline's times do not count from 1970: they begin at 
 
 
 def read_timeline(path: Path) -> Events:
-    """Read a timeline of TensorFlow 1, `timeline-N.json`, also gzipped.
-
-    Raises:
-        UsageError: The file cannot be opened.
-        FormatError: It is cut off, or not such a timeline, or has no ops.
-    """
+    """Read a timeline of TensorFlow 1, `timeline-N.json`, also gzipped."""
     try:
         document = json.loads(trace_bytes(path))
     except (ValueError, RecursionError) as error:

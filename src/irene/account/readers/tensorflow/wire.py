@@ -72,10 +72,6 @@ class Message:
 
         The value of a field of bytes is where they begin and end; of other kinds the
         number, or the 4 or 8 bytes read as one.
-
-        Raises:
-            FormatError: A field does not end where its message does, or is of a kind
-                that there is none of; the message has the byte.
         """
         position, data = begin, self.data
         value: int | Span

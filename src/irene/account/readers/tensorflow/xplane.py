@@ -121,12 +121,7 @@ class XSpace:
 
 
 def read_xspace(path: Path) -> XSpace:
-    """Read `*.xplane.pb`, also gzipped.
-
-    Raises:
-        UsageError: It cannot be opened.
-        FormatError: It is cut off or not of this format; with the byte.
-    """
+    """Read `*.xplane.pb`, also gzipped."""
     message = Message(trace_bytes(path), str(path))
     planes_at: list[Span] = []
     errors: list[str] = []
