@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from irene.collect.measuring import Measuring
 from irene.collect.sweep import Sweep
@@ -16,7 +16,6 @@ from irene.spec import RunSpec
 from irene.work.task import describe_place
 
 PLAN_SCHEMA = "irene.collection-plan/1"
-REPORT_SCHEMA = "irene.collection/1"
 State = Literal["open", "measured", "failed"]
 
 
@@ -261,15 +260,22 @@ Listener = Callable[[Step], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Document):
     """A run without a measurement, and why, in words."""
 
-    point: Point
+    point: Point = field(metadata={"kept": False})
     reason: str
+
+    also: ClassVar = ("spec",)
+
+    @property
+    def spec(self) -> RunSpec:
+        """The run."""
+        return self.point.spec
 
 
 @dataclass(slots=True)
-class Report:
+class Report(Document):
     """What became of a sweep.
 
     Attributes:
@@ -294,28 +300,16 @@ class Report:
     lasted_s: float = 0.0
     messages: list[str] = field(default_factory=list)
 
+    schema: ClassVar = "irene.collection/1"
+    also: ClassVar = ("failed", "left")
+
+    @property
+    def failed(self) -> int:
+        """How many runs have no measurement."""
+        return len(self.failures)
+
     @property
     def left(self) -> int:
         """Runs of which nothing is known yet."""
-        known = self.there + self.measured + self.elsewhere + len(self.failures)
+        known = self.there + self.measured + self.elsewhere + self.failed
         return self.points - known
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values."""
-        return {
-            "schema": REPORT_SCHEMA,
-            "points": self.points,
-            "there": self.there,
-            "measured": self.measured,
-            "disturbed": self.disturbed,
-            "elsewhere": self.elsewhere,
-            "failed": len(self.failures),
-            "left": self.left,
-            "stopped": self.stopped,
-            "lasted_s": self.lasted_s,
-            "failures": [
-                {"spec": one.point.spec.to_dict(), "reason": one.reason}
-                for one in self.failures
-            ],
-            "messages": self.messages,
-        }

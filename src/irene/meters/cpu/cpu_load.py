@@ -26,6 +26,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 from irene.errors import MeterError
@@ -203,17 +204,9 @@ def _parents(root: Path) -> Iterator[tuple[int, int]]:
     with os.scandir(root) as entries:
         pids = [entry.name for entry in entries if entry.name.isdigit()]
     for pid in pids:
-        try:
-            fd = os.open(f"{root}/{pid}/stat", os.O_RDONLY)
-        except OSError:  # it has just ended
-            continue
-        try:
-            fields = os.read(fd, 1024).rpartition(b")")[2].split(None, PARENT + 1)
-            yield int(pid), int(fields[PARENT])
-        except (OSError, ValueError, IndexError):
-            continue
-        finally:
-            os.close(fd)
+        with suppress(OSError), closing(KeptFile(root / pid / "stat")) as file:
+            if (fields := _fields(file)) is not None:  # else it has just ended
+                yield int(pid), int(fields[PARENT])
 
 
 def _descendants(pid: int, parents: dict[int, int]) -> Iterator[int]:

@@ -82,8 +82,7 @@ class HttpSource:
     @property
     def host(self) -> str:
         """Name of the machine that answers, without what is secret."""
-        parts = urlsplit(self.url)
-        return f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
+        return _host(urlsplit(self.url))
 
     @classmethod
     def parse(cls, text: str) -> HttpSource:
@@ -133,6 +132,10 @@ def taken_apart(url: str) -> SplitResult:
     return parts
 
 
+def _host(parts: SplitResult) -> str:
+    return f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
+
+
 def fetched(url: str, insecure: bool = False) -> bytes:
     """What an address answers, with the user of the address or `IRENE_METER_TOKEN`.
 
@@ -143,7 +146,7 @@ def fetched(url: str, insecure: bool = False) -> bytes:
         MeterError: Nothing answers, or it refuses; the message holds no password.
     """
     parts = taken_apart(url)
-    host = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
+    host = _host(parts)
     request = Request(urlunsplit(parts._replace(netloc=host)))
     if parts.username:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
