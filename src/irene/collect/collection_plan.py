@@ -276,19 +276,7 @@ class Failure(Document):
 
 @dataclass(slots=True)
 class Report(Document):
-    """What became of a sweep.
-
-    Attributes:
-        points: Runs in all.
-        there: Runs that were measured before.
-        measured: Runs that were measured now.
-        disturbed: Those of them that something disturbed.
-        elsewhere: Runs that another collector measured meanwhile.
-        failures: Runs without a measurement, now and before.
-        stopped: Whether it was asked to stop before the end.
-        lasted_s: How long it took, s.
-        messages: What a reader should know.
-    """
+    """What became of the runs of a sweep, now, before, and by other collectors."""
 
     points: int
     there: int = 0

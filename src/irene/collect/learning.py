@@ -68,16 +68,7 @@ Tell = Callable[[float, float, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where things are measured.
-
-    Attributes:
-        runner: Runs items.
-        bench: Under its meters.
-        device: As torch names it.
-        threads: Of torch, on the CPU.
-        about: The machine and the software, in words.
-        gflop_s: Its speed to a power of two, which decides how large things are.
-    """
+    """Where things are measured; its speed, to a power of two, decides how large."""
 
     runner: Runner
     bench: Bench

@@ -76,15 +76,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Runs to be measured.
-
-    Attributes:
-        name: What to call the sweep: the name of its file.
-        specs: The runs, in the order they are measured, each once.
-        machine: What to call the machine they are measured on.
-        measurement: How they are measured.
-        engine: Where.
-    """
+    """Runs to be measured, in this order, each once; how, and where."""
 
     name: str
     specs: tuple[RunSpec, ...]

@@ -30,17 +30,7 @@ TEXT = ("encoder", "decoder")
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome(Document):
-    """One run of the exam as a whole.
-
-    Attributes:
-        spec: The run.
-        measured_j: What it took, J.
-        predicted_j: What was predicted, J.
-        low_j: Lower end of the predicted interval, J.
-        high_j: Upper end of the predicted interval, J.
-        time_s: How long it took, s; None if unknown.
-        disturbed: Whether something disturbed its measurement.
-    """
+    """One run of the exam as a whole, measured, and predicted with an interval."""
 
     spec: RunSpec
     measured_j: float
@@ -65,15 +55,7 @@ class RunOutcome(Document):
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What an exam gave.
-
-    Attributes:
-        evaluation: Errors and coverage per level.
-        runs: Every run as a whole.
-        predictor: The machine that was examined.
-        measured_on: The machine that it was measured on.
-        notes: What a reader should know.
-    """
+    """What an exam of a machine gave: errors per level, and every run as a whole."""
 
     evaluation: Evaluation
     runs: tuple[RunOutcome, ...]

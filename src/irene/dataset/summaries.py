@@ -45,15 +45,7 @@ class ModelSummary:
 
 @dataclass(frozen=True, slots=True)
 class LevelSummary:
-    """The nodes of one kind.
-
-    Attributes:
-        kind: `model`, `module`, `ml` or `math`.
-        nodes: How many rows there are.
-        distinct: Rows that are not exact copies of another measurement.
-        lowest_j: Smallest energy, J; None if none is known.
-        highest_j: Largest energy, J; None if none is known.
-    """
+    """The nodes of one kind; `distinct` are no copies of another measurement."""
 
     kind: str
     nodes: int
@@ -130,16 +122,7 @@ def _level(table: NodeTable, kind: str) -> LevelSummary:
 
 @dataclass(frozen=True, slots=True)
 class LevelCount:
-    """The nodes of one kind on one machine.
-
-    Attributes:
-        kind: `model`, `module`, `ml` or `math`.
-        nodes: How many there are.
-        unknown: How many of them have no energy.
-        disturbed: How many were disturbed while they were measured.
-        lowest_j: Smallest energy, J; None if none is known.
-        highest_j: Largest energy, J; None if none is known.
-    """
+    """The nodes of one kind on one machine; energies are None if none is known."""
 
     kind: str
     nodes: int
@@ -151,21 +134,7 @@ class LevelCount:
 
 @dataclass(frozen=True, slots=True)
 class MachineSummary:
-    """What was measured on one machine.
-
-    Attributes:
-        name: What it is called in the store.
-        covers: What its energy covers.
-        descriptions: What it is, in words.
-        hosts: Computers that measured.
-        software: What computed, and how many trees each has.
-        meters: Meters that counted.
-        dates: Per host, the first and the last start, as recorded there.
-        trees: How many there are.
-        nodes: Nodes of all of them.
-        models: One entry per model.
-        levels: One entry per kind of node that occurs.
-    """
+    """What was measured on one machine; dates are first and last, per host."""
 
     name: str
     covers: tuple[str, ...]
@@ -192,19 +161,7 @@ class FailureSummary:
 
 @dataclass(frozen=True, slots=True)
 class StoreSummary:
-    """What is in a store.
-
-    Attributes:
-        path: The folder.
-        store_schema: Its version.
-        trees: Measured trees.
-        nodes: Nodes of all of them.
-        segments: Files they are in.
-        size_bytes: Length of these, bytes.
-        machines: One entry per machine.
-        failures: One entry per machine and reason.
-        lost: Entries whose file was damaged and set aside.
-    """
+    """What is in a store; `lost` entries were in files that are set aside."""
 
     path: str
     store_schema: str

@@ -23,14 +23,7 @@ SOFTWARE = {"torch": "torch", "transformers": "transformers", "irene": "irene-en
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A pure function by its import path, and its argument.
-
-    Attributes:
-        name: Names the result; tasks of one name are the same task.
-        call: `package.module:function`; takes the argument, returns bytes.
-        argument: JSON-ready values.
-        bounds: What it may use.
-    """
+    """A pure function by its path, `package.module:function`, and its JSON argument."""
 
     name: str
     call: str

@@ -38,18 +38,7 @@ def operation_label(key: OperationKey) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Mean energy of a step, operation by operation.
-
-    Attributes:
-        name: What was run.
-        joules: Mean over runs and steps, J.
-        spread_j: Standard deviation over runs, J; of steps where there is one run.
-        step_j: Mean energy of a step in each run, J.
-        seconds: Mean length of a step, s.
-        parameters: Weights of the model.
-        source: `measured` or `estimated`.
-        produced_by: The channels of the meter.
-    """
+    """Mean energy of a step, operation by operation, and its spread over runs, J."""
 
     name: str
     joules: Mapping[OperationKey, float]

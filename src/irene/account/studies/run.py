@@ -72,18 +72,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Run(Saved):
-    """What is kept of a run.
-
-    Attributes:
-        operations: Every operation.
-        measured_j: All energy of the steps, J.
-        attributed_j: What of it was charged to ops, J.
-        window_s: How long the steps took, s.
-        parameters: Weights of the model, with its head.
-        source: `measured` or `estimated`.
-        produced_by: The channels of the meter.
-        notes: What a reader should know.
-    """
+    """What is kept of a run; operations are those of the model with its head."""
 
     operations: tuple[Operation, ...]
     measured_j: float

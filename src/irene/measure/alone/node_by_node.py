@@ -48,17 +48,7 @@ SETUP_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class PlannedNode:
-    """A distinct node and what measuring it takes.
-
-    Attributes:
-        path: Dotted path of its first occurrence.
-        kind: `model`, `module` or `ml`.
-        op: Class or function.
-        shapes: Shapes of its input tensors.
-        times: How many nodes of the tree it stands for.
-        run_s: Guess of one run, s.
-        total_s: Guess of all its rounds, s.
-    """
+    """A distinct node, how often it is in the tree, guesses of a run and all rounds."""
 
     path: str
     kind: str

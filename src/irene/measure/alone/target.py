@@ -32,16 +32,7 @@ SMALLEST_NORMAL = 1e-30
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A model with inputs.
-
-    Attributes:
-        model: The model, in the mode it is run in.
-        inputs: Its inputs.
-        spec: What it is a run of.
-        device: Where it is, as torch names it; `meta` if it is only looked at.
-        provenance: How it came about.
-        notes: What a reader should know.
-    """
+    """A model with inputs, where it is run; on `meta` it is only looked at."""
 
     model: nn.Module
     inputs: Any

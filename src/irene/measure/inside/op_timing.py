@@ -39,15 +39,7 @@ RANDOM = frozenset({"normal_", "uniform_", "erfinv_", "random_", "bernoulli_"})
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A model that can be run again and again.
-
-    Attributes:
-        model: The model.
-        args: Its inputs by position.
-        kwargs: Its inputs by name, with a filled cache where the phase has one.
-        spec: What it is a run of.
-        restore: Brings a cache back to what it was before a run.
-    """
+    """A model that can be run again and again; `restore` brings its cache back."""
 
     model: nn.Module
     args: tuple[Any, ...]

@@ -29,15 +29,7 @@ and the next window often follows at once."""
 
 @dataclass(frozen=True, slots=True)
 class WindowTotal:
-    """All windows of one name together.
-
-    Attributes:
-        name: Of the windows.
-        count: How many have ended.
-        unknown: How many of them have no energy; they are not in `energy`.
-        duration_s: Of all of them.
-        energy: Of those that have one; None if none has.
-    """
+    """All windows of one name together; those without energy are not in it."""
 
     name: str
     count: int = 0

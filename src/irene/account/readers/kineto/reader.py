@@ -43,17 +43,7 @@ YEAR_2001_US = 1e15
 
 @dataclass(frozen=True, slots=True)
 class LinkedTrace:
-    """A trace in which everything has found its place.
-
-    Attributes:
-        columns: What is kept of every event.
-        start_ns: When each began.
-        end_ns: When it ended.
-        host: Rows of ops and marks.
-        nesting: Which of these is inside which.
-        links: What launched every kernel, copy and fill.
-        places: Module and phase of what is on the host.
-    """
+    """A trace in which everything has found its place: host, kernels, modules."""
 
     columns: Columns
     start_ns: Ints
