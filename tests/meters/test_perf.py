@@ -12,9 +12,9 @@ import pytest
 
 from irene.errors import MeterError
 from irene.meters.channel import SensorLostError, SensorMeter, probed
-from irene.meters.cpu import perf
+from irene.meters.cpu import rapl
 from irene.meters.cpu.kernel_files import Roots
-from irene.meters.cpu.perf import event_count, find_events, open_event, open_perf
+from irene.meters.cpu.rapl import event_count, find_events, open_event, open_perf
 from tests.meters.simulated_machine import (
     Curve,
     SimulatedMachine,
@@ -215,6 +215,6 @@ def test_the_kernel_counts_for_us() -> None:
 def test_an_architecture_we_do_not_know_is_an_error_not_a_guess(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(perf.platform, "machine", lambda: "vax")
+    monkeypatch.setattr(rapl.platform, "machine", lambda: "vax")
     with pytest.raises(OSError, match="unknown architecture vax"):
         open_event(SOFTWARE, CPU_CLOCK, 0)

@@ -20,15 +20,15 @@ from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.measure.alone.bench import Bench
 from irene.measure.alone.capture import digest
-from irene.measure.alone.device import (
+from irene.measure.alone.journal import Journal, default_folder
+from irene.measure.alone.rounds import FLAGS
+from irene.measure.alone.target import (
     available_bytes,
     choose_device,
     environment,
     synchroniser,
     using_threads,
 )
-from irene.measure.alone.journal import Journal, default_folder
-from irene.measure.alone.rounds import FLAGS
 from irene.measure.inside.designs import EXAM, Item, design
 from irene.measure.inside.items import PROTOCOL, Runner
 from irene.measure.inside.seen import Measured

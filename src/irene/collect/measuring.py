@@ -78,7 +78,7 @@ class Measured:
 def measure_run(argument: Mapping[str, Any]) -> bytes:
     """Measure one run; what `Sweep.argument` made says which, and how."""
     pin_threads()
-    from irene.measure.alone.device import choose_device
+    from irene.measure.alone.target import choose_device
     from irene.measure.api import measure
 
     spec = RunSpec.from_dict(argument["spec"])

@@ -14,14 +14,6 @@ from torch import nn
 
 from irene.errors import UsageError
 from irene.measure.alone.bench import Bench
-from irene.measure.alone.device import (
-    check_exclusive,
-    choose_device,
-    environment,
-    home_of,
-    synchroniser,
-    using_threads,
-)
 from irene.measure.alone.journal import Journal, journal_path
 from irene.measure.alone.node_by_node import (
     Listener,
@@ -30,7 +22,18 @@ from irene.measure.alone.node_by_node import (
     measure_nodes,
     measured_tree,
 )
-from irene.measure.alone.target import Model, Target, named_target, own_target
+from irene.measure.alone.target import (
+    Model,
+    Target,
+    check_exclusive,
+    choose_device,
+    environment,
+    home_of,
+    named_target,
+    own_target,
+    synchroniser,
+    using_threads,
+)
 from irene.measure.protocol import DEFAULT, PAPER, QUICK, MeasureProtocol
 from irene.meters.channel import Meter
 from irene.meters.sampling.sampler_process import open_sampler

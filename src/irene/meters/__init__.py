@@ -7,7 +7,7 @@
 - `machine`: what this machine is: its processor, and all of it in words.
 - `hwmon`: what drivers show of Grace, Intel and AMD GPUs.
 - `metric_names`: what the names of metrics say of unit and device.
-- `cpu`: counters of the CPU (`rapl`, `perf`; `zones`: which of them add up); load and
+- `cpu`: counters of the CPU (`rapl`; `zones`: which of them add up); load and
   memory (`cpu_sensors`, with `cpu_load`), from `kernel_files`.
 - `gpu`: `nvml`, with `nvml_queries`; `amd_smi`; `zeus_devices`: others.
 - `wall`: `serial_line`: wall meters, with `line_reader`; `http_json`: plugs and boards;

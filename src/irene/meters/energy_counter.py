@@ -30,16 +30,6 @@ class EnergyCounter:
         longest_ns: Longest silence after which a reading still means something, ns.
     """
 
-    __slots__ = (
-        "_asked_ns",
-        "_joules_per_step",
-        "_last",
-        "_modulus",
-        "_steps",
-        "_steps_per_ns",
-        "longest_ns",
-    )
-
     def __init__(
         self,
         first: int,

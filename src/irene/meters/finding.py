@@ -89,7 +89,7 @@ class Kind:
 
 METERS = {
     "rapl": Kind("counters of the CPU", "cpu.rapl", "open_rapl"),
-    "perf": Kind("counters of the CPU, by perf", "cpu.perf", "open_perf"),
+    "perf": Kind("counters of the CPU, by perf", "cpu.rapl", "open_perf"),
     "nvml": Kind("NVIDIA GPUs", "gpu.nvml", "open_nvml", in_kernel=False),
     "amdsmi": Kind("AMD GPUs", "gpu.amd_smi", "open_amdsmi", in_kernel=False),
     "hwmon": Kind("NVIDIA Grace, Intel and AMD GPUs", "hwmon", "open_hwmon"),

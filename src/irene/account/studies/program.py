@@ -180,8 +180,7 @@ def make_program(job: Job, device: str) -> Program:
     """Build a model with random weights, and what it needs to run in a mode."""
     import torch
 
-    from irene.measure.alone.device import check_memory
-    from irene.measure.alone.target import make_sane
+    from irene.measure.alone.target import check_memory, make_sane
     from irene.trace.inputs import make_inputs
     from irene.trace.limits import limits_from_environment
     from irene.trace.models import build, resolve

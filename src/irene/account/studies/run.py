@@ -92,7 +92,7 @@ class Run(Saved):
 
 def perform(job: Job) -> Run:
     """Build the model, warm up, run its steps under the meters."""
-    from irene.measure.alone.device import choose_device, synchroniser, using_threads
+    from irene.measure.alone.target import choose_device, synchroniser, using_threads
 
     conditions = job.conditions
     device = choose_device(conditions.device)

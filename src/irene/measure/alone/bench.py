@@ -14,8 +14,8 @@ from statistics import mean, median
 from typing import Any
 
 from irene.errors import MeterError
-from irene.measure.alone.device import exclusively
 from irene.measure.alone.rounds import HOT, Round
+from irene.measure.alone.target import exclusively
 from irene.measure.protocol import MeasureProtocol
 from irene.measure.readings import Readings
 from irene.meters.sampling.sampler import Sampler

@@ -19,8 +19,8 @@ from torch.nn.functional import linear
 from transformers import AutoConfig
 
 from irene.measure.alone.bench import Bench, undisturbed
-from irene.measure.alone.device import available_bytes
 from irene.measure.alone.rounds import Round, flags_of
+from irene.measure.alone.target import available_bytes
 from irene.measure.inside.designs import Block, Item, Product
 from irene.measure.inside.op_timing import (
     Prepared,

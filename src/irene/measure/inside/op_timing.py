@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from irene.arrays import Floats
-from irene.measure.alone.device import check_memory
+from irene.measure.alone.target import check_memory
 from irene.spec import RunSpec
 from irene.trace.captor import Captor
 from irene.trace.inputs import make_inputs

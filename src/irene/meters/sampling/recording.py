@@ -26,6 +26,16 @@ from irene.meters.sampling.sample_file import (
 from irene.meters.sampling.totals import ChannelTotal, Window
 from irene.whole_file import trying_to
 
+WORDS = {
+    "sensor-lost": "{meter} was lost: {message}",
+    "clock": "the clock was set by {step_s:+.3f} s",
+    "lost-lines": "{bytes} bytes of samples found no room",
+    THINNED: "a long recording: its middle has a sample every {step_s:g} s; totals are "
+    "of all samples",
+}
+"""What is to be said of what happened meanwhile."""
+UNTOLD: dict[str, Any] = {"meter": None, "message": None, "bytes": None, "step_s": 0.0}
+
 
 @dataclass(frozen=True)
 class Recording:
@@ -255,20 +265,8 @@ def _notes(events: Sequence[Mapping[str, Any]], broken: int) -> tuple[str, ...]:
         notes.append("the sampler did not end: its last second may be missing")
     if broken:
         notes.append(f"{broken} lines were unreadable or out of order")
-    for event in events:
-        if event.get("event") == "sensor-lost":
-            notes.append(f"{event.get('meter')} was lost: {event.get('message')}")
-        elif event.get("event") == "clock":
-            notes.append(f"the clock was set by {event.get('step_s', 0.0):+.3f} s")
-        elif event.get("event") == "lost-lines":
-            notes.append(f"{event.get('bytes')} bytes of samples found no room")
-        elif event.get("event") == THINNED:
-            step_s = event.get("step_s", COARSE_S)
-            notes.append(
-                f"a long recording: its middle has a sample every {step_s:g} s; totals "
-                "are of all samples"
-            )
-    return tuple(notes)
+    told = [(WORDS.get(str(event.get("event")), ""), event) for event in events]
+    return (*notes, *(words.format_map(UNTOLD | {**e}) for words, e in told if words))
 
 
 class ReplayMeter:

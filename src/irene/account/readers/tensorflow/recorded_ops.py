@@ -60,6 +60,9 @@ class RecordedOps:
     regions: list[Region] = field(default_factory=list)
 
 
+TOLD = ("name", "start_ns", "end_ns", "scope", "phase", "device", "lane", "is_mark")
+
+
 def build(trace: RecordedOps, notes: Iterable[str] = ()) -> Events:
     """The events of a trace."""
     ops = _following(sorted(trace.ops, key=lambda op: (op.start_ns, -op.end_ns)))
@@ -69,18 +72,8 @@ def build(trace: RecordedOps, notes: Iterable[str] = ()) -> Events:
     steps = _step_of(ops, trace.steps)
     builder = EventsBuilder()
     for op, step in zip(ops, steps, strict=True):
-        builder.add(
-            op.name,
-            op.start_ns,
-            op.end_ns,
-            op=op.op or None,
-            scope=op.scope,
-            phase=op.phase,
-            device=op.device,
-            lane=op.lane,
-            step=step,
-            is_mark=op.is_mark,
-        )
+        told = {name: getattr(op, name) for name in TOLD}
+        builder.add(**told, op=op.op or None, step=step)
     return builder.build([step.label for step in trace.steps], list(notes))
 
 
