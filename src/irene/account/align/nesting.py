@@ -46,13 +46,7 @@ class Nesting:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Stretches of time that belong to one event each; disjoint within a lane.
-
-    Attributes:
-        start_ns: Begins.
-        end_ns: Ends; later than the begins.
-        owner: Row of the event.
-    """
+    """Stretches of time, each of the event in a row; disjoint within a lane."""
 
     start_ns: Ints
     end_ns: Ints

@@ -13,7 +13,7 @@ import platform
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -278,25 +278,30 @@ def merge_events(parts: Mapping[str, Events]) -> Events:
     every = list(parts.values())
     if len(every) == 1:
         return every[0]
-    steps = list(dict.fromkeys(label for part in every for label in part.steps))
+    steps = tuple(dict.fromkeys(label for part in every for label in part.steps))
+    begins = np.cumsum([0, *map(len, every)]).tolist()
+    moved = [
+        replace(
+            part,
+            lane=Coded(
+                part.lane.codes, tuple(f"{rank} · {n}" for n in part.lane.names)
+            ),
+            parent=np.where(part.parent >= 0, part.parent + begin, -1),
+            step=_steps(part, steps),
+            steps=steps,
+        )
+        for (rank, part), begin in zip(parts.items(), begins, strict=False)
+    ]
     columns: dict[str, Any] = {
-        name: _joined([getattr(part, name) for part in every])
-        for name in ("name", "op", "scope", "device")
+        name: np.concatenate([getattr(part, name) for part in moved]) for name in PLAIN
     }
+    columns |= {n: _joined([getattr(part, n) for part in moved]) for n in CODED}
+    columns["phase"] = _joined([part.phase for part in moved], PHASES)
     return Events(
-        start_ns=np.concatenate([part.start_ns for part in every]),
-        end_ns=np.concatenate([part.end_ns for part in every]),
         **columns,
-        phase=_joined([part.phase for part in every], PHASES),
-        lane=_joined([_lanes(name, part) for name, part in parts.items()]),
-        parent=_parents(every),
-        step=np.concatenate([_steps(part, steps) for part in every]),
-        is_mark=np.concatenate([part.is_mark for part in every]),
-        steps=tuple(steps),
+        steps=steps,
         weights=_weights(every),
-        notes=tuple(
-            f"{name}: {note}" for name, part in parts.items() for note in part.notes
-        ),
+        notes=tuple(f"{rank}: {n}" for rank, part in parts.items() for n in part.notes),
     )
 
 
@@ -308,19 +313,6 @@ def _joined(columns: Sequence[Coded], first: Sequence[str] = ()) -> Coded:
         own = [index.setdefault(name, len(index)) for name in column.names]
         codes.append(np.array(own, np.int64)[column.codes])
     return Coded(np.concatenate(codes), tuple(index))
-
-
-def _lanes(process: str, events: Events) -> Coded:
-    names = tuple(f"{process} · {name}" for name in events.lane.names)
-    return Coded(events.lane.codes, names)
-
-
-def _parents(parts: Sequence[Events]) -> Ints:
-    found, before = [], 0
-    for part in parts:
-        found.append(np.where(part.parent >= 0, part.parent + before, -1))
-        before += len(part)
-    return np.concatenate(found)
 
 
 def _steps(events: Events, labels: Sequence[str]) -> Ints:

@@ -48,15 +48,7 @@ class OperationKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An op in a module and a phase, all layers together.
-
-    Attributes:
-        scope: Path of the module below the model's body, `#` for any number.
-        op: The op.
-        phase: `forward`, `backward`, `optimizer`, …
-        in_body: Whether it is part of the model itself, not of its head or optimizer.
-        step_j: Own energy in every step, J.
-    """
+    """An op in a module below the body (`#` for any number), all layers together."""
 
     scope: str
     op: str

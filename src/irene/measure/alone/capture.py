@@ -36,10 +36,6 @@ class Capture(Captor):
 
     Nodes are the same if class, settings, shapes, strides, dtypes, plain arguments and
     everything below them are. Only the first of them keeps its inputs alive.
-
-    Attributes:
-        calls: Call of every distinct node by its key; None where there is none.
-        keys: Key of every node by its handle.
     """
 
     def __init__(self) -> None:

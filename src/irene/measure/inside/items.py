@@ -53,11 +53,7 @@ FRESH_MIB = 64
 
 
 class Runner:
-    """Runs items on one device.
-
-    Attributes:
-        fault_s_mib: What a MiB of memory costs that is fetched anew, s.
-    """
+    """Runs items on one device."""
 
     def __init__(self, bench: Bench, device: str) -> None:
         self.bench, self.device = bench, device

@@ -58,14 +58,7 @@ def open_sampler(
 
 
 class SamplerProcess(Streaming):
-    """Samples meters, given by name, in another process, from `start` to `stop`.
-
-    Attributes:
-        path: The file the samples are streamed to; without one given, a temporary one
-            that is gone with this.
-        counts: Samples taken, begun late and missed, once it has stopped.
-        problems: What went wrong, in words.
-    """
+    """Samples meters, given by name, in another process, from `start` to `stop`."""
 
     def __init__(
         self,

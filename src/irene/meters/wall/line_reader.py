@@ -63,11 +63,6 @@ def line_parser(
     brackets. Node 5 is the emonPi itself; its fields are power1, power2, power1+2 (W)
     and Vrms (V/100), 16 bits each, then temperatures and a pulse count
     (openenergymonitor/emonpi, `PayloadTX`).
-
-    Args:
-        line_format: `emonpi`, or the columns of a line.
-        node: Node of an emonPi packet whose power is wanted.
-        field: Which 16-bit field of the packet is the power, from 1.
     """
     if line_format == "emonpi":
         return functools.partial(_emonpi_watts, node=node, field=field)

@@ -55,18 +55,7 @@ class Line:
 
 @dataclass(slots=True)
 class Plane:
-    """The host or a device.
-
-    Attributes:
-        name: As `/host:CPU` or `/device:GPU:0`.
-        lines: Threads or streams.
-        names: Names of events by number.
-        name_stats_at: Where the stats of a name are.
-        stat_names: Names of stats, and texts that stats refer to, by number.
-        stats: What is said of the whole plane.
-        lines_at: Where its lines are in the file.
-        message: The file.
-    """
+    """The host or a device: its lines, and names and stats by their numbers."""
 
     message: Message
     name: str = ""

@@ -255,12 +255,7 @@ def jax_events(space: XSpace, hlo: HloNames | None = None) -> Events:
 
 
 class _JaxNamer(Namer):
-    """Tells HLO instructions from what surrounds them.
-
-    Attributes:
-        outside: Instructions of a training step that are neither in the
-            differentiated function nor in a name scope.
-    """
+    """Tells HLO instructions from what surrounds them."""
 
     def __init__(self, hlo: HloNames) -> None:
         super().__init__(hlo)
