@@ -251,9 +251,6 @@ class PolledMeter:
         channels: What it gives.
         fetch: Asks for one value for each channel; may raise anything.
         every_s: Time between two questions, s.
-
-    Attributes:
-        problem: Why the last question was not answered, or "".
     """
 
     def __init__(

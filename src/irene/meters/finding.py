@@ -260,14 +260,11 @@ class _Relabelled:
 
 
 def count_once(meters: Sequence[Meter]) -> list[Meter]:
-    """The same meters, none of them counting what another one counts.
+    """The same meters, the better ones first, none counting what another one does.
 
     Wall meters contain everything, so the others are only shown. Else what is covered
     twice counts where it comes first: the CPU by `rapl`, not again by `perf` or by an
     estimate.
-
-    Args:
-        meters: The better ones first.
     """
     wall = [
         m for m in meters if any(c.counted and c.covers == WALL for c in m.channels)

@@ -173,11 +173,7 @@ class Ledger:
         return [row for row in rows if LAYER.fullmatch(row.path.rpartition(".")[2])]
 
     def operations(self, top: int | None = None) -> list[Row]:
-        """Op, module and phase with all layers merged, the largest first.
-
-        Args:
-            top: How many at most; None for all.
-        """
+        """Op, module and phase with all layers merged, the largest first."""
         names, codes = self.operation_codes()
         labels = [" · ".join(filter(None, parts)) for parts in names]
         parts_of = dict(zip(labels, names, strict=True))
@@ -228,9 +224,6 @@ class Ledger:
         """Modules and ops as the tree that everything else uses.
 
         The root carries the measured energy; what belongs to no op is a node, too.
-
-        Args:
-            costs: A trace of one step of the same model, for FLOPs and bytes.
         """
         return ledger_tree(self, costs)
 

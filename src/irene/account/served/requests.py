@@ -258,9 +258,6 @@ class Sharing:
     expected, and its neighbours do not, is an error of the meters and is levelled among
     them. Nothing is lost.
 
-    Args:
-        wait_s: A request may be told so much later than energy was used for it, s.
-
     Attributes:
         told: What was told of requests in all, for servers that do not count.
     """

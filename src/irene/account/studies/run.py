@@ -181,9 +181,6 @@ class Store:
         folder: Where the files are; None to keep nothing.
         fresh: Whether to run everything anew.
         progress: Told before each run and after the last.
-
-    Attributes:
-        performed: How many runs were made, not read, since this was opened.
     """
 
     def __init__(

@@ -143,14 +143,7 @@ def trend(rounds: Sequence[Round]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of one run of a node.
-
-    Attributes:
-        energy_j: Median over the rounds, J; NaN where unknown.
-        low_j: Lower end of the 90 % interval, J.
-        high_j: Upper end, J.
-        features: Measured values by name; see `NodeResult.figures`.
-    """
+    """The figures of one run of a node: median energy, J, and its 90 % interval."""
 
     energy_j: float
     low_j: float

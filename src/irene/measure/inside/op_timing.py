@@ -125,12 +125,7 @@ COST_RUNS = 400
 
 
 class OpClock:
-    """Times what is run.
-
-    Args:
-        wait: Waits until the device has done all its work; on a CPU a call returns when
-            that is so.
-    """
+    """Times what is run."""
 
     def __init__(self, wait: Callable[[], None] = lambda: None) -> None:
         self._wait = wait

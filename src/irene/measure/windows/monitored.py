@@ -211,11 +211,6 @@ def calmest(seconds: Floats, joules: Floats, resolution_s: float) -> Floats:
     the taut string, pulled tight between its ends, has the smallest largest slope: its
     peak is in the readings whatever the sensor's steps did, and a steady load is a
     straight line.
-
-    Args:
-        seconds: Times of the readings, growing.
-        joules: What was counted until each of them.
-        resolution_s: How often the counter itself has something new.
     """
     if len(seconds) < 3 or joules[-1] <= joules[0]:
         return joules

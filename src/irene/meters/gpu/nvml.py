@@ -46,13 +46,7 @@ LOST = ("GpuIsLost", "ResetRequired", "Uninitialized", "DriverNotLoaded")
 
 
 class NvmlMeter(SensorMeter):
-    """All visible NVIDIA GPUs, each one sensor; made by `open_nvml`.
-
-    Attributes:
-        left_out: Channels that a GPU does not give, and GPUs that are hidden, each
-            with the reason.
-        cost_s: How long one call of each query took when it was opened, s.
-    """
+    """All visible NVIDIA GPUs, each one sensor; what is left out, and why."""
 
     def __init__(self, nvml: Any, environment: Mapping[str, str]) -> None:
         self._nvml = nvml

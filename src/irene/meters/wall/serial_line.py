@@ -81,11 +81,7 @@ class SerialSource:
 
 
 class SerialMeter(SensorMeter):
-    """A wall meter: energy up to the last reading and its power; see `open_serial`.
-
-    Attributes:
-        line_counts: What came over the line so far: good lines, bad ones, gaps.
-    """
+    """A wall meter: energy up to the last reading and its power; see `open_serial`."""
 
     def __init__(self, source: SerialSource, reader: LineReader) -> None:
         self.line_counts = reader.counts

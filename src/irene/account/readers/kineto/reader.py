@@ -199,11 +199,6 @@ def read_kineto(
 ) -> RecordedTrace:
     """Read a Kineto trace, plain or compressed; a cut one as far as it goes.
 
-    Args:
-        path: The file.
-        shapes: Whether ops of different shapes are different ops, if it has shapes.
-        more: Gives the events of the file, and others that are known.
-
     Raises:
         UsageError: There is no such file.
         FormatError: It is no trace, or has no events of ops.
