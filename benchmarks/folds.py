@@ -51,7 +51,7 @@ def write_made_up(trees: int, path: Path) -> None:
     import numpy as np
 
     from irene.dataset import write_data
-    from irene.dataset.from_trees import table_of
+    from irene.dataset.measured_data import table_of
     from irene.hardware import Hardware
     from irene.trace.tracer import trace
     from irene.tree import EnergyColumns

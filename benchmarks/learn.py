@@ -31,8 +31,8 @@ import torch
 from transformers import AutoConfig
 
 from irene.collect.learning import learn
-from irene.measure.alone.device import using_threads
 from irene.measure.alone.journal import default_folder
+from irene.measure.alone.target import using_threads
 from irene.measure.inside.op_timing import (
     Prepared,
     clock_of,

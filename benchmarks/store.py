@@ -111,7 +111,7 @@ def _fill(store: Any, tree: Any, origin: Any, blank: Any, places: range) -> None
 def ours_merge(folder: Path) -> Any:
     """Merge both stores."""
     from irene.dataset.store import Store
-    from irene.dataset.store.store_merging import merge_stores
+    from irene.dataset.store.store_exchange import merge_stores
 
     sources = [Store.open(folder / name) for name in ("a", "b")]
     return merge_stores(sources, Store.open(folder / "merged", create=True)).nodes
@@ -167,7 +167,7 @@ def run_task(name: str, folder: Path) -> None:
     import pandas as pd  # noqa: F401  imports are not what is measured
     import pyarrow.parquet  # noqa: F401
 
-    import irene.dataset.store.store_merging
+    import irene.dataset.store.store_exchange
     import irene.dataset.summaries  # noqa: F401
 
     limit_bytes = int(os.environ[LIMIT])

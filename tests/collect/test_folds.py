@@ -14,7 +14,7 @@ import pytest
 from irene.cli import main
 from irene.collect.folds import EngineFolds, make_folds, predict_fold, trace_trees
 from irene.dataset import MeasuredNode, NodeTable, TreeKey, write_data
-from irene.dataset.from_trees import table_of
+from irene.dataset.measured_data import table_of
 from irene.errors import FormatError, IreneError, UsageError
 from irene.hardware import Hardware
 from irene.predict import CrossValidation, crossvalidate, make_method, make_split

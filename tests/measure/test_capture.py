@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers import AutoConfig
 
-from irene.measure.alone.node_alone import CannotRunError, NodeCall
+from irene.measure.alone.capture import CannotRunError, NodeCall
 from irene.measure.alone.target import make_sane, named_target, own_target
 from irene.spec import RunSpec
 from irene.trace.limits import DEFAULT_LIMITS

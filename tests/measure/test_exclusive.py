@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from irene.errors import UsageError
-from irene.measure.alone import device
-from irene.measure.alone.device import check_exclusive, exclusively
+from irene.measure.alone import target
+from irene.measure.alone.target import check_exclusive, exclusively
 from irene.measure.api import measure
 
 from .made_up_nodes import BRISK, Stack, SteadyMeter, stack_input
@@ -72,6 +72,6 @@ def test_where_it_is_not_allowed_it_says_so(monkeypatch):
 
 
 def test_other_systems_are_told(monkeypatch, tmp_path):
-    monkeypatch.setattr(device, "TASKS", tmp_path / "nothing")
+    monkeypatch.setattr(target, "TASKS", tmp_path / "nothing")
     with pytest.raises(UsageError, match="needs Linux"):
         check_exclusive()

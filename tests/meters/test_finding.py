@@ -154,7 +154,9 @@ def test_a_meter_that_is_not_there_says_what_helps(fake):
 
 def test_those_already_open_are_closed_when_one_fails(fake, monkeypatch):
     opened = ListMeter([LOAD], [[1.0]], "proc")
-    monkeypatch.setattr("irene.meters.cpu.procfs.ProcMeter", lambda *_, **__: opened)
+    monkeypatch.setattr(
+        "irene.meters.cpu.cpu_sensors.open_proc", lambda *_, **__: opened
+    )
     with pytest.raises(MeterError):
         open_meters(["proc", "rapl"], roots=fake.roots)
     assert opened.closed

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from irene.errors import MeterError
-from irene.meters.channel import SensorLostError, probed
-from irene.meters.cpu import perf
+from irene.meters.channel import SensorLostError, SensorMeter, probed
+from irene.meters.cpu import rapl
 from irene.meters.cpu.kernel_files import Roots
-from irene.meters.cpu.perf import PerfMeter, find_events, open_event, open_perf
+from irene.meters.cpu.rapl import event_count, find_events, open_event, open_perf
 from tests.meters.simulated_machine import (
     Curve,
     SimulatedMachine,
@@ -46,14 +46,14 @@ def pmu(tmp_path: Path) -> SimulatedPmu:
 
 
 @pytest.fixture
-def meter(pmu: SimulatedPmu) -> Iterator[PerfMeter]:
+def meter(pmu: SimulatedPmu) -> Iterator[SensorMeter]:
     """Its open meter."""
     meter = open_perf(Roots(pmu.root), clock=pmu.clock_ns, open_event=pmu.open_event)
     yield meter
     meter.close()
 
 
-def test_package_and_memory_count(meter: PerfMeter) -> None:
+def test_package_and_memory_count(meter: SensorMeter) -> None:
     assert {c.name: c.counted for c in meter.channels} == {
         "perf:package-0": True,
         "perf:package-0:dram": True,
@@ -63,7 +63,7 @@ def test_package_and_memory_count(meter: PerfMeter) -> None:
     }
 
 
-def test_joules_follow_the_power(pmu: SimulatedPmu, meter: PerfMeter) -> None:
+def test_joules_follow_the_power(pmu: SimulatedPmu, meter: SensorMeter) -> None:
     # 400 kJ in all: the register below would have wrapped.
     for _ in range(40):
         pmu.advance(100.0)
@@ -72,7 +72,7 @@ def test_joules_follow_the_power(pmu: SimulatedPmu, meter: PerfMeter) -> None:
         assert meter.read() == pytest.approx(true_j, abs=1e-6)
 
 
-def test_it_may_be_read_seldom(meter: PerfMeter) -> None:
+def test_it_may_be_read_seldom(meter: SensorMeter) -> None:
     assert meter.longest_interval_s > 86_400
 
 
@@ -143,7 +143,7 @@ def test_an_event_that_is_refused_is_told_and_the_others_count(
 
 
 def test_an_event_that_ends_has_no_value_and_the_others_go_on(
-    pmu: SimulatedPmu, meter: PerfMeter
+    pmu: SimulatedPmu, meter: SensorMeter
 ) -> None:
     pmu.advance(1.0)
     pmu.put(0, "energy-pkg", b"")
@@ -156,7 +156,7 @@ def test_an_event_that_ends_has_no_value_and_the_others_go_on(
         meter.read()
 
 
-def test_a_count_that_goes_back_is_a_gap(pmu: SimulatedPmu, meter: PerfMeter) -> None:
+def test_a_count_that_goes_back_is_a_gap(pmu: SimulatedPmu, meter: SensorMeter) -> None:
     """As after suspend, when the register below begins anew."""
     pmu.advance(1.0)
     assert meter.read()[1] == pytest.approx(20.0)
@@ -205,8 +205,8 @@ def test_the_kernel_counts_for_us() -> None:
         if error.errno in (errno.EACCES, errno.EPERM, errno.ENOSYS):
             pytest.skip(f"not allowed here: {error.strerror}")
         raise
-    first = PerfMeter.fetch(fd)
-    second = PerfMeter.fetch(fd)
+    first = event_count(fd)
+    second = event_count(fd)
     assert not os.get_inheritable(fd)
     os.close(fd)
     assert 0 <= first < second
@@ -215,6 +215,6 @@ def test_the_kernel_counts_for_us() -> None:
 def test_an_architecture_we_do_not_know_is_an_error_not_a_guess(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(perf.platform, "machine", lambda: "vax")
+    monkeypatch.setattr(rapl.platform, "machine", lambda: "vax")
     with pytest.raises(OSError, match="unknown architecture vax"):
         open_event(SOFTWARE, CPU_CLOCK, 0)

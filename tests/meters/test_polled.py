@@ -9,9 +9,9 @@ from threading import Thread
 import pytest
 
 from irene.errors import MeterError, UsageError
+from irene.meters.channel import PolledMeter
 from irene.meters.cpu.kernel_files import Roots
 from irene.meters.finding import METERS, names_in, open_meters
-from irene.meters.sensors import PolledMeter
 from irene.meters.wall.http_json import HttpSource, open_http
 from irene.meters.wall.prometheus import open_prometheus
 
@@ -210,7 +210,7 @@ def test_an_exporter_without_watts_is_refused():
 
 
 def test_silence_has_no_value(monkeypatch):
-    monkeypatch.setattr("irene.meters.sensors.SHORTEST_SILENCE_NS", 0)
+    monkeypatch.setattr("irene.meters.channel.SHORTEST_SILENCE_NS", 0)
     answers = iter([[5.0]])
     meter = PolledMeter("made-up", (), lambda: next(answers), 1e-4)
     while not meter.problem:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from irene.errors import MeterError
-from irene.meters.channel import SensorLostError, probed
+from irene.meters.channel import SensorLostError, SensorMeter, probed
 from irene.meters.cpu.cpu_load import PAGE_BYTES, CpuLoad, ProcessLoad
+from irene.meters.cpu.cpu_sensors import open_proc
 from irene.meters.cpu.kernel_files import Roots
-from irene.meters.cpu.procfs import ProcMeter
 from irene.meters.finding import METERS
 from tests.meters.made_up_proc import FakeProc
 
@@ -27,7 +27,7 @@ def fake(tmp_path: Path) -> FakeProc:
     return FakeProc(tmp_path)
 
 
-def values(meter: ProcMeter) -> dict[str, float]:
+def values(meter: SensorMeter) -> dict[str, float]:
     names = [channel.name for channel in meter.channels]
     return dict(zip(names, meter.read(), strict=True))
 
@@ -108,7 +108,7 @@ def test_a_stat_file_that_breaks_is_a_lost_sensor(fake):
 
 
 def test_memory_in_use_is_what_is_not_available(fake):
-    meter = ProcMeter(fake.roots, clock=fake.clock)
+    meter = open_proc(fake.roots, clock=fake.clock)
     assert values(meter)["proc:mem"] == pytest.approx(25.0)
     fake.now_s += 1
     fake.memory(total_kib=1000, available_kib=100)
@@ -119,19 +119,19 @@ def test_the_clock_is_the_mean_of_cpufreq(fake):
     for cpu, khz in enumerate((1_000_000, 3_000_000)):
         path = f"devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"
         fake.sysfs_file(path, f"{khz}\n")
-    meter = ProcMeter(fake.roots, clock=fake.clock)
+    meter = open_proc(fake.roots, clock=fake.clock)
     assert values(meter)["proc:cpu_clock"] == 2000.0
 
 
 def test_without_cpufreq_the_clock_is_that_of_cpuinfo(fake):
     fake.cpuinfo(mhz=(2400.0, 2600.0))
-    meter = ProcMeter(fake.roots, clock=fake.clock)
+    meter = open_proc(fake.roots, clock=fake.clock)
     assert values(meter)["proc:cpu_clock"] == 2500.0
 
 
 def test_what_the_machine_does_not_tell_has_no_channel(fake):
     (fake.root / "cpuinfo").write_text("processor : 0\n\n")
-    meter = ProcMeter(fake.roots, clock=fake.clock)
+    meter = open_proc(fake.roots, clock=fake.clock)
     assert list(values(meter)) == ["proc:cpu", "proc:mem"]
     assert "does not tell the clock" in meter.summary
 
@@ -141,7 +141,7 @@ def test_the_temperature_is_the_hottest_of_the_cpu(fake):
     for index, (kind, millidegrees) in enumerate(zones.items()):
         fake.sysfs_file(f"class/thermal/thermal_zone{index}/type", f"{kind}\n")
         fake.sysfs_file(f"class/thermal/thermal_zone{index}/temp", f"{millidegrees}\n")
-    meter = ProcMeter(fake.roots, clock=fake.clock)
+    meter = open_proc(fake.roots, clock=fake.clock)
     assert values(meter)["proc:cpu_temperature"] == 62.5
 
 
@@ -193,7 +193,7 @@ def test_no_load_is_larger_than_the_machine(fake):
 
 def test_the_machine_goes_on_when_the_process_ends(fake):
     fake.process(7, (0, 0, 0, 0))
-    meter = ProcMeter(fake.roots, pid=7, clock=fake.clock)
+    meter = open_proc(fake.roots, pid=7, clock=fake.clock)
     fake.now_s += 1
     fake.stat(50, 0, 0, 50)
     (fake.root / "7" / "stat").write_text("")
@@ -206,12 +206,12 @@ def test_the_machine_goes_on_when_the_process_ends(fake):
 def test_a_process_that_is_not_there_is_an_error(fake):
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(MeterError, match="no process 77"):
-        ProcMeter(fake.roots, pid=77)
+        open_proc(fake.roots, pid=77)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_another_system_has_no_load(tmp_path):
-    finding = probed("proc", lambda: ProcMeter(Roots(tmp_path, tmp_path)))
+    finding = probed("proc", lambda: open_proc(Roots(tmp_path, tmp_path)))
     assert not finding.works
     assert "Linux only" in finding.detail
 

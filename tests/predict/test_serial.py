@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from irene.dataset import NodeTable
-from irene.dataset.from_trees import table_of
+from irene.dataset.measured_data import table_of
 from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.predict.exams.crossvalidation import crossvalidate

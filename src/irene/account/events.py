@@ -30,12 +30,7 @@ of the device's multiprocessors that it keeps busy."""
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """A column of few distinct strings.
-
-    Attributes:
-        codes: Index into `names`, one for each event.
-        names: The distinct strings.
-    """
+    """A column of few distinct strings: the place of each event's in `names`."""
 
     codes: Ints
     names: tuple[str, ...]
@@ -48,11 +43,9 @@ class Coded:
         return cls(np.array(codes, dtype=np.int64), tuple(index))
 
     def __getitem__(self, row: int) -> str:
-        """The string of one event."""
         return self.names[int(self.codes[row])]
 
     def __len__(self) -> int:
-        """Number of events."""
         return len(self.codes)
 
 
@@ -97,7 +90,6 @@ class Events:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse columns that do not belong together."""
         count = len(self.start_ns)
         for column in fields(self):
             if column.name in ("steps", "weights", "notes"):
@@ -118,7 +110,6 @@ class Events:
             raise ValueError(f"unknown phases {sorted(bad)}")
 
     def __len__(self) -> int:
-        """Number of events."""
         return len(self.start_ns)
 
     @property
@@ -135,12 +126,7 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTrace:
-    """A trace that was read.
-
-    Attributes:
-        events: What ran.
-        has_clock: Whether its times are since 1970; if not, they need an offset.
-    """
+    """A trace that was read; without a clock its times need an offset."""
 
     events: Events
     has_clock: bool
@@ -154,7 +140,6 @@ class EventsBuilder:
         self._weights: dict[str, dict[int, float]] = {}
 
     def __len__(self) -> int:
-        """Events so far."""
         return len(self._rows)
 
     def add(
@@ -172,21 +157,7 @@ class EventsBuilder:
         is_mark: bool = False,
         **weights: float,
     ) -> int:
-        """Append an event and return its row.
-
-        Args:
-            name: What it is called.
-            start_ns: When it began, ns since 1970.
-            end_ns: When it ended.
-            op: The op that it belongs to; `name` if None.
-            scope: Dotted path of its module.
-            phase: One of `PHASES`.
-            device: Device as torch names it.
-            lane: Thread or stream; lanes of different devices are different.
-            step: Index of its step, -1 for none.
-            is_mark: Whether it is a stretch of a program and no op.
-            **weights: Of `WEIGHTS`.
-        """
+        """Append an event and return its row; fields are those of `Events`."""
         row = len(self._rows)
         op = (PYTHON if is_mark else name) if op is None else op
         lane = f"{device} {lane}"
@@ -198,12 +169,7 @@ class EventsBuilder:
         return row
 
     def build(self, steps: Sequence[str] = (), notes: Sequence[str] = ()) -> Events:
-        """The events in the order in which they were added.
-
-        Args:
-            steps: Labels of the steps.
-            notes: What a reader should know.
-        """
+        """The events in the order in which they were added."""
         columns = list(zip(*self._rows, strict=True)) or [()] * 10
         start, end = (np.array(column, dtype=np.int64) for column in columns[:2])
         name, op, scope, phase, device, lane = map(Coded.from_strings, columns[2:8])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from irene.collect.measuring import Measuring
 from irene.collect.sweep import Sweep
@@ -16,7 +16,6 @@ from irene.spec import RunSpec
 from irene.work.task import describe_place
 
 PLAN_SCHEMA = "irene.collection-plan/1"
-REPORT_SCHEMA = "irene.collection/1"
 State = Literal["open", "measured", "failed"]
 
 
@@ -168,14 +167,7 @@ class StoredRuns:
 def plan_collection(
     sweep: Sweep, known: StoredRuns, work: Measuring, *, retry_failed: bool = False
 ) -> CollectionPlan:
-    """Compare a sweep with what is there, and guess how long the rest takes.
-
-    Args:
-        sweep: What is wanted.
-        known: What is there.
-        work: What is done with every run.
-        retry_failed: Whether runs that failed before are open again.
-    """
+    """Compare a sweep with what is there, and guess how long the rest takes."""
     known.refresh()
     points = [_point(spec, known, work, retry_failed) for spec in sweep.specs]
     if not any(point.state == "open" for point in points):
@@ -268,33 +260,23 @@ Listener = Callable[[Step], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """A run without a measurement.
+class Failure(Document):
+    """A run without a measurement, and why, in words."""
 
-    Attributes:
-        point: The run.
-        reason: Why, in words.
-    """
-
-    point: Point
+    point: Point = field(metadata={"kept": False})
     reason: str
+
+    also: ClassVar = ("spec",)
+
+    @property
+    def spec(self) -> RunSpec:
+        """The run."""
+        return self.point.spec
 
 
 @dataclass(slots=True)
-class Report:
-    """What became of a sweep.
-
-    Attributes:
-        points: Runs in all.
-        there: Runs that were measured before.
-        measured: Runs that were measured now.
-        disturbed: Those of them that something disturbed.
-        elsewhere: Runs that another collector measured meanwhile.
-        failures: Runs without a measurement, now and before.
-        stopped: Whether it was asked to stop before the end.
-        lasted_s: How long it took, s.
-        messages: What a reader should know.
-    """
+class Report(Document):
+    """What became of the runs of a sweep, now, before, and by other collectors."""
 
     points: int
     there: int = 0
@@ -306,28 +288,16 @@ class Report:
     lasted_s: float = 0.0
     messages: list[str] = field(default_factory=list)
 
+    schema: ClassVar = "irene.collection/1"
+    also: ClassVar = ("failed", "left")
+
+    @property
+    def failed(self) -> int:
+        """How many runs have no measurement."""
+        return len(self.failures)
+
     @property
     def left(self) -> int:
         """Runs of which nothing is known yet."""
-        known = self.there + self.measured + self.elsewhere + len(self.failures)
+        known = self.there + self.measured + self.elsewhere + self.failed
         return self.points - known
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values."""
-        return {
-            "schema": REPORT_SCHEMA,
-            "points": self.points,
-            "there": self.there,
-            "measured": self.measured,
-            "disturbed": self.disturbed,
-            "elsewhere": self.elsewhere,
-            "failed": len(self.failures),
-            "left": self.left,
-            "stopped": self.stopped,
-            "lasted_s": self.lasted_s,
-            "failures": [
-                {"spec": one.point.spec.to_dict(), "reason": one.reason}
-                for one in self.failures
-            ],
-            "messages": self.messages,
-        }

@@ -27,7 +27,7 @@ from irene.collect.collection_plan import (
     loose_key,
 )
 from irene.collect.measuring import Measured, Measuring, label_of
-from irene.dataset.from_trees import disturbed_nodes
+from irene.dataset.measured_data import disturbed_nodes
 from irene.dataset.store import Origin, Store
 from irene.errors import FormatError, IreneError, UsageError
 from irene.hardware import Hardware
@@ -88,11 +88,7 @@ class Collector:
         ]
 
     def run(self) -> Report:
-        """Measure everything that is open, until that is done or it is asked to stop.
-
-        Raises:
-            IreneError: The store cannot be written; what is in it stays.
-        """
+        """Measure everything that is open, until done or it is asked to stop."""
         waiting = deque(self._plan.open)
         self._known.refresh()
         self._old = {e.id for p in waiting for e in self._known.failures(p.spec)}
@@ -277,9 +273,6 @@ class Claims:
     """Two collectors on one store do not measure the same run.
 
     STORE/collect/KEY.claim is held while somebody measures that run.
-
-    Args:
-        store: Folder of the store.
     """
 
     def __init__(self, store: Path) -> None:
@@ -287,11 +280,7 @@ class Claims:
         self._held: dict[str, Lock] = {}
 
     def take(self, key: str) -> bool:
-        """Claim a run; False if another collector has it.
-
-        Args:
-            key: Names the run.
-        """
+        """Claim a run; False if another collector has it."""
         held = take(self._path(key))
         if held is not None:
             self._held[key] = held
@@ -320,11 +309,6 @@ class Pace:
     """Learns from what has been done how long the rest takes.
 
     All of it is by the collector's own monotonic clock: those of machines differ.
-
-    Args:
-        guesses: Guess of every task that is to be done, s; None where there is none.
-        slower: Factor between guesses and what was measured before.
-        clock: Seconds that never go back.
     """
 
     def __init__(
@@ -343,13 +327,7 @@ class Pace:
         self._done_guess_s = 0.0
 
     def finish(self, key: str, worked: bool = True) -> None:
-        """A task has ended.
-
-        Args:
-            key: Which.
-            worked: Whether somebody worked on it here; one that another collector
-                has done says nothing of how fast this one is.
-        """
+        """A task has ended; one that another collector did says nothing of the pace."""
         guess_s = self._open.pop(key, 0.0)
         if worked:
             self._done += 1

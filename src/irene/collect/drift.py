@@ -74,15 +74,7 @@ class Checked(Document):
 
 
 def check_machine(name: str, tell: Tell | None = None) -> Checked:
-    """Run some of what a machine was learned from again.
-
-    Args:
-        name: Of a machine that `irene learn` learned.
-        tell: Is told of every step.
-
-    Raises:
-        UsageError: It was not learned, or on another machine.
-    """
+    """Run some of what a machine was learned from again."""
     machine = find_machine(name)
     if not isinstance(machine, LearnedMachine):
         raise UsageError(f"{name} was not learned here: `irene learn` first")

@@ -31,14 +31,7 @@ POLL_S = 0.25
 
 
 class LearnedNode(NamedTuple):
-    """What became of a kind of node.
-
-    Attributes:
-        name: Of the kind, and of the machine.
-        path: File of the machine; None if it was not learned.
-        host: Where it was learned.
-        problem: Why it was not, in words.
-    """
+    """What became of a kind of node: a machine of its name, or why there is none."""
 
     name: str
     path: Path | None
@@ -47,12 +40,7 @@ class LearnedNode(NamedTuple):
 
 
 def read_nodes(path: Path) -> dict[str, EngineSettings]:
-    """The kinds of nodes that a file names.
-
-    Raises:
-        UsageError: It cannot be read, or says something impossible; the message names
-            the line.
-    """
+    """The kinds of nodes that a file names."""
     document = read_located(path)
     if not isinstance(document.value, dict):
         document.refuse("name each kind of node; write `a100: {kind: slurm}` lines")
@@ -63,11 +51,7 @@ def read_nodes(path: Path) -> dict[str, EngineSettings]:
 
 
 def learn_here(argument: Mapping[str, Any]) -> bytes:
-    """Learn the machine that a task happens to be on; it is registered elsewhere.
-
-    Args:
-        argument: `plan`, `name` and `device`.
-    """
+    """Learn the machine that a task is on, by `plan`, `name` and `device`."""
     from irene.collect.learning import learn
 
     def tell(done_s: float, total_s: float, what: str) -> None:
@@ -84,18 +68,7 @@ def learn_nodes(
     tell: Callable[[str], None] = lambda words: None,
     work: str = WORK,
 ) -> Iterator[LearnedNode]:
-    """Learn a node of every kind, all at once where the cluster has room.
-
-    Args:
-        kinds: Of `read_nodes`.
-        plan: `quick`, `usual` or `thorough`.
-        device: As `irene learn` takes it.
-        tell: Told what the nodes report.
-        work: What is done on a node.
-
-    Yields:
-        Each kind as it ends; those that could be learned are registered here.
-    """
+    """Learn a node of every kind, all at once where the cluster has room; register."""
     with ExitStack() as stack:
         open_at: dict[str, Engine] = {}
         for name, settings in kinds.items():

@@ -49,10 +49,6 @@ def make_folds(kind: EngineKind, jobs: int | None = None) -> EngineFolds:
         kind: `local`, `ray` or `slurm`.
         jobs: How many tasks at a time; None for a process per CPU of this machine, or
             for as many as a cluster takes.
-
-    Raises:
-        UsageError: Less than one job.
-        MissingExtraError: What the engine needs is not installed.
     """
     if jobs is not None and jobs < 1:
         raise UsageError(f"there must be at least one job, got {jobs}")
@@ -63,12 +59,7 @@ def make_folds(kind: EngineKind, jobs: int | None = None) -> EngineFolds:
 
 
 class EngineFolds:
-    """Traces trees and predicts rounds on an engine, which opens when it is needed.
-
-    Args:
-        engine: Not open yet.
-        jobs: How many tasks are submitted at a time; None for as many as it likes.
-    """
+    """Traces trees and predicts rounds on an engine, which opens when it is needed."""
 
     def __init__(self, engine: Engine, jobs: int | None = None) -> None:
         self._engine = engine
@@ -87,16 +78,7 @@ class EngineFolds:
     def trace(
         self, table: NodeTable, joiner: Joiner, progress: Progress | None = None
     ) -> None:
-        """Trace the trees of a table that have not been traced yet.
-
-        Args:
-            table: Measured trees.
-            joiner: Gets the traces.
-            progress: Told of tasks done, tasks in all, and what was traced.
-
-        Raises:
-            IreneError: A task failed.
-        """
+        """Trace the trees of a table that have not been traced yet."""
         keys = joiner.untraced(table)
         if not keys:
             return
@@ -114,14 +96,7 @@ class EngineFolds:
         method: str,
         options: Mapping[str, Any],
     ) -> PredictRounds:
-        """What predicts rounds on the engine, for `crossvalidate` and `train`.
-
-        Args:
-            table: Measured trees, the same that the rounds are of.
-            joiner: Matches them with traces.
-            method: A key of `METHODS`.
-            options: Of the method, without the seed.
-        """
+        """What predicts rounds on the engine, for `crossvalidate` and `train`."""
 
         def predict(
             rounds: Sequence[Round], progress: Progress | None = None
@@ -248,14 +223,7 @@ def _threads() -> dict[str, str]:
 
 
 def trace_trees(argument: Mapping[str, Any]) -> bytes:
-    """Trace trees.
-
-    Args:
-        argument: `keys`, `configs`, `own`, `threads`.
-
-    Raises:
-        UsageError: A config is not on this machine.
-    """
+    """Trace trees; the argument has `keys`, `configs`, `own` and `threads`."""
     _use_threads(argument)
     from irene.dataset.table import TreeKey
     from irene.predict.learning.join import Joiner, OwnRun
@@ -276,10 +244,6 @@ def predict_fold(argument: Mapping[str, Any]) -> bytes:
     Args:
         argument: `trees`, a file and its `sha256`; `method`, `options`, `seed`;
             `held_out`, `train`, `test`; `threads`.
-
-    Raises:
-        UsageError: The file is not on this machine.
-        FormatError: It is another one.
     """
     _use_threads(argument)
     import numpy as np

@@ -20,15 +20,15 @@ from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.measure.alone.bench import Bench
 from irene.measure.alone.capture import digest
-from irene.measure.alone.device import (
+from irene.measure.alone.journal import Journal, default_folder
+from irene.measure.alone.rounds import FLAGS
+from irene.measure.alone.target import (
     available_bytes,
     choose_device,
     environment,
     synchroniser,
     using_threads,
 )
-from irene.measure.alone.journal import Journal, default_folder
-from irene.measure.alone.rounds import FLAGS
 from irene.measure.inside.designs import EXAM, Item, design
 from irene.measure.inside.items import PROTOCOL, Runner
 from irene.measure.inside.seen import Measured
@@ -68,16 +68,7 @@ Tell = Callable[[float, float, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where things are measured.
-
-    Attributes:
-        runner: Runs items.
-        bench: Under its meters.
-        device: As torch names it.
-        threads: Of torch, on the CPU.
-        about: The machine and the software, in words.
-        gflop_s: Its speed to a power of two, which decides how large things are.
-    """
+    """Where things are measured; its speed, to a power of two, decides how large."""
 
     runner: Runner
     bench: Bench
@@ -89,13 +80,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A machine that was learned.
-
-    Attributes:
-        machine: The machine.
-        path: Its file; where it was not registered, what was measured.
-        took_s: How long this took now, s.
-    """
+    """A machine that was learned, its file, and how long this took, s."""
 
     machine: LearnedMachine
     path: Path
@@ -130,13 +115,7 @@ def place(
     threads: int | None = None,
     meters: Sequence[Any] | None = None,
 ) -> Iterator[Place]:
-    """A device that nobody else measures on, with meters that run.
-
-    Args:
-        device: As `irene.measure` takes it.
-        threads: Of torch on the CPU; None for as many as it uses.
-        meters: As `irene.measure` takes them.
-    """
+    """A device that nobody else measures on, with meters that run."""
     where = choose_device(device)
     denormal = torch.set_flush_denormal(True)
     with (

@@ -21,36 +21,18 @@ PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A value of a YAML file, and where it is.
-
-    Attributes:
-        value: A plain value, or a list of `Located`, or a dict of them.
-        line: Its line, from 1.
-        file: Name of the file.
-    """
+    """A value of a YAML file, or a list or dict of such, and its line, from 1."""
 
     value: Any
     line: int
     file: str
 
     def refuse(self, what: str) -> NoReturn:
-        """Raise an error that names the line.
-
-        Raises:
-            UsageError: Always.
-        """
+        """Raise an error that names the line."""
         raise UsageError(f"{self.file}:{self.line}: {what}")
 
     def mapping(self, what: str, allowed: Iterable[str]) -> dict[str, Located]:
-        """Its entries, if it is a mapping that has no others.
-
-        Args:
-            what: What it is, for the error.
-            allowed: Keys that it may have.
-
-        Raises:
-            UsageError: It is no mapping, or has a key that nobody knows.
-        """
+        """Its entries, if it is a mapping that has no others than those allowed."""
         if not isinstance(self.value, dict):
             self.refuse(f"{what} must be `key: value` lines, got {self.plain()!r}")
         names = list(allowed)
@@ -74,12 +56,7 @@ class Located:
         return self.value
 
     def of_type(self, name: str, hint: Any) -> Any:
-        """The value without lines, if it fits a type.
-
-        Args:
-            name: What it is, for the error.
-            hint: The type, as it is annotated.
-        """
+        """The value without lines, if it fits a type."""
         value = self.plain()
         if not fits(value, hint):
             self.refuse(f"{name} must be {in_words(hint)}, got {value!r}")
@@ -100,11 +77,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_located(path: Path) -> Located:
-    """The content of a YAML file.
-
-    Raises:
-        UsageError: It cannot be read, is too large, or is not YAML.
-    """
+    """The content of a YAML file."""
     with trying_to("read", path), path.open("rb") as file:
         text = file.read(LARGEST_BYTES + 1)
     if len(text) > LARGEST_BYTES:

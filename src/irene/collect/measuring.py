@@ -45,12 +45,7 @@ def label_of(spec: RunSpec) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The document that a task returns.
-
-    Attributes:
-        tree: The measured tree.
-        origin: Where it comes from.
-    """
+    """The document that a task returns."""
 
     tree: ModelTree
     origin: Origin
@@ -81,14 +76,9 @@ class Measured:
 
 
 def measure_run(argument: Mapping[str, Any]) -> bytes:
-    """Measure one run; what `Sweep.argument` made says which, and how.
-
-    Args:
-        argument: `spec`, `model`, `machine`, `protocol`, `meters`, `exclusive`,
-            `device`, `threads`, `nodes`.
-    """
+    """Measure one run; what `Sweep.argument` made says which, and how."""
     pin_threads()
-    from irene.measure.alone.device import choose_device
+    from irene.measure.alone.target import choose_device
     from irene.measure.api import measure
 
     spec = RunSpec.from_dict(argument["spec"])
@@ -183,11 +173,7 @@ class SharedNodes(Journal):
             self.used[key] = self._of_others[key]
 
     def append(self, result: NodeResult) -> None:
-        """Put a finished node on disk.
-
-        Raises:
-            IreneError: It cannot be written; what is in the file stays valid.
-        """
+        """Put a finished node on disk."""
         self._write({**result.to_dict(), "run": self._run})
         self.results[result.key] = result
 

@@ -70,25 +70,13 @@ class Measurement:
 
     @property
     def protocol(self) -> MeasureProtocol:
-        """The protocol, with the changes made to it.
-
-        Raises:
-            UsageError: A value is impossible.
-        """
+        """The protocol, with the changes made to it."""
         return KINDS[self.kind].changed(**self.changes)
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Runs to be measured.
-
-    Attributes:
-        name: What to call the sweep: the name of its file.
-        specs: The runs, in the order they are measured, each once.
-        machine: What to call the machine they are measured on.
-        measurement: How they are measured.
-        engine: Where.
-    """
+    """Runs to be measured, in this order, each once; how, and where."""
 
     name: str
     specs: tuple[RunSpec, ...]
@@ -97,13 +85,7 @@ class Sweep:
     engine: EngineSettings = field(default_factory=EngineSettings)
 
     def argument(self, spec: RunSpec, model: str, nodes: str) -> dict[str, Any]:
-        """What the task of one run is given.
-
-        Args:
-            spec: The run.
-            model: Its model, as the sweep names it.
-            nodes: Names the collection, within which nodes are measured once.
-        """
+        """What the task of one run is given."""
         how = self.measurement
         return {
             "spec": spec.to_dict(),
@@ -309,11 +291,7 @@ def _measurement(where: Located) -> Measurement:
 
 
 def engine_settings(where: Located) -> EngineSettings:
-    """Where runs take place, as a file says it.
-
-    Raises:
-        UsageError: It says something impossible; the message names the line.
-    """
+    """Where runs take place, as a file says it."""
     given = where.mapping("engine", ("kind", "ray", "slurm"))
     parts: dict[str, Any] = {}
     if "kind" in given:

@@ -30,17 +30,7 @@ TEXT = ("encoder", "decoder")
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome(Document):
-    """One run of the exam as a whole.
-
-    Attributes:
-        spec: The run.
-        measured_j: What it took, J.
-        predicted_j: What was predicted, J.
-        low_j: Lower end of the predicted interval, J.
-        high_j: Upper end of the predicted interval, J.
-        time_s: How long it took, s; None if unknown.
-        disturbed: Whether something disturbed its measurement.
-    """
+    """One run of the exam as a whole, measured, and predicted with an interval."""
 
     spec: RunSpec
     measured_j: float
@@ -65,15 +55,7 @@ class RunOutcome(Document):
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What an exam gave.
-
-    Attributes:
-        evaluation: Errors and coverage per level.
-        runs: Every run as a whole.
-        predictor: The machine that was examined.
-        measured_on: The machine that it was measured on.
-        notes: What a reader should know.
-    """
+    """What an exam of a machine gave: errors per level, and every run as a whole."""
 
     evaluation: Evaluation
     runs: tuple[RunOutcome, ...]
@@ -117,9 +99,6 @@ def choose_runs(
             were measured as far as there are such.
         largest: Parameters of the largest model that is drawn.
         seed: Decides which are drawn.
-
-    Raises:
-        UsageError: A model has been measured, or there is none to draw.
     """
     drawn = random.Random(seed)
     if models is None:
@@ -184,16 +163,7 @@ def exam_sweep(
 def compare_with_store(
     predictor: Predictor, store: Path, runs: Sequence[RunSpec] | None = None
 ) -> Examined:
-    """Compare a predictor with what was measured.
-
-    Args:
-        predictor: What is examined.
-        store: Has the measured runs.
-        runs: Those that count; None for all.
-
-    Raises:
-        UsageError: There is nothing to compare with.
-    """
+    """Compare a predictor with what was measured."""
     read = read_for_training(store)
     table = read.table
     if runs is not None:

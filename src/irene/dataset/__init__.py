@@ -1,10 +1,9 @@
 """Measured trees on disk.
 
-- `table`: `NodeTable`, the measured nodes of many trees as arrays; `from_trees`: from
-  measured trees to a table, and into a file.
-- `measured_data`: finds, reads and writes data, whichever of the `formats` it is in:
-  `csv2021` and `jsonl2021` are those of 2021, `nodes_parquet` is our own;
-  `format_checks`: what all of them check.
+- `table`: `NodeTable`, the measured nodes of many trees as arrays.
+- `measured_data`: finds, reads and writes data, makes it of measured trees, whichever
+  of the `formats` it is in: `csv2021` and `jsonl2021` are those of 2021,
+  `nodes_parquet` is our own; `format_checks`: what all of them check.
 - `summaries`: what is in a table or a store; `fetch`: downloads the public data.
 - `store`: the folder that many collectors add to.
 """
@@ -21,8 +20,7 @@ from irene.dataset.formats.nodes_parquet import (
     read_provenance,
     write_parquet,
 )
-from irene.dataset.from_trees import add_to_file, table_of
-from irene.dataset.measured_data import read_data, write_data
+from irene.dataset.measured_data import add_to_file, read_data, table_of, write_data
 from irene.dataset.table import FEATURES, MeasuredNode, NodeTable, TreeKey
 
 __all__ = [

@@ -22,13 +22,7 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class PublicFile:
-    """One file of public data.
-
-    Attributes:
-        name: Its name there and here.
-        size_bytes: Its length, bytes.
-        sha256: Its SHA-256 checksum, hexadecimal.
-    """
+    """One file of public data: its name, its length in bytes, its SHA-256."""
 
     name: str
     size_bytes: int
@@ -37,14 +31,7 @@ class PublicFile:
 
 @dataclass(frozen=True, slots=True)
 class PublicData:
-    """Public data that can be fetched.
-
-    Attributes:
-        folder: Name of the folder it is kept in, by which it is read.
-        base_url: Where the files are.
-        about: One line: what it is, and whose.
-        files: The files.
-    """
+    """Public data that can be fetched, into a folder of this name."""
 
     folder: str
     base_url: str

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from irene.dataset.store.entries import Entry
-from irene.dataset.store.segments import read_entries, starts_of
+from irene.dataset.store.segments import read_entries
 from irene.dataset.store.store import Store
 from irene.dataset.store.store_files import SCHEMA
-from irene.dataset.store.store_tables import FLAGGED
+from irene.dataset.store.tree_rows import FLAGGED, starts_of
 from irene.dataset.table import FEATURES, NodeTable, TreeKey
 from irene.errors import FormatError
 from irene.spec import RunSpec
@@ -34,15 +34,7 @@ COUNTS = {
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """The trees of one model.
-
-    Attributes:
-        model: Its name.
-        trees: How many there are.
-        nodes: Rows of all of them.
-        batch_sizes: Batch sizes that occur.
-        seq_lens: Sequence lengths that occur.
-    """
+    """The trees of one model, their nodes, and the sizes that occur."""
 
     model: str
     trees: int
@@ -53,15 +45,7 @@ class ModelSummary:
 
 @dataclass(frozen=True, slots=True)
 class LevelSummary:
-    """The nodes of one kind.
-
-    Attributes:
-        kind: `model`, `module`, `ml` or `math`.
-        nodes: How many rows there are.
-        distinct: Rows that are not exact copies of another measurement.
-        lowest_j: Smallest energy, J; None if none is known.
-        highest_j: Largest energy, J; None if none is known.
-    """
+    """The nodes of one kind; `distinct` are no copies of another measurement."""
 
     kind: str
     nodes: int
@@ -72,15 +56,7 @@ class LevelSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is in a table.
-
-    Attributes:
-        name: What the data is called.
-        trees: Number of trees.
-        nodes: Number of rows.
-        models: One entry per model.
-        levels: One entry per kind of node that occurs.
-    """
+    """What is in a table, by model and by kind of node."""
 
     name: str
     trees: int
@@ -146,16 +122,7 @@ def _level(table: NodeTable, kind: str) -> LevelSummary:
 
 @dataclass(frozen=True, slots=True)
 class LevelCount:
-    """The nodes of one kind on one machine.
-
-    Attributes:
-        kind: `model`, `module`, `ml` or `math`.
-        nodes: How many there are.
-        unknown: How many of them have no energy.
-        disturbed: How many were disturbed while they were measured.
-        lowest_j: Smallest energy, J; None if none is known.
-        highest_j: Largest energy, J; None if none is known.
-    """
+    """The nodes of one kind on one machine; energies are None if none is known."""
 
     kind: str
     nodes: int
@@ -167,21 +134,7 @@ class LevelCount:
 
 @dataclass(frozen=True, slots=True)
 class MachineSummary:
-    """What was measured on one machine.
-
-    Attributes:
-        name: What it is called in the store.
-        covers: What its energy covers.
-        descriptions: What it is, in words.
-        hosts: Computers that measured.
-        software: What computed, and how many trees each has.
-        meters: Meters that counted.
-        dates: Per host, the first and the last start, as recorded there.
-        trees: How many there are.
-        nodes: Nodes of all of them.
-        models: One entry per model.
-        levels: One entry per kind of node that occurs.
-    """
+    """What was measured on one machine; dates are first and last, per host."""
 
     name: str
     covers: tuple[str, ...]
@@ -198,14 +151,7 @@ class MachineSummary:
 
 @dataclass(frozen=True, slots=True)
 class FailureSummary:
-    """Runs that failed for one reason and were not measured since.
-
-    Attributes:
-        hardware: The machine.
-        reason: What happened.
-        runs: How many runs.
-        models: Of these models.
-    """
+    """Runs that failed for one reason and were not measured since."""
 
     hardware: str
     reason: str
@@ -215,19 +161,7 @@ class FailureSummary:
 
 @dataclass(frozen=True, slots=True)
 class StoreSummary:
-    """What is in a store.
-
-    Attributes:
-        path: The folder.
-        store_schema: Its version.
-        trees: Measured trees.
-        nodes: Nodes of all of them.
-        segments: Files they are in.
-        size_bytes: Length of these, bytes.
-        machines: One entry per machine.
-        failures: One entry per machine and reason.
-        lost: Entries whose file was damaged and set aside.
-    """
+    """What is in a store; `lost` entries were in files that are set aside."""
 
     path: str
     store_schema: str
@@ -315,11 +249,7 @@ def _failures(entries: Sequence[Entry]) -> tuple[FailureSummary, ...]:
 def _level_counts(
     store: Store, entries: Sequence[Entry]
 ) -> dict[str, list[LevelCount]]:
-    """Counts of nodes per machine and kind.
-
-    Raises:
-        FormatError: A segment cannot be read.
-    """
+    """Counts of nodes per machine and kind."""
     machines = {entry.id: entry.hardware for entry in entries}
     groups = read_entries(store.files, store.manifest, machines, COUNTED)
     try:

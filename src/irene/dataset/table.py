@@ -141,17 +141,7 @@ class NodeTable:
     def from_columns(
         cls, name: str, keys: Sequence[TreeKey], columns: Mapping[str, Any]
     ) -> NodeTable:
-        """A table of what `to_columns` tells.
-
-        Args:
-            name: What the data is called.
-            keys: Model and size of every tree.
-            columns: Of all trees, one after the other, each in pre-order; without
-                `disturbed`, nothing was.
-
-        Raises:
-            ValueError: Of another number of trees, or a kind that we do not know.
-        """
+        """A table of what `to_columns` tells; without `disturbed`, nothing was."""
         parent = np.asarray(columns["parent"], dtype=np.int64)
         starts = np.append(np.flatnonzero(parent == -1), len(parent))
         sizes = np.diff(starts)
@@ -188,11 +178,7 @@ class NodeTable:
         }
 
     def nodes(self, rows: slice) -> list[MeasuredNode]:
-        """The nodes of one tree.
-
-        Args:
-            rows: As `trees` gives them.
-        """
+        """The nodes of one tree; rows as `trees` gives them."""
         return [
             MeasuredNode(
                 self.path[row],
@@ -206,7 +192,6 @@ class NodeTable:
         ]
 
     def __len__(self) -> int:
-        """Number of rows."""
         return len(self.parent)
 
     def equals(self, other: NodeTable) -> bool:

@@ -5,12 +5,11 @@ The package is also the function: `irene.measure("bert-base-uncased", batch_size
 - `api`: `measure`, and `plan_measurement`, which runs nothing.
 - `protocol`: how long, how often and how strictly.
 - `readings`: what channels say about a stretch of time, and one energy of them.
-- `alone`: every node on its own. `target`: the model with its inputs; `device`: where
-  it is, and how to keep others off; `capture`: the call behind every distinct node;
-  `node_alone` runs one again and again; `bench`: rounds under the meters; `rounds`:
-  what disturbed them, and the figures from them; `node_by_node`: the plan, and all
-  nodes one after the other; `journal` keeps those that are finished; `result`: the
-  measured tree.
+- `alone`: every node on its own. `target`: the model with its inputs, where it
+  is, and how to keep others off; `capture`: the call behind every distinct node, run
+  again and again; `bench`: rounds under the meters; `rounds`: what disturbed them, and
+  the figures from them; `node_by_node`: the plan, all nodes one after the other, and
+  the measured tree; `journal` keeps those that are finished.
 - `inside`: ops as they run inside a model, for `irene learn`.
 - `windows`: what any stretch of a program of yours uses (`window`, `window_session`),
   and a whole program (`monitoring` runs it, `monitored` is what it used).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -14,18 +14,26 @@ from torch import nn
 
 from irene.errors import UsageError
 from irene.measure.alone.bench import Bench
-from irene.measure.alone.device import (
+from irene.measure.alone.journal import Journal, journal_path
+from irene.measure.alone.node_by_node import (
+    Listener,
+    Plan,
+    make_plan,
+    measure_nodes,
+    measured_tree,
+)
+from irene.measure.alone.target import (
+    Model,
+    Target,
     check_exclusive,
     choose_device,
     environment,
     home_of,
+    named_target,
+    own_target,
     synchroniser,
     using_threads,
 )
-from irene.measure.alone.journal import Journal, journal_path
-from irene.measure.alone.node_by_node import Listener, Plan, make_plan, measure_nodes
-from irene.measure.alone.result import measured_tree
-from irene.measure.alone.target import Model, Target, named_target, own_target
 from irene.measure.protocol import DEFAULT, PAPER, QUICK, MeasureProtocol
 from irene.meters.channel import Meter
 from irene.meters.sampling.sampler_process import open_sampler
@@ -99,7 +107,6 @@ def measure(
         MeterError: No meter here counts energy.
     """
     chosen = _choose_protocol(protocol, rounds, round_s)
-    subject = _Subject(model, inputs, device, limits or limits_from_environment(), run)
     if exclusive:
         check_exclusive()
     with ExitStack() as stack:
@@ -112,7 +119,7 @@ def measure(
         period_s = chosen.period_s
         sampler = open_sampler(names, period_s, pid=os.getpid())
         stack.enter_context(sampler)
-        target = subject.target()
+        target = _target(model, inputs, device, limits, run)
         wait = synchroniser(target.device)
         bench = Bench(sampler, chosen, target.device, wait, exclusive)
         machine = environment(target.device, used_threads)
@@ -144,10 +151,10 @@ def plan_measurement(
     The arguments are those of `measure`.
     """
     chosen = _choose_protocol(protocol, rounds, round_s)
-    subject = _Subject(model, inputs, device, limits or limits_from_environment(), run)
     with using_threads(threads) as used_threads:
         where = choose_device(device)
-        _, nodes = subject.target(only_looked_at=True).capture()
+        target = _target(model, inputs, device, limits, run, only_looked_at=True)
+        _, nodes = target.capture()
         return make_plan(nodes, chosen, where, used_threads)
 
 
@@ -156,11 +163,7 @@ def _choose_protocol(
     rounds: int | None = None,
     round_s: float | None = None,
 ) -> MeasureProtocol:
-    """A protocol by name or as it is, with some values changed.
-
-    Raises:
-        UsageError: There is none of that name, or a value is impossible.
-    """
+    """A protocol by name or as it is, with some values changed."""
     if isinstance(protocol, str):
         if protocol not in PROTOCOLS:
             raise UsageError(f"no protocol {protocol!r}; there are {[*PROTOCOLS]}")
@@ -168,24 +171,20 @@ def _choose_protocol(
     return protocol.changed(rounds=rounds, round_s=round_s)
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    """What was asked for: a model, and how it is to be run."""
-
-    model: Model
-    inputs: Any
-    device: str
-    limits: Limits
-    run: RunOptions
-
-    def target(self, only_looked_at: bool = False) -> Target:
-        """The model where it is run, or on the meta device, with inputs."""
-        if isinstance(self.model, nn.Module):
-            run, device = self.run, self.device
-            return own_target(self.model, self.inputs, run, device, self.limits)
-        spec = RunSpec.asked(name_of(self.model), self.run)
-        device = "meta" if only_looked_at else choose_device(self.device)
-        return named_target(self.model, spec, device, self.limits)
+def _target(
+    model: Model,
+    inputs: Any,
+    device: str,
+    limits: Limits | None,
+    run: RunOptions,
+    only_looked_at: bool = False,
+) -> Target:
+    """The model where it is run, or on the meta device, with inputs."""
+    limits = limits or limits_from_environment()
+    if isinstance(model, nn.Module):
+        return own_target(model, inputs, run, device, limits)
+    where = "meta" if only_looked_at else choose_device(device)
+    return named_target(model, RunSpec.asked(name_of(model), run), where, limits)
 
 
 def _journal(

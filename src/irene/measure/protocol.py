@@ -36,7 +36,6 @@ class MeasureProtocol:
     period_s: float = 0.05
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be done."""
         if not 1 <= self.rounds <= MOST_ROUNDS:
             raise UsageError(f"rounds must be 1 to {MOST_ROUNDS:,}, got {self.rounds}")
         if not 0 <= self.extra_rounds <= MOST_ROUNDS:

@@ -1,10 +1,16 @@
 """Meter and Channel: the one small shape behind which all sensors stand.
 
-Nothing here imports numpy: a sampler in a process of its own must stay small.
+`SensorMeter` is made of sensors that are asked one after the other: one that fails
+gives nothing, and the others go on; a meter is lost when all fail. `PolledMeter` asks
+slow ones in a thread. Nothing here imports numpy: a sampler in a process of its own
+must stay small.
 """
 
 from __future__ import annotations
 
+import math
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -51,7 +57,6 @@ class Channel:
     missing: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what no reader could interpret."""
         if self.quantity not in get_args(Quantity):
             raise ValueError(f"no quantity {self.quantity!r}")
         if not self.name or set(self.name) & set(',"\n\r#'):
@@ -119,15 +124,7 @@ class Meter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What `irene doctor` finds about one meter.
-
-    Attributes:
-        meter: Its name.
-        works: Whether it gives values here.
-        detail: What is there, or what is missing, in words.
-        remedy: Command or step that would make it work, or "" if there is none.
-        channels: What it gives, if it works.
-    """
+    """What `irene doctor` finds about one meter, and what would make it work."""
 
     meter: str
     works: bool
@@ -137,13 +134,7 @@ class Finding:
 
 
 def probed(name: str, open_meter: Callable[[], Meter], install: str = "") -> Finding:
-    """Open a meter, look at it and close it; never raises.
-
-    Args:
-        name: Name of the meter.
-        open_meter: Opens it.
-        install: Command that installs what it is read with.
-    """
+    """Open a meter, look at it and close it; never raises."""
     try:
         with closing(open_meter()) as meter:
             remedy, detail = (getattr(meter, n, "") for n in ("remedy", "summary"))
@@ -156,3 +147,168 @@ def probed(name: str, open_meter: Callable[[], Meter], install: str = "") -> Fin
         return Finding(name, False, str(error))
     except Exception as error:  # noqa: BLE001  a vendor's library may raise anything
         return Finding(name, False, f"{type(error).__name__}: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sensor:
+    """Something that can be asked for a value of each channel; may raise anything."""
+
+    channels: tuple[Channel, ...]
+    ask: Callable[[], Sequence[float]]
+
+
+class SensorMeter:
+    """A meter made of sensors.
+
+    Args:
+        name: Short name.
+        sensors: What is asked, in order.
+        missing: Channels of what belongs in the total and cannot be read.
+        remedy: What would help with these, or "".
+        let_go: Called once when it is closed.
+        summary: What there is of it, in words; "" for its channels.
+        holds_s: How long a reading is good for, s.
+        settles_s: How long after opening the first reading says something, s.
+        longest_interval_s: How often it must be read at the least, s.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sensors: Sequence[Sensor],
+        missing: Sequence[Channel] = (),
+        remedy: str = "",
+        let_go: Callable[[], object] = lambda: None,
+        summary: str = "",
+        holds_s: float = 0.0,
+        settles_s: float = 0.0,
+        longest_interval_s: float = math.inf,
+    ) -> None:
+        self.name, self.remedy, self._summary = name, remedy, summary
+        self.holds_s, self.settles_s = holds_s, settles_s
+        self.longest_interval_s = longest_interval_s
+        self.channels = (*(c for sensor in sensors for c in sensor.channels), *missing)
+        self._sensors, self._let_go = tuple(sensors), let_go
+        self._nothing = [NO_VALUE] * len(missing)
+
+    def read(self) -> list[float]:
+        """One value for each channel; `NO_VALUE` for those of a sensor that fails.
+
+        Raises:
+            SensorLostError: All fail, or the meter is closed.
+        """
+        values: list[float] = []
+        problems: dict[str, list[str]] = {}
+        known = False
+        for sensor in self._sensors:
+            try:
+                values += sensor.ask()
+                known = True
+            except Exception as error:  # noqa: BLE001  every vendor has errors of its own
+                values += [NO_VALUE] * len(sensor.channels)
+                words = str(error)
+                if not isinstance(error, SensorLostError):
+                    words = ": ".join(filter(None, (type(error).__name__, words)))
+                problems.setdefault(words, []).append(sensor.channels[0].name)
+        if not known:
+            told = (f"{', '.join(names)}: {why}" for why, names in problems.items())
+            raise SensorLostError("; ".join(told) or f"{self.name} is closed")
+        return values + self._nothing
+
+    def close(self) -> None:
+        """Let go of the sensors; closing twice is fine."""
+        sensors, self._sensors = self._sensors, ()
+        if sensors:
+            self._let_go()
+
+    @property
+    def summary(self) -> str:
+        """What there is of it, or its channels and those missing, in words."""
+        if self._summary:
+            return self._summary
+        there = ", ".join(c.name for c in self.channels if not c.missing)
+        lost = [c for c in self.channels if c.missing]
+        gone = (f"{c.name} cannot be read: {c.missing}" for c in lost)
+        return "; ".join((there, *gone))
+
+
+SILENT_PERIODS = 3
+SHORTEST_SILENCE_NS = 2_000_000_000
+CLOSING_S = 5.0
+
+
+class PolledMeter:
+    """A meter whose values are fetched in a thread, from the start until `close`.
+
+    A plug, a BMC or an exporter takes from milliseconds to seconds to answer. The
+    sampler never waits for it: it takes the last answer, if that is not too old.
+
+    A value holds until the next one comes. After three periods without an answer there
+    is none: what was used meanwhile is not known, and is not filled in.
+
+    Args:
+        name: Short name.
+        channels: What it gives.
+        fetch: Asks for one value for each channel; may raise anything.
+        every_s: Time between two questions, s.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        channels: Sequence[Channel],
+        fetch: Callable[[], Sequence[float]],
+        every_s: float,
+    ) -> None:
+        self.name = name
+        self.channels = tuple(channels)
+        self.problem = ""
+        self._fetch = fetch
+        self._every_s = every_s
+        self._stop = threading.Event()
+        # Replaced as a whole, so that the other thread sees it whole.
+        self._last: tuple[int, Sequence[float]] = (0, ())
+        self._ask()
+        if self.problem:
+            raise MeterError(f"{name}: {self.problem}")
+        self._thread = threading.Thread(
+            target=self._run, name=f"irene-{name}", daemon=True
+        )
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every_s):
+            self._ask()
+
+    def _ask(self) -> None:
+        try:
+            values = self._fetch()
+        except Exception as error:  # noqa: BLE001  anything may answer at an address
+            self.problem = str(error) or type(error).__name__
+        else:
+            self.problem = ""
+            self._last = (time.monotonic_ns(), values)
+
+    def read(self) -> Sequence[float]:
+        """The last values; `NO_VALUE` while nothing answers.
+
+        Raises:
+            SensorLostError: The meter is closed.
+        """
+        if self._stop.is_set():
+            raise SensorLostError(f"{self.name} is closed")
+        answered_ns, values = self._last
+        patience_ns = max(SHORTEST_SILENCE_NS, SILENT_PERIODS * self._every_s * 1e9)
+        if time.monotonic_ns() - answered_ns > patience_ns:
+            return [NO_VALUE] * len(self.channels)
+        return values
+
+    @property
+    def summary(self) -> str:
+        """What it says now, W."""
+        return ", ".join(f"{value:.0f} W" for value in self.read())
+
+    def close(self) -> None:
+        """End the thread; closing twice is fine."""
+        self._stop.set()
+        self._thread.join(CLOSING_S)

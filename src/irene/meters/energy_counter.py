@@ -1,20 +1,15 @@
 """Energy counters: from numbers that wrap, stall and vanish to joules that only grow.
 
-RAPL through powercap and through perf is the same kind of thing: a few file
-descriptors, each with an integer that counts energy. What is true of both is here.
-Drivers of GPUs count from the time they were loaded, and never wrap: a reload or a
-reset sets the count back, and what was used in between is not known.
+RAPL through powercap and through perf is the same kind of thing: an integer that counts
+energy. Drivers of GPUs count from the time they were loaded, and never wrap: a reload
+or a reset sets the count back, and what was used in between is not known.
 """
 
 from __future__ import annotations
 
-import os
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Callable
 
-from irene.meters.channel import NO_VALUE, Channel, SensorLostError
+from irene.meters.channel import NO_VALUE
 
 Clock = Callable[[], int]
 SLACK_NS = 100_000_000
@@ -34,16 +29,6 @@ class EnergyCounter:
     Attributes:
         longest_ns: Longest silence after which a reading still means something, ns.
     """
-
-    __slots__ = (
-        "_asked_ns",
-        "_joules_per_step",
-        "_last",
-        "_modulus",
-        "_steps",
-        "_steps_per_ns",
-        "longest_ns",
-    )
 
     def __init__(
         self,
@@ -121,106 +106,3 @@ class GrowingCounter:
             self._lost += self._last - count
         self._last = count
         return NO_VALUE if went_back else (count + self._lost) * self._joules_per_count
-
-
-class CounterMeter(ABC):
-    """A meter made of energy counters behind file descriptors that stay open.
-
-    Attributes:
-        name: Short name.
-        counters: What its counters are called.
-        channels: One for each counter, then those that are missing in the total.
-        longest_interval_s: How often it must be read at the least, s: after a longer
-            silence a counter may have wrapped twice, and the stretch has no value.
-        problems: Counters that are there but could not be opened, in words.
-        remedy: What would help with them, or "".
-    """
-
-    name: ClassVar[str] = "counter"
-    counters: ClassVar[str] = "counters"
-
-    def __init__(
-        self,
-        channels: Sequence[Channel],
-        fds: Sequence[int],
-        counters: Sequence[EnergyCounter],
-        *,
-        missing: Sequence[Channel] = (),
-        clock: Clock = time.monotonic_ns,
-        problems: Sequence[str] = (),
-        remedy: str = "",
-    ) -> None:
-        self.channels = (*channels, *missing)
-        self._nothing = [NO_VALUE] * len(missing)
-        self.problems = tuple(problems)
-        self.remedy = remedy
-        self.longest_interval_s = min(c.longest_ns for c in counters) * 1e-9
-        self._pairs = list(zip(fds, counters, strict=True))
-        self._clock = clock
-
-    @staticmethod
-    @abstractmethod
-    def fetch(fd: int) -> int:
-        """Read a counter.
-
-        Raises:
-            OSError: It is gone.
-            ValueError: It says something that is no count.
-        """
-
-    @classmethod
-    def begin(
-        cls, fd: int, clock: Clock, modulus: int | None, **settings: float
-    ) -> tuple[int, EnergyCounter]:
-        """An open descriptor with a counter that begins now; closed where that fails.
-
-        Raises:
-            OSError: It cannot be read.
-            ValueError: It says something that is no count, or beyond its range.
-        """
-        try:
-            asked_ns = clock()
-            first = cls.fetch(fd)
-            if modulus is not None and first >= modulus:
-                raise ValueError(f"{first} µJ is beyond its range")
-        except (OSError, ValueError):
-            os.close(fd)
-            raise
-        return fd, EnergyCounter(first, asked_ns, modulus=modulus, **settings)
-
-    def read(self) -> list[float]:
-        """Joules of each channel since opening; `NO_VALUE` where one gave none.
-
-        Raises:
-            SensorLostError: No counter can be read any more.
-        """
-        fetch, clock = self.fetch, self._clock
-        values, gone, reason = [], 0, "closed"
-        for fd, counter in self._pairs:
-            asked_ns = clock()
-            try:
-                reading = fetch(fd)
-            except ValueError:
-                values.append(NO_VALUE)
-            except OSError as error:
-                values.append(NO_VALUE)
-                gone, reason = gone + 1, error.strerror or str(error)
-            else:
-                values.append(counter.advance(reading, asked_ns, clock()))
-        if gone == len(self._pairs):
-            names = ", ".join(channel.name for channel in self.channels)
-            raise SensorLostError(f"no counter can be read ({names}): {reason}")
-        return values + self._nothing
-
-    @property
-    def summary(self) -> str:
-        """Its counters, and those that could not be opened, in words."""
-        names = [channel.name for channel in self.channels if not channel.missing]
-        there = f"{len(names)} {self.counters}: {', '.join(names)}"
-        return "; ".join((there, *self.problems))
-
-    def close(self) -> None:
-        """Close the files; closing twice is fine."""
-        pairs, self._pairs = self._pairs, []
-        for fd, _ in pairs:
-            os.close(fd)

@@ -72,19 +72,14 @@ class Kind:
         return probed(name, partial(self._opened, roots, None), install)
 
     def open(self, roots: Roots, pid: int | None = None) -> Meter:
-        """Open it, so that its first reading says something.
-
-        Args:
-            roots: Where the kernel shows the machine.
-            pid: The process whose load is watched, if it watches one.
-        """
+        """Open it, so that its first reading says something; `proc` watches a `pid`."""
         meter = self._opened(roots, pid)
         time.sleep(getattr(meter, "settles_s", 0.0))
         return meter
 
     def _opened(self, roots: Roots, pid: int | None) -> Meter:
         where = (roots,) if self.in_kernel else ()
-        watched = {"pid": pid} if self.opens == "ProcMeter" else {}
+        watched = {"pid": pid} if self.opens == "open_proc" else {}
         meter: Meter = getattr(self._home(), self.opens)(*where, **watched)
         return meter
 
@@ -94,7 +89,7 @@ class Kind:
 
 METERS = {
     "rapl": Kind("counters of the CPU", "cpu.rapl", "open_rapl"),
-    "perf": Kind("counters of the CPU, by perf", "cpu.perf", "open_perf"),
+    "perf": Kind("counters of the CPU, by perf", "cpu.rapl", "open_perf"),
     "nvml": Kind("NVIDIA GPUs", "gpu.nvml", "open_nvml", in_kernel=False),
     "amdsmi": Kind("AMD GPUs", "gpu.amd_smi", "open_amdsmi", in_kernel=False),
     "hwmon": Kind("NVIDIA Grace, Intel and AMD GPUs", "hwmon", "open_hwmon"),
@@ -102,7 +97,7 @@ METERS = {
     "ipmi": Kind("the chassis, by its BMC", "wall.ipmi", "open_ipmi", in_kernel=False),
     "battery": Kind("a laptop off the mains", "wall.battery", "open_battery"),
     "estimate": Kind("the CPU from its load", "estimate.cpu_estimate", "open_estimate"),
-    "proc": Kind("what Linux tells, no energy", "cpu.procfs", "ProcMeter"),
+    "proc": Kind("what Linux tells, no energy", "cpu.cpu_sensors", "open_proc"),
 }
 """Meters that need no address, the better ones first."""
 ADDRESSED = {
@@ -128,11 +123,7 @@ def plugins() -> dict[str, EntryPoint]:
 
 
 def findings(roots: Roots | None = None) -> list[Finding]:
-    """What there is of every meter that needs no address.
-
-    Args:
-        roots: Where the kernel shows the machine; None for this one.
-    """
+    """What there is of every meter that needs no address."""
     where = roots or Roots()
     return [_find(name, where) for name in METERS]
 
@@ -152,9 +143,6 @@ def _worth_zeus(roots: Roots) -> bool:
 
 def choose(found: Iterable[Finding]) -> list[str]:
     """The best meters: each device by the first that counts it, and always the load.
-
-    Args:
-        found: What there is, the better ones first.
 
     Returns:
         Names of meters. The estimate is among them only where nothing measures the CPU.
@@ -216,15 +204,7 @@ def names_in(text: str) -> list[str]:
 
 
 def resolved(specs: Sequence[str], roots: Roots | None = None) -> list[str]:
-    """Names of meters with `auto` replaced by the best here, each once.
-
-    Args:
-        specs: As for `open_meters`.
-        roots: Where the kernel shows the machine; None for this one.
-
-    Raises:
-        UsageError: There is no meter of that name.
-    """
+    """Names of meters with `auto` replaced by the best here, each once."""
     names: list[str] = []
     for spec in specs:
         best = _checked(spec) == AUTO
@@ -280,14 +260,11 @@ class _Relabelled:
 
 
 def count_once(meters: Sequence[Meter]) -> list[Meter]:
-    """The same meters, none of them counting what another one counts.
+    """The same meters, the better ones first, none counting what another one does.
 
     Wall meters contain everything, so the others are only shown. Else what is covered
     twice counts where it comes first: the CPU by `rapl`, not again by `perf` or by an
     estimate.
-
-    Args:
-        meters: The better ones first.
     """
     wall = [
         m for m in meters if any(c.counted and c.covers == WALL for c in m.channels)

@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from irene.errors import MeterError
-from irene.meters.channel import Channel
+from irene.meters.channel import Channel, Sensor, SensorMeter
 from irene.meters.cpu.kernel_files import KeptFile, Roots, number_in, text_in
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.sensors import Sensor, SensorMeter
 
 SENSOR = re.compile(r"(energy|power)(\d+)_(input|average)")
 GPUS = {"amdgpu": "cuda", "i915": "xpu", "xe": "xpu"}
@@ -41,11 +40,7 @@ class _Found:
 
 
 def open_hwmon(roots: Roots) -> SensorMeter:
-    """Open all sensors of power and energy.
-
-    Raises:
-        MeterError: There are none, or none can be read.
-    """
+    """Open all sensors of power and energy."""
     folder = roots.sysfs / "class" / "hwmon"
     sensors = _each_joule_once(list(_sensors(folder)))
     if not sensors:

@@ -26,17 +26,7 @@ KIB_PER_GIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """The CPUs of a machine.
-
-    Attributes:
-        name: As the system calls it, "" if it does not.
-        vendor: `Intel`, `AMD`, `ARM`, or as the system says.
-        cores: Physical cores that the system tells of, in all sockets.
-        threads: Logical CPUs.
-        sockets: Processors.
-        max_mhz: Highest clock; None if not told.
-        virtual: Whether this is a virtual machine, which sees a part of the processor.
-    """
+    """The CPUs of a machine, in all sockets; a virtual one sees a part of them."""
 
     name: str
     vendor: str
@@ -93,9 +83,6 @@ def _is_virtual(cpu: dict[str, str], board: Path) -> bool:
 
 def describe_machine(roots: Roots | None = None) -> dict[str, str]:
     """What a reader of a measurement wants to know of the machine.
-
-    Args:
-        roots: Where the kernel shows it; None for this machine.
 
     Returns:
         `cpu`, `cores`, `cpus`, `memory`, `kernel`, `virtual`, and where the system

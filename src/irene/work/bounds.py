@@ -59,9 +59,6 @@ def give_way(nice: int) -> None:
     Where the kernel shares the CPUs among sessions first, as on desktops, a process
     that began its own has to say so for its session, too. Where that is forbidden, as
     to many services, nothing happens.
-
-    Args:
-        nice: Added to its niceness; that of its session.
     """
     with suppress(OSError):
         os.nice(nice)
@@ -69,13 +66,10 @@ def give_way(nice: int) -> None:
 
 
 def limit_memory(further_bytes: int) -> None:
-    """Let this process take no more than so much on top of what it has.
+    """Let this process take no more than so much on top of what it has; 0: any.
 
     Memory of its own counts, libraries that are only mapped do not: those for GPUs take
     far more addresses than memory.
-
-    Args:
-        further_bytes: What may still be taken; 0: any.
     """
     try:
         import resource

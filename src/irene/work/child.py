@@ -105,11 +105,7 @@ class Child:
         return self.wait(0.0)
 
     def wait(self, timeout_s: float | None = None) -> Outcome | None:
-        """What became of the task; None if it still runs after this long.
-
-        Args:
-            timeout_s: How long to wait, s; None for as long as it takes.
-        """
+        """What became of the task; None if it still runs then; without a time, wait."""
         assert self._task is not None
         until_s = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
         while True:
@@ -130,11 +126,7 @@ class Child:
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def end(self, grace_s: float = GRACE_S) -> None:
-        """End it and what it started, by force after a while.
-
-        Args:
-            grace_s: How long it may take to clean up, s.
-        """
+        """End it and what it started, by force if it has not cleaned up by then."""
         if self.process.poll() is None and grace_s:
             self.process.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -249,11 +241,7 @@ def run_task(task: Task) -> Outcome:
 
 
 def main(handle: int) -> None:
-    """Run the tasks that come, until there are no more.
-
-    Args:
-        handle: Number of the open socket to the parent.
-    """
+    """Run the tasks that come over a socket, by its number, until there are no more."""
     parent = Connection(handle)
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_hear, args=(parent, tasks), daemon=True).start()

@@ -58,11 +58,7 @@ def _taken(lock: Lock, timeout_s: float) -> bool:
 
 
 def kept_name(path: Path) -> str:
-    """A name that is kept in a file; the first one who asks makes it up.
-
-    Raises:
-        UsageError: The file cannot be read or written, or is a symbolic link.
-    """
+    """A name that is kept in a file; the first one who asks makes it up."""
     lock = take(path.with_name(f".{path.name}.lock"), wait=True)
     assert lock is not None
     try:

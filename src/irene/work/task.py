@@ -23,14 +23,7 @@ SOFTWARE = {"torch": "torch", "transformers": "transformers", "irene": "irene-en
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A pure function by its import path, and its argument.
-
-    Attributes:
-        name: Names the result; tasks of one name are the same task.
-        call: `package.module:function`; takes the argument, returns bytes.
-        argument: JSON-ready values.
-        bounds: What it may use.
-    """
+    """A pure function by its path, `package.module:function`, and its JSON argument."""
 
     name: str
     call: str
@@ -45,11 +38,7 @@ class Task:
 
     @classmethod
     def from_json(cls, line: bytes) -> Task:
-        """Read what `to_json` wrote.
-
-        Raises:
-            FormatError: It is something else.
-        """
+        """Read what `to_json` wrote."""
         try:
             fields = json.loads(line)
             return cls(**{**fields, "bounds": Bounds(**fields["bounds"])})
@@ -84,7 +73,6 @@ class Outcome:
     duration_s: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse a fault nobody knows, and an outcome that is neither."""
         if self.fault not in get_args(Fault):
             raise ValueError(f"no fault {self.fault!r}")
         if (self.payload is None) != bool(self.fault):
@@ -100,14 +88,7 @@ class Outcome:
 
 
 def find_work(path: str) -> Work:
-    """The function of an import path.
-
-    Args:
-        path: `package.module:function`.
-
-    Raises:
-        UsageError: There is no such function.
-    """
+    """The function of an import path, `package.module:function`."""
     module, _, name = path.partition(":")
     try:
         found = getattr(import_module(module), name)
@@ -165,13 +146,6 @@ def listen(listener: Callable[[Progress], None]) -> None:
 
 
 def report(done: int, total: int, text: str, *, waits: bool = False) -> None:
-    """Say how far the work is, to the process that started this one, if any.
-
-    Args:
-        done: Steps that are done.
-        total: Steps in all; 0 if nobody knows.
-        text: What is being done.
-        waits: Whether it waits for others.
-    """
+    """Say how far the work is, to the process that started this one; as `Progress`."""
     for listener in _listeners:
         listener(Progress(done, total, text, waits))

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from irene.account.readers.recorded import read_power, read_trace
-from irene.account.readers.recorded_power import power_of_recording
+from irene.account.readers.recorded import power_of_recording, read_power, read_trace
 from irene.errors import FormatError, UsageError
 from irene.meters.channel import Channel
 from irene.meters.sampling.recording import Recording

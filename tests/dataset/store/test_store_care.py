@@ -15,7 +15,7 @@ import pytest
 
 from irene.dataset import read_data
 from irene.dataset.store import Store
-from irene.dataset.store.manifest import Manifest
+from irene.dataset.store.store_files import Manifest
 from irene.errors import IreneError, UsageError
 from tests.dataset.store.made_up_trees import made_up_tree, origin
 

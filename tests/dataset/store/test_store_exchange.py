@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from irene.dataset import Provenance, add_to_file, read_data, write_data
-from irene.dataset.from_trees import table_of
+from irene.dataset.measured_data import table_of
 from irene.dataset.store import Store
 from irene.dataset.store.store_exchange import export_store, import_data
 from irene.errors import UsageError

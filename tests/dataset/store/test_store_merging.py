@@ -10,7 +10,7 @@ import pytest
 from irene.dataset import table_of
 from irene.dataset.store import Store
 from irene.dataset.store.entries import Machine
-from irene.dataset.store.store_merging import merge_stores
+from irene.dataset.store.store_exchange import merge_stores
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
 from tests.dataset.store.made_up_trees import DESK, SHELF, TORCH, made_up_tree, origin
@@ -117,7 +117,7 @@ def test_large_segments_are_taken_over_as_they_are(
     a, b = make(tmp_path / "a", (1, 2, 3)), make(tmp_path / "b", (3, 4))
     a.pack()
     (segment,) = a.files.segments.iterdir()
-    monkeypatch.setattr("irene.dataset.store.store_merging.SMALL_BYTES", 1)
+    monkeypatch.setattr("irene.dataset.store.store_exchange.SMALL_BYTES", 1)
     out = Store.open(tmp_path / "out", create=True)
     merge_stores([a, b], out)
     copies = [file.read_bytes() for file in out.files.segments.iterdir()]
@@ -136,7 +136,7 @@ def test_a_damaged_source_is_refused(
     content[100] ^= 1
     segment.write_bytes(content)
     if large:
-        monkeypatch.setattr("irene.dataset.store.store_merging.SMALL_BYTES", 1)
+        monkeypatch.setattr("irene.dataset.store.store_exchange.SMALL_BYTES", 1)
     out = Store.open(tmp_path / "out", create=True)
     with pytest.raises(FormatError, match=r"checksum.*irene data check"):
         merge_stores([a], out)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from irene.dataset import read_parquet, write_parquet
-from irene.dataset.from_trees import disturbed_nodes, table_of
+from irene.dataset.measured_data import disturbed_nodes, table_of
 from irene.dataset.store import Store
 from irene.dataset.store.store_exchange import import_data
 from irene.dataset.summaries import summarise_store

@@ -28,14 +28,7 @@ PAIRS_AT_ONCE = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """What one power series gave to whom, in one window.
-
-    Attributes:
-        energy_j: Energy of every event, J.
-        unknown_s: Seconds of every event for which no power is known.
-        account: Where all of it went.
-        doubts: Of which bins it is not known who took how much.
-    """
+    """What one power series gave every event in a window: J, and s of unknown power."""
 
     energy_j: Floats
     unknown_s: Floats
@@ -166,12 +159,7 @@ def _intervals(power: PowerSeries, edges: Ints) -> _Intervals:
 
 
 def _stretch_of(times: Ints, edges: Ints) -> Ints:
-    """Which stretch between samples each interval is in.
-
-    Args:
-        times: All sample times.
-        edges: Breakpoints, among them all samples of the window.
-    """
+    """Which stretch between samples each interval is in; edges hold all samples."""
     first, last = np.searchsorted(times, (edges[0], edges[-1]))
     passed = np.zeros(len(edges), dtype=np.int64)
     passed[np.searchsorted(edges, times[first:last])] = 1

@@ -159,9 +159,6 @@ def split_weights(events: Events, split: Split) -> Ints | None:
     """Whole weights of all events, None for equal ones.
 
     What is not known of an op counts as the lightest that is.
-
-    Raises:
-        UsageError: No such policy, or the events do not say what it needs.
     """
     if split not in get_args(Split):
         raise UsageError(f"split is one of {', '.join(get_args(Split))}, got {split!r}")
@@ -181,12 +178,7 @@ def split_weights(events: Events, split: Split) -> Ints | None:
 
 
 def check_overlap(window: tuple[int, int], power: Sequence[PowerSeries]) -> None:
-    """Refuse a trace and a power log of different times.
-
-    Raises:
-        UsageError: No sample is near the window; the message has both intervals and
-            the offset that would bring them together.
-    """
+    """Refuse a trace and a power log of different times."""
     begin = min(series.span_ns[0] for series in power)
     end = max(series.span_ns[1] for series in power)
     if begin < window[1] and end > window[0]:

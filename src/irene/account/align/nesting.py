@@ -46,20 +46,13 @@ class Nesting:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Stretches of time that belong to one event each; disjoint within a lane.
-
-    Attributes:
-        start_ns: Begins.
-        end_ns: Ends; later than the begins.
-        owner: Row of the event.
-    """
+    """Stretches of time, each of the event in a row; disjoint within a lane."""
 
     start_ns: Ints
     end_ns: Ints
     owner: Ints
 
     def __len__(self) -> int:
-        """Number of segments."""
         return len(self.start_ns)
 
     def of(self, rows: Bools) -> Segments:
@@ -69,13 +62,7 @@ class Segments:
 
 
 def nest(lane: Ints, start_ns: Ints, end_ns: Ints) -> Nesting:
-    """Find every event's parent.
-
-    Args:
-        lane: Number of the lane of each event.
-        start_ns: When each began.
-        end_ns: When it ended.
-    """
+    """Find every event's parent."""
     count = len(start_ns)
     if not count:
         return Nesting(np.zeros(0, np.int64), end_ns)
@@ -154,11 +141,6 @@ def own_segments(start_ns: Ints, end_ns: Ints, parent: Ints) -> Segments:
 
     Before each child there is a stretch of its parent, from the end of the child before
     or the parent's begin; after the last child the rest.
-
-    Args:
-        start_ns: When each event began.
-        end_ns: When it ended, as `nest` cut it.
-        parent: Row of its parent, -1 for none.
     """
     rows = np.arange(len(start_ns), dtype=np.int64)
     rest_from = start_ns.copy()

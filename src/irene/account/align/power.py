@@ -54,7 +54,6 @@ class PowerSeries:
     without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be aligned."""
         checked_times(self.time_ns, self.name)
         stretches = len(self.time_ns) - 1
         columns = [self.begin_w, self.end_w]
@@ -71,14 +70,7 @@ class PowerSeries:
     def from_counter(
         cls, name: str, time_ns: Ints, energy_j: Floats, **facts: object
     ) -> PowerSeries:
-        """A counter that grows; where it falls back or is NaN, nothing is known.
-
-        Args:
-            name: Name of the channel.
-            time_ns: When it was read.
-            energy_j: What it said, J.
-            **facts: Further attributes.
-        """
+        """A counter that grows; where it falls back or is NaN, nothing is known."""
         times = checked_times(time_ns, name)
         steps_j = np.diff(np.asarray(energy_j, np.float64))
         watts = np.where(steps_j >= 0, steps_j, np.nan) / (np.diff(times) * 1e-9)
@@ -155,11 +147,7 @@ class PowerSeries:
 
 
 def checked_times(time_ns: Ints, name: str) -> Ints:
-    """Sample times, if they grow from each to the next.
-
-    Raises:
-        FormatError: Samples are out of order, or two have the same time.
-    """
+    """Sample times, if they grow from each to the next."""
     times = np.asarray(time_ns, np.int64)
     steps = np.diff(times)
     if len(steps) and steps.min() <= 0:

@@ -74,12 +74,7 @@ class Doubts:
     doubt_j: Floats
 
     def of_groups(self, codes: Ints, size: int) -> Floats:
-        """How far the energy of every group may miss, J.
-
-        Args:
-            codes: Group of every event, -1 for none.
-            size: Number of groups.
-        """
+        """How far the energy of each of `size` groups may miss, J; -1 is no group."""
         group = codes[self.owner]
         keep = group >= 0
         key = group[keep] * len(self.total_j) + self.bin[keep]
@@ -103,14 +98,7 @@ NO_DOUBTS = Doubts(*(np.zeros(0, kind) for kind in (int, int, *(float,) * 6)))
 def found_doubts(
     bins: Bins, edges: Ints, own_j: Floats, charges: Sequence[Charge]
 ) -> Doubts:
-    """Who took part in which bin that is in doubt.
-
-    Args:
-        bins: What the sensor saw at once.
-        edges: Breakpoints of the alignment.
-        own_j: Energy between each two of them, J.
-        charges: What was charged, by precedence.
-    """
+    """Who took part in which bin that is in doubt."""
     size = len(bins.is_mixed)
     if not size or not charges:
         return NO_DOUBTS

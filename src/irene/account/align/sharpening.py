@@ -239,14 +239,7 @@ def _usual(
     pieces: _Pieces,
     idle_w: float | None,
 ) -> tuple[Floats, float]:
-    """Mean power of the state of every piece, W, and how much samples differ from it.
-
-    Args:
-        states: What ran in some samples.
-        watts: What they said, W.
-        pieces: All pieces; NaN where no sample shows what runs in it.
-        idle_w: Power while nothing runs, W.
-    """
+    """Mean power of the state of every piece, W, and how far samples are from it."""
     usual = np.full(len(pieces.state), np.nan)
     noise = 0.0
     told = states != OUTSIDE

@@ -151,11 +151,7 @@ def _callback_class() -> type:
 
 
 class _KerasRun:
-    """One `fit`, `evaluate` or `predict`; the meters run from the start.
-
-    Attributes:
-        kind: `train`, `test` or `predict`.
-    """
+    """One `fit`, `evaluate` or `predict`; the meters run from the start."""
 
     def __init__(self, kind: str, wanted: Wanted) -> None:
         self.kind, self._wanted = kind, wanted
@@ -196,11 +192,7 @@ class _KerasRun:
             self._profile.stop()
 
     def ledger(self) -> Ledger:
-        """Stop everything and make the ledger.
-
-        Raises:
-            UsageError: No step was recorded, or there is no power.
-        """
+        """Stop everything and make the ledger."""
         try:
             self._profile.stop()
             recording = self._sampling.stop()

@@ -71,11 +71,7 @@ def track(
 
 
 def tracker_of(to: str) -> tuple[str, str]:
-    """Which tracker is meant, and the file or folder that it writes to.
-
-    Raises:
-        UsageError: There is no such tracker.
-    """
+    """Which tracker is meant, and the file or folder that it writes to."""
     kind, _, where = ("csv", "", to) if to.endswith(".csv") else to.partition(":")
     if kind not in TRACKERS or bool(where) != (kind in TO_FILES):
         raise UsageError(
@@ -88,11 +84,7 @@ def tracker_of(to: str) -> tuple[str, str]:
 def figures_of(
     found: Ledger | LiveLedger | EnergyWindow | Monitored,
 ) -> dict[str, float]:
-    """What is logged, by name: J, W and s; what is not known is left out.
-
-    Raises:
-        UsageError: It has no energy, or its block has not ended.
-    """
+    """What is logged, by name: J, W and s; what is not known is left out."""
     if isinstance(found, LiveLedger):
         if found.ledger is None:
             raise UsageError("there is no ledger yet: log it after its block")

@@ -21,11 +21,7 @@ ENERGY_PER_STEP = "energy_j_per_step"
 
 
 class Training:
-    """Records between `begin` and `end`; what a callback calls.
-
-    Attributes:
-        live: The ledger of the run that is on, or of the last one.
-    """
+    """Records between `begin` and `end`; what a callback calls."""
 
     def __init__(self, **options: Any) -> None:
         record(None, **options)  # a wrong option is told at once, not after loading

@@ -112,13 +112,7 @@ def _spread(step_j: Floats) -> Spread | None:
 
 
 def grouped(ledger: Ledger, codes: Ints, names: Sequence[str]) -> Groups:
-    """Sum over groups of the events that have power.
-
-    Args:
-        ledger: The ledger.
-        codes: Group of every event; -1 for those that are in none.
-        names: What the groups are called.
-    """
+    """Sum over groups of the events that have power; a code of -1 is in no group."""
     codes = np.where(ledger.is_charged, codes, -1)
     rows = np.flatnonzero(codes >= 0)
     group, size = codes[rows], len(names)
@@ -154,12 +148,7 @@ def grouped(ledger: Ledger, codes: Ints, names: Sequence[str]) -> Groups:
 
 
 def distinct_ops(events: Events, place: Ints) -> tuple[list[tuple[int, ...]], Ints]:
-    """Distinct triples of place, op and phase, and the number of each event's triple.
-
-    Args:
-        events: What ran.
-        place: A number of where each event ran: its module, or what modules share.
-    """
+    """Distinct triples of place, op and phase, and which of them each event has."""
     sizes = len(events.op.names), len(events.phase.names)
     key = (place * sizes[0] + events.op.codes) * sizes[1] + events.phase.codes
     distinct, codes = np.unique(key, return_inverse=True)
@@ -188,13 +177,7 @@ def _by_step(ledger: Ledger, rows: Ints, group: Ints, size: int) -> Floats:
 
 
 def covered_s(segments: Segments, codes: Ints, size: int) -> Floats:
-    """Seconds that the segments of each group cover, overlaps once.
-
-    Args:
-        segments: Own time of the events.
-        codes: Group of every event, -1 for none.
-        size: Number of groups.
-    """
+    """Seconds that the segments of each group cover, overlaps once."""
     group = codes[segments.owner]
     keep = np.flatnonzero(group >= 0)
     if not len(keep):

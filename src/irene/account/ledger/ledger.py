@@ -173,11 +173,7 @@ class Ledger:
         return [row for row in rows if LAYER.fullmatch(row.path.rpartition(".")[2])]
 
     def operations(self, top: int | None = None) -> list[Row]:
-        """Op, module and phase with all layers merged, the largest first.
-
-        Args:
-            top: How many at most; None for all.
-        """
+        """Op, module and phase with all layers merged, the largest first."""
         names, codes = self.operation_codes()
         labels = [" · ".join(filter(None, parts)) for parts in names]
         parts_of = dict(zip(labels, names, strict=True))
@@ -216,12 +212,7 @@ class Ledger:
         return [*found, RestRow(NO_POWER, None, unknown_s, 0.0)]
 
     def timeline(self, depth: int = 2, points: int = 2000) -> Timeline:
-        """Power over time, with the modules that ran marked.
-
-        Args:
-            depth: Level of the modules that are marked.
-            points: Most points of a power curve.
-        """
+        """Power over time, with the modules that ran marked."""
         return timeline(self, depth, points)
 
     @cached_property
@@ -233,9 +224,6 @@ class Ledger:
         """Modules and ops as the tree that everything else uses.
 
         The root carries the measured energy; what belongs to no op is a node, too.
-
-        Args:
-            costs: A trace of one step of the same model, for FLOPs and bytes.
         """
         return ledger_tree(self, costs)
 
@@ -293,7 +281,6 @@ class Ledger:
         ledger_documents.to_perfetto(self, Path(path))
 
     def __repr__(self) -> str:
-        """Short, for people."""
         return (
             f"<Ledger {len(self.events):,} events, {self.measured_j:.6g} J "
             f"{self.source}, {self.attributed_j:.6g} J attributed>"

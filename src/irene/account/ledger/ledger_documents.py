@@ -45,11 +45,7 @@ MODULE_COLUMNS = ("parent_share", "forward_j", "backward_j")
 
 
 def view_rows(ledger: Ledger, by: str, top: int | None = None) -> Sequence[Row]:
-    """The rows of a view.
-
-    Raises:
-        UsageError: There is no such view.
-    """
+    """The rows of a view."""
     if by not in VIEWS:
         raise UsageError(f"no view {by!r}; there are {', '.join(VIEWS)}")
     rows: Sequence[Row] = getattr(ledger, VIEWS[by])()
@@ -84,13 +80,7 @@ def ledger_dict(ledger: Ledger, costs: ModelTree | None = None) -> dict[str, Any
 
 
 def view_columns(ledger: Ledger, by: str, top: int | None = None) -> dict[str, Any]:
-    """A view, then what belongs to no op, by column; None where there is no value.
-
-    Args:
-        ledger: The ledger.
-        by: One of `VIEWS`.
-        top: How many rows at most; None for all.
-    """
+    """A view, then what belongs to no op, by column; None where there is no value."""
     records = [row.to_dict() for row in view_rows(ledger, by, top)]
     names = COLUMNS + (MODULE_COLUMNS if by in ("module", "layer") else ())
     rest = [{**row.to_dict(), "name": f"({row.name})"} for row in ledger.rest()]

@@ -14,15 +14,7 @@ NO_POWER = "no power known"
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How an energy differs from step to step.
-
-    Attributes:
-        steps: Number of steps.
-        mean_j: Mean of the steps, J.
-        std_j: Standard deviation of the steps, J; 0 for a single one.
-        least_j: The cheapest step, J.
-        most_j: The dearest step, J.
-    """
+    """How an energy differs from step to step, J; a single one has no deviation."""
 
     steps: int
     mean_j: float

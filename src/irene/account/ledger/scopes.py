@@ -63,7 +63,6 @@ class ScopeTree:
         return node
 
     def __len__(self) -> int:
-        """Number of nodes."""
         return len(self.paths)
 
     @cached_property
@@ -129,11 +128,7 @@ class ScopeTree:
         return replace(row, group=name, group_energy=self.energy(node))
 
     def rows(self, costs: ModelTree | None = None) -> list[ModuleRow]:
-        """All nodes in the order of their paths' first appearance, parents first.
-
-        Args:
-            costs: A trace of one step of the same model, for FLOPs and bytes.
-        """
+        """All nodes in the order of their paths' first appearance, parents first."""
         known = module_costs(costs, self.ledger)
         return [self._row(node, known) for node in self.order() if self.ran(node)]
 
@@ -231,10 +226,6 @@ def ledger_tree(ledger: Ledger, costs: ModelTree | None) -> ModelTree:
     Modules are nodes, and so are the ops of each, by phase. Ops that run for no module
     are below a node of their phase. Idle, other processes and unattributed energy are
     nodes below the root, so that the root is what was measured.
-
-    Args:
-        ledger: The ledger.
-        costs: A trace of one step of the same model, for FLOPs, bytes and classes.
     """
     growing = _Growing(ledger, costs)
     growing.modules()

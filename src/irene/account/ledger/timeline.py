@@ -22,15 +22,7 @@ MOST_STRETCHES = 500
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A module that ran, from its first to its last op in a row.
-
-    Attributes:
-        scope: Path of the module.
-        phase: Its phase.
-        device: Where it ran.
-        start_s: Seconds since the begin of the window.
-        end_s: Seconds since the begin of the window.
-    """
+    """A module that ran, from its first to its last op in a row, s in the window."""
 
     scope: str
     phase: str
@@ -69,13 +61,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Power over time with modules and steps marked.
-
-    Attributes:
-        curves: By channel.
-        stretches: Modules in the order they began.
-        steps: Label, begin and end of every step, s.
-    """
+    """Power over time by channel, with modules and steps (label, begin, end) marked."""
 
     curves: Mapping[str, Curve]
     stretches: tuple[Stretch, ...]
@@ -111,13 +97,7 @@ def compact(ledger: Ledger) -> Timeline:
 
 
 def timeline(ledger: Ledger, depth: int, points: int) -> Timeline:
-    """The timeline of a ledger.
-
-    Args:
-        ledger: The ledger.
-        depth: Level of the modules that are marked, from 1.
-        points: Most bins of a curve.
-    """
+    """The timeline of a ledger, modules of a level marked, of so many bins at most."""
     curves = {series.name: _curve(ledger, series, points) for series in ledger.power}
     return Timeline(curves, _stretches(ledger, depth), _steps(ledger))
 

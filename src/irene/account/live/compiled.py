@@ -104,12 +104,7 @@ def _path(name: str) -> str:
 
 @dataclass(slots=True)
 class CompiledModules:
-    """Adds to the events of a trace the modules of what was compiled.
-
-    Attributes:
-        known: Paths of all modules that are known.
-        notes: What a reader should know, once all events are read.
-    """
+    """Adds to the events of a trace the modules of what was compiled."""
 
     known: Iterable[str]
     notes: list[str] = field(default_factory=list)

@@ -80,11 +80,7 @@ class Hooks:
             module._compiled_call_impl = plain
 
     def _wrap_compiled(self, model: nn.Module) -> None:
-        """Have modules that were compiled in place tell: no hook of theirs is called.
-
-        Args:
-            model: Is about to be called, and calls them.
-        """
+        """Have modules that were compiled in place tell: no hook is called."""
         self._looked_at.add(model)
         for module in model.modules():
             plain = module._compiled_call_impl
@@ -178,12 +174,7 @@ class ModuleNames:
             self._learn(name, model)
 
     def path(self, module: nn.Module, around: str | None) -> str:
-        """Path of a module that is being called.
-
-        Args:
-            module: Any module.
-            around: Path of the module whose call is around it, None for none.
-        """
+        """Path of a module that is being called, inside a call of the one around it."""
         known = self._paths.get(id(module))
         if known is not None:
             return known
@@ -203,7 +194,6 @@ class ModuleNames:
         return self._paths[id(module)]
 
     def __contains__(self, module: nn.Module) -> bool:
-        """Whether a module belongs to a model that is known."""
         return id(module) in self._paths
 
     def known(self) -> set[str]:

@@ -57,14 +57,7 @@ class Graph(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call in the code of Inductor: its op, nodes it is made of, names around it.
-
-    Attributes:
-        op: As a trace calls it; of a fused kernel its name.
-        nodes: Nodes that the code names for it.
-        names: What it reads and writes.
-        is_fused: Whether it is a kernel of Inductor's own.
-    """
+    """A call in the code of Inductor: its op, nodes it is made of, names around it."""
 
     op: str
     nodes: Sequence[str]
@@ -89,11 +82,6 @@ def inductor_steps(
     A call of a library runs for the module whose weight it reads or makes the gradient
     of, else for that whose values it kept, else for its last node. A fused kernel runs
     for all that lies between the calls around it.
-
-    Args:
-        source: The code.
-        graph: The graph.
-        saved: Modules that made what the code of gradients is given, by its name there.
     """
     saved, calls = saved or {}, list(_calls(source))
     place = {node.name: number for number, node in enumerate(graph.nodes)}
@@ -129,13 +117,7 @@ def inductor_steps(
 
 
 def saved_paths(source: str, steps: Sequence[Step], gradients: str) -> dict[str, str]:
-    """Modules that made what the code of gradients is given, by its name there.
-
-    Args:
-        source: Code of the forward pass: it returns results, then what is saved.
-        steps: Its calls.
-        gradients: The code that takes what was saved, then gradients of results.
-    """
+    """Modules that made what the code of gradients is given, by its name there."""
     made: dict[str, str] = {}
     for call, step in zip(_calls(source), steps, strict=True):
         for name in call.names:

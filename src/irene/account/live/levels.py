@@ -190,13 +190,7 @@ def _with_room() -> str:
 
 
 class OpLevel:
-    """Collects modules and has ops profiled; `events` gives what ran.
-
-    Args:
-        trace: Where the profiler's file is kept; None for a temporary one.
-        shapes: Whether ops of different shapes are different ops.
-        names: Paths of modules, for what is compiled.
-    """
+    """Collects modules and has ops profiled; `events` gives what ran."""
 
     def __init__(
         self,
@@ -212,11 +206,7 @@ class OpLevel:
         self._events: Events | None = None
 
     def begin_recording(self) -> None:
-        """Start the profiler.
-
-        Raises:
-            UsageError: Another one runs.
-        """
+        """Start the profiler."""
         if torch.autograd.profiler._is_profiler_enabled:
             raise UsageError(OTHER_PROFILER.format("runs already"))
         _let_children_end()
@@ -232,11 +222,7 @@ class OpLevel:
         self._profile.start()
 
     def end_recording(self) -> None:
-        """Stop the profiler and read what it wrote.
-
-        Raises:
-            UsageError: Another profiler has taken what was recorded, or no op ran.
-        """
+        """Stop the profiler and read what it wrote."""
         self._marks.clear()
         if self._profile is None:
             return

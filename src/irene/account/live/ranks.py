@@ -13,7 +13,7 @@ import platform
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 from irene.account.align.attribution import Split, attribute
 from irene.account.events import PHASES, Coded, Events
 from irene.account.ledger.ledger import Ledger
-from irene.account.readers.recorded_power import power_of_recording
+from irene.account.readers.recorded import power_of_recording
 from irene.arrays import Floats, Ints
 from irene.errors import FormatError, UsageError
 from irene.meters.sampling.recording import Recording, read_recording
@@ -34,14 +34,7 @@ EVENTS_FILES = "events*.npz"
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One of the processes that run a program together.
-
-    Attributes:
-        number: Its number, from 0.
-        count: How many there are.
-        local: Its number on its machine, from 0.
-        local_count: How many there are on its machine.
-    """
+    """One of the processes that run a program together, in all and on its machine."""
 
     number: int = 0
     count: int = 1
@@ -49,7 +42,6 @@ class Rank:
     local_count: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
         if not (0 <= self.number < self.count and 0 <= self.local < self.local_count):
             raise UsageError(
                 f"this process cannot be rank {self.number} of {self.count} and "
@@ -90,9 +82,6 @@ def this_rank() -> Rank:
     """Which process this is: by `RANK` and `WORLD_SIZE`, else by torch.distributed.
 
     Without `LOCAL_RANK` all processes are taken to be on one machine.
-
-    Raises:
-        UsageError: What the environment says cannot be.
     """
     number, count = _number("RANK"), _number("WORLD_SIZE")
     if number is None or count is None:
@@ -153,13 +142,7 @@ class KeptEvents:
     def ledger(
         self, recording: Recording, split: Split, idle_w: float | None
     ) -> Ledger:
-        """What the program used; of a CPU only its share, where its load is known.
-
-        Args:
-            recording: What the meters said meanwhile.
-            split: How ops that run at once share.
-            idle_w: Power while nothing runs, W; None for what was measured.
-        """
+        """What the program used; of a CPU only its share, where its load is known."""
         known_w = (self.idle_w or None) if idle_w is None else idle_w
         return attribute(
             self.events.noted(*(f"power: {note}" for note in recording.notes)),
@@ -192,12 +175,7 @@ def write_events(kept: KeptEvents, path: Path) -> None:
 
 
 def read_events(path: Path) -> KeptEvents:
-    """Read the events of one process.
-
-    Raises:
-        UsageError: There is no such file.
-        FormatError: It is no file of events, damaged, or of a newer version.
-    """
+    """Read the events of one process."""
     try:
         with path.open("rb") as file, np.load(file) as arrays:
             return _kept({name: arrays[name] for name in arrays.files})
@@ -296,33 +274,34 @@ def _complete(kept: Sequence[KeptEvents], folder: Path) -> Sequence[KeptEvents]:
 
 
 def merge_events(parts: Mapping[str, Events]) -> Events:
-    """Events of several processes as those of one program.
-
-    Args:
-        parts: Events by what the process is called; one alone stays as it is.
-    """
+    """Events of several processes as those of one program."""
     every = list(parts.values())
     if len(every) == 1:
         return every[0]
-    steps = list(dict.fromkeys(label for part in every for label in part.steps))
+    steps = tuple(dict.fromkeys(label for part in every for label in part.steps))
+    begins = np.cumsum([0, *map(len, every)]).tolist()
+    moved = [
+        replace(
+            part,
+            lane=Coded(
+                part.lane.codes, tuple(f"{rank} · {n}" for n in part.lane.names)
+            ),
+            parent=np.where(part.parent >= 0, part.parent + begin, -1),
+            step=_steps(part, steps),
+            steps=steps,
+        )
+        for (rank, part), begin in zip(parts.items(), begins, strict=False)
+    ]
     columns: dict[str, Any] = {
-        name: _joined([getattr(part, name) for part in every])
-        for name in ("name", "op", "scope", "device")
+        name: np.concatenate([getattr(part, name) for part in moved]) for name in PLAIN
     }
+    columns |= {n: _joined([getattr(part, n) for part in moved]) for n in CODED}
+    columns["phase"] = _joined([part.phase for part in moved], PHASES)
     return Events(
-        start_ns=np.concatenate([part.start_ns for part in every]),
-        end_ns=np.concatenate([part.end_ns for part in every]),
         **columns,
-        phase=_joined([part.phase for part in every], PHASES),
-        lane=_joined([_lanes(name, part) for name, part in parts.items()]),
-        parent=_parents(every),
-        step=np.concatenate([_steps(part, steps) for part in every]),
-        is_mark=np.concatenate([part.is_mark for part in every]),
-        steps=tuple(steps),
+        steps=steps,
         weights=_weights(every),
-        notes=tuple(
-            f"{name}: {note}" for name, part in parts.items() for note in part.notes
-        ),
+        notes=tuple(f"{rank}: {n}" for rank, part in parts.items() for n in part.notes),
     )
 
 
@@ -334,19 +313,6 @@ def _joined(columns: Sequence[Coded], first: Sequence[str] = ()) -> Coded:
         own = [index.setdefault(name, len(index)) for name in column.names]
         codes.append(np.array(own, np.int64)[column.codes])
     return Coded(np.concatenate(codes), tuple(index))
-
-
-def _lanes(process: str, events: Events) -> Coded:
-    names = tuple(f"{process} · {name}" for name in events.lane.names)
-    return Coded(events.lane.codes, names)
-
-
-def _parents(parts: Sequence[Events]) -> Ints:
-    found, before = [], 0
-    for part in parts:
-        found.append(np.where(part.parent >= 0, part.parent + before, -1))
-        before += len(part)
-    return np.concatenate(found)
 
 
 def _steps(events: Events, labels: Sequence[str]) -> Ints:

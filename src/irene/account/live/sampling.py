@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from irene.account.live.ranks import SAMPLES, Rank
-from irene.account.readers.recorded_power import PROCESS_CPU
+from irene.account.readers.recorded import PROCESS_CPU
 from irene.errors import MeterError, UsageError
 from irene.meters.sampling.recording import Recording, read_recording
 from irene.meters.sampling.sampler import Sampler
@@ -58,12 +58,7 @@ class Sampling:
         self._own_j = 0.0
 
     def start(self, rank: Rank, folder: Path | None) -> None:
-        """Begin, if this is the process of its machine that does, and wait idly.
-
-        Args:
-            rank: Which process this is.
-            folder: Where the samples are kept; None for nowhere.
-        """
+        """Begin, if this is the process of its machine that does, and wait idly."""
         if rank.samples_power:
             self._sampler = open_sampler(
                 self._meters,
@@ -147,13 +142,7 @@ class Sampling:
 
 
 def _filled(recording: Recording, windows: Sequence[Window], end_ns: int) -> Recording:
-    """The same up to its end: means, where a full disk had no room for samples.
-
-    Args:
-        recording: What was written.
-        windows: What every channel gave in all.
-        end_ns: When the last sample was taken.
-    """
+    """The same up to its end: means, where a full disk had no room for samples."""
     last_ns = int(recording.time_ns[-1]) if len(recording) else end_ns
     gap_s = (end_ns - last_ns) * 1e-9
     if gap_s <= max(SHORTEST_GAP_S, GAP_PERIODS * recording.period_s):

@@ -29,33 +29,20 @@ FAILED, STOPPED, TERMINATED = 1, 130, 143
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run.
-
-    Attributes:
-        name: Path of a script, or name of a module.
-        arguments: What it is given.
-        is_module: Whether the name is a module's, as after `python -m`.
-    """
+    """What to run: a script by its path, or a module, as after `python -m`."""
 
     name: str
     arguments: tuple[str, ...] = ()
     is_module: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what is not there."""
         if not self.is_module and not Path(self.name).is_file():
             raise UsageError(f"there is no script {self.name}")
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramRun:
-    """A program that has ended.
-
-    Attributes:
-        exit_code: Its own, as a shell would see it.
-        live: Its ledger is there unless `problem` says why not.
-        problem: What kept us from a ledger.
-    """
+    """A program that has ended, and its ledger or the problem that kept us from it."""
 
     exit_code: int
     live: LiveLedger
@@ -63,12 +50,7 @@ class ProgramRun:
 
 
 def run_program(program: Program, wanted: Wanted) -> ProgramRun:
-    """Run a program to its end and account for it from its import of PyTorch on.
-
-    Raises:
-        UsageError: There is no such module, or the request cannot be met.
-        MeterError: There is no meter.
-    """
+    """Run a program to its end and account for it from its import of PyTorch on."""
     live = LiveLedger(None, wanted)
     with _as_main(program):
         if program.is_module and importlib.util.find_spec(program.name) is None:
@@ -182,10 +164,6 @@ def after_import(name: str, then: Callable[[], None]) -> Iterator[None]:
 
     A program may choose devices and threads in its environment before it imports
     PyTorch. To import it in the program's place would take that choice away.
-
-    Args:
-        name: Name of the module.
-        then: Is called in the thread that imports it.
     """
     if name in sys.modules:
         then()

@@ -50,7 +50,6 @@ class Wanted:
     shapes: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be recorded."""
         if self.shapes and self.level != "op":
             raise UsageError("shapes are of ops: leave them out, or use level='op'")
         if self.level not in get_args(Level):
@@ -190,12 +189,7 @@ class LiveLedger:
             self._follow(state, since_ns)
 
     def _follow(self, state: str, since_ns: int | None = None) -> None:
-        """Go to the next state of the schedule, if it is another.
-
-        Args:
-            state: Of the schedule.
-            since_ns: When the state before it ended; None for now.
-        """
+        """Go to the next state of the schedule, if it is another."""
         if state == self._state or self._collector is None:
             return
         if self._state == "record":
@@ -228,7 +222,6 @@ class LiveLedger:
         return watched
 
     def __enter__(self) -> Self:
-        """Start the meters and begin to watch."""
         self.start()
         try:
             self.watch()
@@ -345,7 +338,6 @@ class LiveLedger:
         return getattr(self.ledger, name)
 
     def __repr__(self) -> str:
-        """The ledger, or why there is none."""
         return repr(self.ledger) if self.ledger else f"<{self.why_none()}>"
 
     def _repr_html_(self) -> str:

@@ -32,7 +32,6 @@ class Schedule:
     steps: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what records nothing."""
         if self.skip < 0 or self.warmup < 0:
             raise UsageError(
                 f"skip and warmup must be 0 or more, got {self.skip} and {self.warmup}"
@@ -59,11 +58,7 @@ class Schedule:
 
 
 class Steps:
-    """When steps ended or began, by every way there is to know; the strongest counts.
-
-    Attributes:
-        void_ns: Ends of what ran after a step and belongs to none.
-    """
+    """When steps ended or began, by every way to know; the strongest counts."""
 
     def __init__(self) -> None:
         self.void_ns: list[int] = []
@@ -81,21 +76,12 @@ class Steps:
         return max(seen - 1, 0) if self._kind == "forward" else seen
 
     def happened(self, kind: StepKind, time_ns: int) -> bool:
-        """Take note of a begin of a forward, or an end of a step.
-
-        Returns:
-            Whether it is of the kind that counts.
-        """
+        """Take note of a begin or an end; whether it is of the kind that counts."""
         self._seen_ns[kind].append(time_ns)
         return kind == self._kind
 
     def give(self, events: Events, window_ns: tuple[int, int]) -> Events:
-        """The same events, each in the step in which it began.
-
-        Args:
-            events: What ran.
-            window_ns: What was recorded.
-        """
+        """The same events, each in the step in which it began."""
         bounds = self._bounds_ns(*window_ns)
         if not bounds:
             return events

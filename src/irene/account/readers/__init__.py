@@ -1,6 +1,5 @@
 """Recorded programs: traces of PyTorch, TensorFlow and JAX, and power logs.
 
-- `recorded`: a trace and a power log, whatever their formats; `recorded_power`: one
-  series for each channel that counts.
+- `recorded`: a trace and a power log, whatever their formats.
 - `kineto`: traces of PyTorch; `tensorflow`: those of TensorFlow and JAX.
 """

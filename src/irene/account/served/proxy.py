@@ -47,18 +47,7 @@ def counts_in(answer: bytes) -> dict[str, Any]:
 
 @contextmanager
 def proxied(url: str, port: int) -> Iterator[tuple[Requests, int]]:
-    """Open a door before a server.
-
-    Args:
-        url: Of the server.
-        port: Where the door is; 0 for any that is free.
-
-    Yields:
-        What goes through it, and its port.
-
-    Raises:
-        UsageError: The port is taken.
-    """
+    """Open a door before a server, at a free port for 0; what passes, and the port."""
     passed = Requests()
 
     class Handler(_Handler):

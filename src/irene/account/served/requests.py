@@ -59,12 +59,7 @@ class Request:
         return self.end_s - self.begin_s
 
     def between(self, begin_s: float, end_s: float) -> Request:
-        """With the tokens of some time alone: prompts are read first if that is told.
-
-        Args:
-            begin_s: s since 1970.
-            end_s: s since 1970.
-        """
+        """With the tokens of some time alone; prompts come first if that is told."""
         read_s, told_s = self.end_s, self.begin_s
         if self.first_s is not None:
             read_s = told_s = self.first_s
@@ -160,13 +155,7 @@ class Requests:
         self._problems: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def tell(self, told: Any, now_s: float, where: str) -> None:
-        """One has ended.
-
-        Args:
-            told: The document that says so.
-            now_s: When, if it does not say, s since 1970.
-            where: What this document is, in words.
-        """
+        """One has ended, at `now_s` (since 1970) if its document does not say."""
         try:
             self._ended.put(request_of(told, now_s))
         except UsageError as error:
@@ -182,14 +171,7 @@ class Requests:
 
 
 class RequestLines(Requests):
-    """Requests from a file that may grow, or from standard input.
-
-    Args:
-        where: Its path, or `-`.
-
-    Raises:
-        UsageError: There is no such file.
-    """
+    """Requests from a file that may grow, by its path, or from standard input (`-`)."""
 
     def __init__(self, where: str) -> None:
         super().__init__()
@@ -239,13 +221,7 @@ class RequestLines(Requests):
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A request and its part of the energy.
-
-    Attributes:
-        request: The request.
-        energy: By what it was for, J.
-        metered: Share of its time that was metered.
-    """
+    """A request, its part of the energy, and the share of its time that was metered."""
 
     request: Request
     energy: Split
@@ -281,9 +257,6 @@ class Sharing:
     more token costs; where nobody ran it is idle. What an interval takes beyond what is
     expected, and its neighbours do not, is an error of the meters and is levelled among
     them. Nothing is lost.
-
-    Args:
-        wait_s: A request may be told so much later than energy was used for it, s.
 
     Attributes:
         told: What was told of requests in all, for servers that do not count.
@@ -323,12 +296,7 @@ class Sharing:
         return math.fsum(self._idle)
 
     def settle(self, now_s: float, costs: TokenCosts) -> list[Shared]:
-        """Share what nobody will be told of any more; gives requests that are whole.
-
-        Args:
-            now_s: s since 1970; infinite to share all.
-            costs: What one more token costs.
-        """
+        """Share what nobody will be told of any more; gives requests that are whole."""
         while self._intervals and self._intervals[0][1] <= now_s - self._wait_s:
             begin_s, end_s, energy_j = self._intervals.pop(0)
             self._share(begin_s, end_s, energy_j, costs)

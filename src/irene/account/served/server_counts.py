@@ -100,18 +100,7 @@ ENGINES = (
 
 @dataclass(frozen=True, slots=True)
 class ServerCounts:
-    """What a server has counted since it began; None where it does not count.
-
-    Attributes:
-        engine: Name of the engine.
-        model: As the server calls it, "" if it does not say.
-        prompt_tokens: Tokens of prompts that were computed.
-        cached_tokens: Tokens of prompts that a prefix cache answered.
-        output_tokens: Tokens of answers.
-        requests: Requests that have ended.
-        running: Requests that are being answered now.
-        waiting: Requests in the queue now.
-    """
+    """What a server has counted, prompts without cached ones; None: not counted."""
 
     engine: str
     model: str
@@ -176,10 +165,7 @@ def _counted(engine: Engine, sums: Mapping[str, float], model: str) -> ServerCou
 
 
 class Server:
-    """An inference server at an address.
-
-    Args:
-        url: Of the server, or of its metrics.
+    """An inference server at its own address, or that of its metrics.
 
     Raises:
         UsageError: It is no address.

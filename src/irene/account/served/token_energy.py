@@ -30,18 +30,7 @@ LEAST_LASTING = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Interval(Document):
-    """What a server did in some time; NaN where it is not known.
-
-    Attributes:
-        seconds: How long.
-        energy_j: Of all that the meters count, J.
-        prompt_tokens: Tokens of prompts that were computed.
-        cached_tokens: Tokens of prompts that a cache answered.
-        output_tokens: Tokens of answers.
-        requests: Requests that ended.
-        running: Requests at a time, on average.
-        waiting: Requests in the queue, on average.
-    """
+    """What a server did in some time, prompts without cached ones; NaN unknown."""
 
     seconds: float
     energy_j: float
@@ -177,12 +166,7 @@ class Split:
 
 
 def shared(energy_j: float, weights: Sequence[float]) -> list[float]:
-    """An energy in parts as their weights are, which add up to it to the last digits.
-
-    Args:
-        energy_j: To be split, J.
-        weights: Not negative, and not all zero.
-    """
+    """An energy in parts as weights are, which are not all 0; they add up to it."""
     total = math.fsum(weights)
     parts = [energy_j * (weight / total) for weight in weights]
     largest = max(range(len(parts)), key=lambda i: abs(parts[i]))

@@ -87,12 +87,6 @@ def grid(
 ) -> Study:
     """Run every configuration and compare all pairs, operation by operation.
 
-    Args:
-        subjects: The configurations; `fields` say how they differ.
-        conditions: How they are run.
-        store: Keeps the runs.
-        mode: What a step is.
-
     Raises:
         UsageError: There are not two configurations, or two are the same.
     """
@@ -127,10 +121,6 @@ def elasticities(
 
     1 means that twice the value takes twice the energy. It is the mean over all pairs
     of configurations that differ in this field alone.
-
-    Args:
-        fields: Of the configurations.
-        energies: Of the configurations, J.
     """
     found: dict[str, float] = {}
     for name in dict.fromkeys(name for each in fields for name in each):
@@ -239,12 +229,6 @@ def modes(
     chosen: Sequence[Mode] = MODES,
 ) -> Study:
     """Run a model in every mode and compare them.
-
-    Args:
-        subject: The model.
-        conditions: How it is run.
-        store: Keeps the runs.
-        chosen: At least two modes.
 
     Raises:
         UsageError: There are not two modes.

@@ -22,14 +22,7 @@ Agreement = dict[float, list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A number that a study was made for.
-
-    Attributes:
-        name: What it is.
-        value: NaN where it is not known.
-        unit: Of the value; "" for ratios.
-        spread: Standard deviation over runs, or steps of a single one; 0 unknown.
-    """
+    """A number that a study was made for, NaN unknown, and its spread over runs."""
 
     name: str
     value: float
@@ -64,12 +57,7 @@ def ratio_finding(
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table that no picture shows.
-
-    Attributes:
-        columns: Their names.
-        rows: Their values.
-    """
+    """A table that no picture shows."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]

@@ -38,18 +38,7 @@ def operation_label(key: OperationKey) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Mean energy of a step, operation by operation.
-
-    Attributes:
-        name: What was run.
-        joules: Mean over runs and steps, J.
-        spread_j: Standard deviation over runs, J; of steps where there is one run.
-        step_j: Mean energy of a step in each run, J.
-        seconds: Mean length of a step, s.
-        parameters: Weights of the model.
-        source: `measured` or `estimated`.
-        produced_by: The channels of the meter.
-    """
+    """Mean energy of a step, operation by operation, and its spread over runs, J."""
 
     name: str
     joules: Mapping[OperationKey, float]
@@ -123,12 +112,7 @@ class Profile:
 
 
 def profile(name: str, runs: Sequence[Run]) -> Profile:
-    """The mean of runs of one program.
-
-    Args:
-        name: What was run.
-        runs: At least one.
-    """
+    """The mean of runs of one program."""
     rows: dict[OperationKey, list[Operation]] = {}
     for run in runs:
         for each in run.operations:

@@ -44,13 +44,7 @@ LEARNING_RATE = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model that is studied.
-
-    Attributes:
-        name: What to call it in tables and pictures.
-        config: Its config.
-        fields: Values that set it apart from the other models of a grid.
-    """
+    """A model that is studied, and what sets it apart from others of a grid."""
 
     name: str
     config: PretrainedConfig
@@ -99,7 +93,6 @@ class Conditions:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
         for name in ("steps", "runs"):
             if (value := getattr(self, name)) < 1:
                 raise UsageError(f"{name} must be at least 1, got {value}")
@@ -115,14 +108,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run that a study wants.
-
-    Attributes:
-        subject: The model.
-        mode: What its steps are.
-        conditions: How it is run.
-        number: Which of the repeated runs, from 1.
-    """
+    """One run that a study wants, of a model in a mode; repeated ones from 1."""
 
     subject: Subject
     mode: Mode
@@ -130,7 +116,6 @@ class Job:
     number: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse a mode that there is not."""
         if self.mode not in MODES:
             raise UsageError(f"mode is one of {', '.join(MODES)}, got {self.mode!r}")
 
@@ -152,11 +137,7 @@ class Job:
         )
 
     def key(self, machine: Mapping[str, str]) -> dict[str, Any]:
-        """All that decides what the run gives, JSON-ready.
-
-        Args:
-            machine: Where it is run.
-        """
+        """All that decides what the run gives, JSON-ready."""
         import torch
 
         conditions = self.conditions.to_dict()
@@ -175,14 +156,7 @@ class Job:
 
 @dataclass(slots=True)
 class Program:
-    """A model with all that a step needs.
-
-    Attributes:
-        model: In the mode in which it runs.
-        inputs: Of one batch, with labels where it is trained.
-        optimizer: None for prediction.
-        notes: What a reader should know.
-    """
+    """A model in the mode in which it runs, with all that a step needs."""
 
     model: nn.Module
     inputs: Mapping[str, Any]
@@ -203,19 +177,10 @@ class Program:
 
 
 def make_program(job: Job, device: str) -> Program:
-    """Build a model with random weights, and what it needs to run in a mode.
-
-    Args:
-        job: The model, its mode and its sizes.
-        device: Where to run, as torch names it.
-
-    Raises:
-        UsageError: The model has no head for the mode, or does not fit.
-    """
+    """Build a model with random weights, and what it needs to run in a mode."""
     import torch
 
-    from irene.measure.alone.device import check_memory
-    from irene.measure.alone.target import make_sane
+    from irene.measure.alone.target import check_memory, make_sane
     from irene.trace.inputs import make_inputs
     from irene.trace.limits import limits_from_environment
     from irene.trace.models import build, resolve

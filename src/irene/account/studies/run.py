@@ -48,15 +48,7 @@ class OperationKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An op in a module and a phase, all layers together.
-
-    Attributes:
-        scope: Path of the module below the model's body, `#` for any number.
-        op: The op.
-        phase: `forward`, `backward`, `optimizer`, …
-        in_body: Whether it is part of the model itself, not of its head or optimizer.
-        step_j: Own energy in every step, J.
-    """
+    """An op in a module below the body (`#` for any number), all layers together."""
 
     scope: str
     op: str
@@ -72,18 +64,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Run(Saved):
-    """What is kept of a run.
-
-    Attributes:
-        operations: Every operation.
-        measured_j: All energy of the steps, J.
-        attributed_j: What of it was charged to ops, J.
-        window_s: How long the steps took, s.
-        parameters: Weights of the model, with its head.
-        source: `measured` or `estimated`.
-        produced_by: The channels of the meter.
-        notes: What a reader should know.
-    """
+    """What is kept of a run; operations are those of the model with its head."""
 
     operations: tuple[Operation, ...]
     measured_j: float
@@ -102,13 +83,8 @@ class Run(Saved):
 
 
 def perform(job: Job) -> Run:
-    """Build the model, warm up, run its steps under the meters.
-
-    Raises:
-        UsageError: It cannot be built or run, or no power was sampled meanwhile.
-        MeterError: There is no meter.
-    """
-    from irene.measure.alone.device import choose_device, synchroniser, using_threads
+    """Build the model, warm up, run its steps under the meters."""
+    from irene.measure.alone.target import choose_device, synchroniser, using_threads
 
     conditions = job.conditions
     device = choose_device(conditions.device)
@@ -171,12 +147,7 @@ def _kept(ledger: Ledger, model: Any, notes: tuple[str, ...]) -> Run:
 
 
 def _operations(ledger: Ledger, body: str) -> tuple[Operation, ...]:
-    """Own energies by module, op and phase, layers merged, in the order they ran.
-
-    Args:
-        ledger: The ledger.
-        body: Path of the model below its head; "" if it has none.
-    """
+    """Own energies by module, op and phase, layers merged, in the order they ran."""
     names, codes = ledger.operation_codes()
     groups = grouped(ledger, codes, [""] * len(names))
     _, first = np.unique(codes, return_index=True)
@@ -210,9 +181,6 @@ class Store:
         folder: Where the files are; None to keep nothing.
         fresh: Whether to run everything anew.
         progress: Told before each run and after the last.
-
-    Attributes:
-        performed: How many runs were made, not read, since this was opened.
     """
 
     def __init__(
@@ -229,11 +197,7 @@ class Store:
         self._machine = _machine()
 
     def runs(self, jobs: Sequence[Job]) -> list[Run]:
-        """The runs of some jobs: those that are kept, and the others made now.
-
-        Args:
-            jobs: In the order to run them.
-        """
+        """The runs of some jobs: those that are kept, and the others made now."""
         found = []
         for done, job in enumerate(jobs):
             self._tell(done, len(jobs), job.words)

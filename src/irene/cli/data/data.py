@@ -296,7 +296,7 @@ def _check(options: InStore) -> int:
 
 def _merge(options: Merging) -> int:
     from irene.dataset.store import Store
-    from irene.dataset.store.store_merging import merge_stores
+    from irene.dataset.store.store_exchange import merge_stores
 
     with ExitStack() as stack, working(f"merging into {options.out}"):
         sources, left_out = _sources(options.data, stack)

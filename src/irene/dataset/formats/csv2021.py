@@ -211,11 +211,7 @@ def _above(level: str, scope: str, modules: dict[str, int]) -> str:
 
 
 def write_folder(table: NodeTable, folder: Path) -> None:
-    """Write the four CSV files.
-
-    Args:
-        table: What is written.
-        folder: Made if need be; files of these names in it are replaced.
+    """Write the four CSV files; those that are there are replaced.
 
     Raises:
         UsageError: The table does not fit into this format, or cannot be written.

@@ -21,19 +21,7 @@ LARGEST_SIZE = 2**31
 
 
 def read_lines(path: Path, longest_bytes: int) -> Iterator[str]:
-    """Read a UTF-8 file line by line.
-
-    Args:
-        path: The file.
-        longest_bytes: Length that no line may exceed, bytes.
-
-    Yields:
-        Every line with its end.
-
-    Raises:
-        UsageError: The file cannot be read.
-        FormatError: A line is too long or not UTF-8; with file and line.
-    """
+    """Every line of a UTF-8 file, none longer than so many bytes."""
     with trying_to("read", path), path.open("rb") as file:
         number = 0
         while line := file.readline(longest_bytes + 1):
@@ -56,11 +44,7 @@ def _decode(line: bytes, number: int, path: Path) -> str:
 
 
 def amount(value: float, name: str, where: str) -> float:
-    """A feature: finite and not negative.
-
-    Raises:
-        FormatError: It is not.
-    """
+    """A feature: finite and not negative."""
     if not math.isfinite(value):
         raise FormatError(f"{where}: {name} is not finite: {value}")
     if value < 0:
@@ -69,33 +53,21 @@ def amount(value: float, name: str, where: str) -> float:
 
 
 def energy(value: float, name: str, where: str) -> float:
-    """A measured energy, J: finite and positive.
-
-    Raises:
-        FormatError: It is not.
-    """
+    """A measured energy, J: finite and positive."""
     if not (math.isfinite(value) and value > 0):
         raise FormatError(f"{where}: {name} must be positive, got {value}")
     return value
 
 
 def run_size(value: float, name: str, where: str) -> int:
-    """A batch size or sequence length: whole and positive.
-
-    Raises:
-        FormatError: It is not.
-    """
+    """A batch size or sequence length: whole and positive."""
     if not (1 <= value < LARGEST_SIZE and value == int(value)):
         raise FormatError(f"{where}: {name} must be whole and positive, got {value}")
     return int(value)
 
 
 def check_table(table: NodeTable) -> None:
-    """Refuse to write a table that is not sound.
-
-    Raises:
-        UsageError: With what is wrong.
-    """
+    """Refuse to write a table that is not sound."""
     problem = first_problem(table)
     if problem:
         raise UsageError(f"{table.name}: {problem}")

@@ -220,12 +220,7 @@ def _list(node: Json, name: str, where: str) -> list[Any]:
 def write_jsonl(
     table: NodeTable, path: Path, predicted_j: Floats | None = None
 ) -> None:
-    """Write a table.
-
-    Args:
-        table: What is written.
-        path: The file; one that is there is replaced.
-        predicted_j: Predicted energy of every row, J; NaN where there is none.
+    """Write a table, with predicted energies, J, where there are any.
 
     Raises:
         UsageError: The table is not sound, does not fit, or cannot be written.
@@ -249,11 +244,6 @@ def copy_with_predictions(source: Path, path: Path, predicted_j: Floats) -> None
 
     All else stays as it is, identifiers too, by which the tools of 2021 find the
     prediction of a node.
-
-    Args:
-        source: The file that `read_jsonl` made the table of.
-        path: The copy; a file that is there is replaced.
-        predicted_j: Predicted energy of every row of that table, J.
 
     Raises:
         UsageError: There is another number of predictions than of nodes.

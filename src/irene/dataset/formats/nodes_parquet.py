@@ -35,13 +35,7 @@ BYTES_PER_NODE = 4096  # far more than a node takes, unpacked
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where data is from.
-
-    Attributes:
-        hardware: The machine that was measured, "" if unknown.
-        source: The file or folder it was made of, "" if none.
-        date: When it was measured, as the caller wrote it, "" if unknown.
-    """
+    """Where data is from, as far as it is known: machine, file or folder, date."""
 
     hardware: str = ""
     source: str = ""
@@ -73,11 +67,6 @@ def write_parquet(
     table: NodeTable, path: Path, provenance: Provenance | None = None
 ) -> None:
     """Write a table.
-
-    Args:
-        table: What is written.
-        path: The file; one that is there is replaced.
-        provenance: Where the data is from.
 
     Raises:
         UsageError: The table is not sound, or cannot be written.
@@ -132,13 +121,7 @@ def read_parquet(path: Path) -> NodeTable:
 
 
 def read_provenance(path: Path) -> Provenance:
-    """Where the data of a Parquet file is from.
-
-    Raises:
-        UsageError: The file cannot be opened.
-        FormatError: It is damaged, not ours, or of a newer version.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """Where the data of a Parquet file is from."""
     with _opened(path) as (_, metadata):
         stored = metadata.get("provenance")
     known = stored if isinstance(stored, dict) else {}

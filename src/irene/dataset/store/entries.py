@@ -65,15 +65,7 @@ class Origin(Saved):
 
     @classmethod
     def of_tree(cls, tree: ModelTree, **facts: Any) -> Origin:
-        """What a measured tree itself says of its origin, as measured on this host.
-
-        Args:
-            tree: Names its hardware; versions and meters are in its provenance.
-            **facts: Fields to set, instead of what the tree says.
-
-        Raises:
-            UsageError: The tree does not name its hardware.
-        """
+        """What a measured tree itself says of its origin, as measured on this host."""
         if tree.hardware is None:
             raise UsageError("this tree does not say which hardware its energy is of")
         told = tree.provenance
@@ -138,16 +130,7 @@ class Entry(Saved):
         nodes: int = 0,
         reason: str = "",
     ) -> Entry:
-        """An entry that is in no file yet.
-
-        Args:
-            spec: What was run.
-            origin: Where it comes from.
-            content: All that was measured, as text: with the origin, it names the
-                entry.
-            nodes: Nodes of its tree.
-            reason: Why it failed, "" if it did not.
-        """
+        """An entry that is in no file yet, named by its content and its origin."""
         told = json.dumps(origin.to_dict(), sort_keys=True)
         name = hashlib.sha256(f"{told}\n{content}".encode()).hexdigest()[:ID_DIGITS]
         state: State = "failed" if reason else "measured"
@@ -189,20 +172,13 @@ class Entry(Saved):
 
 
 class Machine(NamedTuple):
-    """A machine as a store tells it from others.
-
-    Attributes:
-        name: What it is called there.
-        covers: What its energy covers.
-        description: Processor, accelerator and memory in words.
-    """
+    """A machine as a store tells it from others."""
 
     name: str
     covers: str
     description: str
 
     def __str__(self) -> str:
-        """In words, without the name."""
         return f"{self.description or 'not described'}, covers {self.covers}"
 
     @classmethod

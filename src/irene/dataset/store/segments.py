@@ -21,9 +21,14 @@ import numpy as np
 
 from irene import __version__
 from irene.dataset.formats.nodes_parquet import METADATA_KEY, in_short
-from irene.dataset.store.manifest import Manifest, Segment
-from irene.dataset.store.store_files import StoreFiles, cannot_write, sync_folder
-from irene.dataset.store.tree_rows import arrow_schema, filled
+from irene.dataset.store.store_files import (
+    Manifest,
+    Segment,
+    StoreFiles,
+    cannot_write,
+    sync_folder,
+)
+from irene.dataset.store.tree_rows import arrow_schema, filled, starts_of
 from irene.errors import FormatError, UsageError
 from irene.tables import pyarrow
 
@@ -71,11 +76,7 @@ def _groups(tables: Tables) -> Iterator[tuple[list[str], Any]]:
 
 
 def place_segment(files: StoreFiles, content: bytes) -> Segment:
-    """Put a new segment on disk; the caller holds the store's lock.
-
-    Raises:
-        IreneError: It cannot be written; nothing of it stays.
-    """
+    """Put a new segment on disk; the caller holds the store's lock."""
     name = f"{secrets.token_hex(12)}.parquet"
     path = files.writing / name
     try:
@@ -96,12 +97,7 @@ def place_segment(files: StoreFiles, content: bytes) -> Segment:
 
 
 def content_of(files: StoreFiles, segment: Segment) -> bytes:
-    """A segment of a store, if it is what the manifest says of it.
-
-    Raises:
-        FormatError: It is missing or another.
-        UsageError: It cannot be read.
-    """
+    """A segment of a store, if it is what the manifest says of it."""
     path = files.segments / segment.file
     try:
         content = path.read_bytes()
@@ -128,18 +124,6 @@ def read_entries(
 
     A segment may be packed into another while it waits: what was not read is then
     looked for where it is now.
-
-    Args:
-        files: Those of the store.
-        manifest: What is in it.
-        wanted: Ids of the entries.
-        columns: Those to read; None for all.
-
-    Yields:
-        Ids of some entries, and the rows of these.
-
-    Raises:
-        FormatError: A segment is gone, damaged, or of a newer version.
     """
     left = set(wanted)
     missing: str | None = None
@@ -189,16 +173,7 @@ def verified_tables(
     segments: Mapping[str, Segment],
     wanted: Mapping[str, Sequence[str]],
 ) -> Iterator[tuple[list[str], Any]]:
-    """Entries of segments that are compared with their checksums before.
-
-    Args:
-        files: Those of the store.
-        segments: By name.
-        wanted: Ids of the entries, by the name of their segment.
-
-    Raises:
-        FormatError: A segment is missing or not what was written.
-    """
+    """Entries of segments that are compared with their checksums before."""
     for file, ids in wanted.items():
         content_of(files, segments[file])
         yield from _wanted_tables(files.segments / file, frozenset(ids))
@@ -208,9 +183,6 @@ def entry_headers(path: Path) -> list[tuple[dict[str, Any], int]]:
     """What a segment says of its entries, and how many rows each has.
 
     All of the file is read, so that damage is found.
-
-    Raises:
-        FormatError: It is damaged, not ours, of a newer version, or without entries.
     """
     found = []
     for table in _row_groups(path):
@@ -223,12 +195,6 @@ def entry_headers(path: Path) -> list[tuple[dict[str, Any], int]]:
     if not found:
         raise FormatError(f"{path}: no entry in it")
     return found
-
-
-def starts_of(table: Any) -> Any:
-    """First row of every entry, and the number of rows at the end."""
-    parent = table.column("parent").to_numpy()
-    return np.append(np.flatnonzero(parent == -1), len(parent))
 
 
 def _row_groups(

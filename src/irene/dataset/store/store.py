@@ -10,12 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from irene.dataset.store.entries import Entry, Machine, Origin, run_fields
-from irene.dataset.store.manifest import Manifest
 from irene.dataset.store.segments import (
     place_segment,
     read_entries,
     segments_of,
-    starts_of,
 )
 from irene.dataset.store.store_care import (
     SMALL_BYTES,
@@ -26,14 +24,19 @@ from irene.dataset.store.store_care import (
     is_unfinished,
     pack_segments,
 )
-from irene.dataset.store.store_files import StoreFiles, held, is_store, make_store
-from irene.dataset.store.store_tables import (
-    TABLE_COLUMNS,
-    choose_for_table,
-    median_table,
+from irene.dataset.store.store_files import (
+    Manifest,
+    StoreFiles,
+    held,
+    is_store,
+    make_store,
 )
 from irene.dataset.store.tree_rows import (
+    TABLE_COLUMNS,
+    choose_for_table,
     entry_table,
+    median_table,
+    starts_of,
     tree_of_rows,
     tree_rows,
 )
@@ -53,11 +56,6 @@ class Store:
 
     Any number of processes may add to one store and read it at the same time. What
     `add` has answered for is on disk, whatever happens then.
-
-    Attributes:
-        path: The folder.
-        files: Places of its files.
-        manifest: What is in it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -143,23 +141,13 @@ class Store:
         return entry.id
 
     def put(self, entries: Mapping[str, Entry], ids: list[str], content: bytes) -> None:
-        """Put a segment of entries into the store; on disk when this returns.
-
-        Args:
-            entries: By id.
-            ids: Those that the segment brings.
-            content: The segment, as `segments_of` makes it.
-        """
+        """Put a segment of entries into the store; on disk when this returns."""
         with held(self.files.lock):
             segment = place_segment(self.files, content)
             self.manifest.add([entries[name] for name in ids], segment)
 
     def check_machine(self, hardware: Hardware) -> None:
-        """Refuse a machine that bears the name of another one.
-
-        Raises:
-            UsageError: With what to do.
-        """
+        """Refuse a machine that bears the name of another one."""
         new = Machine(hardware.name, hardware.covers, hardware.description)
         known = self.manifest.machines.get(hardware.name)
         if known and new not in known:
@@ -172,19 +160,7 @@ class Store:
             )
 
     def add_failure(self, spec: RunSpec, origin: Origin, reason: str) -> str:
-        """Record that a run failed, and why; on disk when this returns.
-
-        Args:
-            spec: What was run.
-            origin: Where.
-            reason: What happened, in words.
-
-        Returns:
-            Id of the entry.
-
-        Raises:
-            IreneError: It cannot be written; the store is as it was.
-        """
+        """Record that a run failed, and why: its id, on disk when this returns."""
         content = json.dumps([run_fields(spec), reason], sort_keys=True)
         reason = reason or "no reason given"
         entry = Entry.made_now(spec, origin, content, reason=reason)
@@ -197,13 +173,7 @@ class Store:
     # Reading ------------------------------------------------------------------
 
     def has(self, spec: RunSpec, hardware: str, software: str | None = None) -> bool:
-        """Whether a run has been measured on a machine.
-
-        Args:
-            spec: What is run.
-            hardware: Name of the machine in this store.
-            software: As `Origin.software_name`; None for any.
-        """
+        """Whether a run has been measured on a machine, with any software or this."""
         self.manifest.refresh()
         return self.manifest.find_run(spec.digest, hardware, software) is not None
 
@@ -215,12 +185,7 @@ class Store:
     def trees(
         self, hardware: str | None = None, where: Where | None = None
     ) -> Iterator[ModelTree]:
-        """Measured trees, one at a time.
-
-        Args:
-            hardware: Of this machine only.
-            where: Of entries for which it is true only.
-        """
+        """Measured trees, one at a time."""
         chosen = {e.id: e for e in self._measured(hardware, where)}
         for names, table in read_entries(self.files, self.manifest, chosen):
             for name, (start, stop) in zip(
@@ -270,11 +235,7 @@ class Store:
     # Care ---------------------------------------------------------------------
 
     def check(self) -> list[Finding]:
-        """Compare every file with its checksum; set aside what is damaged.
-
-        Returns:
-            What was wrong, and what was done about it.
-        """
+        """Compare every file with its checksum; what was damaged, and what was done."""
         return check_store(self.files, self.manifest)
 
     def pack(self, small_bytes: int = SMALL_BYTES) -> Packed:
@@ -293,5 +254,4 @@ class Store:
         return pack_segments(self.files, self.manifest, small_bytes)
 
     def __repr__(self) -> str:
-        """Short, for people."""
         return f"<Store {self.path}: {len(self.manifest.entries):,} entries>"

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from irene.dataset.store.entries import Entry, Machine
-from irene.dataset.store.manifest import Manifest, Segment
 from irene.dataset.store.segments import (
     content_of,
     entry_headers,
@@ -22,7 +21,13 @@ from irene.dataset.store.segments import (
     segments_of,
     verified_tables,
 )
-from irene.dataset.store.store_files import StoreFiles, held, sync_folder
+from irene.dataset.store.store_files import (
+    Manifest,
+    Segment,
+    StoreFiles,
+    held,
+    sync_folder,
+)
 from irene.errors import FormatError, MissingExtraError
 from irene.whole_file import whole_file
 
@@ -34,14 +39,7 @@ SMALL_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that was wrong with a store, and what was done about it.
-
-    Attributes:
-        file: Name of the file.
-        problem: What was wrong, in words.
-        done: `adopted`, `quarantined`, `removed` or `repaired`.
-        entries: How many entries were taken in, or went with it.
-    """
+    """What was wrong with a file, what was done, and how many entries went or came."""
 
     file: str
     problem: str
@@ -51,13 +49,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What packing did.
-
-    Attributes:
-        entries: Entries that are in another segment now.
-        segments_before: Segments of the store before.
-        segments_after: Segments of the store now.
-    """
+    """How many entries packing moved, and the segments before and after."""
 
     entries: int
     segments_before: int
@@ -160,11 +152,7 @@ def _set_aside(file: Path, files: StoreFiles, reason: str) -> None:
 
 
 def check_store(files: StoreFiles, manifest: Manifest) -> list[Finding]:
-    """Compare every file with its checksum, and put in order what can be.
-
-    Returns:
-        What was wrong; nothing is now.
-    """
+    """Compare every file with its checksum, and put in order what can be."""
     found = _check_manifest(files, manifest)
     found += finish_writing(files, manifest)
     for file in list(manifest.segments):

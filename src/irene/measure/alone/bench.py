@@ -14,8 +14,8 @@ from statistics import mean, median
 from typing import Any
 
 from irene.errors import MeterError
-from irene.measure.alone.device import exclusively
 from irene.measure.alone.rounds import HOT, Round
+from irene.measure.alone.target import exclusively
 from irene.measure.protocol import MeasureProtocol
 from irene.measure.readings import Readings
 from irene.meters.sampling.sampler import Sampler
@@ -31,12 +31,7 @@ FEWEST_PIECES_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """The machine doing nothing.
-
-    Attributes:
-        power_w: Median power, W; NaN if it was not watched.
-        spread: Standard deviation of its pieces, as a part of the power.
-    """
+    """The machine doing nothing: median power, W, and its spread as a part of that."""
 
     power_w: float = math.nan
     spread: float = math.nan
@@ -51,9 +46,6 @@ class Bench:
         device: Where the work is done, as torch names it.
         synchronise: Waits until the device has done all its work.
         exclusive: Whether to keep other processes off the CPUs during rounds.
-
-    Raises:
-        MeterError: No channel of the sampler counts as energy.
     """
 
     def __init__(

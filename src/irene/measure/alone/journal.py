@@ -44,9 +44,6 @@ class Journal:
         path: The file.
         results: Nodes that were in the file, by key; those whose energy is not known
             are left out, to be run again.
-
-    Raises:
-        UsageError: The file is of another run, in use, or cannot be written.
     """
 
     def __init__(
@@ -65,7 +62,6 @@ class Journal:
         self._lock: Lock | None = None
 
     def __enter__(self) -> Self:
-        """Open the file and read what is in it."""
         self._lock = take(self.path.with_name(f".{self.path.name}.lock"))
         if self._lock is None:
             raise UsageError(
@@ -86,7 +82,6 @@ class Journal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file."""
         self._close()
 
     def _close(self) -> None:
@@ -128,11 +123,7 @@ class Journal:
             self.results[result.key] = result
 
     def append(self, result: Any) -> None:
-        """Put a finished node, or whatever `read` reads, on disk.
-
-        Raises:
-            IreneError: It cannot be written; what is in the file stays valid.
-        """
+        """Put a finished node, or whatever `read` reads, on disk."""
         self._write(result.to_dict())
         self.results[result.key] = result
 

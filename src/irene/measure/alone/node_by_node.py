@@ -1,4 +1,4 @@
-"""All distinct nodes, one after the other: what that takes, and doing it.
+"""All distinct nodes, one after the other: what that takes, doing it, their tree.
 
 A plan says what would be run and how often, and guesses how long it takes from FLOPs
 and bytes alone; the same guess, corrected by what took place, tells the time left.
@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
 import torch
 
+from irene.energy import Source
 from irene.errors import IreneError
+from irene.hardware import Hardware
 from irene.measure.alone.bench import Bench, undisturbed
-from irene.measure.alone.capture import DistinctNode
+from irene.measure.alone.capture import CannotRunError, DistinctNode
 from irene.measure.alone.journal import Journal
-from irene.measure.alone.node_alone import CannotRunError
-from irene.measure.alone.rounds import FLAGS, NodeResult, Round, flags_of
+from irene.measure.alone.rounds import FLAGS, Figures, NodeResult, Round, flags_of
 from irene.measure.protocol import MeasureProtocol
+from irene.meters.machine import machine_words
+from irene.tree import EnergyColumns, ModelTree
+from irene.tree.columns import features_of_rows
 
 log = logging.getLogger(__name__)
 
@@ -43,17 +48,7 @@ SETUP_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class PlannedNode:
-    """A distinct node and what measuring it takes.
-
-    Attributes:
-        path: Dotted path of its first occurrence.
-        kind: `model`, `module` or `ml`.
-        op: Class or function.
-        shapes: Shapes of its input tensors.
-        times: How many nodes of the tree it stands for.
-        run_s: Guess of one run, s.
-        total_s: Guess of all its rounds, s.
-    """
+    """A distinct node, how often it is in the tree, guesses of a run and all rounds."""
 
     path: str
     kind: str
@@ -66,12 +61,7 @@ class PlannedNode:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that would be run.
-
-    Attributes:
-        protocol: How long and how often.
-        nodes: The distinct nodes, in the order they are run.
-    """
+    """Everything that would be run."""
 
     protocol: MeasureProtocol
     nodes: tuple[PlannedNode, ...]
@@ -100,14 +90,7 @@ def make_plan(
     device: str,
     threads: int,
 ) -> Plan:
-    """Guess how long measuring takes, from FLOPs and bytes alone.
-
-    Args:
-        nodes: What is to be run.
-        protocol: How long and how often.
-        device: Where, as torch names it.
-        threads: Threads of the CPU.
-    """
+    """Guess how long measuring takes, from FLOPs and bytes alone."""
     flops_s, bytes_s, op_s = SPEEDS.get(device.partition(":")[0], SPEEDS["cuda"])
     if device == "cpu":
         flops_s *= threads
@@ -132,15 +115,7 @@ def _total_s(protocol: MeasureProtocol, run_s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a measurement is.
-
-    Attributes:
-        done: Distinct nodes that are finished.
-        total: Distinct nodes in all.
-        node: Path and class of the one that is being run.
-        left_s: About how long the rest takes, s.
-        message: Something a reader should know now, or "".
-    """
+    """How far a measurement is, about how long the rest takes, and any news."""
 
     done: int
     total: int
@@ -159,18 +134,7 @@ def measure_nodes(
     journal: Journal | None = None,
     listener: Listener | None = None,
 ) -> dict[str, NodeResult]:
-    """Run every distinct node that the journal does not have yet.
-
-    Args:
-        nodes: What to run.
-        bench: Runs it; has watched the idle machine.
-        plan: Guesses of how long each takes.
-        journal: Keeps every finished node.
-        listener: Is told of every step.
-
-    Returns:
-        A result for every node, by its key.
-    """
+    """Run every distinct node that the journal does not have yet; results by key."""
     known = journal.results if journal else {}
     results = {node.key: known[node.key] for node in nodes if node.key in known}
     clock = _TimeLeft(plan, [node.key in results for node in nodes])
@@ -214,13 +178,7 @@ def _steady() -> Iterator[None]:
 def measure_node(
     node: DistinctNode, bench: Bench, tell: Callable[[str], None] = lambda text: None
 ) -> NodeResult:
-    """Run one node alone: warm up, calibrate, rounds; flagged rounds are repeated.
-
-    Args:
-        node: What to run.
-        bench: Runs it.
-        tell: Is told, in words, what went wrong.
-    """
+    """Run one node alone: warm up, calibrate, rounds; flagged rounds are repeated."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         if node.call is None:
@@ -284,3 +242,117 @@ class _TimeLeft:
         )
         done = len(self._open) - sum(self._open)
         return Progress(done, len(self._open), label, left_s, message)
+
+
+MOST_NAMED = 5
+UNSTEADY = 0.1
+
+
+def measured_tree(
+    tree: ModelTree,
+    nodes: Sequence[DistinctNode],
+    results: Mapping[str, NodeResult],
+    bench: Bench,
+    machine: Mapping[str, str],
+    name: str = "this-machine",
+) -> ModelTree:
+    """A tree with the energy and the features of every node that could be run."""
+    figures: list[Figures | None] = [None] * len(tree)
+    for node in nodes:
+        one = results[node.key].figures()
+        for row in node.rows:
+            figures[row] = one
+    known = [one or Figures(np.nan, np.nan, np.nan, {}) for one in figures]
+    readings, protocol = bench.readings, bench.protocol
+    source = get_args(Source).index(readings.source)
+    rounds = f"{protocol.rounds} × {protocol.round_s:g} s"
+    energy = EnergyColumns(
+        np.array([one.energy_j for one in known]),
+        np.array([one.low_j for one in known]),
+        np.array([one.high_j for one in known]),
+        np.full(len(tree), source, np.uint8),
+        f"{readings.meters}, {rounds}",
+    )
+    told = {**tree.provenance, **machine, **_story(bench, results, rounds)}
+    described = tree.with_provenance(told).with_notes(*_notes(nodes, results, bench))
+    hardware = Hardware(name, readings.covers, machine_words(machine))
+    features = features_of_rows([one.features for one in known])
+    return described.with_features(features).with_energy(energy, hardware)
+
+
+def _story(
+    bench: Bench, results: Mapping[str, NodeResult], rounds: str
+) -> dict[str, str]:
+    idle = bench.idle
+    dates = sorted(result.date for result in results.values() if result.date)
+    return {
+        "meters": ", ".join(c.name for c in bench.sampler.channels),
+        "counted": ", ".join(c.name for c in bench.readings.counted),
+        "sampling_period": f"{bench.protocol.period_s:g} s",
+        "rounds": rounds,
+        "idle_power": f"{idle.power_w:.2f} W, ±{idle.spread:.1%}"
+        if idle.power_w == idle.power_w
+        else "not known",
+        "measured": " – ".join(dict.fromkeys((dates[0], dates[-1]))) if dates else "",
+    }
+
+
+def _notes(
+    nodes: Sequence[DistinctNode], results: Mapping[str, NodeResult], bench: Bench
+) -> list[str]:
+    told = [results[node.key] for node in nodes]
+    return [
+        "energy is gross, idle power included; net_energy_mean is without it",
+        *bench.readings.notes,
+        *_unknown(told),
+        *_flagged(told),
+        *_unsteady(bench),
+    ]
+
+
+def _unknown(results: Sequence[NodeResult]) -> list[str]:
+    """A note for every reason for which energies are not known."""
+    reasons: dict[str, list[str]] = {}
+    for result in results:
+        if not result.energy_known:
+            reason = f"cannot be run alone: {result.problem}"
+            if not result.problem:
+                reason = "a meter was lost, latency is known"
+            reasons.setdefault(reason, []).append(result.label)
+    return [
+        f"warning: energy not known of {_named(labels)}: {reason}"
+        for reason, labels in reasons.items()
+    ]
+
+
+def _flagged(results: Sequence[NodeResult]) -> list[str]:
+    """A note for every flag that rounds still have, and one on repeated rounds."""
+    labels: dict[str, list[str]] = {flag: [] for flag in FLAGS}
+    for result in results:
+        for flag in result.remaining_flags:
+            labels[flag].append(result.label)
+    again = sum(max(0, len(r.rounds) - r.wanted) for r in results)
+    notes = [
+        f"warning: {words} in rounds of {len(labels[flag])} of {len(results)} distinct "
+        f"nodes: {_named(labels[flag])}"
+        for flag, words in FLAGS.items()
+        if labels[flag]
+    ]
+    if again:
+        notes.append(f"{again} disturbed rounds were repeated")
+    return notes
+
+
+def _unsteady(bench: Bench) -> list[str]:
+    if not bench.idle.spread > UNSTEADY:
+        return []
+    return [
+        f"warning: idle power was not steady (±{bench.idle.spread:.0%}): was the "
+        "machine doing something else?"
+    ]
+
+
+def _named(labels: Sequence[str]) -> str:
+    more = len(labels) - MOST_NAMED
+    named = ", ".join(labels[:MOST_NAMED])
+    return f"{named} and {more} more" if more > 0 else named

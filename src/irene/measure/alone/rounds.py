@@ -122,13 +122,7 @@ def _flags(
 def choose_rounds(
     rounds: Sequence[Round], flags: Sequence[tuple[str, ...]], wanted: int
 ) -> list[int]:
-    """Places of the rounds that count: those without a flag, then the nearest.
-
-    Args:
-        rounds: All that were run.
-        flags: Their flags.
-        wanted: How many may count.
-    """
+    """Places of the rounds that count: those without a flag, then the nearest."""
     middle_s = median(r.latency_s for r in rounds)
 
     def rank(place: int) -> tuple[bool, bool, float]:
@@ -149,14 +143,7 @@ def trend(rounds: Sequence[Round]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of one run of a node.
-
-    Attributes:
-        energy_j: Median over the rounds, J; NaN where unknown.
-        low_j: Lower end of the 90 % interval, J.
-        high_j: Upper end, J.
-        features: Measured values by name; see `NodeResult.figures`.
-    """
+    """The figures of one run of a node: median energy, J, and its 90 % interval."""
 
     energy_j: float
     low_j: float
@@ -187,7 +174,6 @@ class NodeResult(Saved):
     kept: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Judge the rounds and choose those that count."""
         flags = flags_of(self.rounds) if self.rounds else []
         kept = choose_rounds(self.rounds, flags, self.wanted) if self.rounds else []
         object.__setattr__(self, "flags", flags)

@@ -53,13 +53,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A small model that is run.
-
-    Attributes:
-        family: Type of the model, as transformers names it.
-        fields: Of its config; with a `name` only, one of the catalogue.
-        run: How it is run, by the fields of `RunSpec`.
-    """
+    """A small model that is run: one of the catalogue, or a type with its config."""
 
     family: str
     fields: Mapping[str, Any]
@@ -68,14 +62,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One part of a design.
-
-    Attributes:
-        key: Names it.
-        kind: Of `SHARES`, or `exam`.
-        products: What is multiplied.
-        block: What is run.
-    """
+    """One part of a design: what is multiplied, or what is run."""
 
     key: str
     kind: str
@@ -127,12 +114,7 @@ LM = "AutoModelForCausalLM"
 
 
 def _stack(fields: Mapping[str, Any], run: Mapping[str, Any] | None = None) -> Maker:
-    """A maker of layers of one kind.
-
-    Args:
-        fields: Of the config; words are names of sizes, or of what follows from them.
-        run: What the run has otherwise than others, likewise.
-    """
+    """A maker of layers of one kind; words are names of sizes, or follow from them."""
 
     def make(s: Sizes) -> tuple[dict[str, Any], dict[str, Any]]:
         told = {**s, **_heads(s)}
@@ -311,21 +293,12 @@ def _block_at(index: int, gflop_s: float) -> Block:
 
 
 def block_of(key: str, gflop_s: float) -> Block:
-    """The block of an item by its key.
-
-    Args:
-        key: Of the item.
-        gflop_s: As for `design`.
-    """
+    """The block of an item by its key."""
     return _block_at(int(key.rpartition(" ")[2]), gflop_s)
 
 
 def design(gflop_s: float) -> Iterator[Callable[[Mapping[str, float]], Item]]:
-    """Items without end; each is chosen when it is known what was spent on each kind.
-
-    Args:
-        gflop_s: Speed of the machine: how large things are.
-    """
+    """Items without end, as large as a speed asks; chosen by what was spent on each."""
     counts = dict.fromkeys(SHARES, 0)
 
     def chosen(spent_s: Mapping[str, float]) -> Item:

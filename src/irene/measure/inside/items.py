@@ -19,8 +19,8 @@ from torch.nn.functional import linear
 from transformers import AutoConfig
 
 from irene.measure.alone.bench import Bench, undisturbed
-from irene.measure.alone.device import available_bytes
 from irene.measure.alone.rounds import Round, flags_of
+from irene.measure.alone.target import available_bytes
 from irene.measure.inside.designs import Block, Item, Product
 from irene.measure.inside.op_timing import (
     Prepared,
@@ -53,15 +53,7 @@ FRESH_MIB = 64
 
 
 class Runner:
-    """Runs items on one device.
-
-    Args:
-        bench: Under the meters.
-        device: As torch names it.
-
-    Attributes:
-        fault_s_mib: What a MiB of memory costs that is fetched anew, s.
-    """
+    """Runs items on one device."""
 
     def __init__(self, bench: Bench, device: str) -> None:
         self.bench, self.device = bench, device
@@ -85,11 +77,7 @@ class Runner:
         return 2e-9 * 128 * 1024 * 1024 / min(taken)
 
     def measure(self, item: Item) -> Measured:
-        """Run an item; what cannot be run says why.
-
-        Args:
-            item: Of a design.
-        """
+        """Run an item; what cannot be run says why."""
         begun = time.perf_counter()
         now = datetime.now(UTC).isoformat(timespec="seconds")
         family = item.block.family if item.block else ""
@@ -220,13 +208,7 @@ class Runner:
 def part_rows(
     tree: ModelTree, hot_s: Any, cold_s: Any
 ) -> tuple[tuple[OpTime, ...], tuple[Part, ...]]:
-    """Distinct ops of a timed tree, and which of them are in which module.
-
-    Args:
-        tree: Unfolded, down to math ops.
-        hot_s: Time of every row, s.
-        cold_s: The same with cold caches.
-    """
+    """Distinct ops of a timed tree, and which of them are in which module."""
     columns, groups = tree.columns, dict[Any, list[int]]()
     rows = np.flatnonzero(columns.kind == MATH)
     moved = columns.bytes_read + columns.bytes_written

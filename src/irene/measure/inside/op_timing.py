@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from irene.arrays import Floats
-from irene.measure.alone.device import check_memory
+from irene.measure.alone.target import check_memory
 from irene.spec import RunSpec
 from irene.trace.captor import Captor
 from irene.trace.inputs import make_inputs
@@ -39,15 +39,7 @@ RANDOM = frozenset({"normal_", "uniform_", "erfinv_", "random_", "bernoulli_"})
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A model that can be run again and again.
-
-    Attributes:
-        model: The model.
-        args: Its inputs by position.
-        kwargs: Its inputs by name, with a filled cache where the phase has one.
-        spec: What it is a run of.
-        restore: Brings a cache back to what it was before a run.
-    """
+    """A model that can be run again and again; `restore` brings its cache back."""
 
     model: nn.Module
     args: tuple[Any, ...]
@@ -73,16 +65,7 @@ class _Caught(Run):
 
 
 def prepare(source: Any, spec: RunSpec, device: str) -> Prepared:
-    """Build a model from its name or config, and bring it to where a run begins.
-
-    Args:
-        source: What `irene.trace` takes, except a module.
-        spec: The run: forward, prefill or decode.
-        device: Where, as torch names it.
-
-    Raises:
-        UsageError: It is unknown, cannot be built, or does not fit.
-    """
+    """Build a model from its name or config, and bring it to where a run begins."""
     resolved = resolve(source, limits_from_environment(), spec.model_class)
     spec = replace(spec, model=resolved.name, config_digest=resolved.digest)
     check_memory(build(resolved, spec), resolved.name, device)
@@ -96,13 +79,7 @@ def prepare(source: Any, spec: RunSpec, device: str) -> Prepared:
 
 
 def prepare_module(model: nn.Module, kwargs: dict[str, Any], spec: RunSpec) -> Prepared:
-    """Bring a model that is there to where a run begins.
-
-    Args:
-        model: With weights.
-        kwargs: Its inputs by name.
-        spec: The run.
-    """
+    """Bring a model that is there to where a run begins."""
     run = _Caught(model, Recorder(model), (), kwargs, spec, {})
     with torch.no_grad():
         PHASES[spec.phase](run)
@@ -148,12 +125,7 @@ COST_RUNS = 400
 
 
 class OpClock:
-    """Times what is run.
-
-    Args:
-        wait: Waits until the device has done all its work; on a CPU a call returns when
-            that is so.
-    """
+    """Times what is run."""
 
     def __init__(self, wait: Callable[[], None] = lambda: None) -> None:
         self._wait = wait
@@ -196,12 +168,7 @@ def _recorded() -> Any:
 
 
 def clock_of(device: str, wait: Callable[[], None]) -> OpClock:
-    """The clock that fits a device.
-
-    Args:
-        device: As torch names it.
-        wait: Waits until it has done all its work.
-    """
+    """The clock that fits a device."""
     return _EventClock() if device.startswith("cuda") else OpClock(wait)
 
 
@@ -240,18 +207,7 @@ class _Timing(Captor):
 def timed_ops(
     target: Prepared, passes: int, clock: OpClock, before: Callable[[], None]
 ) -> tuple[ModelTree, Floats]:
-    """Run a model some times, and time every op of it.
-
-    Args:
-        target: The model.
-        passes: How often it is run.
-        clock: Fits the device.
-        before: Is called before every run: to clear the caches, or not.
-
-    Returns:
-        Its tree, and the median time of every row, s; 0 for what is no math op. Rows
-        are those of the tree.
-    """
+    """Run a model some times: its tree, and the median time of every op, s."""
     every: list[Floats] = []
     for _ in range(passes):
         captor = _Timing(clock)

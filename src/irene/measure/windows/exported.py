@@ -143,12 +143,7 @@ def _labels(pair: Pair) -> dict[str, str]:
 
 @contextmanager
 def to_prometheus(figures: Figures, port: int) -> Iterator[int]:
-    """Answer `/metrics` on a port; 0 for a free one, which is given.
-
-    Raises:
-        MissingExtraError: prometheus-client is not installed.
-        UsageError: The port is taken.
-    """
+    """Answer `/metrics` on a port; 0 for a free one, which is given."""
     client = _library("prometheus_client", "prometheus")
     registry = client.CollectorRegistry()
     registry.register(_Collector(figures))
@@ -195,10 +190,6 @@ def to_otlp(
         reader: Address of the collector (`http://localhost:4318/v1/metrics`), or a
             reader of the SDK.
         every_s: Time between two messages, s.
-
-    Raises:
-        MissingExtraError: The SDK is not installed.
-        UsageError: There is no such address.
     """
     metrics = _library("opentelemetry.sdk.metrics", "otel")
     if isinstance(reader, str):

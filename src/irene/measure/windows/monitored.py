@@ -211,11 +211,6 @@ def calmest(seconds: Floats, joules: Floats, resolution_s: float) -> Floats:
     the taut string, pulled tight between its ends, has the smallest largest slope: its
     peak is in the readings whatever the sensor's steps did, and a steady load is a
     straight line.
-
-    Args:
-        seconds: Times of the readings, growing.
-        joules: What was counted until each of them.
-        resolution_s: How often the counter itself has something new.
     """
     if len(seconds) < 3 or joules[-1] <= joules[0]:
         return joules
@@ -258,12 +253,7 @@ def _at_most(seconds: Floats, joules: Floats, resolution_s: float) -> Floats:
 
 
 def _taut(first: Point, tube: list[tuple[float, float, float]]) -> list[Point]:
-    """Where a string bends that is pulled tight through a tube.
-
-    Args:
-        first: Where it begins.
-        tube: Time, lower and upper end; where it ends, the two are the same.
-    """
+    """Where a string bends that is pulled tight through a tube."""
     bends = [first]
     above, below = deque([first]), deque([first])
     for time, low, high in tube:

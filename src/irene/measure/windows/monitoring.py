@@ -50,10 +50,6 @@ class CommandError(IreneError):
 class HeldProgram:
     """A program that waits before its first step.
 
-    Args:
-        command: The program and its arguments.
-        output_to_errors: Send its standard output to our standard error.
-
     Attributes:
         pid: Of the program, from the beginning on.
         cpu_s: CPU time of it and those it waited for, s, once it has ended.
@@ -77,11 +73,7 @@ class HeldProgram:
         os.close(tell)
 
     def release(self) -> None:
-        """Let it run.
-
-        Raises:
-            CommandError: There is no such program, or it cannot be run.
-        """
+        """Let it run."""
         with suppress(BrokenPipeError):  # it was interrupted before it began
             os.write(self._go, b"\n")
         os.close(self._go)
@@ -123,14 +115,6 @@ class SpawnedProgram:
 
     What it does until the sampler knows its process is in the energy of the machine,
     but not in its own load.
-
-    Args:
-        command: The program and its arguments.
-        output_to_errors: Send its standard output to our standard error.
-
-    Attributes:
-        pid: None: there is none before it is released.
-        cpu_s: NaN: nobody tells.
     """
 
     pid = None
@@ -142,11 +126,7 @@ class SpawnedProgram:
         self._process: subprocess.Popen[bytes] | None = None
 
     def release(self) -> None:
-        """Start it.
-
-        Raises:
-            CommandError: There is no such program, or it cannot be run.
-        """
+        """Start it."""
         try:
             self._process = subprocess.Popen(self.command, stdout=self._output)
         except OSError as error:

@@ -88,7 +88,6 @@ class EnergyWindow:
         return bool(parts) and all(w.complete for w in parts) and not missing
 
     def __repr__(self) -> str:
-        """Name, energy and duration."""
         known = f"{self.energy_j:.4g} J" if self.energy else "energy unknown"
         return f"<EnergyWindow {self.name!r}: {known}, {self.duration_s:.4g} s>"
 

@@ -29,15 +29,7 @@ and the next window often follows at once."""
 
 @dataclass(frozen=True, slots=True)
 class WindowTotal:
-    """All windows of one name together.
-
-    Attributes:
-        name: Of the windows.
-        count: How many have ended.
-        unknown: How many of them have no energy; they are not in `energy`.
-        duration_s: Of all of them.
-        energy: Of those that have one; None if none has.
-    """
+    """All windows of one name together; those without energy are not in it."""
 
     name: str
     count: int = 0
@@ -93,12 +85,7 @@ class WindowSession:
     # Sampling -----------------------------------------------------------------
 
     def acquire(self) -> Sampler:
-        """The sampler, running; it runs on until `release`.
-
-        Raises:
-            MeterError: A meter cannot be opened.
-            UsageError: There is no such meter, or the period does not suit one.
-        """
+        """The sampler, running; it runs on until `release`."""
         with self._lock:
             self._cancel_timer()
             if self._sampler is None:
@@ -177,7 +164,6 @@ class WindowSession:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop, whatever happened."""
         with _CURRENT_LOCK:
             _CURRENT.remove(self)
         with self._lock:
@@ -193,11 +179,7 @@ class WindowSession:
         return EnergyWindow(name, self)
 
     def begin(self, name: str) -> EnergyWindow:
-        """Begin a window that `end` ends; such windows may overlap in any way.
-
-        Raises:
-            UsageError: One of that name has begun and not ended.
-        """
+        """Begin a window that `end` ends; such windows may overlap in any way."""
         window = self.window(name)
         with self._lock:
             if name in self._begun:
@@ -212,11 +194,7 @@ class WindowSession:
         return window
 
     def end(self, name: str) -> EnergyWindow:
-        """End the window of that name.
-
-        Raises:
-            UsageError: No such window has begun.
-        """
+        """End the window of that name."""
         with self._lock:
             window = self._begun.pop(name, None)
         if window is None:

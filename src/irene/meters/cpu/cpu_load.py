@@ -26,6 +26,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 from irene.errors import MeterError
@@ -46,15 +47,7 @@ children's user and system ticks; resident pages."""
 
 
 class CpuLoad:
-    """The load of all CPUs between one reading and the next.
-
-    Args:
-        root: Where procfs is.
-        clock: Tells the time, s.
-
-    Raises:
-        MeterError: There is no `/proc/stat` here.
-    """
+    """The load of all CPUs between one reading and the next."""
 
     def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -78,9 +71,6 @@ class CpuLoad:
 
         Within `LOAD_STEP_S` of the last reading little new can be known: the value is
         then that of before, or `NO_VALUE` if there is none yet.
-
-        Raises:
-            SensorLostError: The file cannot be read any more.
         """
         now_s = self._clock()
         if now_s - self._read_s < LOAD_STEP_S:
@@ -113,17 +103,7 @@ class CpuLoad:
 
 
 class ProcessLoad:
-    """What a process and its descendants use.
-
-    Args:
-        root: Where procfs is.
-        pid: The process.
-        cores: CPUs of the machine; no load is larger than all of them.
-        clock: Tells the time, s.
-
-    Raises:
-        MeterError: There is no such process.
-    """
+    """What a process and its descendants use; never more than all `cores`."""
 
     def __init__(
         self,
@@ -224,17 +204,9 @@ def _parents(root: Path) -> Iterator[tuple[int, int]]:
     with os.scandir(root) as entries:
         pids = [entry.name for entry in entries if entry.name.isdigit()]
     for pid in pids:
-        try:
-            fd = os.open(f"{root}/{pid}/stat", os.O_RDONLY)
-        except OSError:  # it has just ended
-            continue
-        try:
-            fields = os.read(fd, 1024).rpartition(b")")[2].split(None, PARENT + 1)
-            yield int(pid), int(fields[PARENT])
-        except (OSError, ValueError, IndexError):
-            continue
-        finally:
-            os.close(fd)
+        with suppress(OSError), closing(KeptFile(root / pid / "stat")) as file:
+            if (fields := _fields(file)) is not None:  # else it has just ended
+                yield int(pid), int(fields[PARENT])
 
 
 def _descendants(pid: int, parents: dict[int, int]) -> Iterator[int]:

@@ -1,4 +1,16 @@
-"""Clock and temperature of the CPUs, and memory in use, as the kernel shows them.
+"""Load, memory, clock and temperature, as Linux tells them; no energy.
+
+| channel | what | new every |
+|---|---|---|
+| `proc:cpu` | busy share of all CPUs, 0 to 100 % | 50 ms |
+| `proc:mem` | share of memory that is in use (all less available), % | 100 ms |
+| `proc:process_cpu` | CPU of the process and its descendants, % of one core | 50 ms |
+| `proc:process_mem` | resident memory of the same, bytes | 50 ms |
+| `proc:cpu_clock` | mean clock of the CPUs, MHz | 100 ms; 5 s without cpufreq |
+| `proc:cpu_temperature` | the hottest sensor of the CPU, °C | 100 ms |
+
+What a machine does not tell has no channel. What is slow to read or to change is read
+ten times a second at most; in between, a reading gives the last value.
 
 A clock tells of power only where it follows the load. That of a virtual machine is
 mostly a constant, and the governors `performance` and `userspace` hold one: idle cores
@@ -8,12 +20,16 @@ clock only where it varies, `open_clocks` wherever one is told.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
 
-from irene.meters.channel import NO_VALUE
+from irene.errors import MeterError
+from irene.meters.channel import NO_VALUE, Channel, Sensor, SensorMeter
+from irene.meters.cpu.cpu_load import LOAD_STEP_S, CpuLoad, ProcessLoad
 from irene.meters.cpu.kernel_files import KeptFile, Roots, number_in, text_in
 
 CPU_ZONES = ("x86_pkg_temp", "cpu", "soc", "coretemp", "k10temp", "zenpower")
@@ -45,10 +61,6 @@ class Sensors:
         period_s: How often they are read at most, s.
         clock: Tells the time, s.
         note: Where the value is from, in words.
-
-    Attributes:
-        period_s: How often they are read at most, s.
-        note: Where the value is from, in words.
     """
 
     def __init__(
@@ -65,7 +77,6 @@ class Sensors:
         self._last, self._next_s = NO_VALUE, -float("inf")
 
     def __len__(self) -> int:
-        """How many files are read."""
         return len(self._files)
 
     def value(self) -> float:
@@ -113,15 +124,7 @@ def _clocks_said(cpuinfo: KeptFile) -> list[float]:
 
 
 def open_clocks(roots: Roots, clock: Callable[[], float]) -> Sensors | None:
-    """The clocks there are, MHz: those of cpufreq, else those of `/proc/cpuinfo`.
-
-    Args:
-        roots: Where the kernel shows the machine.
-        clock: Tells the time, s.
-
-    Returns:
-        None where the machine does not tell any.
-    """
+    """The clocks there are, MHz: of cpufreq, else `/proc/cpuinfo`; None if untold."""
     paths, own = _cpufreq(roots), [roots.proc / "cpuinfo"]
     of, said = f"of {len(paths)} CPUs", "as /proc/cpuinfo says"
     said += "; that of a virtual machine may not vary"
@@ -143,10 +146,6 @@ def open_clock_share(
 
     Some drivers take the clock without boost for the highest; a share above 1 is then
     cut, for none was seen where the formula is from.
-
-    Args:
-        roots: Where the kernel shows the machine.
-        clock: Tells the time, s.
 
     Returns:
         The clocks, ready to be read; None, and why, where they are not known to vary.
@@ -195,12 +194,7 @@ def _varies(folder: Path) -> bool:
 
 
 def open_temperatures(roots: Roots, clock: Callable[[], float]) -> Sensors:
-    """The hottest sensor of the CPU, °C.
-
-    Args:
-        roots: Where the kernel shows the machine.
-        clock: Tells the time, s.
-    """
+    """The hottest sensor of the CPU, °C."""
     zones = sorted((roots.sysfs / "class" / "thermal").glob("thermal_zone*/type"))
     chips = sorted((roots.sysfs / "class" / "hwmon").glob("hwmon*/name"))
     found = [path.with_name("temp") for path in zones if _is_cpu(path)]
@@ -215,10 +209,6 @@ def _is_cpu(path: Path) -> bool:
 def open_memory(roots: Roots, clock: Callable[[], float]) -> Sensors:
     """Share of memory in use, %: all of it less what a program could still get.
 
-    Args:
-        roots: Where the kernel shows the machine.
-        clock: Tells the time, s.
-
     Raises:
         OSError: The kernel does not show it.
     """
@@ -230,3 +220,64 @@ def _memory_in_use(meminfo: KeptFile) -> list[float]:
     sizes = {line.split(b":")[0]: line.split() for line in lines}
     left = int(sizes[b"MemAvailable"][1]) / int(sizes[b"MemTotal"][1])
     return [100.0 * (1.0 - left)]
+
+
+SHARE_OF_MACHINE = "iowait and steal are not busy"
+OF_ONE_CORE = "of one core; the process and those it started"
+RESIDENT = "resident; shared memory counts in each process"
+
+
+def open_proc(
+    roots: Roots, pid: int | None = None, clock: Callable[[], float] = time.monotonic
+) -> SensorMeter:
+    """Load and memory of this machine and, if there is a `pid`, of one process."""
+    with ExitStack() as files:
+        load = files.enter_context(closing(CpuLoad(roots.proc, clock)))
+        share = _gauge("cpu", "percent", LOAD_STEP_S, SHARE_OF_MACHINE)
+        sensors = [Sensor((share,), lambda: (load.percent(),))]
+        try:
+            memory = open_memory(roots, clock)
+        except OSError as error:
+            raise MeterError(f"{error.filename}: {error.strerror}") from error
+        there, untold = ["load"], list[str]()
+        for name, unit, slow, words in (
+            ("mem", "percent", memory, "memory"),
+            ("cpu_clock", "mhz", open_clocks(roots, clock), "clock of the CPUs"),
+            (
+                *("cpu_temperature", "celsius", open_temperatures(roots, clock)),
+                "temperature of the CPU",
+            ),
+        ):
+            (there if slow else untold).append(words)
+            if slow:
+                files.enter_context(closing(slow))
+                gauge = _gauge(name, unit, slow.period_s, slow.note)
+                sensors.append(Sensor((gauge,), partial(_told, slow)))
+        if pid:
+            process = ProcessLoad(roots.proc, pid, os.cpu_count() or 1, clock)
+            used = _gauge("process_cpu", "percent", LOAD_STEP_S, OF_ONE_CORE)
+            held = _gauge("process_mem", "bytes", LOAD_STEP_S, RESIDENT)
+            files.enter_context(closing(process))
+            sensors.append(Sensor((used, held), process.read))
+        detail = ", ".join(there)
+        if untold:
+            detail += f"; this machine does not tell the {' and the '.join(untold)}"
+        let_go, step_s = files.pop_all().close, LOAD_STEP_S
+        return SensorMeter(
+            *("proc", sensors, (), "", let_go, detail), holds_s=step_s, settles_s=step_s
+        )
+
+
+def _told(sensors: Sensors) -> tuple[float]:
+    return (sensors.value(),)
+
+
+def _gauge(name: str, quantity: str, resolution_s: float, note: str = "") -> Channel:
+    return Channel(
+        f"proc:{name}",
+        quantity,  # type: ignore[arg-type]
+        counted=False,
+        device="cpu",
+        resolution_s=resolution_s,
+        note=note,
+    )

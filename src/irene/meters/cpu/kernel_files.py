@@ -30,25 +30,14 @@ class Roots:
 
 
 class KeptFile:
-    """A file of the kernel that stays open: reading it again costs one system call.
-
-    Args:
-        path: The file.
-
-    Raises:
-        OSError: It cannot be opened.
-    """
+    """A file of the kernel that stays open: reading it again costs one system call."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._fd = os.open(path, os.O_RDONLY)
 
     def read(self, size: int = 4096) -> bytes:
-        """Its beginning, as it is now.
-
-        Raises:
-            OSError: It cannot be read any more.
-        """
+        """Its beginning, as it is now."""
         return os.pread(self._fd, size, 0)
 
     def close(self) -> None:

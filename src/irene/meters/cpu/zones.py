@@ -20,17 +20,16 @@ the others are only shown.**
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from irene.errors import MeterError
-from irene.meters.channel import Channel
-from irene.meters.energy_counter import Clock, CounterMeter, EnergyCounter
+from irene.meters.channel import NO_VALUE, Channel, Sensor, SensorLostError, SensorMeter
+from irene.meters.energy_counter import Clock, EnergyCounter
 
-M = TypeVar("M", bound=CounterMeter)
-Begin = Callable[[], tuple[int, EnergyCounter]]
 DENIED = (errno.EACCES, errno.EPERM)
 RESOLUTION_S = 0.001
 """Intel SDM vol. 3B, 15.10: energy status registers are updated about every 1 ms."""
@@ -108,12 +107,7 @@ class Zone:
 
 
 def channels_of(meter: str, zones: Sequence[Zone]) -> tuple[Channel, ...]:
-    """One channel for each zone, each joule counted once.
-
-    Args:
-        meter: Begins the names of the channels.
-        zones: Zones that can be read; of two with one name the first counts.
-    """
+    """One channel for each zone; of two with one name, the first counts its joules."""
     first: dict[str, Zone] = {}
     for zone in zones:
         first.setdefault(zone.name, zone)
@@ -163,52 +157,116 @@ def _missing(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ZoneCounter:
+    """How a zone is read.
+
+    Attributes:
+        zone: Which.
+        label: What to call it where it cannot be read.
+        open: Gives a file descriptor; OSError where it refuses.
+        fetch: Reads the count of a descriptor; OSError where it is gone, ValueError
+            where it says something that is no count.
+        joules_per_step: What one count is worth, J.
+        modulus: Counts after which it is at zero again; None if that is not known.
+        unknown_range_j: Energy after which one of unknown modulus may have wrapped, J.
+    """
+
+    zone: Zone
+    label: str
+    open: Callable[[], int]
+    fetch: Callable[[int], int]
+    joules_per_step: float
+    modulus: int | None
+    unknown_range_j: float = 0.0
+
+    def begin(self, clock: Clock) -> tuple[int, EnergyCounter]:
+        """A descriptor and a counter that begins now; closed where that fails."""
+        fd = self.open()
+        try:
+            asked_ns = clock()
+            first = self.fetch(fd)
+            if self.modulus is not None and first >= self.modulus:
+                raise ValueError(f"{first} µJ is beyond its range")
+        except (OSError, ValueError):
+            os.close(fd)
+            raise
+        return fd, EnergyCounter(
+            first,
+            asked_ns,
+            joules_per_step=self.joules_per_step,
+            modulus=self.modulus,
+            most_w=self.zone.domain.most_w,
+            unknown_range_j=self.unknown_range_j,
+        )
+
+    def asking(
+        self, fd: int, counter: EnergyCounter, clock: Clock
+    ) -> Callable[[], tuple[float]]:
+        """What gives the joules since a counter began."""
+
+        def ask() -> tuple[float]:
+            asked_ns = clock()
+            try:
+                reading = self.fetch(fd)
+            except ValueError:
+                return (NO_VALUE,)
+            except OSError as error:
+                raise SensorLostError(error.strerror or str(error)) from error
+            return (counter.advance(reading, asked_ns, clock()),)
+
+        return ask
+
+
 def open_zones(
-    meter: type[M],
-    candidates: Iterable[tuple[Zone, str, Begin]],
+    name: str,
+    zones: Iterable[ZoneCounter],
     clock: Clock,
     *,
+    called: str,
     missing: tuple[str, str],
     refused: str,
     denied_remedy: str,
-) -> M:
+) -> SensorMeter:
     """A meter of all counters that can be opened.
 
     Args:
-        meter: Which.
-        candidates: Each zone, what to call it, and what opens its counter.
+        name: Of the meter.
+        zones: All there are, whether they can be read or not.
         clock: What tells how long ago the last reading was, ns.
+        called: What its counters are called.
         missing: What to say where there are none, and what would help.
         refused: What to say where none can be read; the reasons follow.
         denied_remedy: What would help where we may not.
-
-    Raises:
-        MeterError: There are none, or none can be read.
     """
-    zones, fds, counters, problems, failed, denied = [], [], [], [], [], False
-    for zone, label, begin in candidates:
+    opened, problems, failed, denied = [], [], [], False
+    for each in zones:
         try:
-            fd, counter = begin()
+            opened.append((each, *each.begin(clock)))
         except (OSError, ValueError) as error:
             denied = denied or getattr(error, "errno", None) in DENIED
             why = str(getattr(error, "strerror", None) or error)
-            failed.append((zone, why))
-            problems.append(f"{label}: {why}")
-        else:
-            zones.append(zone)
-            fds.append(fd)
-            counters.append(counter)
+            failed.append((each.zone, why))
+            problems.append(f"{each.label}: {why}")
     remedy = denied_remedy if denied else ""
-    if zones:
-        return meter(
-            channels_of(meter.name, zones),
-            fds,
-            counters,
-            missing=_missing(meter.name, zones, failed),
-            clock=clock,
-            problems=problems,
-            remedy=remedy,
-        )
-    if problems:
-        raise MeterError(refused + "; ".join(problems), remedy)
-    raise MeterError(*missing)
+    if not opened:
+        told = (refused + "; ".join(problems), remedy) if problems else missing
+        raise MeterError(*told)
+    read = [each.zone for each, _, _ in opened]
+    channels = channels_of(name, read)
+    names = ", ".join(channel.name for channel in channels)
+    files = ExitStack()
+    for _, fd, _ in opened:
+        files.callback(os.close, fd)
+    return SensorMeter(
+        name,
+        [
+            Sensor((channel,), each.asking(fd, counter, clock))
+            for channel, (each, fd, counter) in zip(channels, opened, strict=True)
+        ],
+        _missing(name, read, failed),
+        remedy,
+        files.close,
+        summary="; ".join((f"{len(channels)} {called}: {names}", *problems)),
+        longest_interval_s=min(c.longest_ns for *_, c in opened) * 1e-9,
+    )

@@ -11,9 +11,8 @@ import os
 from typing import Any
 
 from irene.errors import MeterError, library
-from irene.meters.channel import Channel
+from irene.meters.channel import Channel, Sensor, SensorMeter
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.sensors import Sensor, SensorMeter
 
 INSTALL = "pip install /opt/rocm/share/amd_smi"
 ACCUMULATORS = ("energy_accumulator", "power")
@@ -27,12 +26,7 @@ TWO_CHIPLETS = "; of both chiplets of the card, the second one has no sensor"
 
 
 def open_amdsmi() -> SensorMeter:
-    """Open the AMD GPUs that the program sees, numbered as it numbers them.
-
-    Raises:
-        MeterError: There is none, or none gives power or energy.
-        MissingExtraError: amdsmi is not installed.
-    """
+    """Open the AMD GPUs that the program sees, numbered as it numbers them."""
     smi = library("amdsmi", f"AMD GPUs are read with amdsmi: {INSTALL}")
     try:
         smi.amdsmi_init()

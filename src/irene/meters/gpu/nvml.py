@@ -15,15 +15,8 @@ from functools import partial
 from typing import Any
 
 from irene.errors import MeterError, library
-from irene.meters.channel import NO_VALUE, Channel, SensorLostError
-from irene.meters.gpu.nvml_queries import (
-    Answers,
-    Gpu,
-    VisibleGpu,
-    answers_of,
-    visible_gpus,
-)
-from irene.meters.sensors import Sensor, SensorMeter
+from irene.meters.channel import NO_VALUE, Channel, Sensor, SensorLostError, SensorMeter
+from irene.meters.gpu.nvml_queries import Gpu, GpuQueries, VisibleGpu, visible_gpus
 
 INSTALL = "pip install 'irene-energy[nvidia]'"
 REMEDIES = {
@@ -53,13 +46,7 @@ LOST = ("GpuIsLost", "ResetRequired", "Uninitialized", "DriverNotLoaded")
 
 
 class NvmlMeter(SensorMeter):
-    """All visible NVIDIA GPUs, each one sensor; made by `open_nvml`.
-
-    Attributes:
-        left_out: Channels that a GPU does not give, and GPUs that are hidden, each
-            with the reason.
-        cost_s: How long one call of each query took when it was opened, s.
-    """
+    """All visible NVIDIA GPUs, each one sensor; what is left out, and why."""
 
     def __init__(self, nvml: Any, environment: Mapping[str, str]) -> None:
         self._nvml = nvml
@@ -78,13 +65,13 @@ class NvmlMeter(SensorMeter):
     def _sensor(self, seen: VisibleGpu) -> Sensor | None:
         """Everything that a GPU answers; None if that is nothing."""
         handle = self._nvml.nvmlDeviceGetHandleByIndex(seen.gpu.index)
-        answers = answers_of(self._nvml, handle, seen)
+        answers = GpuQueries(self._nvml, handle, seen)
         self.left_out |= answers.left_out
         self.cost_s |= answers.cost_s
         channels = tuple(c for query in answers.queries for c in query.channels)
         return Sensor(channels, partial(self._ask, answers)) if channels else None
 
-    def _ask(self, answers: Answers) -> list[float]:
+    def _ask(self, answers: GpuQueries) -> list[float]:
         values: list[float] = []
         for query in answers.queries:
             try:
@@ -161,15 +148,7 @@ class NvmlMeter(SensorMeter):
 
 
 def open_nvml(environment: Mapping[str, str] | None = None) -> NvmlMeter:
-    """Open the NVIDIA GPUs that the program may use.
-
-    Args:
-        environment: Its environment variables; those of this process if None.
-
-    Raises:
-        MeterError: There is no GPU, no driver, no permission, or no sensor.
-        MissingExtraError: nvidia-ml-py is not installed.
-    """
+    """Open the NVIDIA GPUs that the program may use."""
     nvml = library("pynvml", f"NVIDIA GPUs are read with nvidia-ml-py: {INSTALL}")
     try:
         nvml.nvmlInit()

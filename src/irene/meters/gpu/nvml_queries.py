@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from irene.meters.channel import NO_VALUE, Channel
+from irene.meters.channel import NO_VALUE, Channel, Sensor
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.sensors import Sensor
 
 ORDER_GUESSED = (
     "which cuda number it has is a guess, as the GPUs differ: "
@@ -24,14 +23,7 @@ ORDER_GUESSED = (
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU of the machine.
-
-    Attributes:
-        index: Its number at NVML and in `nvidia-smi`.
-        uuid: `GPU-…`, as the driver names it.
-        bus_id: Its place on the PCI bus, which sorts.
-        model: Name of the product.
-    """
+    """One GPU of the machine: its number at NVML, its names, its place on the bus."""
 
     index: int
     uuid: str
@@ -41,13 +33,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class VisibleGpu:
-    """A GPU that the program sees.
-
-    Attributes:
-        gpu: Which.
-        device: How torch names it, `cuda:0`.
-        note: What is not certain about it, or "".
-    """
+    """A GPU that the program sees, as torch names it; what is not certain, or ""."""
 
     gpu: Gpu
     device: str
@@ -141,77 +127,14 @@ HELD_DOWN = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 others (idle, a clock somebody set, sync boost, display) are no sign of trouble."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """What a GPU can be asked.
+class GpuQueries:
+    """Everything that one GPU answers, the best way to ask first.
 
     Attributes:
-        queries: Those that it answers.
+        queries: Those that it answers; where energy is counted, power is not.
         left_out: Name of each channel it does not give, and the library's reason.
         cost_s: How long one call of each query took, s, by its first channel.
     """
-
-    queries: tuple[Sensor, ...]
-    left_out: dict[str, str]
-    cost_s: dict[str, float]
-
-
-def answers_of(nvml: Any, handle: Any, visible: VisibleGpu) -> Answers:
-    """Ask a GPU everything once, and keep what it answers.
-
-    Args:
-        nvml: The module `pynvml`, initialised.
-        handle: NVML's handle of the GPU.
-        visible: Which GPU it is.
-    """
-    gpu = _Gpu(nvml, handle, visible)
-    kept: list[Sensor] = []
-    left_out: dict[str, str] = {}
-    cost_s: dict[str, float] = {}
-    for candidates in gpu.wishes():
-        query, reason = _first_answering(nvml, candidates)
-        if query is None:
-            left_out |= {channel.name: reason for channel in candidates[0].channels}
-            continue
-        begin = time.perf_counter()
-        query.ask()
-        cost_s[query.channels[0].name] = time.perf_counter() - begin
-        kept.append(query)
-    return Answers(_counted_once(kept), left_out, cost_s)
-
-
-def _first_answering(
-    nvml: Any, candidates: Sequence[Sensor]
-) -> tuple[Sensor | None, str]:
-    reason = ""
-    for query in candidates:
-        try:
-            query.ask()
-        except AttributeError:
-            reason = reason or "this nvidia-ml-py does not know how to ask for it"
-        except nvml.NVMLError as error:
-            reason = str(error)
-        else:
-            return query, ""
-    return None, reason
-
-
-def _counted_once(queries: Sequence[Sensor]) -> tuple[Sensor, ...]:
-    channels = [channel for query in queries for channel in query.channels]
-    if not any(channel.quantity == "energy_j" for channel in channels):
-        return tuple(queries)
-    return tuple(
-        replace(query, channels=tuple(map(_not_counted, query.channels)))
-        for query in queries
-    )
-
-
-def _not_counted(channel: Channel) -> Channel:
-    return replace(channel, counted=False) if channel.quantity == "power_w" else channel
-
-
-class _Gpu:
-    """Everything one might ask of one GPU, the best way to ask first."""
 
     def __init__(self, nvml: Any, handle: Any, visible: VisibleGpu) -> None:
         self.nvml, self.handle, self.visible = nvml, handle, visible
@@ -222,7 +145,29 @@ class _Gpu:
         notes = [visible.note, WHOLE_BOARD if mig[0] else ""]
         notes += [PART_TIME if self.capability in PART_TIME_GENERATIONS else ""]
         self.notes = [note for note in notes if note]
-        self.counter = GrowingCounter(1e-3)
+        self.left_out: dict[str, str] = {}
+        self.cost_s: dict[str, float] = {}
+        found = [each for ways in self._wishes() if (each := self._first(ways))]
+        counted = any(c.quantity == "energy_j" for q in found for c in q.channels)
+        self.queries = tuple(map(_powers_shown, found) if counted else found)
+
+    def _first(self, ways: Sequence[Sensor]) -> Sensor | None:
+        """The first way to ask that is answered."""
+        reason = ""
+        for query in ways:
+            try:
+                query.ask()
+            except AttributeError:
+                reason = reason or "this nvidia-ml-py does not know how to ask for it"
+            except self.nvml.NVMLError as error:
+                reason = str(error)
+            else:
+                begin = time.perf_counter()
+                query.ask()
+                self.cost_s[query.channels[0].name] = time.perf_counter() - begin
+                return query
+        self.left_out |= {channel.name: reason for channel in ways[0].channels}
+        return None
 
     def _value_or(self, default: Any, ask: Callable[[], Any]) -> Any:
         try:
@@ -230,7 +175,7 @@ class _Gpu:
         except (self.nvml.NVMLError, AttributeError):
             return default
 
-    def wishes(self) -> list[list[Sensor]]:
+    def _wishes(self) -> list[list[Sensor]]:
         """Ways to ask, for each thing; energy first, for it is nearest to the clock."""
         gauge, board, one = self._gauge, self._board, self._one
         # NVML's manual: an average over 1 s on Ampere and newer, except GA100.
@@ -242,7 +187,7 @@ class _Gpu:
         in_use = gauge("gpu_mem", "percent", "share of memory in use")
         held = gauge("throttled", "percent", HELD)
         return [
-            [one(counter, "TotalEnergyConsumption", self.counter.joules)],
+            [one(counter, "TotalEnergyConsumption", GrowingCounter(1e-3).joules)],
             [
                 Sensor((instant,), self._instant_w),
                 one(board("power", "power_w", over), "PowerUsage", _watts),
@@ -303,6 +248,14 @@ class _Gpu:
             resolution_s=resolution_s,
             note=note,
         )
+
+
+def _powers_shown(query: Sensor) -> Sensor:
+    shown = (
+        replace(c, counted=c.counted and c.quantity != "power_w")
+        for c in query.channels
+    )
+    return replace(query, channels=tuple(shown))
 
 
 def _watts(milliwatts: float) -> float:

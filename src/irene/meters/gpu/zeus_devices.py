@@ -13,9 +13,8 @@ from dataclasses import asdict
 from typing import Any
 
 from irene.errors import IreneError, MeterError, library
-from irene.meters.channel import NO_VALUE, Channel
+from irene.meters.channel import NO_VALUE, Channel, Sensor, SensorMeter
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.sensors import Sensor, SensorMeter
 
 INSTALL = "pip install 'irene-energy[zeus]'"
 NOTHING = (
@@ -45,12 +44,7 @@ PERHAPS_INSIDE = "gpu_sram_mj"  # nobody says whether Apple's gpu_mj contains it
 
 
 def open_zeus() -> SensorMeter:
-    """Open the chip, if it is one that zeus can read.
-
-    Raises:
-        MeterError: There is none.
-        MissingExtraError: zeus is not installed.
-    """
+    """Open the chip, if it is one that zeus can read."""
     try:
         meter = SensorMeter("zeus", [*_soc_sensors()])
         if meter.channels:

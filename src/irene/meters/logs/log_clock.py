@@ -185,9 +185,6 @@ def _first_of_second_hour(
 
     A log goes on: its clock went back where the second began. If it never did, the log
     came from the hour before, or went into the hour after.
-
-    Raises:
-        UsageError: Nothing tells.
     """
     back = np.flatnonzero(np.diff(early_ns[begin:end]) < -HOUR_NS / 2)
     if len(back) == 1:

@@ -55,13 +55,7 @@ STARTED = re.compile(r"# started on \w+ (\w+ +\d+ [\d:]+ \d{4})")
 
 @dataclass(frozen=True, slots=True)
 class LogFormat:
-    """A format that is not a plain table.
-
-    Attributes:
-        name: Who writes it.
-        looks: Whether the beginning of a text looks like it.
-        read: Its columns.
-    """
+    """A format that is no plain table: who writes it, whether a text looks like it."""
 
     name: str
     looks: Callable[[str], bool]

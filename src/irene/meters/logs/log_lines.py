@@ -255,11 +255,7 @@ def lacks_zone(sample: str) -> bool:
 
 
 def _date_ns(text: str) -> float:
-    """Time since 1970, ns.
-
-    Raises:
-        ValueError: It is no date.
-    """
+    """Time since 1970, ns."""
     found = DATE.match(text.strip())
     if found is None or float(found[9]) >= 61:
         raise ValueError(f"no date: {text!r}")

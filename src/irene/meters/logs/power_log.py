@@ -51,18 +51,7 @@ class _Lines:
 def read_power_log(
     path: Path, offset_s: float = 0.0, drift_ppm: float = 0.0, zone: str = ""
 ) -> PowerLog:
-    """Read a log of one series.
-
-    Args:
-        path: As for `read_power_logs`, and the others.
-        offset_s: What is added to its times, s.
-        drift_ppm: How much slow its clock runs, in millionths, from its first sample.
-        zone: Zone of its times where they name none.
-
-    Raises:
-        UsageError: The file cannot be opened, or it holds several series.
-        FormatError: It cannot be used.
-    """
+    """Read a log of one series; all else is as for `read_power_logs`."""
     log, *others = read_power_logs(path, offset_s, drift_ppm, zone)
     if others:
         names = ", ".join(each.name for each in (log, *others))

@@ -26,6 +26,16 @@ from irene.meters.sampling.sample_file import (
 from irene.meters.sampling.totals import ChannelTotal, Window
 from irene.whole_file import trying_to
 
+WORDS = {
+    "sensor-lost": "{meter} was lost: {message}",
+    "clock": "the clock was set by {step_s:+.3f} s",
+    "lost-lines": "{bytes} bytes of samples found no room",
+    THINNED: "a long recording: its middle has a sample every {step_s:g} s; totals are "
+    "of all samples",
+}
+"""What is to be said of what happened meanwhile."""
+UNTOLD: dict[str, Any] = {"meter": None, "message": None, "bytes": None, "step_s": 0.0}
+
 
 @dataclass(frozen=True)
 class Recording:
@@ -53,7 +63,6 @@ class Recording:
     )
 
     def __len__(self) -> int:
-        """Number of samples."""
         return len(self.time_ns)
 
     @property
@@ -62,11 +71,7 @@ class Recording:
         return float(self.time_ns[-1] - self.time_ns[0]) * 1e-9 if len(self) else 0.0
 
     def index(self, name: str) -> int:
-        """Column of a channel.
-
-        Raises:
-            UsageError: No channel has that name.
-        """
+        """Column of a channel."""
         for column, channel in enumerate(self.channels):
             if channel.name == name:
                 return column
@@ -138,12 +143,7 @@ def _add_up(rule: ChannelTotal, time_ns: Ints, values: Floats) -> tuple[Floats, 
 
 
 def read_recording(path: Path) -> Recording:
-    """Read a file of samples, also one whose writer was killed.
-
-    Raises:
-        UsageError: There is no such file.
-        FormatError: It is not a file of samples, or of a newer version.
-    """
+    """Read a file of samples, also one whose writer was killed."""
     with trying_to("read", path):
         data = path.read_bytes()
     whole = data.endswith(b"\n")
@@ -265,20 +265,8 @@ def _notes(events: Sequence[Mapping[str, Any]], broken: int) -> tuple[str, ...]:
         notes.append("the sampler did not end: its last second may be missing")
     if broken:
         notes.append(f"{broken} lines were unreadable or out of order")
-    for event in events:
-        if event.get("event") == "sensor-lost":
-            notes.append(f"{event.get('meter')} was lost: {event.get('message')}")
-        elif event.get("event") == "clock":
-            notes.append(f"the clock was set by {event.get('step_s', 0.0):+.3f} s")
-        elif event.get("event") == "lost-lines":
-            notes.append(f"{event.get('bytes')} bytes of samples found no room")
-        elif event.get("event") == THINNED:
-            step_s = event.get("step_s", COARSE_S)
-            notes.append(
-                f"a long recording: its middle has a sample every {step_s:g} s; totals "
-                "are of all samples"
-            )
-    return tuple(notes)
+    told = [(WORDS.get(str(event.get("event")), ""), event) for event in events]
+    return (*notes, *(words.format_map(UNTOLD | {**e}) for words, e in told if words))
 
 
 class ReplayMeter:

@@ -54,10 +54,6 @@ class SampleFile:
     A disk that is full or gone does not stop the sampler: lines wait, and are written
     when there is room; if that takes too long the oldest are dropped, and an event in
     the file says how many.
-
-    Attributes:
-        path: The file.
-        problem: Why the last write failed, or "" if it did not.
     """
 
     def __init__(

@@ -195,11 +195,9 @@ class Streaming(ABC):
         """Take the last sample and close everything; stopping twice is fine."""
 
     def __enter__(self) -> Self:
-        """Begin."""
         return self.start()
 
     def __exit__(self, *_: object) -> None:
-        """Stop, whatever happened."""
         self.stop()
 
 
@@ -282,11 +280,7 @@ def _remove(folder: str, owner: int) -> None:
 
 
 def check_period(meters: Sequence[Meter], period_s: float) -> None:
-    """Refuse a period that no meter or counter can work with.
-
-    Raises:
-        UsageError: It is below a millisecond, or a counter could wrap unseen.
-    """
+    """Refuse a period that no meter or counter can work with."""
     if not math.isfinite(period_s) or period_s < SHORTEST_PERIOD_S:
         raise UsageError(
             f"a sampling period of {period_s} s is too short; from 0.001 s on"

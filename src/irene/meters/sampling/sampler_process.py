@@ -47,9 +47,6 @@ def open_sampler(
         path: File the samples are streamed to.
         pid: Process whose load is watched; open meters know their own.
         no_finer: Sample no oftener than named meters have something new.
-
-    Raises:
-        UsageError: There are none, or names and open ones are mixed.
     """
     names = [meter for meter in meters if isinstance(meter, str)]
     opened = [meter for meter in meters if not isinstance(meter, str)]
@@ -61,21 +58,7 @@ def open_sampler(
 
 
 class SamplerProcess(Streaming):
-    """Samples meters, given by name, in another process, from `start` to `stop`.
-
-    Args:
-        meters: Names of meters; see `irene.meters.finding`.
-        period_s: Period of the samples, s.
-        path: File the samples are streamed to.
-        pid: Process whose load is watched.
-        no_finer: Sample no oftener than the finest counted sensor has something new.
-
-    Attributes:
-        path: The file the samples are streamed to; without one given, a temporary one
-            that is gone with this.
-        counts: Samples taken, begun late and missed, once it has stopped.
-        problems: What went wrong, in words.
-    """
+    """Samples meters, given by name, in another process, from `start` to `stop`."""
 
     def __init__(
         self,
@@ -207,11 +190,7 @@ class SamplerProcess(Streaming):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Sample until standard input ends.
-
-    Args:
-        arguments: Words of the command line; None for those of this process.
-    """
+    """Sample until standard input ends."""
     parser = argparse.ArgumentParser(prog="irene.meters.sampling.sampler_process")
     parser.add_argument("--meter", action="append", default=[], dest="meters")
     parser.add_argument("--period-s", type=float, required=True)

@@ -106,16 +106,6 @@ class ChannelTotal:
         still_ns: How long a counter has stood still, which is not known until it moves.
     """
 
-    __slots__ = (
-        "_frozen_ns",
-        "_is_counter",
-        "_longest_gap_ns",
-        "_value",
-        "integral",
-        "known_ns",
-        "still_ns",
-    )
-
     def __init__(self, channel: Channel, period_s: float) -> None:
         self.integral = 0.0
         self.known_ns = self.still_ns = 0

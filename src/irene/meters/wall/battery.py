@@ -10,9 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from irene.errors import MeterError
-from irene.meters.channel import NO_VALUE, Channel, SensorLostError
+from irene.meters.channel import NO_VALUE, Channel, Sensor, SensorLostError, SensorMeter
 from irene.meters.cpu.kernel_files import Roots, text_in
-from irene.meters.sensors import Sensor, SensorMeter
 
 UNKNOWN_ERROR = 0.1
 NOTE = (
@@ -24,11 +23,7 @@ ON_MAINS = "pull the plug: on the mains a battery does not supply the machine"
 
 
 def open_battery(roots: Roots) -> SensorMeter:
-    """Open the batteries of this machine.
-
-    Raises:
-        MeterError: There is none, or the machine is on the mains.
-    """
+    """Open the batteries of this machine."""
     folder = roots.sysfs / "class" / "power_supply"
     found = [path for path in sorted(folder.glob("*")) if _supplies(path)]
     if not found:

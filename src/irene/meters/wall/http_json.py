@@ -20,9 +20,8 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
 from irene.errors import MeterError, UsageError
-from irene.meters.channel import Channel
+from irene.meters.channel import Channel, PolledMeter
 from irene.meters.energy_counter import GrowingCounter
-from irene.meters.sensors import PolledMeter
 from irene.parameters import read
 
 TOKEN = "IRENE_METER_TOKEN"
@@ -74,7 +73,6 @@ class HttpSource:
     insecure: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
         if self.unit and self.unit not in {*POWERS, *ENERGIES}:
             units = ", ".join((*POWERS, *ENERGIES))
             raise UsageError(f"no unit {self.unit!r}: it is one of {units}")
@@ -84,8 +82,7 @@ class HttpSource:
     @property
     def host(self) -> str:
         """Name of the machine that answers, without what is secret."""
-        parts = urlsplit(self.url)
-        return f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
+        return _host(urlsplit(self.url))
 
     @classmethod
     def parse(cls, text: str) -> HttpSource:
@@ -97,15 +94,7 @@ class HttpSource:
 
 
 def open_http(source: HttpSource | str) -> PolledMeter:
-    """Ask a meter once, and go on asking it.
-
-    Args:
-        source: Where it is, as text or not.
-
-    Raises:
-        UsageError: The address cannot be read.
-        MeterError: Nothing answers there, or the answer has no power where it should.
-    """
+    """Ask a meter once, and go on asking it."""
     source = HttpSource.parse(source) if isinstance(source, str) else source
     path, unit = _where(source, _document(source))
     counts = unit in ENERGIES
@@ -132,11 +121,7 @@ def open_http(source: HttpSource | str) -> PolledMeter:
 
 
 def taken_apart(url: str) -> SplitResult:
-    """The parts of an address of http or https.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """The parts of an address of http or https."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -145,6 +130,10 @@ def taken_apart(url: str) -> SplitResult:
     if not good or " " in url or not url.isprintable():
         raise UsageError(f"{url!r} is no address: write http://HOST:PORT")
     return parts
+
+
+def _host(parts: SplitResult) -> str:
+    return f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
 
 
 def fetched(url: str, insecure: bool = False) -> bytes:
@@ -157,7 +146,7 @@ def fetched(url: str, insecure: bool = False) -> bytes:
         MeterError: Nothing answers, or it refuses; the message holds no password.
     """
     parts = taken_apart(url)
-    host = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
+    host = _host(parts)
     request = Request(urlunsplit(parts._replace(netloc=host)))
     if parts.username:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -11,8 +11,7 @@ import shutil
 import subprocess
 
 from irene.errors import MeterError
-from irene.meters.channel import Channel
-from irene.meters.sensors import PolledMeter
+from irene.meters.channel import Channel, PolledMeter
 
 COMMAND = ("ipmitool", "dcmi", "power", "reading")
 READING = re.compile(r"Instantaneous power reading:\s*(\d+)\s*Watts")
@@ -25,11 +24,7 @@ REMEDY = "run as root, or: sudo modprobe ipmi_devintf; many BMCs have no DCMI"
 
 
 def open_ipmi() -> PolledMeter:
-    """Ask the BMC once, and go on asking it.
-
-    Raises:
-        MeterError: There is no ipmitool, or the BMC gives no power.
-    """
+    """Ask the BMC once, and go on asking it."""
     if shutil.which(COMMAND[0]) is None:
         raise MeterError("ipmitool is not installed", INSTALL)
     _watts()

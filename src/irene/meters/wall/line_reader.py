@@ -63,14 +63,6 @@ def line_parser(
     brackets. Node 5 is the emonPi itself; its fields are power1, power2, power1+2 (W)
     and Vrms (V/100), 16 bits each, then temperatures and a pulse count
     (openenergymonitor/emonpi, `PayloadTX`).
-
-    Args:
-        line_format: `emonpi`, or the columns of a line.
-        node: Node of an emonPi packet whose power is wanted.
-        field: Which 16-bit field of the packet is the power, from 1.
-
-    Raises:
-        UsageError: There is no such format.
     """
     if line_format == "emonpi":
         return functools.partial(_emonpi_watts, node=node, field=field)
@@ -176,19 +168,7 @@ REMEMBERED = 32
 
 @dataclass(slots=True)
 class LineCounts:
-    """What came over the line so far.
-
-    Attributes:
-        readings: Good lines.
-        malformed: Lines that are not of the format.
-        bad_checksum: Lines with a wrong checksum, or without one that must be there.
-        too_long: Lines of more than `LONGEST_LINE` bytes, dropped unseen.
-        other: Packets of other nodes.
-        bytes_received: All bytes.
-        reconnects: How often the line was gone and came back.
-        gaps: How often the meter was silent or gone.
-        gap_s: How long it was, in all, s.
-    """
+    """What came over the line so far: good lines, others by their fault, gaps."""
 
     readings: int = 0
     malformed: int = 0
@@ -212,11 +192,7 @@ class LineCounts:
 
 
 class LineSplitter:
-    """Cuts bytes into lines; the first piece is dropped, for it may be half a line.
-
-    Attributes:
-        too_long: Lines that were dropped for their length.
-    """
+    """Cuts bytes into lines; the first piece is dropped, for it may be half a line."""
 
     def __init__(self) -> None:
         self.too_long = 0
@@ -240,11 +216,7 @@ class LineSplitter:
 
 
 class LineIntegral:
-    """Adds up one meter's readings; one thread adds, another may look.
-
-    Args:
-        counts: Is told of gaps.
-    """
+    """Adds up one meter's readings; one thread adds, another may look."""
 
     def __init__(self, counts: LineCounts) -> None:
         self._counts = counts
@@ -312,11 +284,6 @@ class LineReader:
         connect: Opens the line: an object with `read(size)`, `in_waiting` and `close`,
             as pyserial has it; `read` gives up after a while.
         watts: Finds the power in a line, or raises `BadLineError`.
-
-    Attributes:
-        counts: What came over the line so far.
-        integral: Energy and power so far.
-        problem: Why the line is not open just now, or "".
     """
 
     def __init__(

@@ -14,10 +14,9 @@ from typing import Annotated
 from urllib.parse import parse_qsl
 
 from irene.errors import MeterError, library
-from irene.meters.channel import NO_VALUE, Channel
+from irene.meters.channel import NO_VALUE, Channel, PolledMeter
 from irene.meters.energy_counter import GrowingCounter
 from irene.meters.metric_names import Metric, counted_once, metric_of
-from irene.meters.sensors import PolledMeter
 from irene.meters.wall.http_json import fetched
 from irene.parameters import Asked, read
 
@@ -32,12 +31,7 @@ GUESSED = "the exporter states no error; 10 % is a guess"
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What stands after the `#` of an address.
-
-    Attributes:
-        metric: Name of the one that counts; "" for all.
-        every_s: Time between two questions, s.
-    """
+    """What stands after the `#` of an address: one metric, s between questions."""
 
     metric: str = ""
     every_s: Annotated[float, Asked(least=0.01)] = EVERY_S
@@ -49,11 +43,6 @@ def open_prometheus(text: str) -> PolledMeter:
     Args:
         text: `prometheus:http://host:9400/metrics`, with `#NAME` for one metric, or
             `#metric=NAME&every_s=5`.
-
-    Raises:
-        UsageError: The address cannot be read.
-        MeterError: Nothing answers, or it has no metric of power or energy.
-        MissingExtraError: prometheus-client is not installed.
     """
     url, _, words = text.removeprefix(PREFIX).partition("#")
     given = dict(parse_qsl(words)) if "=" in words else {"metric": words}
@@ -83,12 +72,7 @@ def open_prometheus(text: str) -> PolledMeter:
 
 
 def samples_of(text: bytes) -> Iterator[Sample]:
-    """All lines of an exporter's answer.
-
-    Raises:
-        MeterError: It is no text of Prometheus.
-        MissingExtraError: prometheus-client is not installed.
-    """
+    """All lines of an exporter's answer."""
     missing = f"metrics are read with prometheus-client: {INSTALL}"
     parser = library("prometheus_client.parser", missing)
     try:

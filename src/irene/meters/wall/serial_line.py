@@ -14,10 +14,9 @@ from typing import Any, get_args
 from urllib.parse import parse_qsl
 
 from irene.errors import MeterError, UsageError, library
-from irene.meters.channel import Channel, SensorLostError
+from irene.meters.channel import Channel, Sensor, SensorMeter
 from irene.meters.wall.line_reader import (
     Checksum,
-    LineCounts,
     LineReader,
     checked_text,
     line_parser,
@@ -59,7 +58,6 @@ class SerialSource:
     error_percent: float = CLAMP_ERROR_PERCENT
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
         if not self.port:
             raise UsageError(f"no device: write {PREFIX}/dev/ttyUSB0?format=emonpi")
         if self.checksum not in get_args(Checksum):
@@ -82,20 +80,11 @@ class SerialSource:
         return lambda line: parse(checked_text(line, self.checksum))
 
 
-class SerialMeter:
-    """A wall meter; made by `open_serial`.
-
-    Attributes:
-        source: Where it is, and how it writes.
-        channels: Energy and power at the wall.
-    """
-
-    name = "serial"
+class SerialMeter(SensorMeter):
+    """A wall meter: energy up to the last reading and its power; see `open_serial`."""
 
     def __init__(self, source: SerialSource, reader: LineReader) -> None:
-        self.source = source
-        self._reader = reader
-        self._closed = False
+        self.line_counts = reader.counts
         port = "".join("_" if c in ',"\n\r#' else c for c in source.port)
         note = (
             f"wall meter on {port}, format {source.format}; a reading holds until "
@@ -107,46 +96,18 @@ class SerialMeter:
             "relative_error": source.error_percent / 100,
             "note": note,
         }
-        self.channels = (
+        channels = (
             Channel(f"serial:{port}:energy", "energy_j", **shared),
             Channel(f"serial:{port}:power", "power_w", counted=False, **shared),
         )
-
-    @property
-    def line_counts(self) -> LineCounts:
-        """What came over the line so far: good lines, bad ones, gaps."""
-        return self._reader.counts
-
-    def read(self) -> tuple[float, float]:
-        """Energy up to the last reading and its power; `NO_VALUE` while it is silent.
-
-        Raises:
-            SensorLostError: The meter is closed.
-        """
-        if self._closed:
-            raise SensorLostError(f"{self.source.port} is closed")
-        return self._reader.integral.values(time.monotonic_ns())
-
-    def close(self) -> None:
-        """End the thread and let go of the line; closing twice is fine."""
-        self._closed = True
-        self._reader.close()
+        both = Sensor(channels, lambda: reader.integral.values(time.monotonic_ns()))
+        super().__init__("serial", [both], let_go=reader.close)
 
 
 def open_serial(
     source: SerialSource | str, patience_s: float = PATIENCE_S
 ) -> SerialMeter:
-    """Open a wall meter, and wait until it has given a few readings.
-
-    Args:
-        source: Where it is and how it writes, as text or not.
-        patience_s: How long the first two readings may take, s.
-
-    Raises:
-        UsageError: The text cannot be read.
-        MeterError: The line cannot be opened, or nothing of the format comes.
-        MissingExtraError: pyserial is not installed.
-    """
+    """Open a wall meter, and wait until it has given a few readings."""
     source = SerialSource.parse(source) if isinstance(source, str) else source
     serial = library("serial", f"Wall meters on a serial line need pyserial: {INSTALL}")
     first = [_first_line(serial, source)]

@@ -11,8 +11,12 @@ import numpy as np
 
 from irene.dataset import NodeTable, read_data
 from irene.dataset.formats.nodes_parquet import read_provenance
-from irene.dataset.from_trees import disturbed_nodes
-from irene.dataset.measured_data import configs_beside, data_path, format_of
+from irene.dataset.measured_data import (
+    configs_beside,
+    data_path,
+    disturbed_nodes,
+    format_of,
+)
 from irene.dataset.store import Entry, Store, is_store
 from irene.errors import UsageError
 from irene.hardware import Hardware

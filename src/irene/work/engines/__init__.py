@@ -26,13 +26,7 @@ EngineKind = Literal["local", "ray", "slurm"]
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Where the runs of a sweep are measured.
-
-    Attributes:
-        kind: `local`, `ray` or `slurm`.
-        ray: What a task needs of a Ray cluster.
-        slurm: What a job needs of a Slurm cluster.
-    """
+    """Where the runs of a sweep are measured."""
 
     kind: EngineKind = "local"
     ray: RaySettings = field(default_factory=RaySettings)

@@ -16,9 +16,6 @@ class Engine(ABC):
 
     An engine does not know what the work is, and writes no results: those that took
     the tasks to it do. Opened with `with`; leaving it ends everything that runs.
-
-    Attributes:
-        name: `local`, `ray`, `slurm`.
     """
 
     name: str
@@ -34,11 +31,7 @@ class Engine(ABC):
 
     @abstractmethod
     def wait(self, timeout_s: float) -> list[Outcome]:
-        """Outcomes since the last call, at least one unless the time is over.
-
-        Args:
-            timeout_s: How long to wait at most, s.
-        """
+        """Outcomes since the last call, at least one unless the time is over."""
 
     @abstractmethod
     def cancel(self) -> None:
@@ -49,11 +42,9 @@ class Engine(ABC):
         return []
 
     def __enter__(self) -> Self:
-        """Get ready."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End everything that runs."""
         self.cancel()
 
 

@@ -39,14 +39,7 @@ class RaySettings:
 
 
 class RayEngine(Engine):
-    """Gives every task to a Ray worker, which runs it in a process of its own.
-
-    Args:
-        settings: What a task needs.
-
-    Raises:
-        MissingExtraError: Ray is not installed.
-    """
+    """Gives every task to a Ray worker, which runs it in a process of its own."""
 
     name = "ray"
 

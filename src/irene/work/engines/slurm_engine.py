@@ -55,14 +55,7 @@ class SlurmSettings:
 
 
 class SlurmEngine(Engine):
-    """Submits every task as a job, and looks now and then whether it has ended.
-
-    Args:
-        settings: What a job needs.
-
-    Raises:
-        MissingExtraError: submitit is not installed.
-    """
+    """Submits every task as a job, and looks now and then whether it has ended."""
 
     name = "slurm"
 

@@ -15,8 +15,8 @@ from irene.account.readers.tensorflow.hlo import (
     Program,
     read_hlo_text,
 )
-from irene.account.readers.tensorflow.jax_events import jax_events, parse_op_name
 from irene.account.readers.tensorflow.xplane import read_xspace
+from irene.account.readers.tensorflow.xplane_events import jax_events, parse_op_name
 from irene.errors import FormatError
 from tests.account.readers.tensorflow.xplane_bytes import MadePlane, environment, space
 

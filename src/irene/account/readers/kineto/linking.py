@@ -30,13 +30,7 @@ ROUNDING_NS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class KernelLinks:
-    """The host event behind every event of an accelerator.
-
-    Attributes:
-        rows: Rows of kernels, copies and fills.
-        host: Row of the op (or of an annotation, if no op is around the launch) that
-            launched each; -1 for none.
-    """
+    """Rows of kernels, copies, fills; of the host's op that launched each, -1: none."""
 
     rows: Ints
     host: Ints
@@ -61,12 +55,6 @@ def link_kernels(
     Since 2024 `External id` names the op. Before, it repeated `correlation`, which
     names a runtime call; the op is then the innermost one around that call on its
     thread.
-
-    Args:
-        columns: The trace.
-        start_ns: Begins of all rows.
-        end_ns: Ends of all rows.
-        host: Rows of ops and annotations.
     """
     rows = np.flatnonzero(columns.kind >= KERNEL)
     found = np.full(len(rows), -1, dtype=np.int64)
@@ -129,12 +117,6 @@ def forward_of(
 
     Ops that need no gradient repeat the number of the next one that does, so the last
     forward op with a number owns it.
-
-    Args:
-        sequence: `Sequence number` of every event, -1 for none.
-        start_ns: When each began.
-        is_forward: Which may own a number.
-        is_backward: Which look for their owner.
     """
     found = np.full(len(sequence), -1, dtype=np.int64)
     owners = np.flatnonzero(is_forward & (sequence >= 0))
@@ -173,14 +155,7 @@ PHASE = {name: number for number, name in enumerate(PHASES)}
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where every host event belongs.
-
-    Attributes:
-        scope: Index into `scopes`.
-        phase: Index into `PHASES`.
-        scopes: Paths of modules; "" first.
-        linked: Whether a backward event has the forward op it belongs to.
-    """
+    """Module and phase of every host event, and whether its forward op is known."""
 
     scope: Ints
     phase: Ints
@@ -189,14 +164,7 @@ class Places:
 
 
 def place(columns: Columns, host: Ints, start_ns: Ints, parent: Ints) -> Places:
-    """Find module and phase of every host event.
-
-    Args:
-        columns: The trace.
-        host: Rows of ops and annotations.
-        start_ns: Begin of each host event.
-        parent: Place in `host` of the event around each, -1 for none.
-    """
+    """Find module and phase of every host event."""
     name = columns.name[host]
     starts = Starts(columns.names, name)
     engine = nearest(starts.with_prefix(BACKWARD), parent)
@@ -239,13 +207,7 @@ class Starts:
 
 
 def _computed_again(starts: Starts, parent: Ints, engine: Ints) -> Bools:
-    """Forward ops that reentrant checkpointing runs inside its gradient function.
-
-    Args:
-        starts: Names of events.
-        parent: Event around each, -1 for none.
-        engine: Nearest event of the engine around each or itself, -1 for none.
-    """
+    """Forward ops that reentrant checkpointing runs inside its gradient function."""
     checkpoint = starts.like(CHECKPOINT)
     inside = (parent >= 0) & checkpoint[np.maximum(engine, 0)] & (engine >= 0)
     # The function itself is a gradient's: the engine's event, and the one in it.

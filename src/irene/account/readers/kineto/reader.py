@@ -43,17 +43,7 @@ YEAR_2001_US = 1e15
 
 @dataclass(frozen=True, slots=True)
 class LinkedTrace:
-    """A trace in which everything has found its place.
-
-    Attributes:
-        columns: What is kept of every event.
-        start_ns: When each began.
-        end_ns: When it ended.
-        host: Rows of ops and marks.
-        nesting: Which of these is inside which.
-        links: What launched every kernel, copy and fill.
-        places: Module and phase of what is on the host.
-    """
+    """A trace in which everything has found its place: host, kernels, modules."""
 
     columns: Columns
     start_ns: Ints
@@ -83,12 +73,7 @@ class LinkedTrace:
         return np.concatenate((self.host, self.links.rows))
 
     def events(self, notes: Sequence[str], shapes: bool) -> Events:
-        """All of it as events.
-
-        Args:
-            notes: What a reader should know.
-            shapes: Whether ops of different shapes are different ops.
-        """
+        """All of it as events."""
         columns, host, links, rows = self.columns, self.host, self.links, self.rows
         where = np.full(len(columns), -1, dtype=np.int64)
         where[host] = np.arange(len(host))
@@ -213,11 +198,6 @@ def read_kineto(
     path: str | Path, shapes: bool = False, more: More = iter
 ) -> RecordedTrace:
     """Read a Kineto trace, plain or compressed; a cut one as far as it goes.
-
-    Args:
-        path: The file.
-        shapes: Whether ops of different shapes are different ops, if it has shapes.
-        more: Gives the events of the file, and others that are known.
 
     Raises:
         UsageError: There is no such file.

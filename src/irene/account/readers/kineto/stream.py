@@ -29,16 +29,10 @@ GZIP_MAGIC, GZIP = b"\x1f\x8b", 31
 class TraceFile:
     """A trace in a file, plain or compressed.
 
-    Args:
-        path: The file.
-
     Attributes:
         metadata: What stands beside the events; complete after `events`.
         cut_at: Byte of the (uncompressed) text where a file ends too early, or None.
         cut_why: What is missing there, in words.
-
-    Raises:
-        UsageError: There is no such file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,11 +48,7 @@ class TraceFile:
         self._bytes_read, self._ended = 0, False
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """All events that are whole, in the order of the file.
-
-        Raises:
-            FormatError: The file is not a trace, or broken in the middle.
-        """
+        """All events that are whole, in the order of the file."""
         with closing(self._file):
             try:
                 yield from self._document()

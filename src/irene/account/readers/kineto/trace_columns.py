@@ -91,7 +91,6 @@ class Columns:
     skipped: int = 0
 
     def __len__(self) -> int:
-        """Number of rows."""
         return len(self.kind)
 
 

@@ -32,15 +32,7 @@ OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
 
 @dataclass(slots=True, eq=False)
 class Program:
-    """A compiled module.
-
-    Attributes:
-        name: Name of the module.
-        op_names: `op_name` of instructions, where they have one.
-        calls: Computations that an instruction calls.
-        inside: Instructions of each computation.
-        user: The first instruction that uses the result of another.
-    """
+    """A compiled module: where instructions came from, and what they call and use."""
 
     name: str
     op_names: dict[str, str] = field(default_factory=dict)
@@ -96,13 +88,7 @@ class Program:
 
 
 class HloNames:
-    """All programs that are known, by name and number.
-
-    Attributes:
-        programs: By name of the module; the last of those with the same name.
-        by_number: By number of the program, as events give it.
-        op_name: `op_name` of an instruction of a program, "" if it is unknown.
-    """
+    """All programs that are known, by name and number."""
 
     def __init__(self) -> None:
         self.programs: dict[str, Program] = {}
@@ -129,12 +115,7 @@ class HloNames:
 
 
 def read_hlo_text(path: Path) -> Program:
-    """Read the text of a compiled module, as `jax.jit(f).lower(…).compile().as_text()`.
-
-    Raises:
-        UsageError: It cannot be opened.
-        FormatError: It is not HLO.
-    """
+    """Read the text of a compiled module, `jax.jit(f).lower(…).compile().as_text()`."""
     program: Program | None = None
     computation = ""
     for line in trace_bytes(path).decode("utf-8", "replace").splitlines():

@@ -84,12 +84,7 @@ class Placed:
 
 
 class NameScopes:
-    """The scopes of one trace.
-
-    Args:
-        ops: Name and type of every op of the trace, as `("model/dense/MatMul",
-            "MatMul")`.
-    """
+    """The scopes of one trace, of its ops as `("model/dense/MatMul", "MatMul")`."""
 
     def __init__(self, ops: Iterable[tuple[str, str]]) -> None:
         self._ops = [(_parts(name), kind) for name, kind in set(ops)]
@@ -154,12 +149,7 @@ class NameScopes:
         return {path[:n] for path in self._paths for n in range(1, len(path) + 1)}
 
     def place(self, name: str, kind: str) -> Placed:
-        """Where an op belongs.
-
-        Args:
-            name: Its name, as `model/dense/MatMul`.
-            kind: Its type, as `MatMul`.
-        """
+        """Where an op belongs."""
         backward, parts = _forward(_parts(name))
         layers = self._layers(parts[:-1])
         scope = ".".join(layers)

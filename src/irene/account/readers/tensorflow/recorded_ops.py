@@ -28,20 +28,7 @@ from irene.account.readers.tensorflow.xplane import Line, Plane, Value, XSpace
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """Something that ran.
-
-    Attributes:
-        name: As the trace has it.
-        start_ns: Begin.
-        end_ns: End.
-        lane: Thread or stream.
-        op: The framework's op.
-        scope: Dotted path of its module.
-        phase: One of `PHASES`.
-        is_mark: Whether it is a stretch of a program and no op.
-        device: Device as torch names it.
-        follows: Whether it belongs to the module of the backward op before it.
-    """
+    """Something that ran; it may belong to the module of the backward op before it."""
 
     name: str
     start_ns: int
@@ -65,14 +52,7 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class RecordedOps:
-    """What was found.
-
-    Attributes:
-        ops: Ops and marks.
-        steps: Steps that the program marked.
-        handed: Where work was handed to pool threads, by number.
-        regions: Where it was done.
-    """
+    """Ops, steps, and where work was handed to pool threads and done, by number."""
 
     ops: list[Op] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
@@ -80,13 +60,11 @@ class RecordedOps:
     regions: list[Region] = field(default_factory=list)
 
 
-def build(trace: RecordedOps, notes: Iterable[str] = ()) -> Events:
-    """The events of a trace.
+TOLD = ("name", "start_ns", "end_ns", "scope", "phase", "device", "lane", "is_mark")
 
-    Args:
-        trace: What was found.
-        notes: What a reader should know.
-    """
+
+def build(trace: RecordedOps, notes: Iterable[str] = ()) -> Events:
+    """The events of a trace."""
     ops = _following(sorted(trace.ops, key=lambda op: (op.start_ns, -op.end_ns)))
     for region, op in list(_owners(ops, trace)):
         begin, end, lane = region.start_ns, region.end_ns, region.lane
@@ -94,18 +72,8 @@ def build(trace: RecordedOps, notes: Iterable[str] = ()) -> Events:
     steps = _step_of(ops, trace.steps)
     builder = EventsBuilder()
     for op, step in zip(ops, steps, strict=True):
-        builder.add(
-            op.name,
-            op.start_ns,
-            op.end_ns,
-            op=op.op or None,
-            scope=op.scope,
-            phase=op.phase,
-            device=op.device,
-            lane=op.lane,
-            step=step,
-            is_mark=op.is_mark,
-        )
+        told = {name: getattr(op, name) for name in TOLD}
+        builder.add(**told, op=op.op or None, step=step)
     return builder.build([step.label for step in trace.steps], list(notes))
 
 
@@ -235,12 +203,7 @@ class StatsOf:
 
 
 class Namer(ABC):
-    """Tells what an event is; what XLA compiled is told alike for all frameworks.
-
-    Attributes:
-        hlo: Compiled programs that are known.
-        unnamed: Compiled instructions of which nothing says where they come from.
-    """
+    """Tells what an event is; what XLA compiled is told alike for all frameworks."""
 
     def __init__(self, hlo: HloNames) -> None:
         self.hlo = hlo

@@ -42,15 +42,7 @@ NO_CLOCK = "warning: the timeline's times do not count from 1970: they begin at 
 
 
 def read_timeline(path: Path) -> Events:
-    """Read a timeline of TensorFlow 1.
-
-    Args:
-        path: `timeline-N.json`, also gzipped.
-
-    Raises:
-        UsageError: The file cannot be opened.
-        FormatError: It is cut off, or not such a timeline, or has no ops.
-    """
+    """Read a timeline of TensorFlow 1, `timeline-N.json`, also gzipped."""
     try:
         document = json.loads(trace_bytes(path))
     except (ValueError, RecursionError) as error:
@@ -63,16 +55,7 @@ def read_timeline(path: Path) -> Events:
 
 
 def timeline_events(document: dict[str, Any], label: str, source: str) -> Events:
-    """Events of a timeline.
-
-    Args:
-        document: What the file has.
-        label: Name of the step that it is of.
-        source: Name of the file, for errors.
-
-    Raises:
-        FormatError: It is not a timeline of TensorFlow 1, or has no ops.
-    """
+    """Events of a timeline."""
     records = document.get("traceEvents")
     if not isinstance(records, list):
         raise FormatError(f"{source} is not a timeline: it has no traceEvents")

@@ -31,12 +31,7 @@ Span = tuple[int, int]
 
 
 def trace_bytes(path: Path) -> bytes:
-    """All bytes of a file, unpacked.
-
-    Raises:
-        UsageError: It cannot be opened.
-        FormatError: It is cut off, broken or too large.
-    """
+    """All bytes of a file, unpacked."""
     data = _read(path, LARGEST + 1)
     if len(data) > LARGEST:
         raise FormatError(f"{path} has more than {LARGEST:,} bytes: not a trace")
@@ -67,12 +62,7 @@ def _read(path: Path, count: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A file's bytes, and the readers of its fields.
-
-    Attributes:
-        data: All bytes.
-        source: Name of the file, for errors.
-    """
+    """A file's bytes, and the readers of its fields."""
 
     data: bytes
     source: str
@@ -82,10 +72,6 @@ class Message:
 
         The value of a field of bytes is where they begin and end; of other kinds the
         number, or the 4 or 8 bytes read as one.
-
-        Raises:
-            FormatError: A field does not end where its message does, or is of a kind
-                that there is none of; the message has the byte.
         """
         position, data = begin, self.data
         value: int | Span
@@ -125,11 +111,7 @@ class Message:
         return Record(self, found)
 
     def varint(self, position: int, end: int) -> tuple[int, int]:
-        """A number and the position after it.
-
-        Raises:
-            FormatError: It does not end.
-        """
+        """A number and the position after it."""
         at, data, number, shift = position, self.data, 0, 0
         while position < end and shift < LONGEST_VARINT:
             byte = data[position]
@@ -171,12 +153,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The fields of one message; of those that may be there once, the last counts.
-
-    Attributes:
-        message: The file.
-        fields: Kinds and values by number of the field.
-    """
+    """The fields of one message; of those that may be there once, the last counts."""
 
     message: Message
     fields: dict[int, list[tuple[int, int | Span]]]

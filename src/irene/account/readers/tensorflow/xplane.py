@@ -40,16 +40,7 @@ EVENT_KEYS = frozenset((0x08, 0x10, 0x18, STATS_KEY))
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Events of one thread or stream.
-
-    Attributes:
-        id: Its number.
-        name: What it is called.
-        name_id: Number of each event's name in its plane.
-        start_ns: When each began, on the clock of the space.
-        end_ns: When it ended.
-        stats_at: Where in the file each event's stats are.
-    """
+    """Events of one thread or stream; names and stats by where the plane has them."""
 
     id: int
     name: str
@@ -59,24 +50,12 @@ class Line:
     stats_at: list[tuple[Span, ...]]
 
     def __len__(self) -> int:
-        """Number of events."""
         return len(self.name_id)
 
 
 @dataclass(slots=True)
 class Plane:
-    """The host or a device.
-
-    Attributes:
-        name: As `/host:CPU` or `/device:GPU:0`.
-        lines: Threads or streams.
-        names: Names of events by number.
-        name_stats_at: Where the stats of a name are.
-        stat_names: Names of stats, and texts that stats refer to, by number.
-        stats: What is said of the whole plane.
-        lines_at: Where its lines are in the file.
-        message: The file.
-    """
+    """The host or a device: its lines, and names and stats by their numbers."""
 
     message: Message
     name: str = ""
@@ -119,13 +98,7 @@ class Plane:
 
 @dataclass(frozen=True, slots=True)
 class XSpace:
-    """A trace.
-
-    Attributes:
-        planes: The host, its devices, and what is known about them.
-        start_ns: Begin of the profile, ns since 1970; None if the file has none.
-        errors: What the profiler itself reported.
-    """
+    """A trace: its planes, its begin (ns since 1970), what the profiler reported."""
 
     planes: tuple[Plane, ...]
     start_ns: int | None
@@ -137,12 +110,7 @@ class XSpace:
 
 
 def read_xspace(path: Path) -> XSpace:
-    """Read `*.xplane.pb`, also gzipped.
-
-    Raises:
-        UsageError: It cannot be opened.
-        FormatError: It is cut off or not of this format; with the byte.
-    """
+    """Read `*.xplane.pb`, also gzipped."""
     message = Message(trace_bytes(path), str(path))
     planes_at: list[Span] = []
     errors: list[str] = []
