@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 
 from irene.errors import UsageError
+from irene.human import human_error
 from irene.meters.machine import Processor
 
 TDP_VARIABLE = "IRENE_CPU_TDP_W"
@@ -188,7 +189,7 @@ def basis_of(processor: Processor, model: LoadModel, tdp_text: str = "") -> Basi
         *core_lines,
         power_line,
         model.words(cores, power),
-        f"90 % interval: {_width(relative)}; from three measured processors, each "
+        f"90 % interval: {human_error(relative)}; from three measured processors, each "
         "estimated from the other two"
         + (", and what is unknown here" if relative > model.relative_error else ""),
         NOT_COVERED,
@@ -205,12 +206,6 @@ def _seen(processor: Processor) -> str:
 
 def _count(number: float, one: str, many: str) -> str:
     return f"{number:g} {one if number == 1 else many}"
-
-
-def _width(relative: float) -> str:
-    if relative < 1:
-        return f"± {relative:.0%}".replace("%", " %")
-    return f"from nothing to {1 + relative:.1f} times the value"
 
 
 def _cores(

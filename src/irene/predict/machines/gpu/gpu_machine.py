@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from irene.errors import UsageError
 from irene.hardware import Hardware
+from irene.human import human_width
 from irene.predict.intervals import Beyond, with_beyond, worth_saying
 from irene.predict.machines.gpu.doubts import (
     SERVED,
@@ -253,8 +254,8 @@ class GpuMachine:
         told = self.calibration
         others = [each for each in known if each.name != told.engine]
         if why := told.unlike(regime):
-            percent = 100 * math.expm1(told.energy_width)
-            notes.append(f"extrapolation: {why}: ± {percent:.0f} % is assumed")
+            assumed = human_width(told.energy_width)
+            notes.append(f"extrapolation: {why}: {assumed} is assumed")
         is_shared = ranks > 1
         usual = told.width(regime), told.width(regime, True)
         energy += max([usual[0], *(e.width(usual[0], is_shared) for e in others)])
