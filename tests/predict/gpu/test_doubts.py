@@ -20,6 +20,7 @@ from irene.predict.machines.gpu.doubts import (
     CONTRADICTED,
     EXCHANGED,
     FP32,
+    GGUF,
     SERVED,
     SERVED_OCTAVE,
     SINGLE,
@@ -30,6 +31,7 @@ from irene.predict.machines.gpu.doubts import (
     doubted,
     shared_errors,
 )
+from irene.predict.machines.gpu.engines import TODAY
 from irene.predict.machines.gpu.gpu_device import OpCosts
 from irene.predict.machines.gpu.kernel_models import ROUGH
 from irene.predict.machines.gpu.kernel_ops import Collective, Gemm, Moe
@@ -219,16 +221,23 @@ def test_what_is_no_serving_shares_as_much_of_a_wider_interval() -> None:
 def test_exchanges_and_contradicted_experts_are_doubted() -> None:
     ops = [Gemm(8, 64, 64), Moe(8, 64, 64, 2, 8, "fp8_block"), Collective(1024.0, 2)]
     hopper, blackwell = (find_gpu(gpu).device.sheet for gpu in ("h100", "b200"))
-    assert doubted(ops, hopper) == {2: ("exchanged", EXCHANGED)}
-    assert doubted(ops, blackwell)[1] == ("contradicted", CONTRADICTED)
-    assert doubted(ops[:1], blackwell) == {}
+    assert doubted(ops, hopper, TODAY) == {2: ("exchanged", EXCHANGED)}
+    assert doubted(ops, blackwell, TODAY)[1] == ("contradicted", CONTRADICTED)
+    assert doubted(ops[:1], blackwell, TODAY) == {}
 
 
 def test_experts_of_4_bit_are_doubted_where_one_family_shows_them() -> None:
     experts = [Moe(8, 64, 64, 2, 8, dtype) for dtype in ("mxfp4", "bf16")]
     hopper, blackwell = (find_gpu(gpu).device.sheet for gpu in ("h100", "b200"))
-    assert doubted(experts, blackwell) == {0: ("single", SINGLE)}
-    assert doubted(experts, hopper) == {}
+    assert doubted(experts, blackwell, TODAY) == {0: ("single", SINGLE)}
+    assert doubted(experts, hopper, TODAY) == {}
+
+
+def test_weights_that_no_serving_had_are_doubted_where_its_engine_had_none() -> None:
+    ops = [Gemm(8, 64, 64, dtype) for dtype in ("bf16", "fp8", "fp4", "q4_K_M")]
+    sheet = find_gpu("b200").device.sheet
+    assert doubted(ops, sheet, TODAY) == {2: ("packed", SINGLE), 3: ("gguf", GGUF)}
+    assert doubted(ops, sheet, "llama.cpp") == {}
 
 
 def kernels(*table: float) -> tuple[ModelTree, NodeOps, OpDoubts, np.ndarray]:

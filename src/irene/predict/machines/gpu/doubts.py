@@ -19,10 +19,17 @@ from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.engines import TODAY
 from irene.predict.machines.gpu.gpu_device import OpCosts
 from irene.predict.machines.gpu.kernel_models import ROUGH
-from irene.predict.machines.gpu.kernel_ops import Collective, Memory, Op
+from irene.predict.machines.gpu.kernel_ops import (
+    Collective,
+    Gemm,
+    Memory,
+    Moe,
+    Op,
+)
 from irene.predict.machines.gpu.node_ops import GAP, NodeOps
 from irene.predict.machines.gpu.serving_calibration import (
     LONG_ANSWER,
+    STORED,
     Calibration,
     is_block,
     is_packed,
@@ -55,6 +62,8 @@ those of Hopper are from their tables, 1.9 times the time at 1.5 times the power
 SINGLE = 0.3
 """The same of 4-bit experts, which one family of servings has: without it they are
 predicted up to 0.3 too high on Blackwell, half of whose energy they are."""
+GGUF = ROUGH[1]
+"""The same of weights of GGUF where servings are of an engine that has none."""
 EXCHANGED = 0.4
 """The same of exchanges between GPUs, whose power is assumed: 0.1 to 0.5 of the span
 between idle and limit where 0.3 is taken."""
@@ -68,6 +77,8 @@ DOUBTED = {
     "contradicted": "in experts of block-scaled fp8, which take the time of their "
     "table in one family of measured servings and twice that in another",
     "single": "in experts of 4 bit, which one family of measured servings has",
+    "packed": "in products of 4 bit, which no measured serving has",
+    "gguf": "in weights of GGUF, which were measured in llama.cpp alone",
     "exchanged": "in exchanges between GPUs, at a power that nobody measured",
     "tables": "in kernels whose tables miss shapes left out by more than servings do",
 }
@@ -91,16 +102,29 @@ CONTRADICTED_OCTAVE = 0.06
 the one family that shows it; errors of two models have nothing in common there."""
 
 
-def doubted(ops: Sequence[Op], sheet: Datasheet) -> dict[int, tuple[str, float]]:
-    """Ops of servings that are doubted though they have a table, by place."""
+def doubted(
+    ops: Sequence[Op], sheet: Datasheet, engine: str
+) -> dict[int, tuple[str, float]]:
+    """Ops of servings that are doubted though they have a table, by place.
+
+    Args:
+        ops: What is run.
+        sheet: Of the GPU.
+        engine: That of the servings its calibration is from.
+    """
     found = {}
     for place, op in enumerate(ops):
+        stored = STORED.get(op.dtype) if isinstance(op, Gemm | Moe) else None
         if isinstance(op, Collective):
             found[place] = "exchanged", EXCHANGED
         elif sheet.architecture == "blackwell" and is_block(op):
             found[place] = "contradicted", CONTRADICTED
         elif sheet.architecture == "blackwell" and is_packed(op):
             found[place] = "single", SINGLE
+        elif engine == TODAY and stored == "gguf":
+            found[place] = "gguf", GGUF
+        elif engine == TODAY and stored == "fp4" and isinstance(op, Gemm):
+            found[place] = "packed", SINGLE
     return found
 
 
@@ -130,12 +154,12 @@ class OpDoubts:
         """
         names = [type(op).__name__ for op in nodes.ops]
         places = {name: place for place, name in enumerate(dict.fromkeys(names))}
-        doubt = costs.doubt.copy()
+        is_moving = [isinstance(op, Memory) for op in nodes.ops]
+        doubt = np.where(is_moving, 0.0, costs.doubt)
         reasons = list(costs.reasons)
         for place, (why, off) in nodes.reasons.items():
             doubt[place] = max(doubt[place], off)
             reasons[place] = reasons[place] if doubt[place] > off else why
-        doubt[[isinstance(op, Memory) for op in nodes.ops]] = 0.0
         half = np.log(costs.time_high / costs.time_low) / 2
         return cls(
             np.array([places[name] for name in names], dtype=np.float64),

@@ -149,7 +149,8 @@ class GpuMachine:
             raise UsageError("a step time is a positive number, of a serving")
         nodes = serving_ops(tree) if is_serving else traced_ops(tree)
         if is_serving:
-            nodes = replace(nodes, reasons=doubted(nodes.ops, sheet))
+            reasons = doubted(nodes.ops, sheet, self.calibration.engine)
+            nodes = replace(nodes, reasons=reasons)
         costs = self.device.costs(nodes.ops, eager=not is_serving)
         doubts = OpDoubts.of(nodes, costs)
         if is_serving:
