@@ -210,7 +210,8 @@ def test_two_runs_share_what_is_wrong_with_the_same_ops(
     one_way, ratios = 1.645 * np.sqrt((shares**2).sum(axis=1)), {}
     for one, other in combinations(range(len(runs)), 2):
         # Errors of ops that make whole runs as wrong as they are said to be.
-        size = np.mean([ops[i].width / one_way[i] for i in (one, other)])
+        size = math.hypot(*(ops[i].width for i in (one, other)))
+        size /= math.hypot(one_way[one], one_way[other])
         errors = size * rng.standard_normal((4000, len(names)))
         off = np.abs(errors @ (shares[one] - shares[other]))
         half = _half(told[one], told[other])
