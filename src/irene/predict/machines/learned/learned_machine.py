@@ -137,7 +137,7 @@ class LearnedMachine:
             width: Half the interval of the run, in log units.
         """
         times_s = (work.counts[0] * each_s).tolist()
-        calls = "calls", *work.calls[0].tolist(), total_s - sum(times_s)
+        calls = "calls", total_s - sum(times_s)
         named = [
             (op.kind, *op.sizes, s) for op, s in zip(work.ops, times_s, strict=True)
         ]
