@@ -2,7 +2,9 @@
 
 Everything is held out: trees of PC1 by model and by family, servings by model family,
 and a GPU together with the family. For every regime, the worst first: rows, part of
-them inside the 90 % interval, its median half-width in log units. Then pairs that
+them inside the 90 % interval, what chance alone makes of intervals that are right,
+whose errors are shared as the predictions say, and the median half-width in log units.
+Then pairs that
 differ in one thing: part of the measured ratios inside the interval of the ratio, its
 width, that by the width of errors that share nothing (`square sum`), and what nine of
 ten of them would need. What errors of two servings differ by (`APART`) is of pairs of
@@ -18,6 +20,7 @@ import argparse
 import math
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -33,6 +36,7 @@ from benchmarks.serving_calibration import (
 )
 from benchmarks.serving_calibration import widths_of as serving_widths
 from benchmarks.servings import Runs, Serving, read_servings, served
+from scipy.stats import norm
 
 from irene.dataset import read_data
 from irene.energy import Energy, SharedError, difference
@@ -47,7 +51,6 @@ from irene.predict.intervals import (
 from irene.predict.learning.training_runs import held_out
 from irene.predict.machines.finding import find_gpu
 from irene.predict.machines.gpu.datasheet import Datasheet
-from irene.predict.machines.gpu.doubts import APART
 from irene.predict.machines.gpu.gpu_device import known_sheets
 from irene.predict.machines.gpu.gpu_machine import GpuMachine
 from irene.predict.machines.gpu.kernel_fitting import fit_time
@@ -57,6 +60,7 @@ from irene.predict.machines.gpu.kernel_tables import (
     gpu_folders,
     read_tables,
 )
+from irene.predict.machines.gpu.run_likeness import APART
 from irene.predict.machines.specs.kernels import PRODUCTS, KernelData, fit_kernels
 from irene.predict.machines.specs.specs_method import (
     SHARED_JOINER,
@@ -71,6 +75,9 @@ WIDE = 8
 """The largest sizes that are left out: within this factor of the largest."""
 LEAST_ALIKE = 0.001
 """Correlation below which errors are as if they shared nothing."""
+AIM = (0.85, 0.97)
+"""What of a regime's rows should be inside."""
+DRAWS = 4000
 MANY = 10
 """Rows from which on a regime's coverage says something."""
 
@@ -85,6 +92,7 @@ class Row:
         energy: Predicted while its model or family was held out.
         measured_j: The truth, J.
         family: What is left out together with it.
+        is_whole: Whether it is a whole run, of which is known what errors it shares.
     """
 
     regime: str
@@ -92,6 +100,7 @@ class Row:
     energy: Energy
     measured_j: float
     family: str = ""
+    is_whole: bool = True
 
     @property
     def is_inside(self) -> bool:
@@ -110,25 +119,77 @@ def told(joules: float, width: float, errors: Sequence[SharedError]) -> Energy:
     return Energy(joules, *ends, "predicted", "held out", tuple(errors))
 
 
-def show_values(title: str, rows: Iterable[Row]) -> None:
-    """Coverage and width by regime, the worst first; those of few rows at the end."""
-    regimes: dict[str, list[Row]] = {}
-    for row in rows:
-        regimes.setdefault(row.regime, []).append(row)
-    everything = [row for some in regimes.values() for row in some]
-    print(f"\n{title:44} {'rows':>6} {'inside':>7} half-width")
-    for name, some in sorted(
-        regimes.items(),
-        key=lambda item: (len(item[1]) < MANY, np.mean([r.is_inside for r in item[1]])),
-    ):
-        _print_values(name if len(some) >= MANY else f"{name} (few)", some)
-    _print_values("all", everything)
+def show_values(title: str, rows: Sequence[Row]) -> None:
+    """Coverage and width by regime, the worst first; those of few rows at the end.
+
+    Beside it, of whole runs, what chance alone makes of intervals that are right: nine
+    of ten draws. A star is outside of that.
+    """
+    whole = [row for row in rows if row.is_whole]
+    regimes = dict.fromkeys(row.regime for row in rows)
+    by_chance = chances(whole)
+    lines = []
+    for name in [*regimes, "all"]:
+        some = [row for row in rows if name in (row.regime, "all")]
+        which = [name in (row.regime, "all") for row in whole]
+        inside, band = np.mean([row.is_inside for row in some]), ""
+        if sum(which) == len(some):
+            low, high = np.quantile(by_chance[:, which].mean(axis=1), (0.05, 0.95))
+            band = f"{low:4.0%} to {high:4.0%}" + " *"[not low <= inside <= high]
+        few = " (few)" if len(some) < MANY else ""
+        width = np.median([row.width for row in some])
+        told = f"{name + few:44} {len(some):6} {inside:7.1%} {band:>15} ± {width:.3f}"
+        lines.append((name == "all", bool(few), inside, told))
+    print(f"\n{title:44} {'rows':>6} {'inside':>7} {'by chance':>14}  half-width")
+    print(*(line[-1] for line in sorted(lines)), sep="\n")
+    show_aim(whole, by_chance)
 
 
-def _print_values(name: str, some: Sequence[Row]) -> None:
-    inside = np.mean([row.is_inside for row in some])
-    width = np.median([row.width for row in some])
-    print(f"{name:44} {len(some):6} {inside:7.1%} ± {width:.3f}")
+def show_aim(rows: Sequence[Row], by_chance: np.ndarray) -> None:
+    """How often intervals that are right would hold what regimes should, and ours."""
+    counts = Counter(row.regime for row in rows)
+    names = [name for name, count in counts.items() if count >= MANY]
+    which = np.array([[row.regime == name for row in rows] for name in names]).T
+    alone = np.random.default_rng(1).random(by_chance.shape) < COVERAGE
+    ours = np.array([[row.is_inside for row in rows]])
+    for what, inside in (
+        ("ours", ours), ("right by chance", by_chance),
+        ("right, were no error shared", alone),
+    ):  # fmt: skip
+        found = inside.astype(int) @ which / which.sum(axis=0)
+        held = (found >= AIM[0]) & (found <= AIM[1])
+        print(f"{what}: {held.sum(axis=1).mean():.1f} of {len(names)} regimes hold "
+              f"{AIM[0]:.0%} to {AIM[1]:.0%}, all do in {held.all(axis=1).mean():.1%}; "
+              f"none under 80% in {(found >= 0.8).all(axis=1).mean():.0%}")  # fmt: skip
+
+
+def chances(rows: Sequence[Row]) -> np.ndarray:
+    """Draws of which rows are inside, were every interval right: draws by rows.
+
+    Errors are normal, and shared between rows as their energies say.
+
+    Args:
+        rows: Whole runs.
+    """
+    widths = np.array([row.width for row in rows])
+    alike = np.eye(len(rows))
+    for (i, one), (j, other) in combinations(enumerate(rows), 2):
+        alike[i, j] = alike[j, i] = _in_common(one, other) / (widths[i] * widths[j])
+    sizes, axes = np.linalg.eigh(alike)
+    root = axes * np.sqrt(np.maximum(sizes, 0.0))
+    root /= np.linalg.norm(root, axis=1, keepdims=True)
+    drawn = np.random.default_rng(0).standard_normal((DRAWS, len(rows))) @ root.T
+    return np.abs(drawn) <= norm.ppf(0.5 + COVERAGE / 2)
+
+
+def _in_common(one: Row, other: Row) -> float:
+    """Covariance of two errors, in squares of half-widths."""
+    theirs = {error.cause: error for error in other.energy.errors}
+    return sum(
+        mine.width * theirs[mine.cause].width * mine.likeness(theirs[mine.cause])
+        for mine in one.energy.errors
+        if mine.cause in theirs
+    )
 
 
 Pair = tuple[Row, Row]
@@ -232,7 +293,8 @@ def pc1_rows(split: Split) -> list[Row]:
             shared = widths.shared("pc1", key.batch_size * key.seq_len)
             energy = told(energy_j[row], inside[level], [shared])
             measured_j = float(test.energy_j[row])
-            rows.append(Row(f"{level} {key.model}", settings, energy, measured_j))
+            named, is_whole = f"{level} {key.model}", level == "model"
+            rows.append(Row(named, settings, energy, measured_j, is_whole=is_whole))
     return rows
 
 
@@ -325,7 +387,7 @@ def apart_of(
     """What errors of two servings differ by, as `APART` has it.
 
     Each is the square with which nine of ten pairs that differ in that alone would be
-    inside: batches first, then setups, then models, beside what is known by then.
+    inside: batches first, then setups and models, beside what is known by then.
 
     Args:
         groups: Pairs by what they differ in.
@@ -337,13 +399,15 @@ def apart_of(
         kept = (p for p in pairs if not {row.family for row in p} & {*but})
         return float(np.quantile([square(*pair) for pair in kept], COVERAGE))
 
-    def beside(known: float) -> Callable[[Row, Row], float]:
-        return lambda a, b: max(_square(a, b) - known - octave * _octaves(a, b), 0.0)
+    def beside(a: Row, b: Row) -> float:
+        return max(_square(a, b) - octave * _octaves(a, b), 0.0)
 
     octave = nine_of_ten(["batch"], lambda a, b: _square(a, b) / _octaves(a, b))
-    setup = nine_of_ten(SETUPS, beside(0.0))
+    setup = nine_of_ten(SETUPS, beside)
     sizes = dict.fromkeys(("batch", "prompt", "output"), octave)
-    return {"model": nine_of_ten(["model"], beside(setup)), "setup": setup, **sizes}
+    # Another model is another setup at least.
+    model = max(nine_of_ten(["model"], beside), setup)
+    return {"model": model, "setup": setup, **sizes}
 
 
 def _octaves(one: Row, other: Row) -> float:

@@ -2,9 +2,8 @@
 
 The data: RAPL energy of three processors at known loads (mlco2/codecarbon,
 data/hardware/cpu_load_profiling), in the folder `cpu-load` of IRENE_DATA_DIR. Each
-processor is estimated by a model fitted to the other two: with the clock, and for
-machines that do not tell it. CodeCarbon 3 estimates TDP · (0.1 + 0.9 · load³)
-where it tracks a machine; it is asked about the same rows.
+processor is estimated by a model fitted to the other two. CodeCarbon 3 estimates
+TDP · (0.1 + 0.9 · load³) where it tracks a machine; it is asked about the same rows.
 
 With CodeCarbon installed (`pip install 'irene-energy[bench]'`) both also watch this
 machine under the same loads. Where no counter tells the truth, that shows only how far
@@ -36,7 +35,6 @@ from irene.errors import IreneError
 from irene.meters.cpu.kernel_files import Roots
 from irene.meters.estimate.cpu_basis import KnownProcessor, LoadModel, find_known
 from irene.meters.estimate.cpu_estimate import assumptions, open_estimate
-from irene.predict.intervals import group_width
 
 JOULES_PER_KWH = 3.6e6
 COVERAGE = 0.9
@@ -49,10 +47,9 @@ BOOST_MHZ = {
 KINDS = {"all_cores": "every thread in part", "some_cores": "some threads in full"}
 
 
-WITH_CLOCK, WITHOUT = "with clock", "without"
-CODECARBON, LINE = "CodeCarbon", "TDP · load"
-COLUMNS = (WITH_CLOCK, WITHOUT, CODECARBON, LINE)
-"""Our two models, the formula CodeCarbon uses, and one it has and does not use."""
+OURS, CODECARBON, LINE = "ours", "CodeCarbon", "TDP · load"
+COLUMNS = (OURS, CODECARBON, LINE)
+"""Our model, the formula CodeCarbon uses, and one it has and does not use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +115,7 @@ def row_weights(rows: Sequence[Row]) -> np.ndarray:
     return np.array([1 / counts[row.cpu.name] for row in rows])
 
 
-def fit_load_model(rows: Sequence[Row], follows_clock: bool) -> LoadModel:
+def fit_load_model(rows: Sequence[Row]) -> LoadModel:
     """The two numbers of the model, by least squares of logarithms.
 
     The limit of idle power is the largest share of a TDP that was seen.
@@ -128,7 +125,7 @@ def fit_load_model(rows: Sequence[Row], follows_clock: bool) -> LoadModel:
 
     def made(values: np.ndarray, limit: float = math.inf) -> LoadModel:
         idle, active = map(float, values)
-        return LoadModel(idle, limit, active, 0.0, follows_clock)
+        return LoadModel(idle, limit, active, 0.0)
 
     def misses(values: np.ndarray) -> np.ndarray:
         return np.log(estimates(made(values), rows) / measured) * weights
@@ -136,7 +133,7 @@ def fit_load_model(rows: Sequence[Row], follows_clock: bool) -> LoadModel:
     found = least_squares(misses, [2.0, 0.5], bounds=([1e-3, 1e-3], [50, 2])).x
     idle: dict[str, float] = {}
     for row in rows:
-        share = row.power_w / row.cpu.tdp_w / (row.clock if follows_clock else 1.0)
+        share = row.power_w / row.cpu.tdp_w
         idle[row.cpu.name] = min(share, idle.get(row.cpu.name, math.inf))
     return made(found, max(idle.values()))
 
@@ -144,10 +141,7 @@ def fit_load_model(rows: Sequence[Row], follows_clock: bool) -> LoadModel:
 def estimates(model: LoadModel, rows: Sequence[Row]) -> np.ndarray:
     """What a model says of each row, W."""
     return np.array(
-        [
-            model.power_w(row.cpu.cores, row.cpu.tdp_w_per_core, row.load, row.clock)
-            for row in rows
-        ]
+        [model.power_w(row.cpu.cores, row.cpu.tdp_w_per_core, row.load) for row in rows]
     )
 
 
@@ -205,8 +199,11 @@ class LeftOut:
 
 
 def interval(results: Sequence[LeftOut], who: str) -> float:
-    """Half the 90 % interval for one processor more, as a share of the value."""
-    return group_width([left.width(who) for left in results])
+    """Half the 90 % interval for one processor more, as a share of the value.
+
+    What the worst of those left out needs: of three, three of four others need no more.
+    """
+    return max(left.width(who) for left in results)
 
 
 def leave_one_out(rows: Sequence[Row]) -> list[LeftOut]:
@@ -216,8 +213,7 @@ def leave_one_out(rows: Sequence[Row]) -> list[LeftOut]:
         own = tuple(row for row in rows if row.cpu.name == name)
         others = [row for row in rows if row.cpu.name != name]
         said_w = {
-            WITH_CLOCK: estimates(fit_load_model(others, follows_clock=True), own),
-            WITHOUT: estimates(fit_load_model(others, follows_clock=False), own),
+            OURS: estimates(fit_load_model(others), own),
             CODECARBON: codecarbon_formula(own),
             LINE: straight_line(own),
         }
@@ -228,7 +224,7 @@ def leave_one_out(rows: Sequence[Row]) -> list[LeftOut]:
 def print_left_out(results: Sequence[LeftOut]) -> None:
     """The errors, processor by processor and kind by kind."""
     print(f"{'left out: mean error, %':38}", *(f"{who:>12}" for who in COLUMNS), end="")
-    print(f" {'CodeCarbon ÷ ours: with clock, without':>40}")
+    print(f" {'CodeCarbon ÷ ours':>20}")
     for left in results:
         _print_errors(left.name, [left])
         for kind, words in KINDS.items():
@@ -280,9 +276,9 @@ def _print_errors(title: str, results: Sequence[LeftOut], kind: str = "") -> Non
 
 def _print_line(title: str, values: Sequence[float]) -> None:
     """One row; the ratios are those of the formula that CodeCarbon uses."""
-    with_clock, without, theirs, _ = values
+    ours, theirs, _ = values
     print(f"{title:38}", *(f"{value:12.1f}" for value in values), end="")
-    print(f" {theirs / with_clock:28.2f}× {theirs / without:9.2f}×")
+    print(f" {theirs / ours:19.2f}×")
 
 
 @contextmanager
@@ -330,7 +326,7 @@ def live(seconds: float) -> None:
     except ImportError:
         print("\nlive: codecarbon is not installed (the extra `bench`); ours alone")
         OfflineEmissionsTracker = None  # noqa: N806
-    model = next(line for line in assumptions(Roots()) if line.startswith("model "))
+    model = next(line for line in assumptions(Roots()) if line.startswith("model"))
     print(f"\nlive, {model}")
     print(f"{'live, mean W of the CPU':20} {'ours':>7} {'90 % interval':>16}"
           f" {'CodeCarbon':>11} {'its RAM':>8}")  # fmt: skip

@@ -1,7 +1,8 @@
-"""Fit the estimates of a CPU's power and write `meters/estimate/estimate_model.json`.
+"""Fit the estimate of a CPU's power and write `meters/estimate/estimate_model.json`.
 
-Prints what is odd in the data, the forms that were tried, and the errors on processors
-that were left out, beside CodeCarbon's formula. Numbers are written, no data.
+Prints what is odd in the data, the forms that were tried, what choosing among them is
+worth, and the errors on processors that were left out, beside CodeCarbon's formula.
+Numbers are written, no data.
 
     IRENE_DATA_DIR=… python -m scripts.fit_cpu_estimate
 """
@@ -11,8 +12,9 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +23,7 @@ from typing import Any
 import numpy as np
 from benchmarks.cpu_estimate import (
     CODECARBON,
-    WITH_CLOCK,
-    WITHOUT,
+    OURS,
     LeftOut,
     Row,
     data_folder,
@@ -62,85 +63,97 @@ def print_oddities(rows: Sequence[Row]) -> None:
 
 
 def print_forms(rows: Sequence[Row]) -> None:
-    """Other forms of a · base + b · TDP · busy: errors left out, in %."""
-    tdp, cores, load, clock, power, weight = np.array(
-        [
-            (r.cpu.tdp_w, r.cpu.cores, r.load, r.clock, r.power_w, w)
-            for r, w in zip(rows, np.sqrt(row_weights(rows)), strict=True)
-        ]
-    ).T
-    names = np.array([row.cpu.name for row in rows])
-    bases = {"cores": cores, "TDP": tdp, "root of both": np.sqrt(tdp * cores)}
-    busy = {"load": load, "1 − (1 − load)²": 1 - (1 - load) ** 2}
-    print("base by, clock to the power of, busy: errors left out and their mean, %")
-    for (name, by), exponent, (how, part) in itertools.product(
-        bases.items(), (0, 1, 2), busy.items()
-    ):
-        terms = np.array([by * clock**exponent, tdp * part])
-        errors = []
-        for left_out in dict.fromkeys(names):
-            rest, own = names != left_out, names == left_out
+    """Other forms of a · base + b · TDP · busy: errors left out, in %.
 
-            def misses(logs: np.ndarray, rest: np.ndarray = rest) -> np.ndarray:
-                return (np.log(np.exp(logs) @ terms / power) * weight)[rest]  # noqa: B023
-
-            said = np.exp(least_squares(misses, [0.0, -1.0]).x) @ terms
-            errors.append(100 * np.abs(said / power - 1)[own].mean())
-        told = " ".join(f"{error:6.1f}" for error in [*errors, np.mean(errors)])
-        print(f"{name:14} {exponent} {how:16} {told}")
-    print()
-
-
-def _left_out_numbers(results: Sequence[LeftOut], who: str) -> dict[str, Any]:
-    return {
-        left.name: {
-            "ours": round(left.error(who), 1),
-            "codecarbon_formula": round(left.error(CODECARBON), 1),
-            "width_90": round(left.width(who), DIGITS),
-        }
-        for left in results
+    Then what choosing is worth: for every processor, the form that does best on the
+    other two, each from the other.
+    """
+    forms = {
+        (name, exponent, how): (by, exponent, part)
+        for (name, by), exponent, (how, part) in itertools.product(
+            BASES.items(), (0, 1, 2), BUSY.items()
+        )
     }
+    every = {key: _left_out_errors(rows, *form) for key, form in forms.items()}
+    print("base by, clock to the power of, busy: errors left out and their mean, %")
+    for (name, exponent, how), errors in every.items():
+        told = " ".join(f"{e:6.1f}" for e in [*errors.values(), _mean(errors)])
+        print(f"{name:14} {exponent} {how:16} {told}")
+    print("chosen by the other two, each from the other: error left out, %")
+    found = []
+    for left_out in dict.fromkeys(row.cpu.name for row in rows):
+        rest = [row for row in rows if row.cpu.name != left_out]
+        inner = {k: _mean(_left_out_errors(rest, *form)) for k, form in forms.items()}
+        best = min(inner, key=lambda key: inner[key])
+        found.append(every[best][left_out])
+        print(f"{left_out:26} {best} {found[-1]:6.1f}")
+    print(f"{'mean':26} {np.mean(found):.1f}\n")
 
 
-def document(
-    models: Mapping[str, LoadModel], results: Sequence[LeftOut]
-) -> dict[str, Any]:
+BASES = {
+    "cores": lambda row: row.cpu.cores,
+    "TDP": lambda row: row.cpu.tdp_w,
+    "root of both": lambda row: math.sqrt(row.cpu.tdp_w * row.cpu.cores),
+}
+BUSY = {
+    "load": lambda row: row.load,
+    "1 − (1 − load)²": lambda row: 1 - (1 - row.load) ** 2,
+}
+
+
+def _mean(errors: dict[str, float]) -> float:
+    return float(np.mean(list(errors.values())))
+
+
+def _left_out_errors(
+    rows: Sequence[Row],
+    base: Callable[[Row], float],
+    exponent: int,
+    busy: Callable[[Row], float],
+) -> dict[str, float]:
+    """Error of a form on every processor, by what the others tell, in %."""
+    terms = np.array(
+        [(base(r) * r.clock**exponent, r.cpu.tdp_w * busy(r)) for r in rows]
+    ).T
+    power, weight = np.array([r.power_w for r in rows]), np.sqrt(row_weights(rows))
+    names = np.array([row.cpu.name for row in rows])
+    errors = {}
+    for left_out in dict.fromkeys(names.tolist()):
+        rest, own = names != left_out, names == left_out
+
+        def misses(logs: np.ndarray, rest: np.ndarray = rest) -> np.ndarray:
+            return (np.log(np.exp(logs) @ terms / power) * weight)[rest]
+
+        said = np.exp(least_squares(misses, [0.0, -1.0]).x) @ terms
+        errors[left_out] = float(100 * np.abs(said / power - 1)[own].mean())
+    return errors
+
+
+def document(model: LoadModel, results: Sequence[LeftOut]) -> dict[str, Any]:
     """What is written."""
-    formula = (
-        "cores * (min(idle_w_per_core, idle_share_limit * tdp_w_per_core){} + "
-        "active_share * tdp_w_per_core * load)"
-    )
     return {
-        "schema": "irene.cpu-estimate/3",
-        "models": {
-            name: {
-                "formula": formula.format(how),
-                "least": "squares of ln(said / measured), processors weigh the same",
-                "numbers": asdict(models[who]),
-                "left_out_mean_error_percent": _left_out_numbers(results, who),
+        "schema": "irene.cpu-estimate/4",
+        "formula": "cores * (min(idle_w_per_core, idle_share_limit * tdp_w_per_core) + "
+        "active_share * tdp_w_per_core * load)",
+        "least": "squares of ln(said / measured), processors weigh the same",
+        "numbers": asdict(model),
+        "left_out_mean_error_percent": {
+            left.name: {
+                "ours": round(left.error(OURS), 1),
+                "codecarbon_formula": round(left.error(CODECARBON), 1),
+                "width_90": round(left.width(OURS), DIGITS),
             }
-            for name, who, how in (
-                ("with_clock", WITH_CLOCK, " * clock / highest clock"),
-                ("without_clock", WITHOUT, ""),
-            )
+            for left in results
         },
         "provenance": {
             "data": "mlco2/codecarbon, data/hardware/cpu_load_profiling (MIT): RAPL "
             "energy over time of three processors at known loads",
             "rows": sum(len(left.rows) for left in results),
-            "highest_clock": "the boost clock that AMD and Intel publish",
             "made_by": "python -m scripts.fit_cpu_estimate",
             "relative_error": "width_90 is what 90 % of the measurements of a left-out "
-            "processor are within, as a share of the estimate: the largest but one, "
-            "times 1.78, as much as Student's interval is wider for three",
+            "processor are within, as a share of the estimate: the largest of three",
         },
     }
-
-
-def _rounded(model: LoadModel, error: float) -> LoadModel:
-    found = asdict(replace(model, relative_error=error))
-    numbers = {k: round(v, DIGITS) for k, v in found.items() if type(v) is float}
-    return LoadModel(**{**found, **numbers})
 
 
 def main() -> int:
@@ -157,12 +170,12 @@ def main() -> int:
     print_forms(rows)
     results = leave_one_out(rows)
     print_left_out(results)
-    models = {
-        who: _rounded(fit_load_model(rows, who == WITH_CLOCK), interval(results, who))
-        for who in (WITH_CLOCK, WITHOUT)
-    }
-    print("", *models.values(), sep="\n")
-    text = json.dumps(document(models, results), indent=2) + "\n"
+    found = asdict(
+        replace(fit_load_model(rows), relative_error=interval(results, OURS))
+    )
+    model = LoadModel(**{name: round(value, DIGITS) for name, value in found.items()})
+    print("", model, sep="\n")
+    text = json.dumps(document(model, results), indent=2) + "\n"
     with whole_file(options.out) as file:
         file.write(text.encode())
     print(f"wrote {options.out.name}")

@@ -22,6 +22,8 @@ ENERGY_STEPS = (
     (1e-9, "nJ"),
 )
 UNKNOWN = "–"
+TWICE = 1.995
+"""Beside its value, the upper end from which on an interval is told as a factor."""
 
 
 def human(value: float, unit: str = "") -> str:
@@ -67,12 +69,42 @@ def human_range(energy: Energy) -> str:
 
 
 def human_spread(energy: Energy) -> str:
-    """How far the interval reaches, relative to the value: `±2.0%`, `−3.0% +12%`."""
+    """How far the interval reaches, relative to the value: `±2.0%`, `−3.0% +12%`.
+
+    One that reaches twice the value and more is a factor: `factor 2.4`, `÷1.5 ×2.4`.
+    """
     if energy.joules <= 0:
         return ""
+    if energy.low > 0 and energy.high >= TWICE * energy.joules:
+        under, over = energy.joules / energy.low, energy.high / energy.joules
+        below, above = f"{under:.2g}", f"{over:.2g}"
+        return f"factor {above}" if below == above else f"÷{below} ×{above}"
     down = _percent((energy.joules - energy.low) / energy.joules)
     up = _percent((energy.high - energy.joules) / energy.joules)
     return f"±{up}" if down == up else f"−{down} +{up}"
+
+
+def human_width(width: float) -> str:
+    """Half an interval in words: `± 12 %`; of twice and more `within a factor 2.4`.
+
+    Args:
+        width: In log units.
+    """
+    factor = math.exp(width)
+    if factor >= TWICE:
+        return f"within a factor {factor:.2g}"
+    return f"± {100 * (factor - 1):.0f} %"
+
+
+def human_error(share: float) -> str:
+    """An error beside the value in words: `± 12 %`; past all of it, where it ends.
+
+    Args:
+        share: Half the interval as a share of the value.
+    """
+    if share < 1:
+        return f"± {100 * share:.0f} %"
+    return f"from nothing to {1 + share:.1f} times the value"
 
 
 def _energy_step(joules: float) -> tuple[float, str]:

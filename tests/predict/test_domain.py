@@ -51,7 +51,7 @@ def test_a_phase_that_was_never_measured_is_said_and_called_an_assumption() -> N
     assert width(tree) == pytest.approx(math.hypot(BASE, BEYOND["phase"]), rel=1e-2)
     assert notes(tree)[0] == (
         "extrapolation: all of the energy is of phase train, which was never measured; "
-        "that alone makes it ± 65 %, an assumption"
+        "that alone leaves it ± 65 %, an assumption"
     )
 
 

@@ -231,12 +231,12 @@ def test_what_lies_beyond_is_weighed_by_its_energy() -> None:
     np.testing.assert_allclose(head.widths, [0.095, 0, 0, 0, 0, 0, 0.5])
     assert head.share == pytest.approx(0.19)
     assert head.note() == (
-        "extrapolation: 19% of the energy is far away; that alone makes it ± 10 %"
+        "extrapolation: 19% of the energy is far away; that alone leaves it ± 10 %"
     )
     products = beyond_of(tree, np.array([0, 0, 0.5, 0, 0.5, 0, 0]), "products")
     np.testing.assert_allclose(products.widths[:3], [0.3, 0.375, 0.5])
     assert products.note() == (
-        "extrapolation: 60% of the energy is far away; that alone makes it ± 35 %"
+        "extrapolation: 60% of the energy is far away; that alone leaves it ± 35 %"
     )
     widths = with_beyond(np.full(7, 0.04), [head, products])
     assert widths[0] == pytest.approx(math.sqrt(0.04**2 + 0.095**2 + 0.3**2))

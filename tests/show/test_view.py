@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 
 from irene.energy import Energy
 from irene.errors import UsageError
-from irene.human import human_energy, human_range, human_spread
+from irene.human import (
+    human_energy,
+    human_error,
+    human_range,
+    human_spread,
+    human_width,
+)
 from irene.show.text import ranged_path
 from irene.show.view import largest_parts, view
 from irene.spec import RunSpec
@@ -43,11 +51,30 @@ def test_energies_are_readable(joules, text):
         (53.9, 55.7, "±1.6%", "54.8 J (53.9 – 55.7)"),
         (40, 100, "−27% +82%", "54.8 J (40.0 – 100.0)"),
         (0, 54.8, "−100% +0.0%", "54.8 J (0 – 54.8)"),
+        (0, 137, "−100% +150%", "54.8 J (0 – 137.0)"),
+        (21.92, 137, "factor 2.5", "54.8 J (21.9 – 137.0)"),
+        (36.5, 137, "÷1.5 ×2.5", "54.8 J (36.5 – 137.0)"),
     ],
 )
 def test_intervals_are_readable(low, high, spread, text):
     energy = Energy(54.8, low, high, "predicted", "a test")
     assert (human_spread(energy), human_range(energy)) == (spread, text)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (human_width(0.0), "± 0 %"),
+        (human_width(math.log(1.12)), "± 12 %"),
+        (human_width(math.log(1.99)), "± 99 %"),
+        (human_width(math.log(2.0)), "within a factor 2"),
+        (human_width(math.log(23.53)), "within a factor 24"),
+        (human_error(0.818), "± 82 %"),
+        (human_error(1.096), "from nothing to 2.1 times the value"),
+    ],
+)
+def test_what_is_no_percentage_any_more_is_a_factor(words, text):
+    assert words == text
 
 
 def test_an_interval_is_in_the_unit_of_its_value():

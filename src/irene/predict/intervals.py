@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.energy import SharedError
+from irene.human import human_width
 from irene.saved import Floats, Saved
 from irene.tree import KINDS, ModelTree
 
@@ -135,7 +136,7 @@ class Beyond:
         return (
             ("extrapolation: " if self.is_beyond else "")
             + f"{share} of the energy is {self.words}; that alone "
-            f"makes it ± {100 * math.expm1(self.width):.0f} %"
+            f"leaves it {human_width(self.width)}"
             + (", an assumption" if self.is_assumed else "")
         )
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from irene.predict.api import predict
+from irene.predict.intervals import BEYOND
 from irene.predict.machines.finding import find_gpu
+from irene.predict.machines.gpu.kernel_models import ROUGH
 from irene.predict.machines.gpu.passes import passes, passes_of
 from irene.trace.tracer import trace
 from irene.tree import ModelTree
@@ -53,6 +55,31 @@ def test_short_kernels_wait_and_are_less_sure() -> None:
         if energy
     ]
     assert widths[0] > 1.1 * widths[1]
+
+
+def test_products_that_no_pass_had_are_doubted() -> None:
+    """Convolutions are in measured passes; recurrent layers and groups are not."""
+    import torch
+
+    def wide(module: torch.nn.Module, *shape: int) -> tuple[float, str]:
+        given = torch.zeros(*shape, dtype=torch.bfloat16, device="meta")
+        module = module.to(device="meta", dtype=torch.bfloat16)
+        tree = predict(trace(module, given), on="h100")
+        energy = tree.root.energy
+        assert energy is not None
+        return math.log(energy.high / energy.low) / 2, "\n".join(tree.notes)
+
+    usual = passes_of("h100").energy_width
+    width, notes = wide(torch.nn.Conv2d(512, 512, 3, padding=1), 64, 512, 64, 64)
+    assert width == pytest.approx(usual, rel=0.01)
+    assert "without a measurement" not in notes
+    steps = torch.nn.LSTM(1024, 4096, 1)
+    width, notes = wide(torch.nn.Sequential(steps), 2048, 64, 1024)
+    assert width == pytest.approx(math.hypot(usual, ROUGH[1]), rel=0.02)
+    assert "without a measurement (LSTM)" in notes
+    width, notes = wide(steps, 2048, 64, 1024)  # by itself traced step by step
+    assert width > math.hypot(usual, BEYOND["group"])
+    assert "in a loop over steps as it was traced" in notes
 
 
 def test_bytes_of_fp32_are_counted_once() -> None:

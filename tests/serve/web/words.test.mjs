@@ -32,6 +32,9 @@ test("shares, intervals and counts", () => {
   assert.equal(plain(f.percent(0.00001)), "< 0.01 %");
   assert.equal(plain(f.interval(10, 9.7, 10.3)), "± 3.0 %");
   assert.equal(plain(f.interval(10, 9.5, 12)), "−5.0 % / +20 %");
+  assert.equal(plain(f.interval(10, 4, 25)), "factor 2.5");
+  assert.equal(plain(f.interval(10, 5, 41)), "÷2.0 ×4.1");
+  assert.equal(plain(f.interval(10, 0, 35)), "−100 % / +250 %", "no factor reaches nothing");
   assert.equal(f.interval(10, null, null), "");
   assert.equal(f.interval(10, 10, 10), "", "as given");
   assert.equal(plain(f.change(0.12)), "+12 %");

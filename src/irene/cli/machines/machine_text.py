@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from irene.hardware import Hardware
+from irene.human import human_width
 from irene.show.terminal import columns
 from irene.show.text import plain
 
@@ -76,8 +77,9 @@ def _within(fields: Mapping[str, Any]) -> str:
         widths = [by_level[place]["model"] for place in ("inside", "outside")]
     elif not widths and by_level:
         widths = list(by_level["model"][1])
-    ends = [f"{100 * math.expm1(each):.0f}" for each in sorted(widths)]
-    return f"± {' to '.join(dict.fromkeys([ends[0], ends[-1]]))} %" if ends else ""
+    ends = [min(widths), max(widths)] if widths else []
+    told = " to ".join(dict.fromkeys(map(human_width, ends)))
+    return told.replace(" % to ± ", " to ")
 
 
 def machine_lines(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -265,8 +267,7 @@ def interval_line(widths: Mapping[str, Any]) -> str:
     for level, (seconds, each) in widths.items():
         ends = dict.fromkeys((-1, 0)) if len(each) > 1 else {-1: None}
         told = [
-            f"±{100 * math.expm1(each[end]):.0f} % at {1e3 * seconds[end]:.2g} ms"
-            for end in ends
+            f"{human_width(each[end])} at {1e3 * seconds[end]:.2g} ms" for end in ends
         ]
         parts.append(f"{level} {', '.join(told)}")
     return f"90 % interval of time: {'; '.join(parts)}"

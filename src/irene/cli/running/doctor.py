@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from irene.cli.output import put_json
 from irene.cli.progress import working
 from irene.errors import IreneError, UsageError
+from irene.human import human_error
 from irene.parameters import Asked
 from irene.show.text import plain
 
@@ -247,7 +248,7 @@ def _labels(channel: Mapping[str, Any]) -> Sequence[str]:
         if not channel["counted"]:
             labels.append("not counted")
         if channel["relative_error"]:
-            labels.append(f"± {100 * channel['relative_error']:.0f} %")
+            labels.append(human_error(channel["relative_error"]))
     if channel["resolution_s"]:
         labels.append(f"new every {channel['resolution_s'] * 1e3:g} ms")
     if channel["note"]:

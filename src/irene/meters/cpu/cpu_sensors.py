@@ -11,11 +11,6 @@
 
 What a machine does not tell has no channel. What is slow to read or to change is read
 ten times a second at most; in between, a reading gives the last value.
-
-A clock tells of power only where it follows the load. That of a virtual machine is
-mostly a constant, and the governors `performance` and `userspace` hold one: idle cores
-then sleep at a high clock, which no formula here has seen. `open_clock_share` gives a
-clock only where it varies, `open_clocks` wherever one is told.
 """
 
 from __future__ import annotations
@@ -30,7 +25,7 @@ from pathlib import Path
 from irene.errors import MeterError
 from irene.meters.channel import NO_VALUE, Channel, Sensor, SensorMeter
 from irene.meters.cpu.cpu_load import LOAD_STEP_S, CpuLoad, ProcessLoad
-from irene.meters.cpu.kernel_files import KeptFile, Roots, number_in, text_in
+from irene.meters.cpu.kernel_files import KeptFile, Roots, text_in
 
 CPU_ZONES = ("x86_pkg_temp", "cpu", "soc", "coretemp", "k10temp", "zenpower")
 """Beginnings of the names of sensors that belong to a CPU."""
@@ -42,9 +37,6 @@ CPUINFO_PERIOD_S = 5.0
 """Of a large machine this file takes milliseconds to read, s."""
 MOST_CLOCKS = 16
 """CPUs whose clock is read; of more, some that lie evenly between the others."""
-FIXED = ("performance", "userspace")
-"""Governors under which the clock does not follow the load."""
-UNTOLD = "no clock is told here"
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -137,60 +129,6 @@ def open_clocks(roots: Roots, clock: Callable[[], float]) -> Sensors | None:
             return clocks
         clocks.close()
     return None
-
-
-def open_clock_share(
-    roots: Roots, clock: Callable[[], float] = time.monotonic
-) -> tuple[Sensors | None, str]:
-    """Mean of the CPUs' clocks, each as a share of its own highest: above 0, at most 1.
-
-    Some drivers take the clock without boost for the highest; a share above 1 is then
-    cut, for none was seen where the formula is from.
-
-    Returns:
-        The clocks, ready to be read; None, and why, where they are not known to vary.
-    """
-    paths = _cpufreq(roots)
-    why_not = _why_not([path.parent for path in paths])
-    highest = {} if why_not else dict(_with_highest(paths))
-
-    def share(file: KeptFile) -> list[float]:
-        found = int(file.read(32)) / highest[file]
-        return [min(1.0, found)] if found > 0 else []
-
-    if highest:
-        return Sensors([*highest], share, _mean, CLOCK_STEP_S, clock), ""
-    return None, why_not or UNTOLD
-
-
-def _with_highest(paths: Iterable[Path]) -> Iterator[tuple[KeptFile, int]]:
-    """What tells the clock of each CPU, and its highest, kHz, if both are told."""
-    for path in paths:
-        most = number_in(path.with_name("cpuinfo_max_freq"))
-        if most > 0 and number_in(path) > 0:
-            yield from ((file, most) for file in _opened([path]))
-
-
-def _why_not(folders: list[Path]) -> str:
-    """Why the clock cannot be used, in words; "" where it can."""
-    if not folders:
-        return UNTOLD
-    governors = {text_in(folder / "scaling_governor") for folder in folders}
-    fixed = sorted(governors.intersection(FIXED))
-    if fixed:
-        return f"the governor {fixed[0]} holds the clock"
-    if not any(_varies(folder) for folder in folders):
-        return "the clock is a constant, or its range is not told"
-    return ""
-
-
-def _varies(folder: Path) -> bool:
-    """Whether both the hardware and the settings leave room."""
-    ranges = [
-        [number_in(folder / f"{whose}_{end}_freq") for end in ("min", "max")]
-        for whose in ("cpuinfo", "scaling")
-    ]
-    return all(0 < low < high for low, high in ranges)
 
 
 def open_temperatures(roots: Roots, clock: Callable[[], float]) -> Sensors:

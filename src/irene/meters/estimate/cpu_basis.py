@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 
 from irene.errors import UsageError
+from irene.human import human_error
 from irene.meters.machine import Processor
 
 TDP_VARIABLE = "IRENE_CPU_TDP_W"
@@ -119,46 +120,35 @@ class LoadModel:
     """What makes watts of a load.
 
     Attributes:
-        idle_w_per_core: Power of an idle machine per core, at its highest clock if it
-            follows the clock, W.
+        idle_w_per_core: Power of an idle machine per core, W.
         idle_share_limit: Idle power is at most this share of the TDP.
         active_share: Share of the TDP that full load adds.
         relative_error: Half the 90 % interval as a share of the value, on a processor
             that nobody measured.
-        follows_clock: Whether idle power goes with the clock.
     """
 
     idle_w_per_core: float
     idle_share_limit: float
     active_share: float
     relative_error: float
-    follows_clock: bool = False
 
-    def power_w(
-        self, cores: float, tdp_w_per_core: float, load: float, clock: float = 1.0
-    ) -> float:
+    def power_w(self, cores: float, tdp_w_per_core: float, load: float) -> float:
         """Power at a load, W.
 
         Args:
             cores: Physical cores.
             tdp_w_per_core: Thermal design power per core, W.
             load: Busy share of all threads, 0 to 1.
-            clock: Mean clock as a share of the highest, 0 to 1, if it is known.
         """
         idle = min(self.idle_w_per_core, self.idle_share_limit * tdp_w_per_core)
-        idle *= clock if self.follows_clock else 1.0
         return cores * (idle + self.active_share * tdp_w_per_core * load)
 
     def words(self, cores: float, tdp_w_per_core: float) -> str:
         """What it says of a machine."""
         idle, full = (self.power_w(cores, tdp_w_per_core, load) for load in (0.0, 1.0))
-        if self.follows_clock:
-            how, at = "with the clock", " at the highest clock, less at a lower one"
-        else:
-            how, at = "without the clock", ""
         return (
-            f"model {how}: {idle:.1f} W idle{at}, {full:.1f} W at full load, a "
-            "straight line between them"
+            f"model: {idle:.1f} W idle, {full:.1f} W at full load, a straight line "
+            "between them"
         )
 
 
@@ -179,16 +169,13 @@ class Basis:
     assumptions: tuple[str, ...]
 
 
-def basis_of(
-    processor: Processor, model: LoadModel, tdp_text: str = "", clock_note: str = ""
-) -> Basis:
+def basis_of(processor: Processor, model: LoadModel, tdp_text: str = "") -> Basis:
     """What to take a machine for.
 
     Args:
         processor: What it tells of itself.
         model: What makes watts of it; its error is the least there is.
         tdp_text: TDP as the user states it, W; "" if not.
-        clock_note: Where the clock is from, or why there is none; "" to say nothing.
 
     Raises:
         UsageError: The stated TDP is no positive number.
@@ -201,8 +188,8 @@ def basis_of(
         f"processor: {processor.name or 'no name'}, {_seen(processor)}",
         *core_lines,
         power_line,
-        model.words(cores, power) + (f"; {clock_note}" if clock_note else ""),
-        f"90 % interval: {_width(relative)}; from three measured processors, each "
+        model.words(cores, power),
+        f"90 % interval: {human_error(relative)}; from three measured processors, each "
         "estimated from the other two"
         + (", and what is unknown here" if relative > model.relative_error else ""),
         NOT_COVERED,
@@ -219,12 +206,6 @@ def _seen(processor: Processor) -> str:
 
 def _count(number: float, one: str, many: str) -> str:
     return f"{number:g} {one if number == 1 else many}"
-
-
-def _width(relative: float) -> str:
-    if relative < 1:
-        return f"± {relative:.0%}".replace("%", " %")
-    return f"from nothing to {1 + relative:.1f} times the value"
 
 
 def _cores(

@@ -30,6 +30,7 @@ SLACK = 1.05
 """How far outside a range is still inside."""
 LOOPED = 32
 """Equal ops that one module calls from which on it is a loop over steps."""
+LOOP = "in a loop over steps as it was traced, where a fused kernel takes far less"
 MOST = "group"
 """The cause that is as far as sizes can be: far away a roofline is all there is."""
 MEASURED_PHASES = ("forward", "prefill")
@@ -129,7 +130,7 @@ class Domain(Saved):
         """Kernels of a group that nobody ran alone, and loops traced step by step."""
         known = {*self.groups, STREAM}
         is_new = np.array([k.group not in known for k in kernels] + [False])
-        new, looped = is_new[rows], _is_looped(tree)
+        new, looped = is_new[rows], is_looped(tree)
         which = new | looped
         if not which.any():
             return "", "", np.zeros(len(tree))
@@ -138,10 +139,7 @@ class Domain(Saved):
         common = ", ".join(tree.strings[op].removeprefix("aten.") for op, _ in ops)
         words = f"in kernels that were never measured ({common})"
         if looped.any() and not new.any():
-            words = (
-                f"in a loop over steps as it was traced ({common}), where a fused "
-                "kernel would take far less"
-            )
+            words = f"{LOOP} ({common})"
         return common, words, which.astype(np.float64)
 
 
@@ -166,7 +164,7 @@ def _kernel_rows(
     return kernels, rows
 
 
-def _is_looped(tree: ModelTree) -> Rows:
+def is_looped(tree: ModelTree) -> Rows:
     """Ops that a module calls over and over, each after the other."""
     columns = tree.columns
     known = (columns.op, columns.signature, columns.params)

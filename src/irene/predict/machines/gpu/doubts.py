@@ -1,4 +1,4 @@
-"""Why energies on a GPU are uncertain, and what of it two runs share.
+"""Why energies on a GPU are uncertain.
 
 Kernels of one kind come from one table: their errors are one error. What has no table,
 or lies beyond the servings that were measured, adds its own, by how much of the energy
@@ -13,16 +13,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from irene.energy import SharedError
 from irene.predict.intervals import Beyond
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.engines import TODAY
 from irene.predict.machines.gpu.gpu_device import OpCosts
 from irene.predict.machines.gpu.kernel_models import ROUGH
-from irene.predict.machines.gpu.kernel_ops import Collective, Memory, Op
+from irene.predict.machines.gpu.kernel_ops import (
+    Collective,
+    Gemm,
+    Memory,
+    Moe,
+    Op,
+)
 from irene.predict.machines.gpu.node_ops import GAP, NodeOps
 from irene.predict.machines.gpu.serving_calibration import (
     LONG_ANSWER,
+    STORED,
     Calibration,
     is_block,
     is_packed,
@@ -33,8 +39,6 @@ from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree
 
 WORTH_SAYING = 0.01
-WEIGHTED = ("linear", "fused_moe")
-"""Ops of servings whose weights are stored in a type of their own."""
 SERVED: Mapping[str, Mapping[str, tuple[int, int]]] = {
     "vllm": {
         "batch_size": (8, 512), "prompt_len": (250, 2000), "output_len": (230, 9500),
@@ -55,6 +59,8 @@ those of Hopper are from their tables, 1.9 times the time at 1.5 times the power
 SINGLE = 0.3
 """The same of 4-bit experts, which one family of servings has: without it they are
 predicted up to 0.3 too high on Blackwell, half of whose energy they are."""
+GGUF = ROUGH[1]
+"""The same of weights of GGUF where servings are of an engine that has none."""
 EXCHANGED = 0.4
 """The same of exchanges between GPUs, whose power is assumed: 0.1 to 0.5 of the span
 between idle and limit where 0.3 is taken."""
@@ -68,6 +74,8 @@ DOUBTED = {
     "contradicted": "in experts of block-scaled fp8, which take the time of their "
     "table in one family of measured servings and twice that in another",
     "single": "in experts of 4 bit, which one family of measured servings has",
+    "packed": "in products of 4 bit, which no measured serving has",
+    "gguf": "in weights of GGUF, which were measured in llama.cpp alone",
     "exchanged": "in exchanges between GPUs, at a power that nobody measured",
     "tables": "in kernels whose tables miss shapes left out by more than servings do",
 }
@@ -75,32 +83,31 @@ DOUBTED = {
 FP32 = 0.6
 """Half the interval of fp32 as twice bf16: true fp32 of large products takes up to
 twice that, and nothing takes less than its bytes."""
-APART: Mapping[str, float] = {
-    "model": 0.043, "setup": 0.026, "batch": 0.01, "prompt": 0.01, "output": 0.01,
-}  # fmt: skip
-"""Square of what errors of two servings differ by, in log units: of two setups (another
-GPU, other numbers of them, another precision, engine or model), of two models more, and
-for each octave between their sizes. Nine of ten measured pairs that differ in nothing
-else are then inside (`benchmarks/coverage.py`, which makes them without the families of
-a pair). No pairs differ in lengths alone: prompts and answers are taken as batches."""
-APART_AT = 0.15
-"""Half the interval of the servings that tell it; what is no serving, and has a wider
-one, is apart in proportion."""
-CONTRADICTED_OCTAVE = 0.06
-"""The same of what servings contradict each other about, for an octave of the batch, in
-the one family that shows it; errors of two models have nothing in common there."""
 
 
-def doubted(ops: Sequence[Op], sheet: Datasheet) -> dict[int, tuple[str, float]]:
-    """Ops of servings that are doubted though they have a table, by place."""
+def doubted(
+    ops: Sequence[Op], sheet: Datasheet, engine: str
+) -> dict[int, tuple[str, float]]:
+    """Ops of servings that are doubted though they have a table, by place.
+
+    Args:
+        ops: What is run.
+        sheet: Of the GPU.
+        engine: That of the servings its calibration is from.
+    """
     found = {}
     for place, op in enumerate(ops):
+        stored = STORED.get(op.dtype) if isinstance(op, Gemm | Moe) else None
         if isinstance(op, Collective):
             found[place] = "exchanged", EXCHANGED
         elif sheet.architecture == "blackwell" and is_block(op):
             found[place] = "contradicted", CONTRADICTED
         elif sheet.architecture == "blackwell" and is_packed(op):
             found[place] = "single", SINGLE
+        elif engine == TODAY and stored == "gguf":
+            found[place] = "gguf", GGUF
+        elif engine == TODAY and stored == "fp4" and isinstance(op, Gemm):
+            found[place] = "packed", SINGLE
     return found
 
 
@@ -130,12 +137,12 @@ class OpDoubts:
         """
         names = [type(op).__name__ for op in nodes.ops]
         places = {name: place for place, name in enumerate(dict.fromkeys(names))}
-        doubt = costs.doubt.copy()
+        is_moving = [isinstance(op, Memory) for op in nodes.ops]
+        doubt = np.where(is_moving, 0.0, costs.doubt)
         reasons = list(costs.reasons)
         for place, (why, off) in nodes.reasons.items():
             doubt[place] = max(doubt[place], off)
             reasons[place] = reasons[place] if doubt[place] > off else why
-        doubt[[isinstance(op, Memory) for op in nodes.ops]] = 0.0
         half = np.log(costs.time_high / costs.time_low) / 2
         return cls(
             np.array([places[name] for name in names], dtype=np.float64),
@@ -302,66 +309,3 @@ def _sizes(
         words = f"{what.format(f'{value:,}')}, measured {low:,.0f} to {high:,.0f}"
         side = "below" if value < low else "above"
         yield f"{name} {side}", words, octaves, rows
-
-
-def shared_errors(
-    tree: ModelTree,
-    gpu: str,
-    width: float,
-    causes: Sequence[Beyond],
-    engine: str = TODAY,
-) -> list[SharedError]:
-    """What the energy of a run is wrong by that others may share.
-
-    What calibrations are wrong by is alike in servings that are alike.
-
-    Args:
-        tree: Of a run.
-        gpu: Where it runs.
-        width: Half the interval of the whole, in log units, without causes.
-        causes: What makes it wider.
-        engine: Serving engine unless the run says another.
-    """
-    times = 1.0 if is_serving_tree(tree) else (width / APART_AT) ** 2
-    place = {axis: times * at for axis, at in _place(tree, gpu, engine).items()}
-    found = [SharedError("servings", width, place)]
-    for each in causes:
-        at = {}
-        if each.cause == "contradicted" and tree.spec is not None:
-            octaves = math.log2(tree.spec.batch_size)
-            model = str(tree.columns.params[0])
-            at = {"batch": CONTRADICTED_OCTAVE * octaves, model: CONTRADICTED}
-        found.append(SharedError(f"{each.cause} on {gpu}", each.width, at))
-    return found
-
-
-def _place(tree: ModelTree, gpu: str, engine: str) -> dict[str, float]:
-    """Where a run is among servings, by how far apart their errors are."""
-    spec = tree.spec
-    words: dict[str, object] = {"setup": gpu}
-    sizes = {}
-    if spec is not None:
-        split = spec.tensor_parallel, spec.expert_parallel, spec.data_parallel
-        stored = _stored(tree, spec), spec.cache_dtype or spec.dtype
-        # One model whatever it is called, was trained for or is stored in.
-        model = int(tree.columns.params[0])
-        how = gpu, model, *stored, spec.phase, spec.engine or engine, *split
-        words = {"model": model, "setup": how}
-        sizes = {
-            "batch": spec.batch_size,
-            "prompt": spec.prompt_len or spec.seq_len,
-            "output": spec.output_len,
-        }
-    # Two words that differ are on two axes, each of half the distance.
-    place = {f"{name} {word}": APART[name] / 2 for name, word in words.items()}
-    return place | {name: APART[name] * math.log2(n or 1) for name, n in sizes.items()}
-
-
-def _stored(tree: ModelTree, spec: RunSpec) -> str:
-    """How most weights of a run are stored."""
-    kinds = [place for place, op in enumerate(tree.strings) if op in WEIGHTED]
-    rows = np.flatnonzero(np.isin(tree.columns.op, kinds))
-    if not len(rows):
-        return spec.quantization or spec.dtype
-    largest = rows[int(tree.columns.params[rows].argmax())]
-    return tree.signatures[int(tree.columns.signature[largest])].dtype

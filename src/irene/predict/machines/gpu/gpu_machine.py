@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from irene.errors import UsageError
 from irene.hardware import Hardware
+from irene.human import human_width
 from irene.predict.intervals import Beyond, with_beyond, worth_saying
 from irene.predict.machines.gpu.doubts import (
     SERVED,
@@ -19,7 +20,6 @@ from irene.predict.machines.gpu.doubts import (
     beyond_servings,
     doubted,
     rough_notes,
-    shared_errors,
 )
 from irene.predict.machines.gpu.engines import (
     TODAY,
@@ -39,6 +39,7 @@ from irene.predict.machines.gpu.node_ops import (
     traced_ops,
 )
 from irene.predict.machines.gpu.passes import OwnCosts, Passes, passes_of, slower
+from irene.predict.machines.gpu.run_likeness import shared_errors
 from irene.predict.machines.gpu.serving_calibration import (
     Calibration,
     OpKinds,
@@ -148,7 +149,8 @@ class GpuMachine:
             raise UsageError("a step time is a positive number, of a serving")
         nodes = serving_ops(tree) if is_serving else traced_ops(tree)
         if is_serving:
-            nodes = replace(nodes, reasons=doubted(nodes.ops, sheet))
+            reasons = doubted(nodes.ops, sheet, self.calibration.engine)
+            nodes = replace(nodes, reasons=reasons)
         costs = self.device.costs(nodes.ops, eager=not is_serving)
         doubts = OpDoubts.of(nodes, costs)
         if is_serving:
@@ -253,8 +255,8 @@ class GpuMachine:
         told = self.calibration
         others = [each for each in known if each.name != told.engine]
         if why := told.unlike(regime):
-            percent = 100 * math.expm1(told.energy_width)
-            notes.append(f"extrapolation: {why}: ± {percent:.0f} % is assumed")
+            assumed = human_width(told.energy_width)
+            notes.append(f"extrapolation: {why}: {assumed} is assumed")
         is_shared = ranks > 1
         usual = told.width(regime), told.width(regime, True)
         energy += max([usual[0], *(e.width(usual[0], is_shared) for e in others)])

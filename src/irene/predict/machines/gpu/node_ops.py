@@ -31,6 +31,7 @@ from irene.predict.machines.gpu.kernel_ops import (
     WeightType,
 )
 from irene.saved import Floats
+from irene.trace.costs.matrix import MATRIX
 from irene.tree import KINDS, ModelTree, Signature
 
 Places = npt.NDArray[np.intp]
@@ -279,6 +280,8 @@ def traced_ops(tree: ModelTree) -> NodeOps:
             known[key] = _place(found, _op(name, shapes, *key[2:]))
             if name in BATCHED:
                 reasons[known[key]] = PRODUCTS, ROUGH[1]
+            elif name in MATRIX.keys() - TRACED_READERS.keys() - SHOWN:
+                reasons[known[key]] = name.removeprefix("aten."), ROUGH[1]
         places.append(known[key])
     once = np.ones(len(rows))
     nothing = np.full(len(rows), -1, dtype=np.intp)
@@ -328,6 +331,8 @@ def _attention(shapes: Signature) -> Op | None:
 FP32_FACTOR = 2.0
 """fp32 moves twice the bytes of bf16, and multiplies at most half as fast (TF32)."""
 BATCHED = frozenset({"aten.bmm", "aten.baddbmm"})
+SHOWN = frozenset({"aten.convolution", "aten.convolution_backward"})
+"""Products without a table that passes which were measured are made of."""
 TRACED_READERS: Mapping[str, Callable[[Signature], Op | None]] = {
     "aten.mm": _product,
     "aten.addmm": _product,

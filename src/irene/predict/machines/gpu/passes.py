@@ -8,7 +8,8 @@ from functools import cache
 
 import numpy as np
 
-from irene.predict.intervals import Beyond
+from irene.predict.intervals import BEYOND, Beyond
+from irene.predict.machines.domain import LOOP, is_looped
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.gpu_device import OpCosts
 from irene.predict.machines.gpu.kernel_ops import Memory, Op
@@ -93,15 +94,18 @@ class Passes(Saved):
 
     def beyond(self, tree: ModelTree, nodes: NodeOps, own: OwnCosts) -> list[Beyond]:
         """What of a traced model no pass that was measured had."""
-        waits = own.each_s <= self.host_s
-        if is_serving_tree(tree) or not waits.any():
+        if is_serving_tree(tree):
             return []
+        looped = np.where(is_looped(tree), BEYOND["group"], 0.0)
+        found = [Beyond.of("loop", LOOP, tree, own.joules, looped)]
+        waits = own.each_s <= self.host_s
         waited_s = np.bincount(nodes.rows, own.each_s * waits, len(tree))
         idle_w = own.static_j.sum() / own.time_s.sum()
         longer_j = (SLOW_HOST - 1) * idle_w * waited_s
         doubt = np.log1p(longer_j / np.where(own.joules > 0, own.joules, 1.0))
         words = "in kernels that wait for their launch, which depends on the host"
-        return [Beyond.of("launches", words, tree, own.joules, doubt, True)]
+        found.append(Beyond.of("launches", words, tree, own.joules, doubt, True))
+        return [each for each in found if each.share]
 
     def note(self) -> str:
         """What was taken, in words."""

@@ -94,8 +94,8 @@ export function change(share) {
 }
 
 /**
- * Half the width of an interval, relative: "± 3 %"; both sides where they differ; "" of a
- * figure that was given without one.
+ * Half the width of an interval, relative: "± 3 %"; both sides where they differ; a factor
+ * where it reaches twice the value; "" of a figure that was given without one.
  * @param {number | null | undefined} value
  * @param {number | null | undefined} low
  * @param {number | null | undefined} high
@@ -104,6 +104,10 @@ export function interval(value, low, high) {
   if (!value || low === null || low === undefined || high === null || high === undefined || low === high) return "";
   const [under, over] = [(value - low) / value, (high - value) / value];
   if (!Number.isFinite(under) || !Number.isFinite(over)) return "";
+  if (low > 0 && over >= 0.995) {
+    const [below, above] = [digits(value / low, 2), digits(high / value, 2)];
+    return below === above ? `factor${NBSP}${above}` : `÷${below}${NBSP}×${above}`;
+  }
   if (Math.max(under, over) > 1.5 * Math.min(under, over) + 0.01) {
     return `${MINUS}${percent(under)}${NBSP}/${NBSP}+${percent(over)}`;
   }
