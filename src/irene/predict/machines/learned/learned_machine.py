@@ -31,6 +31,9 @@ MATH = KINDS.index("math")
 WORTH_SAYING = 0.02
 FAR = 0.7
 """Sizes further outside than this factor's logarithm count as never measured."""
+APART = 4.0
+"""How fast errors of two runs part with the share of their time that is not in the same
+ops, an assumption: with none in common, of which blocks left out tell, e⁻⁴ is left."""
 UNKNOWN_WIDTH = math.log(3.0)
 """Half the interval of time that nobody measured, in log units."""
 
@@ -100,6 +103,14 @@ class LearnedMachine:
             words = "of training, which was never measured on this machine"
             far = np.full(len(tree), BEYOND["phase"])
             causes = [Beyond("phase train", words, far, 1.0, is_assumed=True)]
+        place = self._place(work, each_s, float(seconds[0]), float(width[0]))
+        # Of the same ops the same is wrong, and so is one power of all runs.
+        name = self.hardware.name
+        shared = [
+            SharedError(f"ops of {name}", float(width[0]), place),
+            SharedError(f"power of {name}", self.power_width),
+            *(SharedError(f"{c.cause} on {name}", c.width) for c in causes),
+        ]
         width = with_beyond(width, causes)
         spread = np.full(len(tree), np.nan)
         spread[0] = math.exp(width[0])
@@ -111,13 +122,31 @@ class LearnedMachine:
         )
         both = np.hypot(width, self.power_width)
         joules = times @ self.model.watts
-        # One power for all runs: what it is wrong by cancels between two of them.
-        name = self.hardware.name
-        shared = [SharedError(f"power of {name}", self.power_width)]
-        shared += [
-            SharedError(f"{each.cause} on {name}", each.width) for each in causes
-        ]
         return carrying.with_predicted(joules, both, self.hardware, "timed ops", shared)
+
+    @staticmethod
+    def _place(
+        work: TimedWork, each_s: Floats, total_s: float, width: float
+    ) -> dict[str, float]:
+        """Where a run is among others: by the part of its time in each of its ops.
+
+        Args:
+            work: Its ops and calls.
+            each_s: Time of each op, s.
+            total_s: Of the run, s.
+            width: Half the interval of the run, in log units.
+        """
+        times_s = (work.counts[0] * each_s).tolist()
+        calls = "calls", total_s - sum(times_s)
+        named = [
+            (op.kind, *op.sizes, s) for op, s in zip(work.ops, times_s, strict=True)
+        ]
+        place: dict[str, float] = {}
+        for *words, taken_s in (*named, calls):
+            name = " ".join(map(str, words))
+            at = APART * width**2 * taken_s / max(total_s, 1e-12)
+            place[name] = place.get(name, 0.0) + at
+        return place
 
     def _widths(self, tree: ModelTree, seconds: Floats) -> Floats:
         width = np.zeros(len(tree))
