@@ -51,7 +51,6 @@ from irene.predict.intervals import (
 from irene.predict.learning.training_runs import held_out
 from irene.predict.machines.finding import find_gpu
 from irene.predict.machines.gpu.datasheet import Datasheet
-from irene.predict.machines.gpu.doubts import APART
 from irene.predict.machines.gpu.gpu_device import known_sheets
 from irene.predict.machines.gpu.gpu_machine import GpuMachine
 from irene.predict.machines.gpu.kernel_fitting import fit_time
@@ -61,6 +60,7 @@ from irene.predict.machines.gpu.kernel_tables import (
     gpu_folders,
     read_tables,
 )
+from irene.predict.machines.gpu.run_likeness import APART
 from irene.predict.machines.specs.kernels import PRODUCTS, KernelData, fit_kernels
 from irene.predict.machines.specs.specs_method import (
     SHARED_JOINER,
@@ -387,7 +387,7 @@ def apart_of(
     """What errors of two servings differ by, as `APART` has it.
 
     Each is the square with which nine of ten pairs that differ in that alone would be
-    inside: batches first, then setups, then models, beside what is known by then.
+    inside: batches first, then setups and models, beside what is known by then.
 
     Args:
         groups: Pairs by what they differ in.
@@ -399,13 +399,15 @@ def apart_of(
         kept = (p for p in pairs if not {row.family for row in p} & {*but})
         return float(np.quantile([square(*pair) for pair in kept], COVERAGE))
 
-    def beside(known: float) -> Callable[[Row, Row], float]:
-        return lambda a, b: max(_square(a, b) - known - octave * _octaves(a, b), 0.0)
+    def beside(a: Row, b: Row) -> float:
+        return max(_square(a, b) - octave * _octaves(a, b), 0.0)
 
     octave = nine_of_ten(["batch"], lambda a, b: _square(a, b) / _octaves(a, b))
-    setup = nine_of_ten(SETUPS, beside(0.0))
+    setup = nine_of_ten(SETUPS, beside)
     sizes = dict.fromkeys(("batch", "prompt", "output"), octave)
-    return {"model": nine_of_ten(["model"], beside(setup)), "setup": setup, **sizes}
+    # Another model is another setup at least.
+    model = max(nine_of_ten(["model"], beside), setup)
+    return {"model": model, "setup": setup, **sizes}
 
 
 def _octaves(one: Row, other: Row) -> float:

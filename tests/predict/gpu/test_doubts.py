@@ -15,8 +15,6 @@ from irene.energy import Energy, difference
 from irene.predict.intervals import Beyond, with_beyond
 from irene.predict.machines.finding import find_gpu
 from irene.predict.machines.gpu.doubts import (
-    APART,
-    APART_AT,
     CONTRADICTED,
     EXCHANGED,
     FP32,
@@ -29,15 +27,16 @@ from irene.predict.machines.gpu.doubts import (
     OpDoubts,
     beyond_servings,
     doubted,
-    shared_errors,
 )
 from irene.predict.machines.gpu.engines import TODAY
 from irene.predict.machines.gpu.gpu_device import OpCosts
 from irene.predict.machines.gpu.kernel_models import ROUGH
 from irene.predict.machines.gpu.kernel_ops import Collective, Gemm, Moe
 from irene.predict.machines.gpu.node_ops import NodeOps
+from irene.predict.machines.gpu.run_likeness import APART, APART_AT, shared_errors
 from irene.predict.machines.gpu.serving_calibration import Calibration
 from irene.trace.serving.tree import serving_tree
+from irene.trace.tracer import trace
 from irene.tree import ModelTree
 
 RUN = {"batch_size": 64, "prompt_len": 500, "output_len": 500}
@@ -216,6 +215,26 @@ def test_what_is_no_serving_shares_as_much_of_a_wider_interval() -> None:
     alike = math.exp(-APART["setup"] / (2 * APART_AT**2))
     expected = 0.5 * math.sqrt(2 * (1 - alike))
     assert half(on("h100"), on("b200")) == pytest.approx(expected)
+
+
+def test_models_share_errors_by_the_weights_that_they_have_in_common() -> None:
+    import torch
+
+    def of(*widths: int) -> Energy:
+        layers = [torch.nn.Linear(64, width, bias=False) for width in widths]
+        parts = torch.nn.ModuleList(layers)
+        parts.forward = lambda x: [part(x) for part in layers]  # type: ignore[method-assign]
+        tree = trace(parts, torch.zeros(8, 64))
+        return told(tree)
+
+    base = of(256, 256, 256, 256)
+    assert half(base, of(256, 256, 256, 256)) == 0.0
+    with_head, other = half(base, of(256, 256, 256, 256, 4)), half(base, of(512, 512))
+    assert half(base, of(256, 256)) == 0.0  # more of the same
+    apart = APART["model"] / (2 * APART_AT**2)
+    alike = [math.exp(-apart * part) for part in (1 / 257, 1)]
+    expected = [0.2 * math.sqrt(2 * (1 - each)) for each in alike]
+    assert [with_head, other] == pytest.approx(expected)
 
 
 def test_exchanges_and_contradicted_experts_are_doubted() -> None:

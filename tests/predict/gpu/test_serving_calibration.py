@@ -31,8 +31,8 @@ from irene.energy import difference
 from irene.errors import FormatError, UsageError
 from irene.predict import predict
 from irene.predict.machines.gpu.collectives import exchanges
-from irene.predict.machines.gpu.doubts import APART
 from irene.predict.machines.gpu.kernel_ops import Gemm, Moe
+from irene.predict.machines.gpu.run_likeness import APART
 from irene.predict.machines.gpu.serving_calibration import (
     Calibration,
     calibration_of,

@@ -13,7 +13,7 @@
   boards to the wall, and power limits.
 - `passes`: how plain passes differ from the sum of their kernels; learned from measured
   ones by `benchmarks/passes.py`.
-- `doubts`: why energies are uncertain, and what of it two runs share.
+- `doubts`: why energies are uncertain; `run_likeness`: what of it two runs share.
 - `engines`: serving engines, and what their hosts add to the time of steps.
 - `serving_calibration`: how servings differ from the sum of their kernels; it is
   learned from measured servings by `benchmarks/serving_calibration.py`.

@@ -1,4 +1,4 @@
-"""Why energies on a GPU are uncertain, and what of it two runs share.
+"""Why energies on a GPU are uncertain.
 
 Kernels of one kind come from one table: their errors are one error. What has no table,
 or lies beyond the servings that were measured, adds its own, by how much of the energy
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from irene.energy import SharedError
 from irene.predict.intervals import Beyond
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.engines import TODAY
@@ -40,8 +39,6 @@ from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree
 
 WORTH_SAYING = 0.01
-WEIGHTED = ("linear", "fused_moe")
-"""Ops of servings whose weights are stored in a type of their own."""
 SERVED: Mapping[str, Mapping[str, tuple[int, int]]] = {
     "vllm": {
         "batch_size": (8, 512), "prompt_len": (250, 2000), "output_len": (230, 9500),
@@ -86,20 +83,6 @@ DOUBTED = {
 FP32 = 0.6
 """Half the interval of fp32 as twice bf16: true fp32 of large products takes up to
 twice that, and nothing takes less than its bytes."""
-APART: Mapping[str, float] = {
-    "model": 0.043, "setup": 0.026, "batch": 0.01, "prompt": 0.01, "output": 0.01,
-}  # fmt: skip
-"""Square of what errors of two servings differ by, in log units: of two setups (another
-GPU, other numbers of them, another precision, engine or model), of two models more, and
-for each octave between their sizes. Nine of ten measured pairs that differ in nothing
-else are then inside (`benchmarks/coverage.py`, which makes them without the families of
-a pair). No pairs differ in lengths alone: prompts and answers are taken as batches."""
-APART_AT = 0.15
-"""Half the interval of the servings that tell it; what is no serving, and has a wider
-one, is apart in proportion."""
-CONTRADICTED_OCTAVE = 0.06
-"""The same of what servings contradict each other about, for an octave of the batch, in
-the one family that shows it; errors of two models have nothing in common there."""
 
 
 def doubted(
@@ -326,66 +309,3 @@ def _sizes(
         words = f"{what.format(f'{value:,}')}, measured {low:,.0f} to {high:,.0f}"
         side = "below" if value < low else "above"
         yield f"{name} {side}", words, octaves, rows
-
-
-def shared_errors(
-    tree: ModelTree,
-    gpu: str,
-    width: float,
-    causes: Sequence[Beyond],
-    engine: str = TODAY,
-) -> list[SharedError]:
-    """What the energy of a run is wrong by that others may share.
-
-    What calibrations are wrong by is alike in servings that are alike.
-
-    Args:
-        tree: Of a run.
-        gpu: Where it runs.
-        width: Half the interval of the whole, in log units, without causes.
-        causes: What makes it wider.
-        engine: Serving engine unless the run says another.
-    """
-    times = 1.0 if is_serving_tree(tree) else (width / APART_AT) ** 2
-    place = {axis: times * at for axis, at in _place(tree, gpu, engine).items()}
-    found = [SharedError("servings", width, place)]
-    for each in causes:
-        at = {}
-        if each.cause == "contradicted" and tree.spec is not None:
-            octaves = math.log2(tree.spec.batch_size)
-            model = str(tree.columns.params[0])
-            at = {"batch": CONTRADICTED_OCTAVE * octaves, model: CONTRADICTED}
-        found.append(SharedError(f"{each.cause} on {gpu}", each.width, at))
-    return found
-
-
-def _place(tree: ModelTree, gpu: str, engine: str) -> dict[str, float]:
-    """Where a run is among servings, by how far apart their errors are."""
-    spec = tree.spec
-    words: dict[str, object] = {"setup": gpu}
-    sizes = {}
-    if spec is not None:
-        split = spec.tensor_parallel, spec.expert_parallel, spec.data_parallel
-        stored = _stored(tree, spec), spec.cache_dtype or spec.dtype
-        # One model whatever it is called, was trained for or is stored in.
-        model = int(tree.columns.params[0])
-        how = gpu, model, *stored, spec.phase, spec.engine or engine, *split
-        words = {"model": model, "setup": how}
-        sizes = {
-            "batch": spec.batch_size,
-            "prompt": spec.prompt_len or spec.seq_len,
-            "output": spec.output_len,
-        }
-    # Two words that differ are on two axes, each of half the distance.
-    place = {f"{name} {word}": APART[name] / 2 for name, word in words.items()}
-    return place | {name: APART[name] * math.log2(n or 1) for name, n in sizes.items()}
-
-
-def _stored(tree: ModelTree, spec: RunSpec) -> str:
-    """How most weights of a run are stored."""
-    kinds = [place for place, op in enumerate(tree.strings) if op in WEIGHTED]
-    rows = np.flatnonzero(np.isin(tree.columns.op, kinds))
-    if not len(rows):
-        return spec.quantization or spec.dtype
-    largest = rows[int(tree.columns.params[rows].argmax())]
-    return tree.signatures[int(tree.columns.signature[largest])].dtype

@@ -20,7 +20,6 @@ from irene.predict.machines.gpu.doubts import (
     beyond_servings,
     doubted,
     rough_notes,
-    shared_errors,
 )
 from irene.predict.machines.gpu.engines import (
     TODAY,
@@ -40,6 +39,7 @@ from irene.predict.machines.gpu.node_ops import (
     traced_ops,
 )
 from irene.predict.machines.gpu.passes import OwnCosts, Passes, passes_of, slower
+from irene.predict.machines.gpu.run_likeness import shared_errors
 from irene.predict.machines.gpu.serving_calibration import (
     Calibration,
     OpKinds,

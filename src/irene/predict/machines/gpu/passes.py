@@ -96,7 +96,7 @@ class Passes(Saved):
         """What of a traced model no pass that was measured had."""
         if is_serving_tree(tree):
             return []
-        looped = BEYOND["group"] * is_looped(tree)
+        looped = np.where(is_looped(tree), BEYOND["group"], 0.0)
         found = [Beyond.of("loop", LOOP, tree, own.joules, looped)]
         waits = own.each_s <= self.host_s
         waited_s = np.bincount(nodes.rows, own.each_s * waits, len(tree))

@@ -20,7 +20,7 @@ export default function Help() {
         <li><strong>Hover</strong> shows a part's details; a <strong>click</strong> pins them. The address then names the part.</li>
         <li><strong>Search</strong> says how much of the energy the matches carry. What is below a match counts once.</li>
         <li><strong>Top 90 %</strong> keeps the fewest leaves that carry nine tenths of the energy.</li>
-        <li><strong>± 3 %</strong> is half the width of the interval. How many measurements are expected inside it is stated on <a href="/method">Method</a>, where it is known.</li>
+        <li><strong>± 3 %</strong> is half the width of the interval; <strong>factor 2.4</strong> is one from 2.4 times less to 2.4 times more. How many measurements are expected inside it is stated on <a href="/method">Method</a>, where it is known.</li>
         <li><strong>Export</strong> gives pictures, tables, the document, the API call and the command for what is on screen.</li>
         <li>The address holds everything but the list of open nodes: copy it to share what you see.</li>
       </ul>
