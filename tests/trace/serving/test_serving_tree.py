@@ -174,6 +174,38 @@ def test_published_quantisation_is_read() -> None:
     assert read_decoder(config).weight_type == ""
 
 
+@pytest.mark.parametrize(
+    ("given_", "kind", "note"),
+    [
+        ({"quant_method": "fbgemm_fp8"}, "fp8", ""),
+        ({"quant_method": "modelopt", "quant_algo": "FP8_PER_CHANNEL"}, "fp8", ""),
+        ({"quant_method": "torchao", "quant_type": {"default": {
+            "_type": "Float8DynamicActivationFloat8WeightConfig"}}}, "fp8", ""),
+        ({"quant_method": "torchao", "quant_type": "int4_weight_only"}, "int4", ""),
+        ({"quant_method": "hqq", "bits": 3}, "int4", "of 3 bits, read as int4"),
+        ({"quant_method": "hqq", "bits": 6}, "fp8", "of 6 bits, read as fp8"),
+        ({"quant_method": "aqlm"}, "", "by aqlm, in a way not known"),
+    ],
+)  # fmt: skip
+def test_no_quantisation_is_passed_over_in_silence(
+    given_: dict[str, object], kind: str, note: str
+) -> None:
+    config = dict(catalogue.entries()["qwen3-8b"].config)
+    decoder = read_decoder({**config, "quantization_config": given_})
+    assert decoder.weight_type == kind
+    assert [note in told for told in decoder.notes] == [True] * bool(note)
+
+
+def test_a_model_under_a_name_of_its_own_is_known_by_its_class() -> None:
+    config = catalogue.entries()["kimi-k2"].config
+    own = {
+        **config, "model_type": "kimi_k2", "architectures": ["DeepseekV3ForCausalLM"]
+    }  # fmt: skip
+    decoder = read_decoder(own)
+    assert decoder.layers == read_decoder(config).layers
+    assert (decoder.weight_type, decoder.notes) == ("fp8_block", ())
+
+
 def test_what_a_config_says_of_the_whole_holds_for_its_text_part() -> None:
     text = dict(catalogue.entries()["qwen3-30b-a3b"].config)
     alone = read_decoder(text)

@@ -63,6 +63,7 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
         inner = {"model_type": _text_type(config), **whole, **config["text_config"]}
         found = read_decoder(inner)
         return replace(found, notes=(*found.notes, SHOWN))
+    config = _by_class(config)
     family, notes = _family(config)
     fields = _Fields(config, family)
     is_double = "zero_expert_num" in config
@@ -111,6 +112,15 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
 def _text_type(config: Mapping[str, Any]) -> str:
     outer = str(config.get("model_type", ""))
     return outer if outer in FAMILIES else f"{outer}_text"
+
+
+def _by_class(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The config under the usual name: Kimi K2 is a DeepSeek V3 by its class."""
+    if config.get("model_type") in FAMILIES:
+        return config
+    called = _class_name(config)
+    known = (name for name, each in FAMILIES.items() if each.class_name == called)
+    return {**config, "model_type": next(known, config.get("model_type"))}
 
 
 def _family(config: Mapping[str, Any]) -> tuple[Family, tuple[str, ...]]:

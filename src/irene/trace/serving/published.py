@@ -11,10 +11,17 @@ PUBLISHED_IN_FP8 = 7168
 """Width of DeepSeek V3, R1 and Kimi K2, whose weights are published in fp8 blocks."""
 PACKED = {"MXFP4": "mxfp4", "NVFP4": "fp4"}
 """Types of GGUF files that engines also multiply as such."""
-OF_BITS = {4: "int4", 8: "fp8"}
-"""What whole numbers of so many bits are read as; of 8, what has as many bytes."""
+WORDS = {
+    "mxfp4": "mxfp4", "nvfp4": "fp4", "fp8": "fp8", "float8": "fp8", "int4": "int4",
+    "int8": "fp8",
+}  # fmt: skip
+"""Words in what names a way to quantise, and what each is read as."""
+NEAREST = {4: "int4", 8: "fp8"}
+"""What whole numbers of up to so many bits are read as."""
 ALIKE = 0.15
 """Bits by which weights of a file may differ from a rule that holds on average."""
+HOW = ("quant_method", "quant_algo", "quant_type")
+"""Fields that name a way to quantise."""
 
 
 def published_type(config: Mapping[str, Any], family: Family, hidden: int) -> str:
@@ -24,18 +31,20 @@ def published_type(config: Mapping[str, Any], family: Family, hidden: int) -> st
         is_fp8 = family.weight_type == "fp8_block" and hidden != PUBLISHED_IN_FP8
         return "" if is_fp8 else family.weight_type
     method = str(given.get("quant_method", "")).lower()
-    algorithm = str(given.get("quant_algo", "")).lower()
     if method == "gguf":
         stored = str(given.get("quant_type", ""))
         return PACKED.get(stored) or str(given.get("mix", ""))
     if method == "fp8":
         return "fp8_block" if given.get("weight_block_size") else "fp8"
     if weights := _compressed(given):
-        return _compressed_type(weights) or OF_BITS.get(_whole_bits(given), "")
-    for word, kind in (("mxfp4", "mxfp4"), ("nvfp4", "fp4"), ("fp8", "fp8")):
-        if word in (method, algorithm):
-            return kind
-    return OF_BITS.get(_whole_bits(given), "")
+        return _compressed_type(weights) or _nearest(_whole_bits(given))
+    told = " ".join(str(given.get(name, "")) for name in HOW).lower()
+    named = (kind for word, kind in WORDS.items() if word in told)
+    return next(named, "") or _nearest(_whole_bits(given))
+
+
+def _nearest(bits: int) -> str:
+    return next((kind for most, kind in NEAREST.items() if 0 < bits <= most), "")
 
 
 def quantizes_attention(config: Mapping[str, Any]) -> bool:
@@ -64,9 +73,14 @@ def stored_notes(config: Mapping[str, Any], kind: str) -> tuple[str, ...]:
     given = config.get("quantization_config")
     if not isinstance(given, Mapping):
         return ()
-    if given.get("quant_method") != "gguf":
-        told = "extrapolation: weights in int8, read as fp8, which has as many bytes"
-        return (told,) if _whole_bits(given) == 8 else ()
+    if (method := given.get("quant_method")) != "gguf":
+        bits = _whole_bits(given)
+        told = f"weights in int{bits}, read as {kind}, which has as many bytes"
+        if not kind:
+            told = f"weights quantised by {method}, in a way not known: read as if not"
+        elif bits != 8:
+            told = f"weights of {bits} bits, read as {kind}, the nearest known"
+        return () if kind and bits in (0, 4) else (f"extrapolation: {told}",)
     off = float(given.get("bits_apart", 0.0))
     told = f"weights stored as {', '.join(given.get('weights', ()))}: {kind}"
     if off < ALIKE:
