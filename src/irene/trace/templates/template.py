@@ -384,7 +384,7 @@ class Template:
                 axes,
                 tuple(Piece.from_dict(piece, axes) for piece in fields["pieces"]),
             )
-        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise FormatError(f"not a template: {error!r}") from error
 
 
