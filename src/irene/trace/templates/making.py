@@ -25,16 +25,8 @@ from irene.trace.templates.fitting import (
     points_in,
     telling,
 )
-from irene.trace.templates.template import (
-    AXES,
-    MOST_TOKENS,
-    Basis,
-    Piece,
-    Sizes,
-    Template,
-    in_dtype,
-    is_within,
-)
+from irene.trace.templates.piece import Basis, Piece, Sizes, is_within
+from irene.trace.templates.template import AXES, MOST_TOKENS, Template, in_dtype
 from irene.trace.tracer import run_recorded
 from irene.tree import ModelTree
 
