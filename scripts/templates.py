@@ -7,7 +7,8 @@
 
 `unpack` writes what ships as `make` had written it. `make` goes on where it ended:
 FOLDER has one file per model and variant. Every template is proved at further sizes;
-one trace of the whole model proves that layers which are built alike run alike. With
+a trace of the whole model in each piece proves that layers which are built alike run
+alike. With
 `--suggested` it makes what `suggest` tries on these machines: other settings, and
 other values in configs. `pack` writes the file of the package.
 """

@@ -27,6 +27,26 @@ def test_a_point_is_a_prediction():
     assert list(found.points())[:2] == [2, 3]  # a length of 1 is traced
 
 
+@pytest.mark.parametrize(
+    ("model", "run", "over"),
+    [
+        ("bert-l2-h128", {}, "seq_len"),
+        ("llama-3.2-1b", {}, "batch_size"),
+        ("llama-3.2-1b", {"phase": "generate"}, "output_len"),
+        ("llama-3.2-1b", {"attention": "eager", "dtype": "fp16"}, "seq_len"),
+    ],
+)
+def test_a_curve_shows_the_run_that_its_machine_runs(model, run, over):
+    found = irene.curve(model, over=over, on="h100", most=64, **run)
+    shown = found.subject.run
+    for size in (found.least, 50):
+        predicted = irene.predict(model, on="h100", **{**run, over: size})
+        assert found.at(size) == predicted.energy_of(0)
+        names = ("dtype", "attention", "phase", "batch_size", "seq_len", "chosen")
+        for name in {*names} - {over}:
+            assert getattr(shown, name) == getattr(predicted.spec, name)
+
+
 def test_the_largest_length_under_a_budget():
     budget = joules("bert-base-uncased", seq_len=200)
     found = irene.curve("bert-base-uncased", least=2)

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from irene.errors import FormatError, UsageError
 from irene.human import human
-from irene.tree import load
+from irene.tree import ModelTree, load
+from irene.tree.builder import TreeBuilder
+from irene.tree.columns import EnergyColumns
 
 from .test_model_tree import small_tree
 
@@ -96,3 +99,30 @@ def test_a_truncated_tree_is_never_half_read(cut):
 )
 def test_numbers_are_readable(value, text):
     assert human(value) == text
+
+
+def test_names_that_look_like_places_for_values_are_names():
+    builder = TreeBuilder()
+    top = builder.add(-1, "", "model", "100 % %s")
+    for number in range(2):
+        builder.add(top, f"%d.{number}", "ml", "%(op)s", flops=7 + number)
+    tree = builder.build(notes=["50 %"])
+    document = json.loads(tree.to_json())["tree"]
+    assert document["op"] == "100 % %s"
+    assert [each["path"] for each in document["children"]] == ["%d.0", "%d.1"]
+    assert [each["flops"] for each in document["children"]] == [7, 8]
+    assert ModelTree.from_json(tree.to_json()) == tree
+
+
+def test_trees_of_one_structure_have_documents_of_their_own():
+    tree = small_tree()
+    known = np.arange(1.0, len(tree) + 1)
+    source = np.zeros(len(tree), dtype=np.uint8)
+    one, half = (
+        tree.with_energy(EnergyColumns(j, j, j, source, "test"))
+        for j in (known, np.where(known > 2, np.nan, known))
+    )
+    for each in (one, half, tree, one.with_features({"power_w": known})):
+        assert ModelTree.from_json(each.to_json()) == each
+    assert "energy_j" in json.loads(one.to_json())["tree"]["children"][1]
+    assert "energy_j" not in json.loads(half.to_json())["tree"]["children"][1]

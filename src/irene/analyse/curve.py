@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 from irene.analyse.subject import LeftOut, Progress, Subject, tree_of
 from irene.energy import Difference, Energy, difference
@@ -16,6 +16,9 @@ from irene.errors import UsageError
 from irene.plain import Document
 from irene.presented import Drawn
 from irene.spec import RunOptions, RunSpec, shows_run_options
+
+if TYPE_CHECKING:
+    from irene.tree import ModelTree
 
 Size = Literal[
     "batch_size", "seq_len", "decoder_len", "context_len", "prompt_len", "output_len"
@@ -33,7 +36,7 @@ class Curve:
     """Energy of a run against one of its sizes.
 
     Attributes:
-        subject: The run and its machine.
+        subject: The run as its machine runs it at the least size, and the machine.
         over: The size that varies.
         least: Least size.
         most: Largest size that the model takes, of those looked at.
@@ -60,15 +63,24 @@ class Curve:
             UsageError: The model does not take that size.
         """
         if size not in self.known:
-            from irene.tree.headline import unfit  # a help needs no tree
-
-            tree = tree_of(self.subject.changed({self.over: size}))
-            energy = tree.energy_of(0)
-            assert energy is not None
-            self.known[size] = energy
-            if unfit(tree):
-                self.unfit.add(size)
+            self.tree(size)
         return self.known[size]
+
+    def tree(self, size: int) -> ModelTree:
+        """What `at` is the energy of, node by node.
+
+        Raises:
+            UsageError: The model does not take that size.
+        """
+        from irene.tree.headline import unfit  # a help needs no tree
+
+        tree = tree_of(self.subject.changed({self.over: size}))
+        energy = tree.energy_of(0)
+        assert energy is not None
+        self.known[size] = energy
+        if unfit(tree):
+            self.unfit.add(size)
+        return tree
 
     def points(self, sizes: Iterable[int] | None = None) -> dict[int, Energy]:
         """Energies by size; by default at most 32 sizes, even apart on a log scale."""
@@ -184,7 +196,9 @@ def _curve_of(
     usual, furthest = (1, LARGEST_BATCH) if over == "batch_size" else (2, FURTHEST)
     least, furthest = least or usual, most or furthest
     found = Curve(subject, over, least, least)
-    found.at(least)
+    run = found.tree(least).spec
+    assert run is not None
+    found = replace(found, subject=replace(subject, run=run.of(subject.run.model)))
     last = furthest
     if not _is_taken(found, furthest):
         last = _between(lambda size: _is_taken(found, size), least, furthest)
@@ -297,7 +311,7 @@ def draw(
 
 
 def _line(name: str, of: Curve, under_j: float | None) -> Line:
-    tree = tree_of(of.subject.changed({of.over: of.least}))
+    tree = of.tree(of.least)
     assert tree.spec is not None
     points = tuple(
         CurvePoint(size, energy, size not in of.unfit)

@@ -7,9 +7,9 @@ pandas, has one row per node in pre-order, with the costs of one instance.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
-from operator import index
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from operator import index, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -72,77 +72,113 @@ def to_text(tree: ModelTree, *, allow_nan: bool = False) -> str:
         "unsupported": dict(tree.unsupported),
         **({"generation": generation.to_dict()} if generation else {}),
     }
-    parts = [*_starts(tree), *_ends(tree, allow_nan)]
-    nodes = "".join([parts[place] for place in tree.structure.order])
+    form, pick = _form(tree)
+    nodes = form % pick([*_costs_of(tree), *_energies_of(tree, allow_nan)])
     return f'{compact(document)[:-1]},"tree":{nodes}}}'
 
 
-def _starts(tree: ModelTree) -> list[str]:
-    """Every node up to its children; costs are of one instance, children included."""
-    columns, strings = tree.columns, tree.structure.quoted
-    lists = [getattr(columns, name).tolist() for name in ("op", "signature", *COSTS)]
-    shapes = {place: _shapes_text(tree.signatures[place]) for place in {*lists[1]}}
-    more = _more(tree)
-    return [
-        f'{head}{strings[op]},{counted},{shapes[signature]},"params":{params},'
-        f'"flops":{flops},"bytes_read":{read},"bytes_written":{written},'
-        f'"bytes":{read + written}{more.get(row, "")},"children":['
-        for row, (
-            (head, counted),
-            op,
-            signature,
-            params,
-            flops,
-            read,
-            written,
-        ) in enumerate(zip(tree.structure.heads, *lists, strict=True))
-    ]
+def _form(tree: ModelTree) -> tuple[str, itemgetter[Any]]:
+    """All nodes but for their numbers, and which number stands where.
+
+    Trees of one structure have it in common, whatever their sizes.
+    """
+    energy, nothing = tree.energy, np.zeros(len(tree), np.uint8)
+    known = nothing if energy is None else energy.joules == energy.joules
+    source = nothing if energy is None else energy.source
+    decided = (tree.columns.op, tree.columns.params, known, source)
+    key = "document", *(each.tobytes() for each in decided)
+
+    def find() -> tuple[str, itemgetter[Any]]:
+        parts = [*_starts(tree), *_ends(known.tolist(), source.tolist())]
+        ordered = [parts[place] for place in tree.structure.order]
+        places = itemgetter(*[place for _, some in ordered for place in some])
+        return "".join([text for text, _ in ordered]), places
+
+    return tree.structure.once(key, find)
 
 
-def _shapes_text(signature: Signature) -> str:
-    inputs, outputs = map(_lists, signature[:2])
-    return f'"inputs":{inputs},"outputs":{outputs},"dtype":{_quoted(signature.dtype)}'
+def _starts(tree: ModelTree) -> Iterator[tuple[str, range]]:
+    """Every node up to its children, and where its costs are in `_costs_of`."""
+    columns, quoted = tree.columns, [compact(text) for text in tree.strings]
+    names = ("kind", "op", "count", "params")
+    lists = [getattr(columns, name).tolist() for name in names]
+    facts = zip(tree.parents.tolist(), tree.paths, tree.calls, *lists, strict=True)
+    for row, (parent, path, call, kind, op, count, params) in enumerate(facts):
+        told = [{"name": n, "place": place} for n, place in tree.members.get(row, ())]
+        members = f',"members":{compact(told)}' if told else ""
+        head = (
+            f'{"," * (row > parent + 1)}{{"path":{compact(path)},'
+            f'"kind":"{KINDS[kind]}","op":{quoted[op]},"call":{call},"count":{count}'
+        )
+        yield (
+            (
+                f'{_plain(head)},%s,"params":{params},"flops":%s,"bytes_read":%s,'
+                f'"bytes_written":%s,"bytes":%s{_plain(members)}%s,"children":['
+            ),
+            range(row, 6 * len(tree), len(tree)),
+        )
+
+
+def _plain(text: str) -> str:
+    """A text that has no places for values."""
+    return text.replace("%", "%%")
+
+
+def _ends(known: Sequence[int], source: list[int]) -> Iterator[tuple[str, range]]:
+    """Every node from its children on, and where its energy is, if that is known."""
+    rows = len(known)
+    for row, (is_known, told) in enumerate(zip(known, source, strict=True)):
+        energies = (
+            f'],"energy_j":%s,"low_j":%s,"high_j":%s,"source":"{SOURCES[told]}",'
+            '"own_j":%s,"share":%s}'
+        )
+        places = range(6 * rows + row, 11 * rows, rows)
+        yield (energies, places) if is_known else ("]}", range(0))
+
+
+def _costs_of(tree: ModelTree) -> Iterator[Any]:
+    """Of all nodes: shapes, FLOPs, bytes read, written, both, what else was measured.
+
+    Costs are of one instance, children included.
+    """
+    columns = tree.columns
+    which = columns.signature.tolist()
+    used = {place: tree.signatures[place] for place in {*which}}
+    # Written at once; shapes are numbers, so that marks between them are told apart.
+    marked = [part for i, o, _ in used.values() for part in (i, None, o, None)]
+    sides = iter(compact(marked)[1:-6].split(",null,"))
+    shapes = {
+        place: f'"inputs":{i},"outputs":{o},"dtype":{_quoted(used[place].dtype)}'
+        for place, i, o in zip(used, sides, sides, strict=True)
+    }
+    yield from [shapes[place] for place in which]
+    yield from columns.flops.tolist()
+    yield from columns.bytes_read.tolist()
+    yield from columns.bytes_written.tolist()
+    yield from (columns.bytes_read + columns.bytes_written).tolist()
+    measured = [""] * len(tree)
+    known = [np.flatnonzero(values == values) for values in tree.features.values()]
+    for row in {row for rows in known for row in rows.tolist()}:
+        features = compact(features_of_row(tree.features, row))
+        measured[row] = f',"features":{features}'
+    yield from measured
 
 
 _quoted = lru_cache(maxsize=100)(compact)
 
 
-def _lists(shapes: Sequence[Shape]) -> str:
-    return str([*map(list, shapes)]).replace(" ", "")
-
-
-def _more(tree: ModelTree) -> dict[int, str]:
-    """What some nodes have: their members, and what else was measured."""
-    found: dict[int, str] = {}
-    for row, members in tree.members.items():
-        told = [{"name": name, "place": place} for name, place in members]
-        found[row] = f',"members":{compact(told)}'
-    known = [np.flatnonzero(values == values) for values in tree.features.values()]
-    for row in {row for rows in known for row in rows.tolist()}:
-        features = compact(features_of_row(tree.features, row))
-        found[row] = f'{found.get(row, "")},"features":{features}'
-    return found
-
-
-def _ends(tree: ModelTree, allow_nan: bool) -> list[str]:
-    """Every node from its children on: its energy, where that is known."""
+def _energies_of(tree: ModelTree, allow_nan: bool) -> Iterator[Any]:
+    """Of all nodes: energy, low, high, own and share of the whole."""
     energy = tree.energy
     if energy is None:
-        return ["]}"] * len(tree)
+        return
     assert tree.own_j is not None
     shares = energy.joules * tree.multiplicity / (float(energy.joules[0]) or np.nan)
-    columns = (energy.joules, energy.low, energy.high, tree.own_j, shares)
-    is_usual = all(np.isfinite(each).all() for each in columns)
-    number = repr if is_usual else partial(_number, allow_nan=allow_nan)
-    texts = [[*map(number, column.tolist())] for column in columns]
-    sources = [SOURCES[source] for source in energy.source.tolist()]
-    return [
-        "]}"
-        if joules == UNKNOWN
-        else f'],"energy_j":{joules},"low_j":{low},"high_j":{high},'
-        f'"source":"{source}","own_j":{own_j},"share":{share}}}'
-        for joules, low, high, own_j, share, source in zip(*texts, sources, strict=True)
-    ]
+    for column in (energy.joules, energy.low, energy.high, tree.own_j, shares):
+        values = column.tolist()
+        if not np.isfinite(column).all():
+            values = [_number(value, allow_nan=allow_nan) for value in values]
+        yield from values
 
 
 def _number(value: float, *, allow_nan: bool) -> str:

@@ -20,7 +20,7 @@ Members = tuple[tuple[str, int], ...]
 NUMBERED = re.compile(r"(?:(?<=^)|(?<=[./]))\d+(?=\.|$)")
 
 
-def fold(tree: ModelTree, level: str = "math") -> ModelTree:
+def fold(tree: ModelTree, level: str = "math", known: str | None = None) -> ModelTree:
     """Equal siblings that differ only by a number in their name, or by call, as one.
 
     Two siblings are equal when their whole subtrees are: names below, ops, shapes,
@@ -30,29 +30,37 @@ def fold(tree: ModelTree, level: str = "math") -> ModelTree:
     Args:
         tree: Any tree; of one that is folded, what is equal by now becomes one as well.
         level: Deepest kind of nodes that stays.
+        known: What trees of this structure whose equal nodes are the same have in
+            common, if there is a word for it.
     """
-    keys = _keys(tree)
+    staying = np.flatnonzero(tree.columns.kind <= KINDS.index(level))
+    keys = _keys(tree, staying) if known is None else None
 
-    def find() -> tuple[Ints, Ints, dict[int, Members], Structure]:
-        rows, counts, members = _grouped(tree, level, keys)
+    def find() -> tuple[Ints, Ints, dict[int, Members], Structure] | None:
+        own = dict(zip(staying.tolist(), keys or _keys(tree, staying), strict=True))
+        rows, counts, members = _grouped(tree, own)
+        if len(rows) == len(tree) and members == tree.members:
+            return None
         columns = tree.columns.select(rows, count=counts)
         return rows, counts, members, Structure(columns, tree.strings)
 
-    rows, counts, members, structure = tree.structure.once((level, *keys), find)
-    found = tree.select(rows, {"count": counts}, members=members)
-    found.structure = structure
-    return found
+    found = tree.structure.once((level, *(keys or (known,))), find)
+    if found is None:  # it is folded
+        return tree
+    rows, counts, members, structure = found
+    folded = tree.select(rows, {"count": counts}, members=members)
+    folded.structure = structure
+    return folded
 
 
 def _grouped(
-    tree: ModelTree, level: str, keys: list[int]
+    tree: ModelTree, keys: dict[int, int]
 ) -> tuple[Ints, Ints, dict[int, Members]]:
-    """Rows that stay, how many each stands for, and which those are."""
+    """Which rows stay, how many each stands for, and which; of those with keys."""
     strings = {text: i for i, text in enumerate(tree.strings)}
     below = _instances(tree, strings)
-    if level != KINDS[-1]:
-        kinds, deepest = tree.columns.kind.tolist(), KINDS.index(level)
-        below = [[each for each in some if kinds[each[0]] <= deepest] for some in below]
+    if len(keys) < len(tree):
+        below = [[each for each in some if each[0] in keys] for some in below]
     classes = _subtree_classes(keys, below)
     patterns = [_pattern(text) for text in strings]
     names = list(strings)
@@ -81,8 +89,8 @@ def _pattern(name: str) -> str:
     return NUMBERED.sub("#", name)
 
 
-def _keys(tree: ModelTree) -> list[int]:
-    """A number for every row; equal numbers mean equal values, children apart."""
+def _keys(tree: ModelTree, rows: Ints) -> list[int]:
+    """A number for each of some rows; equal ones mean equal values, children apart."""
     columns = tree.columns
     e = tree.energy
     known = [
@@ -90,21 +98,25 @@ def _keys(tree: ModelTree) -> list[int]:
         columns.bytes_read, columns.bytes_written,
     ]  # fmt: skip
     measured = [*tree.features.values(), *((e.joules, e.low, e.high) if e else ())]
-    # Unknown equals unknown, and zero equals zero whatever its sign.
-    known += (np.where(v != v, np.nan, v + 0.0).view(np.int64) for v in measured)
+    if measured:
+        values = np.stack(measured) + 0.0  # zero equals zero whatever its sign
+        values[values != values] = np.nan  # unknown equals unknown
+        known += list(values.view(np.int64))
     if e is not None:
         known.append(np.where(np.isnan(e.joules), 0, e.source).astype(np.int64))
-    table = np.stack(known, axis=1)
-    rows = table.view(f"V{table.itemsize * table.shape[1]}").ravel().tolist()
+    table = np.stack(known, axis=1)[rows]
+    texts = table.view(f"V{table.itemsize * table.shape[1]}").ravel().tolist()
     numbers: dict[bytes, int] = {}
-    return [numbers.setdefault(row, len(numbers)) for row in rows]
+    return [numbers.setdefault(text, len(numbers)) for text in texts]
 
 
-def _subtree_classes(keys: list[int], below: list[list[tuple[int, int]]]) -> list[int]:
+def _subtree_classes(
+    keys: dict[int, int], below: list[list[tuple[int, int]]]
+) -> list[int]:
     """A number for every row; equal numbers mean equal subtrees (own name apart)."""
     numbers: dict[object, int] = {}
-    classes = [0] * len(keys)
-    for row in range(len(keys) - 1, -1, -1):
+    classes = [0] * len(below)
+    for row in reversed(keys):
         key = (keys[row], *((classes[child], name) for child, name in below[row]))
         classes[row] = numbers.setdefault(key, len(numbers))
     return classes

@@ -272,6 +272,8 @@ class ModelTree:
 
     def with_notes(self, *notes: str) -> ModelTree:
         """The same tree with more that a reader should know."""
+        if not notes:
+            return self
         return self._derive(self.columns, notes=(*self.notes, *notes))
 
     def with_spec(self, spec: RunSpec | None) -> ModelTree:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from irene.arrays import Ints
-from irene.tree.columns import KINDS, Columns, Level
+from irene.tree.columns import Columns, Level
 
 T = TypeVar("T")
 MOST_FOUND = 64
@@ -86,27 +86,6 @@ class Structure:
         return rows
 
     # As a document ------------------------------------------------------------
-
-    @cached_property
-    def quoted(self) -> list[str]:
-        """The strings as JSON."""
-        return [compact(text) for text in self._strings]
-
-    @cached_property
-    def heads(self) -> list[tuple[str, str]]:
-        """Of every row in a document: up to its op, and its call and count."""
-        above, kinds = self.parents.tolist(), self._columns.kind.tolist()
-        lists = (above, kinds, self.paths, self.calls, self._columns.count.tolist())
-        return [
-            (
-                f'{"," * (row > parent + 1)}{{"path":{compact(path)},'
-                f'"kind":"{KINDS[kind]}","op":',
-                f'"call":{call},"count":{count}',
-            )
-            for row, (parent, kind, path, call, count) in enumerate(
-                zip(*lists, strict=True)
-            )
-        ]
 
     @cached_property
     def order(self) -> list[int]:

@@ -18,7 +18,7 @@ from irene.serve.answers.memory import Memory, Ready
 from irene.serve.answers.question import Inquiry
 from irene.serve.answers.sizes import Request, Sizes
 from irene.serve.answers.storage import Answers
-from irene.serve.computing.moments import Reply
+from irene.serve.computing.moments import Reply, Take, pass_on
 from irene.serve.computing.pool import Pool
 from irene.serve.computing.questions import _found, ask, ask_several
 from irene.serve.computing.worker import answer_several, read_several
@@ -36,11 +36,20 @@ class OwnPool(Pool):
         super().__init__(1, Limits())
         self.asked: list[Mapping[str, Any]] = []
 
-    async def ask_soon(
-        self, question: str, arguments: Mapping[str, Any], client: str = ""
-    ) -> Reply:
+    def ask_soon(
+        self,
+        question: str,
+        arguments: Mapping[str, Any],
+        client: str = "",
+        take: Take = pass_on,
+    ) -> asyncio.Future[Any]:
         self.asked.append(arguments)
-        return Reply(ask(question, arguments), 0.0)
+        turn = asyncio.get_running_loop().create_future()
+        try:
+            take(Reply(ask(question, arguments), 0.0), turn)
+        except SpecError as error:
+            turn.set_exception(error)
+        return turn
 
 
 def request(query: str, accept: bytes = b"*/*") -> Request:
@@ -158,7 +167,7 @@ def test_who_waits_is_told_that_the_server_stops() -> None:
     async def go() -> Any:
         pool = Pool(1, Limits(seconds=600))
         pool.start()
-        waiting = asyncio.create_task(pool.ask_soon("energy", SMALL))
+        waiting = pool.ask_soon("energy", SMALL)
         await asyncio.sleep(0)
         await pool.stop()
         return (await asyncio.gather(waiting, return_exceptions=True))[0]

@@ -14,6 +14,7 @@ from transformers import (
     CanineConfig,
     CLIPConfig,
     FNetConfig,
+    Idefics2Config,
     LevitConfig,
     LlamaConfig,
     LongformerConfig,
@@ -77,6 +78,22 @@ REMEMBERS = LevitConfig(
     image_size=64, hidden_sizes=[16, 24, 32], num_attention_heads=[1, 2, 2],
     depths=[2, 2, 4], key_dim=[8, 8, 8],
 )  # fmt: skip
+FIRST_BROADCASTS = Idefics2Config(
+    image_token_id=90,
+    vision_config={
+        "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "image_size": 28, "patch_size": 14,
+    },
+    perceiver_config={
+        "hidden_size": 32, "resampler_n_latents": 4, "resampler_depth": 4,
+        "resampler_n_heads": 2, "resampler_head_dim": 8, "num_key_value_heads": 1,
+    },
+    text_config={
+        "model_type": "mistral", "hidden_size": 32, "intermediate_size": 32,
+        "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+        "vocab_size": 100,
+    },
+)  # fmt: skip
 CHUNKS = CanineConfig(
     **{**WIDTHS, "num_hidden_layers": 3}, max_position_embeddings=600,
     local_transformer_stride=32,
@@ -104,6 +121,7 @@ def made(config: Config, **run: str) -> Template:
         (SERIES, {}, [(1, 12), (5, 12), (17, 12), (40, 12)]),
         (REMEMBERS, {}, [(1, 12), (5, 12), (40, 12)]),
         (CHUNKS, {}, [(1, 64), (5, 64), (40, 128)]),
+        (FIRST_BROADCASTS, {}, [(1, 40), (2, 40), (8, 33)]),
     ],
     ids=[
         "bert",
@@ -119,6 +137,7 @@ def made(config: Config, **run: str) -> Template:
         "fourier-of-batches",
         "keeps-what-it-computed",
         "goes-through-chunks",
+        "first-layer-of-batches-is-another",
     ],
 )
 def test_a_template_is_the_trace_at_every_size(config, run, sizes):
@@ -373,6 +392,20 @@ def test_what_is_damaged_is_thrown_away_and_made_anew(damage, monkeypatch):
     file.write_bytes(damage or whole[:-9])
     monkeypatch.setattr(trees, "_MADE", {})
     assert trees.tree_from_template(spec, source=BERT, make=True) == first
+    assert file.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "foreign", [[], {}, "none", {"axes": "bs"}, {"axes": "b", "pieces": [[]]}]
+)
+def test_foreign_content_is_thrown_away_and_made_anew(foreign, monkeypatch):
+    spec = RunSpec("", batch_size=2, seq_len=9)
+    first = trees.tree_from_template(spec, source=BERT, make=True)
+    [file] = kept_files()
+    whole = file.read_bytes()
+    keeping.Kept(file.stem).write(foreign)
+    monkeypatch.setattr(trees, "_MADE", {})
+    assert trees.tree_from_template(spec, source=BERT) == first
     assert file.read_bytes() == whole
 
 

@@ -101,8 +101,11 @@ class Domain(Saved):
                 for place, k in enumerate(kernels)
                 if k.group in limits
             }
+            octaves = {place: _octaves(*sized) for place, sized in each.items()}
+            if not any(octaves.values()):
+                continue
             far = np.zeros(len(kernels) + 1)
-            far[list(each)] = [_octaves(*sized) for sized in each.values()]
+            far[list(octaves)] = list(octaves.values())
             if cause == "tokens" and tree.spec is not None:
                 # A pooler or a head has few rows in runs of any size.
                 far = np.minimum(far, _octaves([tree.spec.tokens], self.tokens))
@@ -150,16 +153,18 @@ def _kernel_rows(
 
     The last place is that of rows with none.
     """
-    rows = np.full(len(tree), -1, dtype=np.intp)
     is_math = tree.columns.kind == MATH
+    rows = np.full(len(tree), -1, dtype=np.intp)
     if work.kernels:
-        one = is_math & (work.counts.sum(axis=1) > 0)
-        rows[one] = work.counts[one].argmax(axis=1)
+        first = work.counts.argmax(axis=1)
+        has = work.counts[np.arange(len(tree)), first] > 0
+        rows = np.where(is_math & has, first, rows)
     elements = np.rint(work.stream_mib.sum(axis=1) * MIB / 8).astype(np.int64)
     streams = is_math & (rows < 0) & (elements > 0)
-    sizes, which = np.unique(elements[streams], return_inverse=True)
-    rows[streams] = len(work.kernels) + which
-    kernels = [*work.kernels, *(Kernel(STREAM, (n, 1)) for n in sizes.tolist())]
+    sizes = elements[streams].tolist()
+    places = {n: len(work.kernels) + i for i, n in enumerate(sorted({*sizes}))}
+    rows[streams] = [places[n] for n in sizes]
+    kernels = [*work.kernels, *(Kernel(STREAM, (n, 1)) for n in places)]
     rows[rows < 0] = len(kernels)
     return kernels, rows
 
@@ -191,8 +196,11 @@ def _find_looped(tree: ModelTree) -> Rows:
 
 def _octaves(values: Sequence[int], limits: Range) -> float:
     """How many times a size would have to be halved or doubled to be inside."""
+    least, most = min(values), max(values)
+    if limits[0] <= least and most <= limits[1]:
+        return 0.0
     low, high = limits[0] / SLACK, limits[1] * SLACK
-    beyond = max(low / max(min(values), 1), max(max(values), 1) / high)
+    beyond = max(low / max(least, 1), max(most, 1) / high)
     return log2(beyond) if beyond > 1.0 else 0.0
 
 

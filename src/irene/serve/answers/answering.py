@@ -20,6 +20,8 @@ from irene.serve.http.problems import CLIENT_LEFT, Problem
 logger = logging.getLogger(__name__)
 Compute = Callable[[Callable[[], None]], Awaitable[Reply]]
 """Makes an answer; calls what it is given when it begins."""
+_Made = tuple[str, Reply, str, str]
+"""An answer with its key before it, its media type and what was asked behind it."""
 
 
 class Passing(Reply):
@@ -61,8 +63,8 @@ class Answering:
         self.memory = memory
         self._count = count
         self._asked: dict[str, _Asked] = {}
-        self._made: list[tuple[str, Reply, str, str]] = []
-        self._keeping: asyncio.Task[list[Ready]] | None = None
+        self._made: list[tuple[asyncio.Future[Ready | None], _Made]] = []
+        self._keeping: asyncio.Task[None] | None = None
 
     async def by_key(self, key: str) -> Ready | None:
         """An answer that is known; None if there is none of that name."""
@@ -173,23 +175,30 @@ class Answering:
             return ready.without(*((LINK, ETAG) if is_passing else (LINK,)))
         return await self.keep(key, reply, inquiry.media_type, inquiry.text)
 
-    async def soon(
-        self, question: str, values: Mapping[str, Any], client: str
-    ) -> Reply | None:
-        """The answer to what takes a moment; None where it takes longer.
+    def soon(
+        self,
+        question: str,
+        values: Mapping[str, Any],
+        client: str,
+        naming: tuple[str, str, str],
+    ) -> asyncio.Future[Ready | None]:
+        """The answer to what takes a moment, kept; None where it takes longer.
 
         Args:
             question: Its name.
             values: What of it was given, and the form.
             client: Whose turn at the processes it takes.
+            naming: Key and media type of the answer, and what was asked, as JSON.
 
         Raises:
             IreneError: It cannot be answered.
         """
-        reply = await self.pool.ask_soon(question, values, client)
-        if reply is not None:
+
+        def take(reply: Reply, turn: asyncio.Future[Ready | None]) -> None:
             self._count("computed", reply.seconds)
-        return reply
+            self._keep_for(turn, reply, *naming)
+
+        return self.pool.ask_soon(question, values, client, take)
 
     async def stop(self) -> None:
         """Give up what is being computed."""
@@ -207,23 +216,41 @@ class Answering:
             media_type: What it is.
             text: What was asked, as JSON.
         """
-        if not self._made:
-            self._keeping = asyncio.create_task(self._keep(self._keeping))
-        self._made.append((key, reply, media_type, text))
-        place, keeping = len(self._made) - 1, self._keeping
-        assert keeping is not None
-        ready = (await asyncio.shield(keeping))[place]
-        self.memory.answers.put(key, ready)
+        turn: asyncio.Future[Ready | None] = asyncio.get_running_loop().create_future()
+        self._keep_for(turn, reply, key, media_type, text)
+        ready = await turn
+        assert ready is not None
         return ready
 
-    async def _keep(self, before: asyncio.Task[list[Ready]] | None) -> list[Ready]:
-        """Store what was made while others were stored: one wait for the disk."""
-        if before is not None:
-            await asyncio.wait([before])
-        made, self._made = self._made, []
-        return await asyncio.to_thread(self._store, made)
+    def _keep_for(
+        self,
+        turn: asyncio.Future[Ready | None],
+        reply: Reply,
+        key: str,
+        media_type: str,
+        text: str,
+    ) -> None:
+        self._made.append((turn, (key, reply, media_type, text)))
+        if self._keeping is None or self._keeping.done():
+            self._keeping = asyncio.create_task(self._keep())
 
-    def _store(self, some: list[tuple[str, Reply, str, str]]) -> list[Ready]:
+    async def _keep(self) -> None:
+        """Store what was made while others were stored: one wait for the disk."""
+        while self._made:
+            made, self._made = self._made, []
+            try:
+                ready = await asyncio.to_thread(self._store, [each for _, each in made])
+            except Exception as error:  # noqa: BLE001  who waits is told
+                for turn, _ in made:
+                    if not turn.done():
+                        turn.set_exception(error)
+                continue
+            for (turn, _), each in zip(made, ready, strict=True):
+                self.memory.answers.put(each.key, each)
+                if not turn.done():
+                    turn.set_result(each)
+
+    def _store(self, some: list[_Made]) -> list[Ready]:
         made = [
             Made(make_ready(key, reply.body, kind, packed=reply.packed), kind, text)
             for key, reply, kind, text in some

@@ -139,10 +139,18 @@ class Memory:
         key = self._keys.get((added_when_ns(), path, query, prefers_csv(accept)))
         return None if key is None else self.answers.get(key)
 
-    def remember(self, path: str, query: bytes, accept: bytes, key: str) -> None:
-        """Note which answer a request has."""
+    def remember(
+        self,
+        path: str,
+        query: bytes,
+        accept: bytes,
+        key: str,
+        when_ns: int | None = None,
+    ) -> None:
+        """Note which answer a request has, with the machines of now or of a time."""
         if len(path) + len(query) <= LONGEST_REQUEST:
-            self._keys.put((added_when_ns(), path, query, prefers_csv(accept)), key)
+            when_ns = added_when_ns() if when_ns is None else when_ns
+            self._keys.put((when_ns, path, query, prefers_csv(accept)), key)
 
 
 def prefers_csv(accept: bytes) -> bool:

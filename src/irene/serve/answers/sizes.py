@@ -59,7 +59,7 @@ class Sizes:
     def __init__(self, answering: Answering) -> None:
         self._answering = answering
         self._known: Recent[tuple[Any, ...], _Known] = Recent(MOST_REQUESTS)
-        self._asked: dict[str, asyncio.Task[Ready | None]] = {}
+        self._asked: dict[str, asyncio.Future[Ready | None]] = {}
 
     def remember(self, request: Request, inquiry: Inquiry) -> None:
         """Note what a request asked, for others of its form.
@@ -100,24 +100,19 @@ class Sizes:
         text = canonical({"question": known.question, **values})
         key = answer_key(text, known.identities)
         ready = self._answering.memory.answers.get(key)
-        if ready is None:
-            task = self._asked.get(key)
-            if task is None:
-                work = self._made(known, values, text, key, client)
-                task = self._asked[key] = asyncio.create_task(work)
-                task.add_done_callback(lambda _: self._asked.pop(key))
-            ready = await asyncio.shield(task)
-        if ready is not None and form[0] == added_when_ns():
-            self._answering.memory.remember(*request, key)
+        if ready is None and key in self._asked:
+            ready = await asyncio.shield(self._asked[key])
+        elif ready is None:
+            naming = key, known.media_type, text
+            asked = self._answering.soon(known.question, values, client, naming)
+            self._asked[key] = asked
+            try:
+                ready = await asked
+            finally:
+                del self._asked[key]
+        if ready is not None:
+            self._answering.memory.remember(*request, key, form[0])
         return ready
-
-    async def _made(
-        self, known: _Known, values: Mapping[str, Any], text: str, key: str, client: str
-    ) -> Ready | None:
-        reply = await self._answering.soon(known.question, values, client)
-        if reply is None:
-            return None
-        return await self._answering.keep(key, reply, known.media_type, text)
 
 
 def _form(request: Request) -> tuple[tuple[Any, ...], dict[str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ from irene.serve.computing.turns import Turns, Waiting
 from irene.serve.computing.worker import read_several
 from irene.work.task import Outcome
 
-TOGETHER = 16
+TOGETHER = 8
 """Questions that go in one message."""
 
 
@@ -30,20 +31,30 @@ class Reply:
     packed: bytes | None = None
 
 
+Take = Callable[[Reply, asyncio.Future[Any]], None]
+
+
+def pass_on(reply: Reply, turn: asyncio.Future[Any]) -> None:
+    """Give a turn the answer as it is."""
+    turn.set_result(reply)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Moment(Waiting[Reply | None]):
-    """A question; its turn has the answer, None where it takes longer.
+class Moment(Waiting[Any]):
+    """A question; its turn has what became of the answer, None where it takes longer.
 
     Attributes:
         question: Its name.
         arguments: Its values.
+        take: Takes the answer, and gives the turn what becomes of it.
     """
 
     question: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    take: Take = pass_on
 
 
-class Moments(Turns[Reply | None]):
+class Moments(Turns[Any]):
     """The questions that wait, by client."""
 
     def some(self) -> list[Moment]:
@@ -76,9 +87,10 @@ def give(
         if told is not None and "error" in told:
             outcome = Outcome(each.question, None, "refused", **told)
             each.turn.set_exception(error_of(outcome))
+        elif told is None:
+            each.turn.set_result(None)
         else:
-            made = None if told is None else Reply(body, seconds, packed)
-            each.turn.set_result(made)
+            each.take(Reply(body, seconds, packed), each.turn)
 
 
 def refuse(some: Sequence[Moment], error: IreneError) -> None:

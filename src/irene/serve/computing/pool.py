@@ -16,8 +16,10 @@ from irene.serve.computing.moments import (
     Moment,
     Moments,
     Reply,
+    Take,
     give,
     message,
+    pass_on,
     refuse,
 )
 from irene.serve.computing.turns import Turns, Waiting
@@ -174,28 +176,34 @@ class Pool:
             self._long -= is_long
             self._hand_out()
 
-    async def ask_soon(
-        self, question: str, arguments: Mapping[str, Any], client: str = ""
-    ) -> Reply | None:
+    def ask_soon(
+        self,
+        question: str,
+        arguments: Mapping[str, Any],
+        client: str = "",
+        take: Take = pass_on,
+    ) -> asyncio.Future[Any]:
         """Ask what takes a moment, in one message with what others ask meanwhile.
 
         Args:
             question: A key of `irene.questions.QUESTIONS`.
             arguments: As the question wants them.
             client: Who asks; clients take turns.
+            take: Takes the answer, and says what becomes of it.
 
         Returns:
-            None where it takes longer: it is to be asked alone.
+            What has become of the answer; None where it takes longer: it is to be asked
+            alone.
 
         Raises:
             IreneError: The question cannot be answered.
         """
-        asked = Moment(client, False, question=question, arguments=arguments)
+        asked = Moment(client, False, question=question, arguments=arguments, take=take)
         self._moments.join(asked)
         if self._carriers < self.size:
             self._carriers += 1
             self._begin(self._carry())
-        return await asked.turn
+        return asked.turn
 
     async def _carry(self) -> None:
         """Take moments to a process, those that have come by then, while there are."""
@@ -217,8 +225,9 @@ class Pool:
             give(some, reply, self._error)
         except errors.IreneError as error:
             refuse(some or self._moments.some(), error)
-        finally:
+        except BaseException:
             refuse(some, Problem(503, "the server is stopping", again_s=5))
+            raise
 
     async def _turn(self, waiting: Waiting[Child]) -> Child:
         """A process, when one is free and it is this question's turn."""

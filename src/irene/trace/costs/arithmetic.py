@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import log2, prod
 
 from irene.trace.costs.call import Call, Formula, OpCost
-from irene.trace.templates.template import transform_flops
+from irene.trace.templates.piece import transform_flops
 
 
 def _is_float(call: Call) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from irene.trace.costs.call import Call, Formula, OpCost
-from irene.trace.templates.template import groups_hit
+from irene.trace.templates.piece import groups_hit
 
 
 def _product(call: Call) -> OpCost:

@@ -16,7 +16,7 @@ from torch import nn
 
 from irene.errors import TraceError
 from irene.trace.naming import ModuleNames
-from irene.trace.templates.template import COSTS
+from irene.trace.templates.piece import COSTS
 from irene.tree import ModelTree
 
 FEWEST = 3

@@ -14,14 +14,7 @@ import numpy as np
 from irene.arrays import Ints
 from irene.errors import IreneError
 from irene.trace.templates.fewer_layers import FewerLayers
-from irene.trace.templates.template import (
-    COSTS,
-    DEGREE,
-    Basis,
-    Piece,
-    Polynomial,
-    Sizes,
-)
+from irene.trace.templates.piece import COSTS, DEGREE, Basis, Piece, Polynomial, Sizes
 from irene.tree import ModelTree, Signature
 
 GROUPED = ("aten._grouped_mm", "transformers.grouped_mm_fallback")

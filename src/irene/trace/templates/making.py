@@ -25,16 +25,8 @@ from irene.trace.templates.fitting import (
     points_in,
     telling,
 )
-from irene.trace.templates.template import (
-    AXES,
-    MOST_TOKENS,
-    Basis,
-    Piece,
-    Sizes,
-    Template,
-    in_dtype,
-    is_within,
-)
+from irene.trace.templates.piece import Basis, Piece, Sizes, is_within
+from irene.trace.templates.template import AXES, MOST_TOKENS, Template, in_dtype
 from irene.trace.tracer import run_recorded
 from irene.tree import ModelTree
 
@@ -141,21 +133,26 @@ class _Prober:
         """The function, as far as it holds."""
         pieces = self._pieces()
         if self.fewer:
-            self._prove_whole(pieces[0])
+            self._prove_whole(pieces)
         kind, attention = self.model_class, self.spec.attention
         return Template(
             self.resolved.digest, kind, attention, self.reach, self.axes, pieces
         )
 
-    def _prove_whole(self, piece: Piece) -> None:
-        """Compare with a trace of the model with all its layers."""
-        sizes = {axis: piece.where[axis][0] + 7 + i for i, axis in enumerate(self.axes)}
-        sizes = {a: min(n, piece.where[a][1]) for a, n in sizes.items()}
+    def _prove_whole(self, pieces: Sequence[Piece]) -> None:
+        """Compare every piece with a trace of the model with all its layers."""
         model, _ = _built(self.resolved, self.spec)
-        traced = _traced(model, self.spec, sizes, self.reach)
-        found = piece.at(sizes)
-        if found is None or not look(found.unfold()).is_as(look(traced)):
-            raise TraceError("layers that are built alike do not run alike", "")
+        for piece in pieces:
+            ends = enumerate(piece.where.items())
+            sizes = {a: min(low + 7 + i, high) for i, (a, (low, high)) in ends}
+            most = MOST_TOKENS // max(sum(sizes.values()) - sizes["b"], 1)
+            sizes["b"] = max(min(sizes["b"], most), piece.where["b"][0])
+            if self._is_changed_by_runs:
+                model, _ = _built(self.resolved, self.spec)
+            traced = look(_traced(model, self.spec, sizes, self.reach))
+            found = piece.at(sizes)
+            if found is None or not look(found.unfold()).is_as(traced):
+                raise TraceError("layers that are built alike do not run alike", "")
 
     def see(self, sizes: Sizes) -> Seen:
         key = tuple(sizes[axis] for axis in self.axes)
@@ -208,18 +205,13 @@ class _Prober:
         return found
 
     def _whole_box(self) -> Box:
-        box = {"b": (SMALLEST, MOST_TOKENS)}
         longest = min(self.reach.limit or LONGEST, LONGEST)
         if self.spec.phase == "decode":
             longest -= 1
-        for axis in self.axes[1:]:
-            box[axis] = (SMALLEST, longest)
+        box = dict.fromkeys(self.axes, (SMALLEST, longest))
         if "c" in self.axes and "s" in self.axes and self.reach.limit:
-            box = {
-                a: (low, high // 2 if a in "sc" else high)
-                for a, (low, high) in box.items()
-            }
-        return box
+            box |= dict.fromkeys("sc", (SMALLEST, longest // 2))
+        return {**box, "b": (SMALLEST, MOST_TOKENS)}
 
     def _cover(self, box: Box, found: list[Fit]) -> None:
         """Add pieces until a box is full, or no more is known of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -202,10 +202,12 @@ def _template(source: Source, spec: RunSpec, model: Any, make: bool) -> Template
             _ASKED.add(name)
             kept.write({"asked": True})
             return None
-        if known is None or "asked" in known:
+        try:
+            _MADE[name] = _read(known)
+        except FormatError:  # that it was asked for, or nothing of ours
             known = _make(model, spec)
             kept.write(known)
-        _MADE[name] = _read(known)
+            _MADE[name] = _read(known)
         if len(_MADE) > LOADED:
             _MADE.pop(next(iter(_MADE)))
     return _MADE[name]
@@ -216,11 +218,9 @@ _ASKED: set[str] = set()
 _MADE: dict[str, Template | None] = {}
 
 
-def _read(known: Mapping[str, Any]) -> Template | None:
-    try:
-        return None if "none" in known else Template.from_dict(known)
-    except FormatError:
-        return None
+def _read(known: Any) -> Template | None:
+    is_none = isinstance(known, dict) and "none" in known
+    return None if is_none else Template.from_dict(known)
 
 
 def _make(model: Any, spec: RunSpec) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from irene.predict.machines.specs.work import (
     product_sizes,
 )
 from irene.saved import Floats
-from irene.trace.templates.template import groups_hit
+from irene.trace.templates.piece import groups_hit
 from irene.tree import KINDS, ModelTree, Signature
 
 MIB = float(1 << 20)

@@ -140,9 +140,7 @@ class SpecsModel(Saved):
         """
         known = self.kernel_energies(work.kernels) if known is None else known
         each = _columns(known, work.kernels)
-        data = self._parent_data(work, each)
-        gpu = self.composition.gpu_j(data)
-        host = self.composition.host_j(data)
+        gpu, host = self._parts(work, each)
         alone = with_floor(gpu, host)
         single = (work.counts.sum(axis=1) == 1) & ~work.calls[:, [0, 2]].any(axis=1)
         if single.any() and work.kernels:
@@ -166,12 +164,17 @@ class SpecsModel(Saved):
             known: What `kernel_energies` says of its kernels, and perhaps of others.
         """
         known = self.kernel_energies(work.kernels) if known is None else known
-        _, gpu, host = self.energies(work, known)
+        gpu, host = self._parts(work, _columns(known, work.kernels))
         total = float(with_floor(gpu[:1], host[:1])[0])
         waiting = (total - gpu[0]) / host[0] if host[0] > 0 else 0.0
         measured = np.array([known[k].was_measured for k in work.kernels], bool)
         is_indirect = (tree.columns.kind >= ML) & ~work.counts[:, measured].any(axis=1)
         return gpu + waiting * host, is_indirect
+
+    def _parts(self, work: TreeWork, each: KernelColumns) -> tuple[Floats, Floats]:
+        """Energy of every node on the GPU, and the host's share, J."""
+        data = self._parent_data(work, each)
+        return self.composition.gpu_j(data), self.composition.host_j(data)
 
     def _parent_data(self, work: TreeWork, each: KernelColumns) -> ParentData:
         nothing = np.zeros(len(work.counts))
