@@ -488,10 +488,12 @@ def p99(times: list[float]) -> float:
 def memory_mb(pid: int) -> float:
     """What a server's HTTP processes have of the machine's memory, MB."""
     server = psutil.Process(pid)
-    several = [
-        each for each in server.children() if "spawn_main" in str(each.cmdline())
+    others = [
+        each
+        for each in server.children(recursive=True)
+        if "spawn_main" in str(each.cmdline())
     ]
-    return sum(each.memory_info().rss for each in several or [server]) / 1e6
+    return sum(each.memory_info().rss for each in (server, *others)) / 1e6
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import marshal
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from irene.predict.machines.finding import added_when_ns
 from irene.serve.recent import Recent
@@ -143,6 +144,19 @@ class Memory:
         """Note which answer a request has."""
         if len(path) + len(query) <= LONGEST_REQUEST:
             self._keys.put((added_when_ns(), path, query, prefers_csv(accept)), key)
+
+    def told(self, path: str, query: bytes, accept: bytes, ready: Ready) -> bytes:
+        """What another process needs to give this answer to this request, too."""
+        asked = added_when_ns(), path, query, prefers_csv(accept)
+        parts = tuple(getattr(ready, each.name) for each in fields(ready))
+        return marshal.dumps((asked, parts))
+
+    def learn(self, told: bytes) -> None:
+        """Know what another process has told."""
+        asked, parts = marshal.loads(told)
+        ready = Ready(*parts)
+        self.answers.put(ready.key, ready)
+        self._keys.put(asked, ready.key)
 
 
 def prefers_csv(accept: bytes) -> bool:

@@ -17,6 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from irene.serve.computing.turns import Rounds
 from irene.serve.http.access import MOST_CLIENTS, network_of
+from irene.serve.http.passage import Passage
 from irene.serve.http.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -148,6 +149,7 @@ class FairLoop(asyncio.SelectorEventLoop):
         self.selector = FairSelector()
         super().__init__(self.selector)
         self.lines = Lines(settings)
+        self.passage: Passage | None = None
 
     async def create_server(  # type: ignore[override]
         self, factory: Factory, *, sock: socket.socket, backlog: int, **how: Any
@@ -172,15 +174,63 @@ class FairLoop(asyncio.SelectorEventLoop):
                 again = partial(self._accept, factory, sock, most)
                 self.call_later(FULL_S, self.add_reader, sock, again)
                 return
-            made.setblocking(False)
-            address = network_of(found[0])
-            begin = partial(self._begin, factory, made)
-            if not self.lines.has_room(address):
-                made.close()
-            elif self.lines.is_proxy(found[0]) or self.lines.rounds.may(address, begin):
-                begin()
+            self._come(factory, made, found[0], b"")
 
-    def _begin(self, factory: Factory, made: socket.socket) -> None:
+    def hear(
+        self,
+        factory: Factory,
+        passage: Passage,
+        on_answer: Callable[[bytes], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        """Take what the other process of this server passes on.
+
+        Args:
+            factory: Makes the protocol of a connection.
+            passage: Our end of the way.
+            on_answer: Takes an answer that is to be known.
+            on_end: Called when the other process has ended.
+        """
+        self.passage = passage
+        self.add_reader(passage.sock, self._hear, factory, passage, on_answer, on_end)
+
+    def _hear(
+        self,
+        factory: Factory,
+        passage: Passage,
+        on_answer: Callable[[bytes], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        for _ in range(MOST_AT_ONCE):
+            try:
+                made, data = passage.receive()
+            except (BlockingIOError, InterruptedError):
+                return
+            except EOFError:
+                self.remove_reader(passage.sock)
+                on_end()
+                return
+            if made is None:
+                on_answer(data)
+                continue
+            try:
+                self._come(factory, made, made.getpeername()[0], data)
+            except OSError:  # its client has left meanwhile
+                made.close()
+
+    def _come(
+        self, factory: Factory, made: socket.socket, host: str, data: bytes
+    ) -> None:
+        """Begin with a connection when it is its address's turn."""
+        made.setblocking(False)
+        address = network_of(host)
+        begin = partial(self._begin, factory, made, data)
+        if not self.lines.has_room(address):
+            made.close()
+        elif self.lines.is_proxy(host) or self.lines.rounds.may(address, begin):
+            begin()
+
+    def _begin(self, factory: Factory, made: socket.socket, data: bytes) -> None:
         # All at once: asyncio takes four rounds until a request that is there is read.
         steps: list[Callable[[], object]] = []
         self.call_soon = lambda work, *given, **_: steps.append(partial(work, *given))  # type: ignore[assignment,method-assign]
@@ -190,7 +240,10 @@ class FairLoop(asyncio.SelectorEventLoop):
             del self.call_soon
         for step in steps:
             step()
-        line._read_ready()
+        if data:
+            line.get_protocol().take_up(data)
+        else:
+            line._read_ready()
 
 
 class PatientProtocol(H11Protocol):
@@ -200,8 +253,13 @@ class PatientProtocol(H11Protocol):
     the event to set.
     """
 
+    loop: FairLoop
     address = ""
     is_proxy = False
+    returns = False
+    """Whether it goes back to the door when its request is answered."""
+    is_passed = False
+    """Whether the request came from the door, which had no answer."""
     _file = -1
     _timer: asyncio.TimerHandle | None = None
     _timed: object = None
@@ -214,7 +272,6 @@ class PatientProtocol(H11Protocol):
         option = getattr(socket, "TCP_USER_TIMEOUT", None)
         if found is not None and option is not None and found.family != socket.AF_UNIX:
             found.setsockopt(socket.IPPROTO_TCP, option, STALLED_MS)
-        assert isinstance(self.loop, FairLoop)
         self._lines = self.loop.lines
         self.app_state = {**self.app_state, LINE: self}
         if self.client:
@@ -258,15 +315,44 @@ class PatientProtocol(H11Protocol):
         super().data_received(data)
         self._watch()
 
+    def take_up(self, data: bytes) -> None:
+        """Go on with what the process at the door has read."""
+        self.is_passed = True
+        self.data_received(data)
+
     def on_response_complete(self) -> None:
         """Wait for the next request, or a short time for the rest of this one."""
-        super().on_response_complete()
-        self._watch()
+        self.is_passed = False
+        if not self._goes_back():
+            super().on_response_complete()
+            self._watch()
+
+    def _goes_back(self) -> bool:
+        """Whether the process at the door waits for the next request."""
+        passage, conn = self.loop.passage, self.conn
+        is_done = conn.our_state is h11.DONE and conn.their_state is h11.DONE
+        if passage is None or not (self.returns and is_done):
+            return False
+        return self.is_drained and self.leave(passage, conn.trailing_data[0])
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether all that was written is on its way."""
+        transport: Any = self.transport
+        is_open = not transport.is_closing()
+        return is_open and transport.get_write_buffer_size() == 0
+
+    def leave(self, passage: Passage, data: bytes) -> bool:
+        """Go to the other process with what was not answered; False: no room there."""
+        found: Any = self.transport.get_extra_info("socket")
+        has_left = passage.pass_on(found, data)
+        if has_left:
+            self.transport.abort()  # here; there it stays open
+        return has_left
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it, and let go of all that it has: nothing of it waits for garbage."""
         self._lines.remove(self)
-        assert isinstance(self.loop, FairLoop)
         self.loop.selector.addresses.pop(self._file, None)
         self._time(None, 0.0)
         super().connection_lost(exc)
