@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +126,7 @@ def test_requests_behind_each_other_are_answered_in_order(server: RealServer) ->
 
 
 def test_a_body_is_whole_wherever_its_parts_were_read(server: RealServer) -> None:
-    text = b'{"model_type": "bert", "notes": "' + b"x" * 150_000 + b'"}'
+    text = json.dumps({"model_type": "bert", "notes": ["x" * 99] * 800}).encode()
 
     def parts() -> Iterator[bytes]:
         for start in range(0, len(text), 40_000):
@@ -200,38 +202,78 @@ def test_what_the_way_cannot_take_is_said() -> None:
         assert not theirs.tell(b"x")
 
 
+class Standing:
+    """A door in this process: whom it heard, by address and path, and its clients."""
+
+    def __init__(self, folder: Path) -> None:
+        self.loop = FairLoop(Settings(folder, proxies=()))
+        self.heard: list[tuple[str, str]] = []
+        self.clients: list[socket.socket] = []
+        self.config = uvicorn.Config(
+            self.answer, interface="asgi3", log_config=None,
+            h11_max_incomplete_event_size=LARGEST_HEAD,
+        )  # fmt: skip
+        self.config.load()
+
+    async def answer(self, scope: Any, receive: Any, send: Any) -> None:
+        self.heard.append((scope["client"][0], scope["path"]))
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    def come(self, source: str, *paths: str) -> None:
+        """Have somebody ask all of it at once."""
+        with socket.create_server(("127.0.0.1", 0)) as listens:
+            place = listens.getsockname()
+            self.clients.append(socket.create_connection(place, 60, (source, 0)))
+            for path in paths:
+                self.clients[-1].sendall(
+                    f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+                )
+            ours, _ = listens.accept()
+        made = partial(DoorProtocol, self.config, ServerState(), {}, self.loop)
+        self.loop._come(made, ours, source, b"")
+
+    def close(self) -> None:
+        for each in self.clients:
+            each.close()
+        while self.loop.lines.count:
+            self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.close()
+
+
 def test_a_request_that_is_there_is_read_as_its_connection_begins(
     tmp_path: Path,
 ) -> None:
-    heard: list[str] = []
+    with closing(Standing(tmp_path)) as door:
 
-    async def answer(scope: Any, receive: Any, send: Any) -> None:
-        heard.append(scope["path"])
-
-    config = uvicorn.Config(
-        answer, interface="asgi3", log_config=None,
-        h11_max_incomplete_event_size=LARGEST_HEAD,
-    )  # fmt: skip
-    config.load()
-    loop = FairLoop(Settings(tmp_path, proxies=()))
-
-    def made() -> DoorProtocol:
-        return DoorProtocol(config, ServerState(), {}, loop)
-
-    async def come() -> None:
-        listens = socket.create_server(("127.0.0.1", 0))
-        client = socket.create_connection(listens.getsockname())
-        with listens, client:
-            client.sendall(b"GET /now HTTP/1.1\r\nHost: x\r\n\r\n")
-            ours, _ = listens.accept()
-            usual = loop.call_soon
-            loop._come(made, ours, "127.0.0.5", b"")
-            assert loop.call_soon == usual  # as it was before
+        async def come() -> None:
+            usual = door.loop.call_soon
+            door.come("127.0.0.5", "/now")
+            assert door.loop.call_soon == usual  # as it was before
             await asyncio.sleep(0)  # the only round that its answer waits
-            assert heard == ["/now"]
+            assert door.heard == [("127.0.0.5", "/now")]
 
-    try:
-        loop.run_until_complete(come())
-        loop.run_until_complete(asyncio.sleep(0.05))
-    finally:
-        loop.close()
+        door.loop.run_until_complete(come())
+
+
+def test_who_asks_much_at_once_waits_for_itself(tmp_path: Path) -> None:
+    paths = [f"/{number}" for number in range(20)]
+    with closing(Standing(tmp_path)) as door:
+
+        async def come() -> None:
+            for _ in range(20):
+                door.come("127.0.0.5", *paths)
+            while not door.heard:
+                await asyncio.sleep(0)
+            for number in range(10):  # also in the middle of it
+                door.come("127.0.0.6", f"/other-{number}")
+                before = len(door.heard)
+                while door.heard[-1][0] != "127.0.0.6":
+                    await asyncio.sleep(0)
+                    assert len(door.heard) < before + 20
+            while len(door.heard) < 20 * 20 + 10:
+                await asyncio.sleep(0)
+
+        door.loop.run_until_complete(asyncio.wait_for(come(), 60))
+        many = [path for source, path in door.heard if source == "127.0.0.5"]
+        assert sorted(many) == sorted(paths * 20)  # and all are answered
