@@ -26,8 +26,9 @@ from uvicorn.server import ServerState
 from irene.serve.answers.memory import make_ready
 from irene.serve.computing.turns import Rounds
 from irene.serve.http.access import Held
-from irene.serve.http.connections import FairLoop, FairSelector, PatientProtocol
+from irene.serve.http.connections import PatientProtocol
 from irene.serve.http.exchange import PIECE, Exchange
+from irene.serve.http.fair_loop import FairLoop, FairSelector
 from irene.serve.http.settings import Limits, Settings
 
 from ..real_server import RealServer

@@ -21,8 +21,9 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from irene.serve.answers.memory import Memory, make_ready
-from irene.serve.http.connections import LARGEST_HEAD, FairLoop
+from irene.serve.http.connections import LARGEST_HEAD
 from irene.serve.http.doorway import DoorProtocol
+from irene.serve.http.fair_loop import FairLoop
 from irene.serve.http.passage import MOST_BYTES, Passage, pair
 from irene.serve.http.settings import Settings
 

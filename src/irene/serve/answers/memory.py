@@ -7,7 +7,7 @@ import marshal
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from irene.predict.machines.finding import added_when_ns
+from irene.predict.machines.added import added_when_ns
 from irene.serve.recent import Recent
 
 SMALLEST_GZIP = 500

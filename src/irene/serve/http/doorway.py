@@ -20,8 +20,9 @@ import h11
 import uvicorn
 
 from irene.serve.answers.memory import Memory
-from irene.serve.http.connections import FairLoop, PatientProtocol
+from irene.serve.http.connections import PatientProtocol
 from irene.serve.http.exchange import Exchange, Receive, Scope
+from irene.serve.http.fair_loop import FairLoop
 from irene.serve.http.gate import Gate, line_of
 from irene.serve.http.logs import AccessLog, set_up_log
 from irene.serve.http.metrics import Metrics

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from irene.serve.http.connections import Factory, FairLoop
+from irene.serve.http.fair_loop import Factory, FairLoop
 from irene.serve.http.passage import IS_POSSIBLE, Passage, pair
 from irene.serve.http.settings import Settings
 

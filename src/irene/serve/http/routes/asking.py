@@ -17,7 +17,7 @@ from fastapi import Request, Response
 from sqlalchemy.exc import SQLAlchemyError
 
 from irene.analyse.subject import Subject, known_trees, read_subject
-from irene.predict.machines.finding import added_when_ns
+from irene.predict.machines.added import added_when_ns
 from irene.questions import AskTradeOff, AskWhatIf, Question
 from irene.questions.question import OfModel
 from irene.serve.answers.answering import Answering, Compute
