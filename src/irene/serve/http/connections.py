@@ -112,7 +112,11 @@ class PatientProtocol(H11Protocol):
         self.is_passed = False
         if not self._goes_back():
             super().on_response_complete()
-            self._watch()
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """What comes after an answer."""
+        self._watch()
 
     def _goes_back(self) -> bool:
         """Whether the process at the door waits for the next request."""

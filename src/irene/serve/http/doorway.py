@@ -92,15 +92,14 @@ class DoorProtocol(PatientProtocol):
         super().connection_made(transport)
         transport.set_write_buffer_limits(0)  # nobody leaves behind what was written
 
-    def on_response_complete(self) -> None:
+    def _go_on(self) -> None:
         """Go on with what is behind the head, when it is its address's turn."""
-        super().on_response_complete()
         has_more = bool(self.conn.trailing_data[0]) and not self.is_proxy
         rounds = self.loop.lines.rounds
-        if not has_more or rounds.may(self.address, self._go_on):
-            self._go_on()
+        if not has_more or rounds.may(self.address, self._read_on):
+            self._read_on()
 
-    def _go_on(self) -> None:
+    def _read_on(self) -> None:
         self.conn.is_held = False
         self.handle_events()
         self._watch()
