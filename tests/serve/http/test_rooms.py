@@ -176,6 +176,21 @@ def test_both_have_one_account_of_a_client(tmp_path: Path) -> None:
         server.stop()
 
 
+def test_where_connections_cannot_be_passed_one_process_does_both(
+    tmp_path: Path,
+) -> None:
+    alone = "from irene.serve.http import rooms\nrooms.IS_POSSIBLE = False\n"
+    words = ("-c", alone + PROGRAM, str(tmp_path), "100")
+    server = RealServer(tmp_path, tmp_path / "log", program=words).start(ready=False)
+    try:
+        with stranger(server) as client:
+            assert client.get(KNOWN).content == client.get(KNOWN).content
+        with pytest.raises(ValueError, match="not enough values"):
+            door(server)
+    finally:
+        assert server.stop() == 0
+
+
 def test_an_answer_is_told_as_it_was_given(tmp_path: Path) -> None:
     inside, at_door = Memory(1_000_000), Memory(1_000_000)
     ready = make_ready("key", b"{}" * 2_000, "application/json")

@@ -182,3 +182,5 @@ def stand(
     with suppress(KeyboardInterrupt):
         _Server(config, app, Passage(way)).run([sock])
     app.log.write()
+    if app.tracing is not None:
+        app.tracing.stop()

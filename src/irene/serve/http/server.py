@@ -111,6 +111,7 @@ def run(settings: Settings, sock: socket.socket) -> None:
         _end_in_time(END_S + LOOK_S)  # the others go first
         parent.run()
     finally:
+        del os.environ[METRICS_FOLDER]
         lock.release()
         shutil.rmtree(folder, ignore_errors=True)
 
