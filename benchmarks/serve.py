@@ -22,7 +22,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
@@ -219,9 +219,12 @@ def cpu_s(pid: int) -> float:
 
 def http_processes(pid: int) -> list[psutil.Process]:
     """A server, and those of its processes that take connections and answer them."""
-    server = psutil.Process(pid)
-    below = server.children(recursive=True)
-    return [server, *(each for each in below if "spawn_main" in str(each.cmdline()))]
+    found = [psutil.Process(pid)]
+    for each in found[0].children(recursive=True):
+        with suppress(psutil.Error):  # it has ended
+            if "spawn_main" in str(each.cmdline()):
+                found.append(each)
+    return found
 
 
 def http_cpu_s(pid: int) -> float:

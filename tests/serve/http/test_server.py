@@ -327,8 +327,12 @@ def test_a_parent_that_is_killed_at_once_leaves_nothing(
 
 
 def http_processes(pid: int) -> set[int]:
-    children = psutil.Process(pid).children()
-    return {each.pid for each in children if "spawn_main" in str(each.cmdline())}
+    found = set()
+    for each in psutil.Process(pid).children():
+        with contextlib.suppress(psutil.Error):  # it has ended
+            if "spawn_main" in str(each.cmdline()):
+                found.add(each.pid)
+    return found
 
 
 def test_a_process_that_dies_while_its_parent_waits_for_it_is_replaced(
