@@ -75,6 +75,12 @@ def door(server: RealServer) -> psutil.Process:
     return found
 
 
+def is_at_door(server: RealServer, port: int) -> bool:
+    """Whether a connection from that port is."""
+    found = door(server).net_connections("tcp")
+    return any(each.raddr and each.raddr[1] == port for each in found)
+
+
 @contextmanager
 def halted(server: RealServer) -> Iterator[None]:
     """Nobody is inside for a while."""
@@ -102,6 +108,8 @@ def test_between_two_requests_a_connection_is_at_the_door(server: RealServer) ->
     with stranger(server) as client:
         for number in range(2, 5):
             first = client.get(OTHER % number)
+            way = first.extensions["network_stream"].get_extra_info("client_addr")
+            until(partial(is_at_door, server, way[1]), "it is back")
             with halted(server):
                 second = client.get(KNOWN)
             ways = {
