@@ -40,14 +40,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import psutil
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.serve import (
     BARE,
-    cpu_s,
     fetch,
     free_port,
+    http_cpu_s,
+    http_processes,
     on_each_store,
     process,
     verdict,
@@ -487,11 +486,7 @@ def p99(times: list[float]) -> float:
 
 def memory_mb(pid: int) -> float:
     """What a server's HTTP processes have of the machine's memory, MB."""
-    server = psutil.Process(pid)
-    several = [
-        each for each in server.children() if "spawn_main" in str(each.cmdline())
-    ]
-    return sum(each.memory_info().rss for each in several or [server]) / 1e6
+    return sum(each.memory_info().rss for each in http_processes(pid)) / 1e6
 
 
 @contextmanager
@@ -528,7 +523,7 @@ async def among(
     document = json.loads(fetch(f"{url}/api/v1/openapi.json"))
     ends = time.monotonic() + QUIET_S
     quiet, _ = await ask((port, bare), lambda: time.monotonic() >= ends)
-    before, had = memory_mb(pid), cpu_s(pid)
+    before, had = memory_mb(pid), http_cpu_s(pid)
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     words = (port, given.requests, given.seconds, document, theirs)
@@ -541,7 +536,7 @@ async def among(
     found: Found = ours.recv()
     process.join()
     after = memory_mb(pid)
-    seconds, cpu = time.monotonic() - begun, cpu_s(pid) - had
+    seconds, cpu = time.monotonic() - begun, http_cpu_s(pid) - had
     told = ", ".join(f"{n:,} × {s}" for s, n in sorted(found.statuses.items()))
     print(f"  {found.sent:,} fuzzed requests in {seconds:.0f} s, {cpu:.0f} s of CPU")
     print(f"  all answers: {told}; {found.cut:,} cut off")

@@ -3,7 +3,7 @@
 A real server with two HTTP processes runs under a supervisor that starts it again, as
 systemd does. Clients bring files, ask for jobs and ask questions all the time; every
 few seconds something is killed with SIGKILL, all kinds equally often: the server's
-parent, an HTTP process, a computing process, a job's process, or the database
+parent, an HTTP process, its door, a computing process, a job's process, or the database
 (Postgres, which is started again a second later). After each: how long until a question
 nobody has asked is answered again. A SIGTERM ends the killing, not the look after it.
 
@@ -40,7 +40,7 @@ from tests.serve.postgres import Postgres
 READY_S = 10.0
 PATIENCE_S = 120.0
 BETWEEN_S = (0.5, 4.0)
-ALWAYS = ("parent", "http process", "computing process")
+ALWAYS = ("parent", "http process", "door", "computing process")
 """Kinds of processes that are there whenever all is well."""
 JOB = {"model": "bert-l2-h128", "batch_size": 2, "seq_len": 16}
 
@@ -95,7 +95,9 @@ class Supervised:
         found: dict[str, list[int]] = {"parent": [self.process.pid]}
         for http in _children(self.process.pid):
             for child in _children(http):
-                if "irene.work.child" in _words(child):
+                if "spawn_main" in _words(child):
+                    found.setdefault("door", []).append(child)
+                elif "irene.work.child" in _words(child):
                     found.setdefault("http process", []).append(http)
                     is_job = "scratch" in _folder(child)
                     name = "job" if is_job else "computing process"

@@ -17,6 +17,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 """Of glibc's malloc.h."""
 _LARGE_BYTES = 524_288
 """What is as large is given back when it is free; otherwise that grows with use."""
+_SPARE_FILES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,24 @@ def limit_memory(further_bytes: int) -> None:
         most = min(most, hard)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def allow_files(connections: int) -> None:
+    """Let this process have as many files open as it may have connections.
+
+    Many systems begin with 1,024, which a thousand followers of a job use up.
+    """
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return
+    wanted = connections + _SPARE_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def keep_little_memory() -> None:

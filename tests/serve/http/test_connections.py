@@ -26,8 +26,9 @@ from uvicorn.server import ServerState
 from irene.serve.answers.memory import make_ready
 from irene.serve.computing.turns import Rounds
 from irene.serve.http.access import Held
-from irene.serve.http.connections import FairLoop, FairSelector, PatientProtocol
-from irene.serve.http.front import PIECE, _Exchange
+from irene.serve.http.connections import PatientProtocol
+from irene.serve.http.exchange import PIECE, Exchange
+from irene.serve.http.fair_loop import FairLoop, FairSelector
 from irene.serve.http.settings import Limits, Settings
 
 from ..real_server import RealServer
@@ -156,8 +157,8 @@ def test_a_large_answer_is_whole_and_waits_for_its_reader() -> None:
 
     held = Held(10 * len(body), 2 * len(body))
 
-    async def give(client: str) -> _Exchange:
-        exchange = _Exchange(send, held)
+    async def give(client: str) -> Exchange:
+        exchange = Exchange(send, held)
         exchange.client = client
         sent.clear()
         await exchange.give(make_ready("x", body, "text/plain", packed=body), {}, None)

@@ -19,7 +19,7 @@ from sqlalchemy import event
 from irene.errors import UsageError
 from irene.serve.answers.memory import make_ready
 from irene.serve.http import app as app_module
-from irene.serve.http import front
+from irene.serve.http import gate
 from irene.serve.http.access import Access, Rates, network_of
 from irene.serve.http.problems import CLIENT_LEFT, MEDIA_TYPE, Problem
 from irene.serve.http.routes import asking, health, questions, reference
@@ -381,7 +381,7 @@ def test_private_data_are_cached_by_their_reader_alone(tmp_path: Path) -> None:
 def test_a_proxied_client_is_limited_and_this_machine_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(front, "USUAL_RATE", 0.01)
+    monkeypatch.setattr(gate, "USUAL_RATE", 0.01)
     with app_with(tmp_path, Limits(burst=2)) as app:
 
         async def ask(address: str) -> list[int]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx
+import psutil
 import pytest
 
 from irene.serve.http.server import SILENT_S, _metrics_folder
@@ -283,8 +284,7 @@ def test_the_parent_of_several_processes_loads_little() -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [each for child in map(int, found) for each in (child, *children_of(child))]
+    return [each.pid for each in psutil.Process(pid).children(recursive=True)]
 
 
 def is_alive(pid: int) -> bool:
@@ -327,9 +327,12 @@ def test_a_parent_that_is_killed_at_once_leaves_nothing(
 
 
 def http_processes(pid: int) -> set[int]:
-    found = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-    words = {each: Path(f"/proc/{each}/cmdline").read_text() for each in found}
-    return {each for each, text in words.items() if "spawn_main" in text}
+    found = set()
+    for each in psutil.Process(pid).children():
+        with contextlib.suppress(psutil.Error):  # it has ended
+            if "spawn_main" in str(each.cmdline()):
+                found.add(each.pid)
+    return found
 
 
 def test_a_process_that_dies_while_its_parent_waits_for_it_is_replaced(

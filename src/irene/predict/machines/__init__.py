@@ -1,6 +1,7 @@
 """Machines behind one shape, `Machine`, by name or file.
 
-- `finding`: `find_machine`; keyed by content, so that a new file counts at once.
+- `finding`: `find_machine`; keyed by content, so that a new file counts at once;
+  `added`: where machines of a user are.
 - `domain`: what a machine was measured on, and how far beyond a run is.
 - `memory_fit`: whether what a run needs lies in the machine's memory.
 - `chosen`: the machine that is meant where nobody names one, and why.

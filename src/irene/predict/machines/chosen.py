@@ -10,11 +10,11 @@ from typing import NamedTuple
 from irene.errors import FormatError
 from irene.meters.cpu.kernel_files import Roots, text_in
 from irene.meters.machine import read_processor
+from irene.predict.machines.added import hardware_folder
 from irene.predict.machines.finding import (
     DEFAULT,
     THIS_MACHINE,
     find_machine,
-    hardware_folder,
     known_machines,
 )
 from irene.spec import SERVING_PHASES, RunSpec

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from irene.errors import UsageError
+from irene.predict.machines.added import hardware_folder
 from irene.predict.machines.learned.learned_machine import (
     LEARNED_SCHEMA,
     LearnedMachine,
@@ -56,30 +56,6 @@ class Machine(Runs, Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """What is known of it, as JSON-ready values."""
-
-
-def hardware_folder() -> Path:
-    """Where added machines are kept.
-
-    `$IRENE_HOME/hardware`; else `irene/hardware` in `$XDG_CONFIG_HOME` or `~/.config`.
-    """
-    told = os.environ.get
-    return _folder(told("IRENE_HOME"), told("XDG_CONFIG_HOME"), told("HOME"))
-
-
-@cache
-def _folder(home: str | None, settings: str | None, _user: str | None) -> Path:
-    if home:
-        return Path(home) / "hardware"
-    return Path(settings or Path.home() / ".config") / "irene" / "hardware"
-
-
-def added_when_ns() -> int:
-    """When a machine was last added, learned, chosen or removed, ns; 0 for never."""
-    try:
-        return os.stat(hardware_folder()).st_mtime_ns  # noqa: PTH116  a third quicker
-    except OSError:
-        return 0
 
 
 @cache

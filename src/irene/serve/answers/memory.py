@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import marshal
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
-from irene.predict.machines.finding import added_when_ns
+from irene.predict.machines.added import added_when_ns
 from irene.serve.recent import Recent
 
 SMALLEST_GZIP = 500
@@ -151,6 +152,19 @@ class Memory:
         if len(path) + len(query) <= LONGEST_REQUEST:
             when_ns = added_when_ns() if when_ns is None else when_ns
             self._keys.put((when_ns, path, query, prefers_csv(accept)), key)
+
+    def told(self, path: str, query: bytes, accept: bytes, ready: Ready) -> bytes:
+        """What another process needs to give this answer to this request, too."""
+        asked = added_when_ns(), path, query, prefers_csv(accept)
+        parts = tuple(getattr(ready, each.name) for each in fields(ready))
+        return marshal.dumps((asked, parts))
+
+    def learn(self, told: bytes) -> None:
+        """Know what another process has told."""
+        asked, parts = marshal.loads(told)
+        ready = Ready(*parts)
+        self.answers.put(ready.key, ready)
+        self._keys.put(asked, ready.key)
 
 
 def prefers_csv(accept: bytes) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from irene.predict.machines.finding import added_when_ns
+from irene.predict.machines.added import added_when_ns
 from irene.serve.answers.answering import Answering
 from irene.serve.answers.memory import (
     LONGEST_REQUEST,

@@ -15,7 +15,8 @@ from typing import Any
 
 from irene.analyse.subject import known_trees
 from irene.predict.api import predict_runs
-from irene.predict.machines.finding import Machine, added_when_ns, find_machine
+from irene.predict.machines.added import added_when_ns
+from irene.predict.machines.finding import Machine, find_machine
 from irene.questions import (
     AskBottlenecks,
     AskCost,

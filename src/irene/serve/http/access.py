@@ -198,7 +198,7 @@ class Rates:
 
 
 class Held:
-    """Bytes of bodies that are held for clients, on their way in or out.
+    """What is held for clients: bytes of bodies on their way in or out, open streams.
 
     Args:
         most: Of all clients.
@@ -211,7 +211,7 @@ class Held:
         self.count = 0
 
     def add(self, client: str, size: int) -> bool:
-        """Hold so many bytes more for a client, if it may have them."""
+        """Hold so much more for a client, if it may have it."""
         of_client = self._clients.get(client, 0) + size
         is_fair = not client or of_client <= self._of_client
         if not is_fair or self.count + size > self._most:
@@ -221,7 +221,7 @@ class Held:
         return True
 
     def remove(self, client: str, size: int) -> None:
-        """Hold so many bytes less."""
+        """Hold so much less."""
         self.count -= size
         left = self._clients.pop(client, 0) - size
         if left:

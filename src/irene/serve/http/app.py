@@ -26,7 +26,8 @@ from irene.serve.answers.question import warm_up
 from irene.serve.answers.sizes import Sizes
 from irene.serve.answers.storage import Answers
 from irene.serve.computing.pool import Pool
-from irene.serve.http.front import Front, problem_response
+from irene.serve.http.front import Front
+from irene.serve.http.gate import problem_response
 from irene.serve.http.logs import AccessLog
 from irene.serve.http.metrics import Metrics
 from irene.serve.http.problems import (

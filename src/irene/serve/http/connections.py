@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import selectors
 import socket
 import struct
-from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from irene.serve.computing.turns import Rounds
-from irene.serve.http.access import MOST_CLIENTS, network_of
-from irene.serve.http.settings import Settings
+from irene.serve.http.access import network_of
 
-logger = logging.getLogger(__name__)
-Factory = Callable[[], asyncio.BaseProtocol]
+if TYPE_CHECKING:
+    from irene.serve.http.fair_loop import FairLoop
+    from irene.serve.http.passage import Passage
+
 LINE = "line"
 """Where the state of a request has its connection."""
 
@@ -33,164 +29,8 @@ LATE_S = 5.0
 """The application says itself that a body came too slowly; this is for others, s."""
 REST_S = 2.0
 """Time for the rest of a body that nobody wants any more, s."""
-AT_ONCE, MOST_AT_ONCE = 1, 64
-"""Addresses that go on in one round of the event loop: that waited, and in all."""
 AT_ONCE_CLOSED = struct.pack("ii", 1, 0)
 """As `SO_LINGER` has it."""
-FULL_S = 1.0
-"""Pause after a connection for which this process had no file, s."""
-
-
-class Lines:
-    """The open connections of a process.
-
-    When there are too many, of one address or of all, the one that has kept us waiting
-    longest makes room: a connection on which a request is being answered never does.
-
-    Args:
-        settings: How many there may be, their times, and whose proxies are ours.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self.limits = settings.limits
-        self.is_proxy = lru_cache(MOST_CLIENTS)(settings.is_proxy)
-        self._open: dict[str, dict[PatientProtocol, None]] = {}
-        self._waiting: dict[PatientProtocol, None] = {}
-        self.count = 0
-        self.rounds = Rounds(AT_ONCE, MOST_AT_ONCE)
-
-    def add(self, line: PatientProtocol) -> bool:
-        """Take a new connection; False if there is no place for it."""
-        self._open.setdefault(line.address, {})[line] = None
-        self.count += 1
-        of_address = self._open[line.address]
-        if not line.is_proxy and len(of_address) > self.limits.client_connections:
-            return self._cut_one(of_address)
-        return self.count <= self.limits.connections or self._cut_one(self._waiting)
-
-    def has_room(self, address: str) -> bool:
-        """Whether a further connection of an address may wait for its turn.
-
-        More may than are ever open: the oldest make room, also for those that wait.
-        """
-        limits, rounds = self.limits, self.rounds
-        is_few = rounds.waiting(address) < 2 * limits.client_connections
-        return is_few and rounds.count < limits.connections
-
-    def remove(self, line: PatientProtocol) -> None:
-        """Forget a connection."""
-        self._waiting.pop(line, None)
-        of_address = self._open.get(line.address, {})
-        if line in of_address:
-            del of_address[line]
-            self.count -= 1
-        if not of_address:
-            self._open.pop(line.address, None)
-
-    def wait(self, line: PatientProtocol, waits: bool) -> None:
-        """Note whether we wait for a client, or it waits for us."""
-        if not waits:
-            self._waiting.pop(line, None)
-        elif line not in self._waiting:
-            self._waiting[line] = None
-
-    def _cut_one(self, some: dict[PatientProtocol, None]) -> bool:
-        for line in some:  # the oldest first
-            if line in self._waiting:
-                self.remove(line)
-                line.cut()
-                return True
-        return False
-
-
-class FairSelector(selectors.DefaultSelector):
-    """Of all that is ready, in each round of the loop one connection of an address.
-
-    Three hundred that are closed at once are heard one after the other, and others in
-    between. What is left is ready in the next round, too.
-
-    Attributes:
-        addresses: Whose a connection is, by the number of its file; others go at once.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.addresses: dict[int, str] = {}
-        self._round = 0
-
-    def select(
-        self, timeout: float | None = None
-    ) -> list[tuple[selectors.SelectorKey, int]]:
-        """Those whose turn it is."""
-        ready = super().select(timeout)
-        if len(ready) < 2:
-            return ready
-        self._round += 1
-        first = self._round % len(ready)  # so that nobody is always the last
-        turns = {
-            self.addresses.get(each[0].fd, each[0].fd): each
-            for each in (*ready[first:], *ready[:first])
-        }
-        return list(turns.values())
-
-
-class FairLoop(asyncio.SelectorEventLoop):
-    """Takes whoever comes at once; then one connection of an address begins at a time.
-
-    Three hundred of one address cost others the few microseconds that it takes to take
-    them: all else about a connection is done when it is its address's turn.
-
-    Args:
-        settings: Of the server.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self.selector = FairSelector()
-        super().__init__(self.selector)
-        self.lines = Lines(settings)
-
-    async def create_server(  # type: ignore[override]
-        self, factory: Factory, *, sock: socket.socket, backlog: int, **how: Any
-    ) -> asyncio.Server:
-        """Listen on a socket."""
-        server = await super().create_server(
-            factory, sock=sock, start_serving=False, **how
-        )
-        sock.listen(backlog)
-        self.add_reader(sock, partial(self._accept, factory, sock, backlog))
-        return server
-
-    def _accept(self, factory: Factory, sock: socket.socket, most: int) -> None:
-        for _ in range(most):
-            try:
-                made, found = sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                logger.error("no connection can be taken for a while: %s", error)
-                self.remove_reader(sock)
-                again = partial(self._accept, factory, sock, most)
-                self.call_later(FULL_S, self.add_reader, sock, again)
-                return
-            made.setblocking(False)
-            address = network_of(found[0])
-            begin = partial(self._begin, factory, made)
-            if not self.lines.has_room(address):
-                made.close()
-            elif self.lines.is_proxy(found[0]) or self.lines.rounds.may(address, begin):
-                begin()
-
-    def _begin(self, factory: Factory, made: socket.socket) -> None:
-        # All at once: asyncio takes four rounds until a request that is there is read.
-        steps: list[Callable[[], object]] = []
-        self.call_soon = lambda work, *given, **_: steps.append(partial(work, *given))  # type: ignore[assignment,method-assign]
-        try:
-            line = self._make_socket_transport(made, factory())  # type: ignore[attr-defined]
-        finally:
-            del self.call_soon
-        for step in steps:
-            step()
-        line._read_ready()
 
 
 class PatientProtocol(H11Protocol):
@@ -200,8 +40,13 @@ class PatientProtocol(H11Protocol):
     the event to set.
     """
 
+    loop: FairLoop
     address = ""
     is_proxy = False
+    returns = False
+    """Whether it goes back to the door when its request is answered."""
+    is_passed = False
+    """Whether the request came from the door, which had no answer."""
     _file = -1
     _timer: asyncio.TimerHandle | None = None
     _timed: object = None
@@ -214,7 +59,6 @@ class PatientProtocol(H11Protocol):
         option = getattr(socket, "TCP_USER_TIMEOUT", None)
         if found is not None and option is not None and found.family != socket.AF_UNIX:
             found.setsockopt(socket.IPPROTO_TCP, option, STALLED_MS)
-        assert isinstance(self.loop, FairLoop)
         self._lines = self.loop.lines
         self.app_state = {**self.app_state, LINE: self}
         if self.client:
@@ -258,15 +102,48 @@ class PatientProtocol(H11Protocol):
         super().data_received(data)
         self._watch()
 
+    def take_up(self, data: bytes) -> None:
+        """Go on with what the process at the door has read."""
+        self.is_passed = True
+        self.data_received(data)
+
     def on_response_complete(self) -> None:
         """Wait for the next request, or a short time for the rest of this one."""
-        super().on_response_complete()
+        self.is_passed = False
+        if not self._goes_back():
+            super().on_response_complete()
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """What comes after an answer."""
         self._watch()
+
+    def _goes_back(self) -> bool:
+        """Whether the process at the door waits for the next request."""
+        passage, conn = self.loop.passage, self.conn
+        is_done = conn.our_state is h11.DONE and conn.their_state is h11.DONE
+        if passage is None or not (self.returns and is_done):
+            return False
+        return self.is_drained and self.leave(passage, conn.trailing_data[0])
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether all that was written is on its way."""
+        transport: Any = self.transport
+        is_open = not transport.is_closing()
+        return is_open and transport.get_write_buffer_size() == 0
+
+    def leave(self, passage: Passage, data: bytes) -> bool:
+        """Go to the other process with what was not answered; False: no room there."""
+        found: Any = self.transport.get_extra_info("socket")
+        has_left = passage.pass_on(found, data)
+        if has_left:
+            self.transport.abort()  # here; there it stays open
+        return has_left
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it, and let go of all that it has: nothing of it waits for garbage."""
         self._lines.remove(self)
-        assert isinstance(self.loop, FairLoop)
         self.loop.selector.addresses.pop(self._file, None)
         self._time(None, 0.0)
         super().connection_lost(exc)

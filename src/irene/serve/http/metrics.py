@@ -12,7 +12,7 @@ import shutil
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -24,10 +24,11 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from irene.serve.computing.pool import Pool
 from irene.serve.http.settings import METRICS_FOLDER
-from irene.serve.store import Store
-from irene.serve.store.job_records import JobRecords
+
+if TYPE_CHECKING:
+    from irene.serve.computing.pool import Pool
+    from irene.serve.store import Store
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 SECONDS = (0.001, 0.005, 0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 60.0)
@@ -127,6 +128,8 @@ class Metrics:
             store: The database.
             folder: The data folder.
         """
+        from irene.serve.store.job_records import JobRecords  # not at the door
+
         if time.monotonic() < self._looked + LOOK_S:
             return
         self._looked = time.monotonic()

@@ -15,14 +15,15 @@ from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from irene.errors import UsageError
-from irene.serve.http.connections import LARGEST_HEAD, FairLoop, PatientProtocol
+from irene.serve.http.connections import LARGEST_HEAD, PatientProtocol
 from irene.serve.http.logs import set_up_log
+from irene.serve.http.rooms import InsideLoop
 from irene.serve.http.settings import METRICS_FOLDER, Settings
 from irene.work.bounds import keep_little_memory
 from irene.work.lock import Lock, take
@@ -79,34 +80,38 @@ def run(settings: Settings, sock: socket.socket) -> None:
         settings: Everything the server is told.
         sock: Of `listen`.
     """
+    options: dict[str, Any] = {
+        "ws": "none",
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "forwarded_allow_ips": list(settings.proxies),
+        "timeout_keep_alive": KEEP_ALIVE_S,
+        "timeout_graceful_shutdown": STOP_S,
+        "backlog": BACKLOG,
+        "h11_max_incomplete_event_size": LARGEST_HEAD,
+    }
     config = _Config(
         partial(_make_app, settings, os.getpid()),
         factory=True,
         workers=settings.workers,
         http=PatientProtocol,
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        forwarded_allow_ips=list(settings.proxies),
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=STOP_S,
         timeout_worker_healthcheck=SILENT_S,
-        backlog=BACKLOG,
-        h11_max_incomplete_event_size=LARGEST_HEAD,
+        **options,
     )
-    config.settings = settings
+    config.loop_factory = partial(InsideLoop, settings, options, sock)
     # A server that was told to stop, and did, has not failed.
     signal.signal(signal.SIGTERM, _leave)
-    if settings.workers == 1:
-        uvicorn.Server(config).run([sock])
-        return
     folder, lock = _metrics_folder(settings)
     try:
+        if settings.workers == 1:
+            uvicorn.Server(config).run([sock])
+            return
         parent = _Parent(config, [sock])
         _end_in_time(END_S + LOOK_S)  # the others go first
         parent.run()
     finally:
+        del os.environ[METRICS_FOLDER]
         lock.release()
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -114,11 +119,11 @@ def run(settings: Settings, sock: socket.socket) -> None:
 class _Config(uvicorn.Config):
     """Has each process serve on a loop of ours."""
 
-    settings: Settings
+    loop_factory: Callable[[], InsideLoop]
 
-    def get_loop_factory(self) -> Callable[[], FairLoop]:
+    def get_loop_factory(self) -> Callable[[], InsideLoop]:
         """What makes the loop."""
-        return partial(FairLoop, self.settings)
+        return self.loop_factory
 
 
 class _Parent(Multiprocess):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ USUAL_RATE = 50.0
 """Requests per second of one client, in the long run."""
 
 
+@lru_cache(100)
 def is_loopback(host: str) -> bool:
     """Whether a name or address is this machine's own, and nobody else's."""
     if host.lower() in LOCAL_NAMES:

@@ -8,9 +8,7 @@ it ends, another one takes over.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import resource
 import threading
 import time
 import uuid
@@ -25,6 +23,7 @@ from irene.serve.store.engine import Store
 from irene.serve.store.job_records import JobRecord, JobRecords
 from irene.serve.store.retention import prune
 from irene.serve.uploads.storage import Uploads
+from irene.work.bounds import allow_files
 from irene.work.lock import Lock, kept_name, take
 
 logger = logging.getLogger(__name__)
@@ -38,22 +37,6 @@ AT_ONCE = {"predict": 2, "measure": 1}
 SHARED = {"learn": "measure"}
 """Kinds that wait for each other: one measurement at a time."""
 ANNOUNCED_AT_ONCE = 2
-SPARE_FILES = 500
-"""Beside connections: the store, the log, processes."""
-
-
-def _allow_streams(connections: int) -> None:
-    """Let this process have as many files open as it may have connections.
-
-    Many systems begin with 1,024, which a thousand followers of a job use up.
-    """
-    wanted = connections + SPARE_FILES
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class JobRunner:
@@ -81,7 +64,7 @@ class JobRunner:
 
     def start(self) -> None:
         """Begin in the background."""
-        _allow_streams(self.settings.limits.connections)
+        allow_files(self.settings.limits.connections)
         if (lock := take(self._lock_path)) is not None:
             lock.release()  # it can be used: else this fails now, not in the background
         self._thread.start()

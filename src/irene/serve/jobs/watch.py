@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.exc import SQLAlchemyError
 
 from irene.serve.computing.turns import Rounds
+from irene.serve.http.access import Held
 from irene.serve.http.problems import Problem
 from irene.serve.jobs.document import State, job_document
 from irene.serve.recent import Recent
@@ -57,9 +57,7 @@ class JobWatch:
 
     def __init__(self, records: JobRecords, most_streams: int, of_client: int) -> None:
         self._records = records
-        self._most_streams = most_streams
-        self._of_client = of_client
-        self._clients: Counter[str] = Counter()
+        self._places = Held(most_streams, of_client)
         self._topics: dict[str, _Topic] = {}
         self._look: asyncio.Task[None] | None = None
         self._closed = False
@@ -70,19 +68,17 @@ class JobWatch:
     @property
     def streams(self) -> int:
         """How many follow."""
-        return self._clients.total()
+        return self._places.count
 
     def reserve(self, client: str = "") -> None:
         """Take one of the places; `leave` gives it back."""
-        has_most = bool(client) and self._clients[client] >= self._of_client
-        if has_most or self._closed or self.streams >= self._most_streams:
+        if self._closed or not self._places.add(client, 1):
             words = "too many streams are open: ask for the job now and then"
             raise Problem(429, words, again_s=10)
-        self._clients[client] += 1
 
     def leave(self, client: str = "") -> None:
         """Give a place back."""
-        self._clients -= Counter([client])
+        self._places.remove(client, 1)
 
     async def follow(
         self, record: JobRecord, beat_s: float

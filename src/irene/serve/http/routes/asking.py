@@ -17,7 +17,7 @@ from fastapi import Request, Response
 from sqlalchemy.exc import SQLAlchemyError
 
 from irene.analyse.subject import Subject, known_trees, read_subject
-from irene.predict.machines.finding import added_when_ns
+from irene.predict.machines.added import added_when_ns
 from irene.questions import AskTradeOff, AskWhatIf, Question
 from irene.questions.question import OfModel
 from irene.serve.answers.answering import Answering, Compute
@@ -29,6 +29,7 @@ from irene.serve.answers.question import (
     check_model,
 )
 from irene.serve.http.access import client_of
+from irene.serve.http.gate import as_it_came
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Settings
 from irene.serve.store.engine import is_full, key_of
@@ -198,7 +199,9 @@ async def give(
     )  # fmt: skip
     if request.method == "GET" and since_ns == added_when_ns():
         remember(request, ready.key)
-        request.app.state.sizes.remember(as_it_came(request), inquiry)
+        scope = request.scope
+        asked = as_it_came(scope, dict(scope["headers"]))
+        request.app.state.sizes.remember(asked, inquiry)
     return send(request, ready)
 
 
@@ -231,13 +234,7 @@ def remember(request: Request, key: str) -> None:
         key: Of its answer.
     """
     memory: Memory = request.app.state.answering.memory
-    memory.remember(*as_it_came(request), key)
-
-
-def as_it_came(request: Request) -> tuple[str, bytes, bytes]:
-    """Path, query and `Accept` header of a request."""
-    accept = request.headers.get("accept", "").encode("latin-1")
-    return request.scope["path"], request.scope["query_string"], accept
+    memory.remember(*as_it_came(request.scope, dict(request.scope["headers"])), key)
 
 
 async def _gone(request: Request) -> None:
