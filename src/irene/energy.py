@@ -40,7 +40,10 @@ class SharedError:
     def likeness(self, other: SharedError) -> float:
         """Correlation with another error of the same cause, 0 to 1."""
         here, there = self.place, other.place
-        square = sum(abs(here.get(a, 0.0) - there.get(a, 0.0)) for a in {*here, *there})
+        # The sum is the same in every order: sets have another in every process.
+        square = math.fsum(
+            abs(here.get(a, 0.0) - there.get(a, 0.0)) for a in {*here, *there}
+        )
         # Of two widths a and b with a correlation r: (a − b)² + 2 (1 − r) a b.
         both = 2 * self.width * other.width
         return math.exp(-square / both) if both else 1.0

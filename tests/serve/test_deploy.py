@@ -22,6 +22,7 @@ import yaml
 from irene.cli import build_parser
 from irene.cli.options import duration_s
 from irene.serve.computing.worker import NICE
+from irene.serve.http import rooms
 from irene.serve.http.metrics import Metrics
 
 from .real_server import RealServer
@@ -192,7 +193,7 @@ def test_the_calls_that_the_unit_allows_are_all_that_a_server_needs(
             for pid in child.read_text().split()
             if (file := Path(f"/proc/{pid}/stat")).exists()
         }
-        assert max(niceness) == min(19, os.nice(0) + NICE)
+        assert max(niceness) == min(19, os.nice(0) + rooms.NICE + NICE)
     finally:
         server.stop()
 

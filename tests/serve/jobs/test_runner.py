@@ -194,6 +194,17 @@ def test_a_job_that_brings_the_server_down_again_and_again_is_given_up(
     assert "10 times" in record.error["detail"]
 
 
+def test_killed_servers_are_no_sign_that_a_job_is_too_large(
+    start: Start, settings: Settings, store: Store, small_program: Choose
+) -> None:
+    dead = JobRunner(settings, store)
+    key = dead.submit(REQUEST).id
+    for _ in range(4):
+        dead.records.begin(key)
+    small_program("killed")
+    assert ended(start(settings), key).attempts == 4 + 3
+
+
 def test_a_result_waits_while_the_disk_is_full(
     start: Start,
     settings: Settings,

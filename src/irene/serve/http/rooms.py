@@ -38,6 +38,9 @@ class InsideLoop(FairLoop):
     ) -> None:
         super().__init__(settings)
         self._door = Door(self, (settings, options, sock)) if IS_POSSIBLE else None
+        if self._door is not None:
+            with suppress(OSError):  # forbidden to many services
+                os.nice(NICE)
 
     async def create_server(  # type: ignore[override]
         self, factory: Factory, *, sock: socket.socket, **how: Any
@@ -46,8 +49,6 @@ class InsideLoop(FairLoop):
         if self._door is None:
             return await super().create_server(factory, sock=sock, **how)
         self._door.hear(factory)
-        with suppress(OSError):  # forbidden to many services
-            os.nice(NICE)
         return self._door
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ import os
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +40,8 @@ WORK = {
 """What is done for a job of a kind."""
 MOST_ATTEMPTS = 10
 KILLED_ATTEMPTS = 3
-"""After so many a job whose process is killed is too large for the machine."""
+"""After so many a job whose process is killed is too large for the machine; times that
+its server was killed do not count."""
 LOOK_S = 0.25
 """How often it is asked whether a job is still wanted, s."""
 REPORT_S = 0.2
@@ -72,6 +74,7 @@ class Execution:
     _uploads: Uploads
     _answers: Answers
     stopping: threading.Event = field(default_factory=threading.Event)
+    _killed: Counter[str] = field(default_factory=Counter)
 
     def execute(self, key: str) -> None:
         """Run a job; it may have been begun before, by a server that was killed.
@@ -116,6 +119,7 @@ class Execution:
         except Exception:
             logger.exception("job %s failed unexpectedly", key)
             self._fail(key, Problem(500, "a bug in irene; see its log"))
+        self._killed.pop(key, None)
         self._forget_folder(key)
 
     def _fail(self, key: str, problem: Problem) -> None:
@@ -130,8 +134,10 @@ class Execution:
         outcome = self._outcome(record)
         body = outcome.payload
         if body is None:
-            if outcome.fault == "killed" and record.attempts < KILLED_ATTEMPTS:
-                raise _AgainError
+            if outcome.fault == "killed":
+                self._killed[record.id] += 1
+                if self._killed[record.id] < KILLED_ATTEMPTS:
+                    raise _AgainError
             if outcome.fault != "refused":
                 words = (record.id, outcome.fault, outcome.last_words)
                 logger.error("job %s %s: %s", *words)
