@@ -188,6 +188,13 @@ def test_other_runs_have_no_place_in_the_trade_off():
     assert found.left_out["trade-off"].endswith("this is a decode run")
 
 
+def test_a_model_without_a_published_score_has_a_report_too():
+    base = Subject(RunSpec("bert-l2-h256", **RUN), "pc1")
+    without = ("bottlenecks", "sizes", "suggestions")
+    text = report_html(make_report(tree_of(base), base, without=without))
+    assert "bert-l2-h256 has no published score in this table." in text
+
+
 def test_predictions_beside_a_measurement_are_called_so(predicted):
     tree = predicted("bert-l2-h128")
     energy = tree.energy
