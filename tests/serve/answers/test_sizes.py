@@ -14,9 +14,9 @@ import pytest
 from irene.errors import SpecError
 from irene.questions import AskEnergy
 from irene.serve.answers.answering import Answering
-from irene.serve.answers.memory import Memory, Ready
+from irene.serve.answers.memory import Asked, Memory, Ready, form_of
 from irene.serve.answers.question import Inquiry
-from irene.serve.answers.sizes import Request, Sizes
+from irene.serve.answers.sizes import Sizes
 from irene.serve.answers.storage import Answers
 from irene.serve.computing.moments import Reply, Take, pass_on
 from irene.serve.computing.pool import Pool
@@ -52,7 +52,7 @@ class OwnPool(Pool):
         return turn
 
 
-def request(query: str, accept: bytes = b"*/*") -> Request:
+def request(query: str, accept: bytes = b"*/*") -> Asked:
     return "/api/v1/energy", query.encode(), accept
 
 
@@ -65,7 +65,8 @@ def asked_for(folder: Path, *queries: str) -> tuple[list[Ready | None], OwnPool]
         sizes = Sizes(Answering(pool, Answers(store), Memory(1_000_000)))
         known = "model=bert-l2-h128&on=pc1&batch_size=4&seq_len=16"
         sizes.remember(request(known), Inquiry(AskEnergy.asked(SMALL), {"pc1"}))  # type: ignore[arg-type]
-        found = [sizes.answer(request(query), "") for query in queries]
+        asked = [request(query) for query in queries]
+        found = [sizes.answer(each, *form_of(each), "") for each in asked]
         return await asyncio.gather(*found), pool
 
     found = asyncio.run(go())

@@ -155,13 +155,18 @@ def test_a_large_answer_is_whole_and_waits_for_its_reader() -> None:
             assert message["more_body"] == (len(b"".join(sent)) < len(body) - PIECE)
             sent.append(message["body"])
 
+    async def receive() -> Any:
+        raise AssertionError
+
     held = Held(10 * len(body), 2 * len(body))
 
     async def give(client: str) -> Exchange:
-        exchange = Exchange(send, held)
+        scope = {"headers": [], "path": "/"}
+        exchange = Exchange(scope, receive, send, held)
         exchange.client = client
         sent.clear()
-        await exchange.give(make_ready("x", body, "text/plain", packed=body), {}, None)
+        ready = make_ready("x", body, "text/plain", packed=body)
+        await exchange.give(*ready.response({}))
         return exchange
 
     async def go() -> None:

@@ -20,11 +20,12 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from irene import predict
 from irene.serve.answers.memory import Memory, make_ready
 from irene.serve.http.connections import LARGEST_HEAD
 from irene.serve.http.doorway import DoorProtocol
 from irene.serve.http.fair_loop import FairLoop
-from irene.serve.http.passage import MOST_BYTES, Passage, pair
+from irene.serve.http.passage import ANSWER, MOST_BYTES, Passage, pair
 from irene.serve.http.settings import Settings
 
 from ..patience import until
@@ -44,6 +45,7 @@ server.run(settings, sock)
 STRANGER = "127.0.0.9"
 KNOWN = "/api/v1/models?limit=1"
 OTHER = "/api/v1/models?limit=%d"
+SIZED = "/api/v1/energy?model=bert-l2-h128&on=pc1&batch_size=2&seq_len=%d"
 
 
 def serve(folder: Path, burst: int) -> RealServer:
@@ -118,6 +120,62 @@ def test_between_two_requests_a_connection_is_at_the_door(server: RealServer) ->
             }
             assert (first.status_code, second.status_code) == (200, 200)
             assert len(ways) == 1  # one connection, which went in and came back
+
+
+def test_other_sizes_are_asked_from_the_door(server: RealServer) -> None:
+    with stranger(server) as client:
+
+        def ask(length: int) -> httpx.Response:
+            return client.get(SIZED % length)
+
+        first = ask(9)  # answered by the app, the next one without
+        assert [ask(length).status_code for length in (10, 11)] == [200, 200]
+        energy_j = predict("bert-l2-h128", on="pc1", batch_size=2, seq_len=12).total()
+        assert ask(12).json()["energy_j"] == energy_j.energy_j
+        again = [ask(12) for _ in range(2)]  # told to the door by the first
+        with halted(server):
+            assert ask(12).content == again[0].content
+        same = {"If-None-Match": again[0].headers["etag"]}
+        assert client.get(SIZED % 12, headers=same).status_code == 304
+        refused = ask(100_000)
+        assert refused.status_code == 400
+        assert "positions" in refused.json()["detail"]
+        assert refused.json()["instance"] == SIZED.partition("?")[0]
+        ways = {
+            each.extensions["network_stream"].get_extra_info("client_addr")
+            for each in (first, *again, refused)
+        }
+        assert len(ways) == 1
+
+
+def test_who_waits_for_another_size_stays_at_the_door(server: RealServer) -> None:
+    with stranger(server) as client:
+        for length in (20, 21):
+            assert client.get(SIZED % length).status_code == 200
+    with socket.create_connection(server.address, 60, (STRANGER, 0)) as line:
+        with halted(server):
+            line.sendall(
+                f"GET {SIZED % 22} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+            )
+            with stranger(server) as client:
+                for _ in range(3):
+                    assert client.get(KNOWN).status_code == 200
+            assert is_at_door(server, line.getsockname()[1])
+        assert line.recv(12) == b"HTTP/1.1 200"
+
+
+def test_who_waits_is_told_that_the_server_is_gone(tmp_path: Path) -> None:
+    server = serve(tmp_path, 100)
+    with stranger(server) as client:
+        for length in (20, 21):
+            assert client.get(SIZED % length).status_code == 200
+    with socket.create_connection(server.address, 60, (STRANGER, 0)) as line:
+        os.kill(server.process.pid, signal.SIGSTOP)
+        line.sendall(f"GET {SIZED % 22} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        with stranger(server) as client:
+            assert client.get("/x", headers={"Host": "evil"}).status_code == 421
+        server.kill()
+        assert line.recv(12) in (b"HTTP/1.1 503", b"")
 
 
 def test_requests_behind_each_other_are_answered_in_order(server: RealServer) -> None:
@@ -211,19 +269,20 @@ def test_an_answer_is_told_as_it_was_given(tmp_path: Path) -> None:
 def test_what_the_way_cannot_take_is_said() -> None:
     ours, theirs = map(Passage, pair())
     with ours.sock, theirs.sock:
-        assert not ours.tell(bytes(MOST_BYTES))
+        assert not ours.tell(ANSWER, bytes(MOST_BYTES))
         count = 0
-        while ours.tell(bytes(50_000)):
+        while ours.tell(ANSWER, bytes(50_000)):
             count += 1
         assert count > 2
         for _ in range(count):
-            assert theirs.receive() == (None, bytes(50_000))
+            assert theirs.receive() == (ANSWER, None, bytes(50_000))
         with pytest.raises(BlockingIOError):
             theirs.receive()
         ours.sock.close()
         with pytest.raises(EOFError):
             theirs.receive()
-        assert not theirs.tell(b"x")
+        assert not theirs.tell(ANSWER, b"x")
+        assert theirs.is_closed
 
 
 class Standing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import marshal
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
@@ -22,6 +23,15 @@ LARGEST_PART = 0.25
 """One answer does not push out all others."""
 
 Headers = tuple[tuple[bytes, bytes], ...]
+Asked = tuple[str, bytes, bytes]
+"""What decides the answer to a request: path, query and the `Accept` header."""
+Form = tuple[int, str, bytes, tuple[str, ...], bool]
+"""All of that but for the sizes of the run, and when machines have changed."""
+SIZES = ("batch_size", "seq_len", "decoder_len", "context_len")
+SIZE = re.compile(
+    rb"(?<![^&])(%s)=([1-9][0-9]{0,7})(?![^&])" % "|".join(SIZES).encode()
+)
+"""A size in a query, within its bounds whatever it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +145,12 @@ class Memory:
         )
         self._keys: Recent[tuple[int, str, bytes, bool], str] = Recent(MOST_REQUESTS)
 
-    def request(self, path: str, query: bytes, accept: bytes) -> Ready | None:
-        """The answer to a request that was answered before."""
-        key = self._keys.get((added_when_ns(), path, query, prefers_csv(accept)))
+    def request(
+        self, path: str, query: bytes, accept: bytes, when_ns: int | None = None
+    ) -> Ready | None:
+        """The answer to a request that was answered before, as for `remember`."""
+        when_ns = added_when_ns() if when_ns is None else when_ns
+        key = self._keys.get((when_ns, path, query, prefers_csv(accept)))
         return None if key is None else self.answers.get(key)
 
     def remember(
@@ -165,6 +178,15 @@ class Memory:
         ready = Ready(*parts)
         self.answers.put(ready.key, ready)
         self._keys.put(asked, ready.key)
+
+
+def form_of(asked: Asked) -> tuple[Form, dict[str, int]]:
+    """What names a request but for its sizes, and these."""
+    path, query, accept = asked
+    found = SIZE.findall(query)
+    sizes = {name.decode(): int(value) for name, value in found}
+    rest = SIZE.sub(rb"\1", query)
+    return (added_when_ns(), path, rest, tuple(sizes), prefers_csv(accept)), sizes
 
 
 def prefers_csv(accept: bytes) -> bool:

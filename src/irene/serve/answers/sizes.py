@@ -7,29 +7,22 @@ the tree of a run is known at once, its answer takes a moment.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from irene.predict.machines.added import added_when_ns
 from irene.serve.answers.answering import Answering
 from irene.serve.answers.memory import (
     LONGEST_REQUEST,
     MOST_REQUESTS,
+    Asked,
+    Form,
     Ready,
-    prefers_csv,
+    form_of,
 )
 from irene.serve.answers.question import Inquiry, answer_key, canonical
-from irene.serve.computing.questions import MOMENTS, SIZES
+from irene.serve.computing.questions import MOMENTS
 from irene.serve.recent import Recent
-
-SIZE = re.compile(
-    rb"(?<![^&])(%s)=([1-9][0-9]{0,7})(?![^&])" % "|".join(SIZES).encode()
-)
-"""A size in a query, within its bounds whatever it is."""
-Request = tuple[str, bytes, bytes]
-"""Path, query and the `Accept` header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +51,17 @@ class Sizes:
 
     def __init__(self, answering: Answering) -> None:
         self._answering = answering
-        self._known: Recent[tuple[Any, ...], _Known] = Recent(MOST_REQUESTS)
+        self._known: Recent[Form, _Known] = Recent(MOST_REQUESTS)
         self._asked: dict[str, asyncio.Future[Ready | None]] = {}
 
-    def remember(self, request: Request, inquiry: Inquiry) -> None:
+    def remember(self, request: Asked, inquiry: Inquiry) -> None:
         """Note what a request asked, for others of its form.
 
         Args:
             request: That was answered.
             inquiry: What it asked.
         """
-        form, sizes = _form(request)
+        form, sizes = form_of(request)
         is_plain = not (inquiry.brought or inquiry.trees or inquiry.models)
         if (
             is_plain
@@ -82,17 +75,20 @@ class Sizes:
             known = _Known(name, inquiry.values, kind, inquiry.identities)
             self._known.put(form, known)
 
-    async def answer(self, request: Request, client: str) -> Ready | None:
+    async def answer(
+        self, request: Asked, form: Form, sizes: Mapping[str, int], client: str
+    ) -> Ready | None:
         """The answer to a request of a form that is known; None if it is not.
 
         Args:
             request: Of which there is no answer.
+            form: Of `form_of`.
+            sizes: With it.
             client: Whose turn at the processes it takes.
 
         Raises:
             IreneError: It cannot be answered.
         """
-        form, sizes = _form(request)
         known = self._known.get(form)
         if known is None:
             return None
@@ -113,12 +109,3 @@ class Sizes:
         if ready is not None:
             self._answering.memory.remember(*request, key, form[0])
         return ready
-
-
-def _form(request: Request) -> tuple[tuple[Any, ...], dict[str, int]]:
-    """What names a request but for its sizes, and these."""
-    path, query, accept = request
-    found = SIZE.findall(query)
-    sizes = {name.decode(): int(value) for name, value in found}
-    rest = SIZE.sub(rb"\1", query)
-    return (added_when_ns(), path, rest, tuple(sizes), prefers_csv(accept)), sizes

@@ -28,6 +28,7 @@ from irene.questions import (
     question_named,
 )
 from irene.questions.question import OfModel
+from irene.serve.answers.memory import SIZES
 from irene.serve.recent import Recent
 from irene.spec import RunSpec
 from irene.trace import catalogue
@@ -43,7 +44,6 @@ MOMENTS = ("energy", "bottlenecks", "cost", "card")
 """Questions that take a moment where the tree of a run is known at once."""
 NOT_ASKED = {"configs", "trees", "hub", "format", "run"}
 MOST_NODES = 60_000
-SIZES = ("batch_size", "seq_len", "decoder_len", "context_len")
 MOST_FORMS = 1_000
 _forms: Recent[tuple[Any, ...], _Form] = Recent(MOST_FORMS)
 _found: Recent[str, Any] = Recent(MOST_NODES, lambda found: _size(found))

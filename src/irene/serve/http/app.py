@@ -36,6 +36,7 @@ from irene.serve.http.problems import (
     problem_of,
     wrong_parameters,
 )
+from irene.serve.http.rooms import InsideLoop
 from irene.serve.http.routes import health, jobs, pages, questions, reference
 from irene.serve.http.routes.asking import give_document
 from irene.serve.http.routes.openapi import describe
@@ -132,9 +133,11 @@ def _fill_state(app: FastAPI, settings: Settings, store: Store) -> None:
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
+async def _lifespan(app: _App) -> AsyncIterator[dict[str, Any]]:
     """Start the processes; end them when the last request is answered."""
-    state = app.state
+    state, loop = app.state, asyncio.get_running_loop()
+    if isinstance(loop, InsideLoop):
+        loop.front = app.front
     state.pool.start()
     state.jobs = JobRunner(state.settings, state.store)
     state.jobs.start()

@@ -9,32 +9,36 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import marshal
 import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from typing import Any
 
 import h11
 import uvicorn
 
-from irene.serve.answers.memory import Memory
+from irene.serve.answers.memory import MOST_REQUESTS, Form, Memory, form_of
 from irene.serve.http.connections import PatientProtocol
-from irene.serve.http.exchange import Exchange, Receive, Scope
+from irene.serve.http.exchange import Exchange
 from irene.serve.http.fair_loop import FairLoop
-from irene.serve.http.gate import Gate, line_of
+from irene.serve.http.gate import Gate
 from irene.serve.http.logs import AccessLog, set_up_log
 from irene.serve.http.metrics import Metrics
-from irene.serve.http.passage import Passage
+from irene.serve.http.passage import AGAIN_S, ANSWER, ASKED, FORM, Passage
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Settings
 from irene.serve.http.tracing import Tracing
+from irene.serve.recent import Recent
 from irene.work.bounds import allow_files, keep_little_memory
 
+DECIDING = (b"if-none-match", b"accept-encoding")
+"""Headers that decide how an answer is sent."""
 PATIENCE_S = 5.0
 """How long a request waits to be let in, s."""
-AGAIN_S = 0.005
 
 
 class Doorway(Gate):
@@ -48,20 +52,73 @@ class Doorway(Gate):
         memory = Memory(settings.limits.memory_answers_bytes)
         tracing = None if settings.otlp_url is None else Tracing(settings.otlp_url)
         super().__init__(settings, memory, Metrics(), AccessLog(), tracing)
+        self._forms: Recent[Form, bool] = Recent(MOST_REQUESTS)
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._numbers = count()
 
-    async def _go_on(
-        self,
-        scope: Scope,
-        headers: dict[bytes, bytes],
-        receive: Receive,
-        exchange: Exchange,
-    ) -> None:
-        line = line_of(scope)
+    async def _go_on(self, exchange: Exchange) -> None:
+        line = exchange.line
         assert isinstance(line, DoorProtocol)
+        found = await self._moment(exchange, line)
+        if found is not None:
+            await exchange.give(*found)
+            return
         if not await line.pass_on():
             raise Problem(503, "too many want to be answered: ask again", again_s=2)
         exchange.is_passed = True
         exchange.route = "passed on"
+
+    async def _moment(self, exchange: Exchange, line: DoorProtocol) -> Any:
+        """The answer to a request of a form that takes a moment inside, from there.
+
+        None if it is none, or takes longer: then it is passed on.
+        """
+        passage = line.loop.passage
+        if exchange.scope["method"] != "GET" or passage is None:
+            return None
+        form, sizes = form_of(exchange.asked)
+        if not self._forms.get(form):
+            return None
+        line.flow.pause_reading()
+        number, turn = next(self._numbers), line.loop.create_future()
+        self._asked[number] = turn
+        limits = self.settings.limits
+        try:
+            headers = {n: v for n, v in exchange.headers.items() if n in DECIDING}
+            asked = exchange.asked, form, sizes, exchange.client
+            told = marshal.dumps((number, headers, asked))
+            if not passage.tell(ASKED, told):
+                return None
+            async with asyncio.timeout(limits.waiting_s + limits.seconds):
+                return await turn
+        except TimeoutError:
+            return None
+        finally:
+            del self._asked[number]
+
+    def hear(self, kind: bytes, told: bytes) -> None:
+        """Take what is told from inside."""
+        if kind == ANSWER:
+            self.memory.learn(told)
+        elif kind == FORM:
+            self._forms.put(marshal.loads(told), True)
+        else:
+            number, found, problem = marshal.loads(told)
+            turn = self._asked.get(number)
+            if turn is None or turn.done():
+                return  # its client has left
+            if problem is None:
+                turn.set_result(found)
+            else:
+                turn.set_exception(Problem(*problem))
+
+    def end(self) -> None:
+        """Tell all who wait for an answer that there is nobody inside any more."""
+        for turn in self._asked.values():
+            if not turn.done():
+                turn.set_exception(
+                    Problem(503, "the server ends: ask again", again_s=2)
+                )
 
 
 class _Heads(h11.Connection):
@@ -154,12 +211,13 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         assert isinstance(loop, FairLoop)
         made = partial(DoorProtocol, self.config, self.server_state, {})
-        loop.hear(made, self._passage, self._app.memory.learn, self._end)
+        loop.hear(made, self._passage, self._app.hear, self._end)
         gc.collect()
         gc.freeze()  # what is here from the start is garbage never
 
     def _end(self) -> None:
         self.should_exit = True
+        self._app.end()
 
 
 def stand(

@@ -10,9 +10,9 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES
 
-from irene.serve.answers.memory import ETAG, LINK, Headers, Ready
+from irene.serve.answers.memory import ETAG, LINK, Asked, Headers
 from irene.serve.http.access import Held
-from irene.serve.http.connections import PatientProtocol
+from irene.serve.http.connections import LINE, PatientProtocol
 from irene.serve.http.logs import new_request
 
 Message = MutableMapping[str, Any]
@@ -50,7 +50,9 @@ SECURITY: Headers = (
 class Exchange:
     """One request, what was sent to answer it, and what is held in memory for it."""
 
-    def __init__(self, send: Send, large: Held) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, large: Held) -> None:
+        self.scope, self.receive = scope, receive
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.started = time.perf_counter()
         self.status = 0
         self.sent = 0
@@ -63,6 +65,17 @@ class Exchange:
         self._send = send
         self._large = large
         self._held: list[tuple[Held, int]] = []
+
+    @property
+    def asked(self) -> Asked:
+        """What decides its answer."""
+        return as_it_came(self.scope, self.headers)
+
+    @property
+    def line(self) -> PatientProtocol | None:
+        """Its connection, where that is ours."""
+        found: PatientProtocol | None = self.scope.get("state", {}).get(LINE)
+        return found
 
     def hold(self, held: Held, size: int) -> bool:
         """Hold so many bytes more, if its client may have them."""
@@ -97,21 +110,25 @@ class Exchange:
             self.is_complete = not more
             await self._send({**message, "body": part, "more_body": more})
 
-    def attributes(self, scope: Scope) -> dict[str, str | int]:
+    def attributes(self) -> dict[str, str | int]:
         """What of it is told to those who follow, by OpenTelemetry's names."""
         return {
-            "http.request.method": scope["method"][:16], "http.route": self.route,
+            "http.request.method": self.scope["method"][:16], "http.route": self.route,
             "http.response.status_code": self.status, "irene.request": self.key,
         }  # fmt: skip
 
     def _id(self) -> tuple[bytes, bytes]:
         return (b"x-request-id", self.key.encode())
 
-    async def give(
-        self, ready: Ready, asked: dict[bytes, bytes], line: PatientProtocol | None
-    ) -> None:
-        """Send an answer that is ready, at once where the connection is ours."""
-        status, told, body = ready.response(asked)
+    async def give(self, status: int, told: Headers, body: bytes) -> None:
+        """Send an answer that is ready, at once where the connection is ours.
+
+        Args:
+            status: Of `Ready.response`, as the others are.
+            told: Its headers.
+            body: All of it.
+        """
+        self.route, line = self.scope["path"], self.line
         if line is not None and len(body) <= PIECE:
             self.status, self.sent = status, len(body)
             # What names an answer is ours; all else about it many answers have.
@@ -123,6 +140,11 @@ class Exchange:
         start = {"type": "http.response.start", "status": status, "headers": told}
         await self.send(start)
         await self.send({"type": "http.response.body", "body": body})
+
+
+def as_it_came(scope: Scope, headers: dict[bytes, bytes]) -> Asked:
+    """What decides the answer to a request."""
+    return scope["path"], scope["query_string"], headers.get(b"accept", b"")
 
 
 @lru_cache(250)

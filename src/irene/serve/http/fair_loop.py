@@ -162,7 +162,7 @@ class FairLoop(asyncio.SelectorEventLoop):
         self,
         factory: Factory,
         passage: Passage,
-        on_answer: Callable[[bytes], None],
+        on_told: Callable[[bytes, bytes], None],
         on_end: Callable[[], None],
     ) -> None:
         """Take what the other process of this server passes on.
@@ -170,22 +170,22 @@ class FairLoop(asyncio.SelectorEventLoop):
         Args:
             factory: Makes the protocol of a connection.
             passage: Our end of the way.
-            on_answer: Takes an answer that is to be known.
+            on_told: Takes all but connections: the kind of a message, and what it says.
             on_end: Called when the other process has ended.
         """
         self.passage = passage
-        self.add_reader(passage.sock, self._hear, factory, passage, on_answer, on_end)
+        self.add_reader(passage.sock, self._hear, factory, passage, on_told, on_end)
 
     def _hear(
         self,
         factory: Factory,
         passage: Passage,
-        on_answer: Callable[[bytes], None],
+        on_told: Callable[[bytes, bytes], None],
         on_end: Callable[[], None],
     ) -> None:
         for _ in range(MOST_AT_ONCE):
             try:
-                made, data = passage.receive()
+                kind, made, data = passage.receive()
             except (BlockingIOError, InterruptedError):
                 return
             except EOFError:
@@ -193,7 +193,7 @@ class FairLoop(asyncio.SelectorEventLoop):
                 on_end()
                 return
             if made is None:
-                on_answer(data)
+                on_told(kind, data)
                 continue
             try:
                 self._come(factory, made, made.getpeername()[0], data)

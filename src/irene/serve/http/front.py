@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import marshal
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
 from starlette.exceptions import HTTPException
 
-from irene.serve.answers.memory import Memory, Ready
+from irene.errors import IreneError
+from irene.serve.answers.memory import Asked, Memory, Ready, form_of
 from irene.serve.answers.sizes import Sizes
 from irene.serve.computing.turns import Rounds
-from irene.serve.http.access import Held, client_of
+from irene.serve.http.access import Held
 from irene.serve.http.exchange import Exchange, Message, Receive, Scope, Send
-from irene.serve.http.gate import CLOSE, TOO_MUCH, Gate, as_it_came, line_of
+from irene.serve.http.gate import CLOSE, TOO_MUCH, Gate
 from irene.serve.http.logs import AccessLog
 from irene.serve.http.metrics import Metrics
-from irene.serve.http.problems import Problem
+from irene.serve.http.passage import (
+    AGAIN_S,
+    ANSWER,
+    FORM,
+    MOST_BYTES,
+    REPLY,
+    Passage,
+)
+from irene.serve.http.problems import Problem, problem_of
 from irene.serve.http.settings import API, Settings
 from irene.serve.http.tracing import Tracing
 
+logger = logging.getLogger(__name__)
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 HELD_BYTES, CLIENT_HELD_BYTES = 40_000_000, 5_000_000
 """Bodies that are held in memory at a time, and those of one client."""
@@ -55,64 +67,84 @@ class Front(Gate):
         self.sizes = sizes
         self.turns = Rounds(at_once=1, most=1)
         self.held = Held(HELD_BYTES, CLIENT_HELD_BYTES)
+        self._replies: set[asyncio.Task[None]] = set()
 
-    async def _answer(self, scope: Scope, receive: Receive, exchange: Exchange) -> None:
-        line = line_of(scope)
-        if line is not None:
-            line.returns = bool(client_of(scope))
-        await super()._answer(scope, receive, exchange)
+    async def _answer(self, exchange: Exchange) -> None:
+        if exchange.line is not None:
+            exchange.line.returns = bool(exchange.client)
+        await super()._answer(exchange)
 
-    async def _give(
-        self,
-        ready: Ready,
-        scope: Scope,
-        headers: dict[bytes, bytes],
-        exchange: Exchange,
-    ) -> None:
+    async def _give(self, ready: Ready, exchange: Exchange) -> None:
         """Answer from memory; who is at the door answers it the next time."""
-        line = line_of(scope)
-        if line is not None and line.is_passed and line.loop.passage is not None:
-            told = self.memory.told(*as_it_came(scope, headers), ready)
-            line.loop.passage.tell(told)
-        await super()._give(ready, scope, headers, exchange)
+        _tell_door(exchange, ANSWER, partial(self.memory.told, *exchange.asked, ready))
+        await super()._give(ready, exchange)
 
-    async def _go_on(
-        self,
-        scope: Scope,
-        headers: dict[bytes, bytes],
-        receive: Receive,
-        exchange: Exchange,
-    ) -> None:
-        client = client_of(scope)
-        if scope["method"] == "GET":
-            asked = as_it_came(scope, headers)
-            ready = await self.sizes.answer(asked, client)
+    async def _go_on(self, exchange: Exchange) -> None:
+        if exchange.scope["method"] == "GET":
+            form, sizes = form_of(exchange.asked)
+            told = exchange.asked, form, sizes, exchange.client
+            ready = await self.sizes.answer(*told)
             if ready is not None:
-                await super()._give(ready, scope, headers, exchange)
+                _tell_door(exchange, FORM, partial(marshal.dumps, form))
+                await super()._give(ready, exchange)
                 return
-        await self.turns.enter(client)
-        bounded = self._bounded(scope["path"], headers, receive, exchange)
-        await self.app(scope, bounded, exchange.send)
+        await self.turns.enter(exchange.client)
+        bounded = self._bounded(exchange)
+        await self.app(exchange.scope, bounded, exchange.send)
 
-    def _bounded(
-        self,
-        path: str,
-        headers: dict[bytes, bytes],
-        receive: Receive,
-        exchange: Exchange,
-    ) -> Receive:
+    def begin_reply(self, passage: Passage, told: bytes) -> None:
+        """Answer a request that the one at the door has, who knows its form.
+
+        Args:
+            passage: Takes the reply there.
+            told: Of `Doorway`.
+        """
+        task = asyncio.create_task(self._reply(passage, told))
+        self._replies.add(task)
+        task.add_done_callback(self._replies.discard)
+
+    async def _reply(self, passage: Passage, told: bytes) -> None:
+        asked: Asked
+        number, headers, (asked, form, sizes, client) = marshal.loads(told)
+        found, problem = None, None
+        try:
+            known = self.memory.request(*asked, form[0])
+            if known is not None:
+                self.metrics.answer("memory", 0.0)
+                passage.tell(ANSWER, self.memory.told(*asked, known))
+            ready = known or await self.sizes.answer(asked, form, sizes, client)
+            found = None if ready is None else ready.response(headers)
+        except IreneError as error:
+            refused = problem_of(error)
+            problem = refused.status, refused.detail, refused.headers
+        except Exception:  # it is passed on, and fails as it would have here
+            logger.exception("unexpected error")
+        answer = marshal.dumps((number, found, problem))
+        if len(answer) >= MOST_BYTES:
+            answer = marshal.dumps((number, None, None))
+        while not (passage.tell(REPLY, answer) or passage.is_closed):
+            await asyncio.sleep(AGAIN_S)
+
+    def _bounded(self, exchange: Exchange) -> Receive:
         """The body, up to its largest size and for as long as it may take."""
-        limits = self.settings.limits
-        is_upload = path.startswith(UPLOADS)
+        limits, headers = self.settings.limits, exchange.headers
+        is_upload = exchange.scope["path"].startswith(UPLOADS)
         most = limits.upload_bytes if is_upload else limits.body_bytes
         too_large = f"the body is larger than the {most:,} bytes that are taken"
         told = headers.get(b"content-length", b"")
         if told.isdigit() and int(told[:20]) > most:
             raise Problem(413, too_large, CLOSE)
         if not told and b"transfer-encoding" not in headers:
-            return receive
+            return exchange.receive
         hold = partial(exchange.hold, self.large if is_upload else self.held)
-        return _bounded_body(receive, most, limits.body_s, too_large, hold)
+        return _bounded_body(exchange.receive, most, limits.body_s, too_large, hold)
+
+
+def _tell_door(exchange: Exchange, kind: bytes, told: Callable[[], bytes]) -> None:
+    """Tell the one at the door, who had no answer to this request."""
+    line = exchange.line
+    if line is not None and line.is_passed and line.loop.passage is not None:
+        line.loop.passage.tell(kind, told())
 
 
 def _bounded_body(

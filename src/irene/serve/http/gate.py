@@ -22,10 +22,9 @@ from irene.serve.http.access import (
     Access,
     Held,
     Rates,
-    client_of,
     network_of,
 )
-from irene.serve.http.connections import LARGEST_HEAD, LINE, PatientProtocol
+from irene.serve.http.connections import LARGEST_HEAD
 from irene.serve.http.exchange import Exchange, Receive, Scope, Send
 from irene.serve.http.logs import AccessLog
 from irene.serve.http.metrics import Metrics
@@ -81,92 +80,69 @@ class Gate(ABC):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        exchange = Exchange(scope, receive, send, self.large)
         if self.tracing is None:
-            await self._exchange(scope, receive, Exchange(send, self.large))
+            await self._exchange(exchange)
         else:
-            headers = dict(scope["headers"])
-            with self.tracing.request(scope["method"], headers) as span:
-                exchange = Exchange(send, self.large)
-                await self._exchange(scope, receive, exchange)
+            with self.tracing.request(scope["method"], exchange.headers) as span:
+                await self._exchange(exchange)
                 span.update_name(f"{scope['method']} {exchange.route}")
-                span.set_attributes(exchange.attributes(scope))
+                span.set_attributes(exchange.attributes())
 
     @abstractmethod
-    async def _go_on(
-        self,
-        scope: Scope,
-        headers: dict[bytes, bytes],
-        receive: Receive,
-        exchange: Exchange,
-    ) -> None:
+    async def _go_on(self, exchange: Exchange) -> None:
         """Answer what is not in memory."""
 
-    async def _exchange(
-        self, scope: Scope, receive: Receive, exchange: Exchange
-    ) -> None:
-        address = _address(scope)
+    async def _exchange(self, exchange: Exchange) -> None:
+        address = _address(exchange.scope)
         is_own = self.settings.is_own(address)
-        exchange.client = scope[CLIENT] = "" if is_own else network_of(address)
+        exchange.client = exchange.scope[CLIENT] = "" if is_own else network_of(address)
         try:
-            await self._answer(scope, receive, exchange)
+            await self._answer(exchange)
             if exchange.is_too_much:
                 raise Problem(429, TOO_MUCH, again_s=10)
         except IreneError as error:
-            await self._refuse(problem_of(error), scope, receive, exchange)
+            await self._refuse(problem_of(error), exchange)
         except asyncio.CancelledError:  # a stop waits only so long
             if not exchange.status:
                 ending = Problem(503, "the server is stopping", again_s=5)
-                await self._refuse(ending, scope, receive, exchange)
+                await self._refuse(ending, exchange)
         except Exception:
             logger.exception("unexpected error")
             if exchange.status and not exchange.is_complete:
                 raise  # half a response cannot be taken back
             if not exchange.status:
                 bug = Problem(500, "this is a bug in irene; see its log")
-                await self._refuse(bug, scope, receive, exchange)
+                await self._refuse(bug, exchange)
         finally:
             exchange.let_go()
             if not exchange.is_passed:
-                self._note(scope, exchange)
+                self._note(exchange)
 
-    async def _refuse(
-        self, problem: Problem, scope: Scope, receive: Receive, exchange: Exchange
-    ) -> None:
+    async def _refuse(self, problem: Problem, exchange: Exchange) -> None:
         exchange.is_too_much = False
-        response = problem_response(problem, scope["path"])
-        await response(scope, receive, exchange.send)
+        response = problem_response(problem, exchange.scope["path"])
+        await response(exchange.scope, exchange.receive, exchange.send)
 
-    async def _answer(self, scope: Scope, receive: Receive, exchange: Exchange) -> None:
-        headers = dict(scope["headers"])
+    async def _answer(self, exchange: Exchange) -> None:
+        scope, headers = exchange.scope, exchange.headers
         self._check_form(scope, headers)
-        self._check_rate(scope)
+        self._check_rate(exchange)
         if self.settings.private:
             self.access.check(scope, headers)
-        ready = self._known(scope, headers)
-        if ready is not None:
-            await self._give(ready, scope, headers, exchange)
-            return
-        self.access.check(scope, headers)
-        await self._go_on(scope, headers, receive, exchange)
-
-    def _known(self, scope: Scope, headers: dict[bytes, bytes]) -> Ready | None:
-        """The answer to a request that was answered before."""
         ready = None
         if scope["method"] == "GET":
-            ready = self.memory.request(*as_it_came(scope, headers))
+            ready = self.memory.request(*exchange.asked)
         if ready is not None:
             self.metrics.answer("memory", 0.0)
-        return ready
+            await self._give(ready, exchange)
+            return
+        self.access.check(scope, headers)
+        await self._go_on(exchange)
 
-    async def _give(
-        self,
-        ready: Ready,
-        scope: Scope,
-        headers: dict[bytes, bytes],
-        exchange: Exchange,
-    ) -> None:
-        exchange.route = scope["path"]
-        await exchange.give(ready, headers, line_of(scope))
+    async def _give(self, ready: Ready, exchange: Exchange) -> None:
+        """Answer from memory."""
+        await exchange.give(*ready.response(exchange.headers))
 
     def _check_form(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Refuse what is no request to this server, before anything of it is read."""
@@ -181,17 +157,17 @@ class Gate(ABC):
             raise Problem(400, "a body has a length or is sent in chunks", CLOSE)
         self.access.check_host(headers.get(b"host", b""))
 
-    def _check_rate(self, scope: Scope) -> None:
-        client = client_of(scope)
-        if scope["path"] in UNLIMITED or not (client or self.is_own_limited):
+    def _check_rate(self, exchange: Exchange) -> None:
+        client = exchange.client
+        if exchange.scope["path"] in UNLIMITED or not (client or self.is_own_limited):
             return
         wait = self.rates.wait_s(client)
         if wait:
             words = f"too many requests: wait {math.ceil(wait)} s"
             raise Problem(429, words, again_s=wait)
 
-    def _note(self, scope: Scope, exchange: Exchange) -> None:
-        seconds = time.perf_counter() - exchange.started
+    def _note(self, exchange: Exchange) -> None:
+        scope, seconds = exchange.scope, time.perf_counter() - exchange.started
         exchange.route = exchange.route or _route(scope)
         exchange.status = exchange.status or CLIENT_LEFT
         self.metrics.request(exchange.route, scope["method"], exchange.status, seconds)
@@ -201,17 +177,6 @@ class Gate(ABC):
                 scope.get("raw_path") or b"", scope["query_string"], exchange.status,
                 exchange.sent, seconds,
             )  # fmt: skip
-
-
-def as_it_came(scope: Scope, headers: dict[bytes, bytes]) -> tuple[str, bytes, bytes]:
-    """Path, query and `Accept` header of a request."""
-    return scope["path"], scope["query_string"], headers.get(b"accept", b"")
-
-
-def line_of(scope: Scope) -> PatientProtocol | None:
-    """The connection of a request, where it is ours."""
-    found: PatientProtocol | None = scope.get("state", {}).get(LINE)
-    return found
 
 
 def _address(scope: Scope) -> str:

@@ -10,13 +10,16 @@ import array
 import multiprocessing
 import socket
 import sys
-from contextlib import suppress
 
 IS_POSSIBLE = sys.platform == "linux"
 """Elsewhere one process does all of it."""
+AGAIN_S = 0.005
+"""Pause before something is tried again for which there was no room, s."""
 MOST_BYTES = 400_000
 """Of one message: a head and what was read with it, or an answer."""
-CONNECTION, ANSWER = b"c", b"a"
+CONNECTION, ANSWER, FORM, ASKED, REPLY = b"c", b"a", b"f", b"q", b"r"
+"""Kinds of messages. From the door come connections and what is `ASKED`; it is told
+each `REPLY`, an `ANSWER` to know, and a `FORM` of requests that take a moment."""
 multiprocessing.allow_connection_pickling()
 
 
@@ -29,6 +32,7 @@ class Passage:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
+        self.is_closed = False
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
 
@@ -42,25 +46,25 @@ class Passage:
         files = array.array("i", [made.fileno()])
         return self._send(CONNECTION + data, files)
 
-    def tell(self, known: bytes) -> bool:
-        """Tell the other side an answer; False if there is no room.
-
-        Args:
-            known: Of `Memory.told`.
-        """
-        return self._send(ANSWER + known, None)
+    def tell(self, kind: bytes, told: bytes) -> bool:
+        """Tell the other side something; False if there is no room."""
+        return self._send(kind + told, None)
 
     def _send(self, message: bytes, files: array.array[int] | None) -> bool:
         along = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)] if files else []
         if len(message) > MOST_BYTES:
             return False
-        with suppress(OSError):  # full, or nobody is there
+        try:
             self.sock.sendmsg([message], along)
-            return True
-        return False
+        except BlockingIOError:
+            return False
+        except OSError:  # nobody is there
+            self.is_closed = True
+            return False
+        return True
 
-    def receive(self) -> tuple[socket.socket | None, bytes]:
-        """The next connection with what was read of it, or what is to be known.
+    def receive(self) -> tuple[bytes, socket.socket | None, bytes]:
+        """The kind of the next message, a connection, and what was read or told.
 
         Raises:
             BlockingIOError: There is none.
@@ -78,7 +82,7 @@ class Passage:
         for _, _, data in along:
             files.frombytes(data)
         made = socket.socket(fileno=files[0]) if files else None
-        return made, message[1:]
+        return message[:1], made, message[1:]
 
 
 def pair() -> tuple[socket.socket, socket.socket]:

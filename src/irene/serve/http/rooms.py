@@ -9,11 +9,14 @@ import os
 import socket
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from irene.serve.http.fair_loop import Factory, FairLoop
 from irene.serve.http.passage import IS_POSSIBLE, Passage, pair
 from irene.serve.http.settings import Settings
+
+if TYPE_CHECKING:
+    from irene.serve.http.front import Front
 
 logger = logging.getLogger(__name__)
 AGAIN_S = 0.5
@@ -33,6 +36,9 @@ class InsideLoop(FairLoop):
         sock: Where to listen.
     """
 
+    front: Front | None = None
+    """Answers what the one at the door asks."""
+
     def __init__(
         self, settings: Settings, options: dict[str, Any], sock: socket.socket
     ) -> None:
@@ -51,6 +57,11 @@ class InsideLoop(FairLoop):
         self._door.hear(factory)
         return self._door
 
+    def asked(self, _kind: bytes, told: bytes) -> None:
+        """Answer what the one at the door has, who gives it to its client."""
+        if self.front is not None and self.passage is not None:
+            self.front.begin_reply(self.passage, told)
+
     def close(self) -> None:
         """Close it, and the door."""
         super().close()
@@ -67,7 +78,7 @@ class Door:
         given: What the process is to know: settings, options, where to listen.
     """
 
-    def __init__(self, loop: FairLoop, given: tuple[Any, ...]) -> None:
+    def __init__(self, loop: InsideLoop, given: tuple[Any, ...]) -> None:
         self._loop, self._given = loop, given
         self._is_closed = False
         self._open()
@@ -90,7 +101,7 @@ class Door:
             factory: Makes the protocol of a connection.
         """
         ended = partial(self._ended, factory)
-        self._loop.hear(factory, self.passage, lambda _: None, ended)
+        self._loop.hear(factory, self.passage, self._loop.asked, ended)
 
     def close(self) -> None:
         """Have nobody come in any more; the process ends when it has answered."""

@@ -29,7 +29,7 @@ from irene.serve.answers.question import (
     check_model,
 )
 from irene.serve.http.access import client_of
-from irene.serve.http.gate import as_it_came
+from irene.serve.http.exchange import as_it_came
 from irene.serve.http.problems import Problem
 from irene.serve.http.settings import Settings
 from irene.serve.store.engine import is_full, key_of
