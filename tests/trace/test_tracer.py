@@ -378,3 +378,17 @@ def test_what_a_models_file_remembers_of_a_run_changes_no_trace():
     )  # fmt: skip
     first, second = (irene.trace(config, batch_size=2) for _ in range(2))
     assert first == second
+
+
+def test_scripted_functions_are_traced_alike_however_often_they_ran():
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2}
+    config = transformers.DebertaV2Config(
+        **SMALL, **sizes, num_hidden_layers=1, position_buckets=8,
+        relative_attention=True, pos_att_type=["c2p", "p2c"],
+    )  # fmt: skip
+    first = irene.trace(config, seq_len=4, phase="train")
+    model = transformers.AutoModel.from_config(config).train()
+    for _ in range(3):  # torch.jit rewrites a function once it has seen it run
+        model(input_ids=torch.ones(2, 4, dtype=torch.long))
+    assert irene.trace(config, seq_len=4, phase="train") == first
+    assert torch._C._get_graph_executor_optimize()

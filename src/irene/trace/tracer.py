@@ -299,7 +299,10 @@ def run_recorded(
     recorder = Recorder(model, captor)
     _forget_runs_before(model)
     try:
-        with quantized_as_run(model, weights) if weights else nullcontext(()) as told:
+        with (
+            torch.jit.optimized_execution(False),  # else later runs are rewritten
+            quantized_as_run(model, weights) if weights else nullcontext(()) as told,
+        ):
             PHASES[spec.phase](Run(model, recorder, args, kwargs, spec, weights))
         notes += told
     except IreneError:
@@ -323,6 +326,8 @@ def _forget_runs_before(model: nn.Module) -> None:
     owners = {sys.modules[each.__module__] for each in classes}
     for owner in classes | owners:
         for attribute in vars(owner).values():
+            if isinstance(attribute, torch.jit.ScriptFunction):
+                attribute._debug_flush_compilation_cache()
             function = getattr(attribute, "__func__", attribute)
             if (
                 owner in owners
