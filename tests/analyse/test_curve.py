@@ -75,11 +75,19 @@ def test_from_which_batch_on_one_is_cheaper():
 
 @pytest.mark.parametrize(
     ("given", "words"),
-    [({"seq_len": 9}, "varies"), ({"most": 600}, "up to 512")],
+    [
+        ({"seq_len": 9}, "varies"),
+        ({"most": 600}, "up to 512"),
+        ({"least": 0}, "at least 1, got 0"),
+        ({"least": 9, "most": 8}, "from 9 on there is no seq_len up to 8"),
+        ({"most": 1}, "from 2 on"),
+        ({"over": "phase"}, "one of batch_size, seq_len, .*: 'phase'"),
+        ({"over": "decoder_len"}, "decoder_len means nothing to bert-l2-h128"),
+    ],
 )
 def test_what_cannot_be_is_refused(given, words):
     with pytest.raises(UsageError, match=words):
-        irene.curve("bert-l2-h128", least=2, **given)
+        irene.curve("bert-l2-h128", **given)
 
 
 def test_what_if_answers_with_the_largest_size():

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import random
 from functools import lru_cache
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -378,3 +380,47 @@ def test_what_a_models_file_remembers_of_a_run_changes_no_trace():
     )  # fmt: skip
     first, second = (irene.trace(config, batch_size=2) for _ in range(2))
     assert first == second
+
+
+def test_scripted_functions_are_traced_alike_however_often_they_ran():
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2}
+    config = transformers.DebertaV2Config(
+        **SMALL, **sizes, num_hidden_layers=1, position_buckets=8,
+        relative_attention=True, pos_att_type=["c2p", "p2c"],
+    )  # fmt: skip
+    first = irene.trace(config, seq_len=4, phase="train")
+    model = transformers.AutoModel.from_config(config).train()
+    for _ in range(3):  # torch.jit rewrites a function once it has seen it run
+        model(input_ids=torch.ones(2, 4, dtype=torch.long))
+    assert irene.trace(config, seq_len=4, phase="train") == first
+    assert torch._C._get_graph_executor_optimize()
+
+
+def test_a_step_of_training_leaves_nothing_to_chance():
+    class Chancy(nn.Module):  # as wav2vec2 skips layers and masks what it hears
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(9, 9) for _ in range(4))
+            self.layerdrop = 0.5
+
+        def forward(self, x):
+            for layer in self.layers:
+                if torch.rand([]) >= self.layerdrop:
+                    x = layer(x)
+            return x[:, : np.random.randint(1, 9)] * random.randint(1, 9)
+
+    def drawn():
+        return random.random(), np.random.random(), torch.rand([]).item()
+
+    model = Chancy()
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    expected = drawn()
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    torch.set_rng_state(states[2])
+    trees = [irene.trace(model, torch.zeros(2, 9), phase="train") for _ in range(5)]
+    assert drawn() == expected
+    assert all(tree == trees[0] for tree in trees)
+    assert all(trees[0].find(f"layers.{i}").flops for i in range(4))
+    assert "all layers run; a step skips up to 50% of some" in trees[0].notes
+    assert model.layerdrop == 0.5

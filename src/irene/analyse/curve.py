@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, get_args
 
 from irene.analyse.subject import LeftOut, Progress, Subject, tree_of
 from irene.energy import Difference, Energy, difference
@@ -191,12 +191,18 @@ def _curve_of(
     """The curve of a subject, see `curve`."""
     if subject.is_tree:
         raise UsageError(f"{subject.run.model} is a tree of one size: name a model")
+    if over not in get_args(Size):
+        raise UsageError(f"what varies is one of {', '.join(get_args(Size))}: {over!r}")
     if subject.run.given(over):
         raise UsageError(f"{over} varies: leave it out")
     usual, furthest = (1, LARGEST_BATCH) if over == "batch_size" else (2, FURTHEST)
-    least, furthest = least or usual, most or furthest
+    least = usual if least is None else least
+    furthest = furthest if most is None else most
+    if least > furthest:
+        raise UsageError(f"from {least:,} on there is no {over} up to {furthest:,}")
     found = Curve(subject, over, least, least)
-    run = found.tree(least).spec
+    first = found.tree(least)
+    run = first.spec
     assert run is not None
     found = replace(found, subject=replace(subject, run=run.of(subject.run.model)))
     last = furthest
@@ -205,7 +211,16 @@ def _curve_of(
     if most is not None and last != most:
         name = subject.run.model
         raise UsageError(f"{name} takes {over} up to {last:,}, asked for {most:,}")
+    if least < last and _work(first) == _work(found.tree(last)):
+        raise UsageError(f"{over} means nothing to {subject.run.model}: vary another")
     return replace(found, most=last)
+
+
+def _work(tree: ModelTree) -> list[int]:
+    """All FLOPs, and all bytes read and written."""
+    columns = tree.columns
+    costs = columns.flops, columns.bytes_read, columns.bytes_written
+    return [int(column[0]) for column in costs]
 
 
 def _is_taken(of: Curve, size: int) -> bool:

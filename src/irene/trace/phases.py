@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.func import functional_call
@@ -125,6 +128,54 @@ def _forward(run: Run) -> None:
     run.without_cache()
     with torch.no_grad():
         run.recorded()
+
+
+LAYERDROP = "layerdrop"
+"""How modules and configs call the chance that a step of training skips a layer."""
+
+
+@contextmanager
+def without_chance(model: nn.Module) -> Iterator[tuple[str, ...]]:
+    """Within it every step of training is the same; gives notes of what it would skip.
+
+    No layer is skipped, and what is masked at random is always the same.
+    """
+    if not model.training:
+        yield ()
+        return
+    modules = [*model.modules()]
+    owners: list[Any] = [*modules, *(getattr(m, "config", None) for m in modules)]
+    chances = {
+        (id(owner), name): (owner, name, value)
+        for owner in owners
+        for name, value in getattr(owner, "__dict__", {}).items()
+        if name.endswith(LAYERDROP) and isinstance(value, int | float) and value > 0
+    }
+    for owner, name, _ in chances.values():
+        setattr(owner, name, 0.0)
+    try:
+        with _random_numbers_alike():
+            most = max((value for _, _, value in chances.values()), default=0)
+            note = f"all layers run; a step skips up to {most:.0%} of some"
+            yield (note,) if chances else ()
+    finally:
+        for owner, name, value in chances.values():
+            setattr(owner, name, value)
+
+
+@contextmanager
+def _random_numbers_alike() -> Iterator[None]:
+    """Within it they are always the same; after it they go on as if none were drawn."""
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    random.seed(0)
+    np.random.seed(0)
+    torch.default_generator.manual_seed(0)
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.set_rng_state(states[2])
 
 
 def _train(run: Run) -> None:

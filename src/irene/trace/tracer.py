@@ -30,7 +30,7 @@ from irene.trace.limits import Limits, checked_run
 from irene.trace.model_files import onnx_path
 from irene.trace.models import Resolved, build, resolve
 from irene.trace.onnx_graph import trace_onnx
-from irene.trace.phases import PHASES, Run, meta_weights
+from irene.trace.phases import PHASES, Run, meta_weights, without_chance
 from irene.trace.pipelines import counted, models_in, rehearsed
 from irene.trace.positions import reach_of
 from irene.trace.recorder import Recorder
@@ -299,9 +299,13 @@ def run_recorded(
     recorder = Recorder(model, captor)
     _forget_runs_before(model)
     try:
-        with quantized_as_run(model, weights) if weights else nullcontext(()) as told:
+        with (
+            torch.jit.optimized_execution(False),  # else later runs are rewritten
+            quantized_as_run(model, weights) if weights else nullcontext(()) as told,
+            without_chance(model) as of_layers,
+        ):
             PHASES[spec.phase](Run(model, recorder, args, kwargs, spec, weights))
-        notes += told
+        notes += told + of_layers
     except IreneError:
         raise
     except Exception as error:
@@ -323,6 +327,8 @@ def _forget_runs_before(model: nn.Module) -> None:
     owners = {sys.modules[each.__module__] for each in classes}
     for owner in classes | owners:
         for attribute in vars(owner).values():
+            if isinstance(attribute, torch.jit.ScriptFunction):
+                attribute._debug_flush_compilation_cache()
             function = getattr(attribute, "__func__", attribute)
             if (
                 owner in owners
