@@ -206,13 +206,14 @@ async def give(
 
 
 async def give_document(
-    request: Request, make: Callable[[], Mapping[str, Any]]
+    request: Request, make: Callable[[], Mapping[str, Any]], *, stays: bool = True
 ) -> Response:
     """Answer with a document that is no answer to a question, and remember it.
 
     Args:
         request: To be answered.
         make: Gives the document; beside the event loop, as that takes milliseconds.
+        stays: Whether it is the same the next time: else it is not remembered.
     """
 
     def ready() -> Ready:
@@ -221,8 +222,9 @@ async def give_document(
         return make_ready(key_of(body), body, MEDIA_TYPES["json"]).without(LINK)
 
     made = await asyncio.to_thread(ready)
-    request.app.state.answering.memory.answers.put(made.key, made)
-    remember(request, made.key)
+    if stays:
+        request.app.state.answering.memory.answers.put(made.key, made)
+        remember(request, made.key)
     return send(request, made)
 
 
