@@ -177,7 +177,8 @@ def form_of(request: Request, question: type[Question[Any]], asked: str | None) 
     """`json` or, where there is a table, `csv`: as the query says or as one prefers."""
     if asked:
         return asked
-    accept = request.headers.get("accept", "").encode("latin-1")
+    # The same of several headers as the answer will be remembered by.
+    *_, accept = as_it_came(request.scope, dict(request.scope["headers"]))
     return "csv" if question.has_table and prefers_csv(accept) else "json"
 
 
