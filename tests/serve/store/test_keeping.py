@@ -16,7 +16,7 @@ from sqlalchemy import update
 from irene.errors import UsageError
 from irene.serve.answers.storage import ANSWERS, Answers
 from irene.serve.http.settings import Limits
-from irene.serve.store import Store, open_store
+from irene.serve.store import Store, open_store, retention
 from irene.serve.store.backup import back_up, restore
 from irene.serve.store.job_records import JOBS, JobRecords
 from irene.serve.store.retention import parts, prune
@@ -156,6 +156,29 @@ def test_the_folder_of_a_job_that_begins_meanwhile_stays(
         monkeypatch.setattr(Path, "iterdir", begin_one)
         prune(store, tmp_path, Limits())
         assert len(list(look(scratch))) == 1
+
+
+def test_what_is_old_goes_while_others_write(
+    either_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = Answers(either_store)
+    old, new, meanwhile = (uuid.uuid4().hex for _ in range(3))
+    answers.put(old, os.urandom(100))
+    make_old(either_store)
+    answers.put(new, os.urandom(100))
+    cut = retention._some
+
+    def write(keys: list[str]) -> Iterator[list[str]]:
+        url = either_store.engine.url.render_as_string(hide_password=False)
+        with closing(open_store(url)) as other:
+            Answers(other).put(meanwhile, os.urandom(100))
+        return cut(keys)
+
+    monkeypatch.setattr(retention, "_some", write)
+    prune(either_store, tmp_path, Limits(), 5 * DAY_S)
+    assert answers.get(old) is None
+    assert answers.get(new) is not None
+    assert answers.get(meanwhile) is not None
 
 
 def test_too_much_is_cut_and_the_file_shrinks(tmp_path: Path) -> None:

@@ -149,8 +149,11 @@ def _prune_table(
     query = select(key, size, table.c.used).order_by(table.c.used)
     with store.engine.connect() as connection:
         total = int(connection.execute(select(func.sum(size))).scalar() or 0)
-        rows = (tuple(row) for row in connection.execute(query))
-        unused: list[str] = _unused(rows, total, most_bytes, age_s)
+        # Closed before anything is deleted: SQLite lets nobody write who still reads
+        # what others have changed since.
+        with connection.execute(query) as found:
+            rows = (tuple(row) for row in found)
+            unused: list[str] = _unused(rows, total, most_bytes, age_s)
     gone = 0
     for some in _some([each for each in unused if each not in needed]):
         old = key.in_(some) & (table.c.used < began)  # what is used meanwhile stays
