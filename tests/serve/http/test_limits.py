@@ -380,9 +380,9 @@ def test_ready_means_that_the_store_is_read_and_written(
         event.remove(engine, "checkout", allow_no_writing)
         app.state.store.close()
         assert send(app, "GET", "/readyz").status_code == 200
-        app.state.store.close()
-        for each in tmp_path.glob("irene.sqlite*"):
-            each.write_bytes(os.urandom(60_000))
+        for each in (tmp_path / "irene.sqlite", tmp_path / "irene.sqlite-wal"):
+            with each.open("r+b") as file:  # as it is open, and was read a moment ago
+                file.write(os.urandom(each.stat().st_size))
         assert send(app, "GET", "/readyz").status_code == 503
 
 
