@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from irene.errors import library
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t", "\n")
 """What a formula begins with, in one program or another."""
 
 
@@ -30,7 +30,12 @@ def csv_of_rows(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
 
 def _inert(cell: Any) -> Any:
     """A cell that no spreadsheet takes for a formula: an apostrophe goes before it."""
-    if not isinstance(cell, str) or not cell.startswith(FORMULA):
+    if not isinstance(cell, str):
+        return cell
+    cell = cell.replace(
+        "\r", "\n"
+    )  # it ends a row, too, and `csv` puts no quotes around
+    if not cell.startswith(FORMULA):
         return cell
     try:
         float(cell)

@@ -13,7 +13,7 @@ import irene
 from irene.errors import ConfigError
 from irene.spec import RunSpec
 from irene.trace.limits import DEFAULT_LIMITS
-from irene.trace.models import build, resolve
+from irene.trace.models import build, config_of, resolve
 
 BERT = {
     "model_type": "bert", "num_hidden_layers": 1, "hidden_size": 24,
@@ -66,6 +66,32 @@ def test_code_that_a_config_object_names_is_never_run(eager: Path) -> None:
     irene.trace(config, batch_size=1, seq_len=8)
     assert not eager.exists()
     assert config.auto_map == CODE  # the user's own is as it was
+
+
+def test_code_of_a_config_that_was_fetched_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Transformers asks the hub for a backbone that a config names."""
+
+    class Hub:
+        def repo_exists(self, _: str) -> bool:
+            return True
+
+    monkeypatch.setattr("transformers.backbone_utils.hf_api", Hub)
+    fetched = {"model_type": "resnet", "auto_map": CODE}
+    monkeypatch.setattr(
+        "transformers.PretrainedConfig.get_config_dict", lambda _: (fetched, {})
+    )
+    fields = {"backbone": "somebody/theirs", "use_timm_backbone": False}
+    config = config_of("detr", fields)
+    assert config.backbone_config.model_type == "resnet"
+    assert not hasattr(config.backbone_config, "auto_map")
+
+
+@pytest.mark.parametrize("wrong", [[1], {"a": 1}, 1e308, "hub", "load"])
+def test_what_is_no_dtype_is_told(wrong: object) -> None:
+    with pytest.raises(ConfigError, match="no dtype"):
+        config_of("bert", {"torch_dtype": wrong})
 
 
 def test_building_leaves_a_config_as_it_is():

@@ -123,7 +123,9 @@ def config_of(model_type: str, fields: Mapping[str, Any]) -> PretrainedConfig:
     ):
         raise ConfigError(f"architectures is a list of names, not {str(named)[:50]!r}")
     with quiet():
-        return AutoConfig.for_model(model_type, **fields)
+        config = AutoConfig.for_model(model_type, **fields)
+    _forget_code(config)  # of a config that this one names, which transformers fetches
+    return config
 
 
 def _without_code(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,10 +135,10 @@ def _without_code(fields: Mapping[str, Any]) -> dict[str, Any]:
         if name == CODE:
             continue
         # transformers takes whatever attribute of torch it names.
-        if name in ("dtype", "torch_dtype") and isinstance(value, str):
-            found = getattr(torch, value.removeprefix("torch."), None)
-            if value != "auto" and not isinstance(found, torch.dtype):
-                raise ConfigError(f"torch has no dtype {value[:50]!r}")
+        if name in ("dtype", "torch_dtype") and value not in (None, "auto"):
+            found = getattr(torch, str(value).removeprefix("torch."), None)
+            if not isinstance(found, torch.dtype):
+                raise ConfigError(f"torch has no dtype {str(value)[:50]!r}")
         kept[name] = _without_code(value) if isinstance(value, Mapping) else value
     return kept
 

@@ -59,6 +59,16 @@ def test_csv_has_a_row_per_node(api: httpx.Client) -> None:
     assert float(rows[0]["energy_j"]) == tree.root.energy.joules  # type: ignore[union-attr]
 
 
+def test_two_preferences_of_one_are_nobody_elses(api: httpx.Client) -> None:
+    """What a request is answered with, and what it is remembered by, go together."""
+    both = [("accept", "text/csv"), ("accept", "application/json")]
+    asked = {**SMALL, "seq_len": 19, "phase": "forward"}
+    assert api.get("/energy", params=asked, headers=both).status_code == 200
+    for size in (2, 3):
+        found = api.get("/energy", params={**asked, "batch_size": size})
+        assert found.headers["content-type"] == "application/json"
+
+
 def test_what_has_no_table_is_json_whatever_one_prefers(api: httpx.Client) -> None:
     asked = {"model": "bert-l2-h128", "tokens": 1000, "seq_len": 16}
     found = api.get("/plan-training", params=asked, headers={"accept": "text/csv"})

@@ -46,6 +46,9 @@ def test_a_server_that_others_can_reach_needs_a_token_or_reads_only() -> None:
         Settings(Path(), host="0.0.0.0")
     assert Settings(Path(), host="0.0.0.0", token=TOKEN).token == TOKEN
     assert Settings(Path(), host="192.168.1.5", read_only=True).read_only
+    with pytest.raises(UsageError, match=r"irene\.example can be reached"):
+        Settings(Path(), public_url="https://irene.example")  # behind a proxy
+    assert Settings(Path(), public_url="http://localhost:9000").is_local
     for local in ("127.0.0.1", "localhost", "::1", "127.8.8.8"):
         assert Settings(Path(), host=local).is_local
 
@@ -310,6 +313,7 @@ def test_named_tokens_have_scopes_and_an_end(tmp_path: Path) -> None:
 
         assert status("GET", "models") == 401
         assert status("GET", "models", reader) == 200
+        assert app.state.settings.needs_token
         assert status("POST", "uploads", reader) == 403
         assert status("POST", "uploads", worker) == 400  # no JSON: it was read
         assert status("POST", "uploads", ended) == 401
@@ -319,6 +323,17 @@ def test_named_tokens_have_scopes_and_an_end(tmp_path: Path) -> None:
         assert status("GET", "models") == 401
         guesses = [status("GET", "models", f"guess-{n}") for n in range(12)]
         assert guesses[-1] == 429
+    with app_with(tmp_path, private=True, token=TOKEN) as app:
+        guesses = [status("GET", "models", f"guess-{n}") for n in range(12)]
+        assert status("GET", "models", TOKEN) == 429  # a guess that is right, too
+
+
+def test_the_server_tells_whether_it_needs_a_token(tmp_path: Path) -> None:
+    with app_with(tmp_path) as app:
+        for needed in (False, True):
+            found = send(app, "GET", "/api/v1/server")
+            assert found.json()["needs_token"] is needed
+            add_token(tmp_path / "tokens.json", "somebody", ["compute"], None)
 
 
 def test_what_is_mine_i_may_delete_and_others_may_not(tmp_path: Path) -> None:
@@ -353,6 +368,7 @@ def test_ready_means_that_the_store_is_read_and_written(
         app.state.pool.processes.add(object())
         found = send(app, "GET", "/readyz")
         assert found.json()["status"] == "ready"
+        assert send(app, "HEAD", "/readyz").status_code == 200
         assert found.json()["degraded"] == ["a computing process is being replaced"]
 
         def allow_no_writing(connection: Any, *_: object) -> None:
@@ -364,9 +380,9 @@ def test_ready_means_that_the_store_is_read_and_written(
         event.remove(engine, "checkout", allow_no_writing)
         app.state.store.close()
         assert send(app, "GET", "/readyz").status_code == 200
-        app.state.store.close()
-        for each in tmp_path.glob("irene.sqlite*"):
-            each.write_bytes(os.urandom(60_000))
+        for each in (tmp_path / "irene.sqlite", tmp_path / "irene.sqlite-wal"):
+            with each.open("r+b") as file:  # as it is open, and was read a moment ago
+                file.write(os.urandom(each.stat().st_size))
         assert send(app, "GET", "/readyz").status_code == 503
 
 

@@ -4,6 +4,8 @@ import concurrent.futures
 import contextlib
 import json
 import os
+import re
+import shutil
 import signal
 import socket
 import socketserver
@@ -20,7 +22,8 @@ import httpx
 import psutil
 import pytest
 
-from irene.serve.http.server import SILENT_S, _metrics_folder
+from irene.serve.http import server as server_module
+from irene.serve.http.server import METRICS, SILENT_S, _metrics_folder
 from irene.serve.http.settings import METRICS_FOLDER, Settings
 from irene.serve.uploads.endpoints import READ_HERE_BYTES
 from irene.spec import RunSpec
@@ -293,6 +296,13 @@ def is_alive(pid: int) -> bool:
     return False
 
 
+def metrics_folder(pid: int) -> Path:
+    """Where a server keeps its numbers: it has a lock in there."""
+    opened = [each.path for each in psutil.Process(pid).open_files()]
+    (found,) = [Path(each).parent for each in opened if METRICS in each]
+    return found
+
+
 def test_a_parent_that_is_killed_takes_its_processes_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,16 +311,35 @@ def test_a_parent_that_is_killed_takes_its_processes_along(
     server.start(ready=False)
     theirs = children_of(server.process.pid)
     assert len(theirs) >= 3
+    left = metrics_folder(server.process.pid)
     server.kill()
     until(lambda: not any(map(is_alive, theirs)), "all of them have ended")
     with socket.socket() as free:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         free.bind(server.address)
-    (left,) = (tmp_path / "data").glob("metrics-*")
     monkeypatch.setenv(METRICS_FOLDER, "")
-    _, lock = _metrics_folder(Settings(tmp_path / "data", workers=2))
+    monkeypatch.setattr(server_module, "NEW_S", 0.0)
+    folder, lock = _metrics_folder(Settings(tmp_path / "data", workers=2))
     lock.release()
+    shutil.rmtree(folder)
     assert not left.exists()  # the next server cleans up
+
+
+def test_no_number_is_counted_on_a_disk_that_may_be_full(tmp_path: Path) -> None:
+    """To write into a file that is mapped and has no room is to be killed."""
+    server = RealServer(tmp_path / "data", tmp_path / "log", ("--computing", "1"))
+    server.start(ready=False)
+    try:
+        pid = server.process.pid
+        maps = [Path(f"/proc/{each}/maps") for each in (pid, *children_of(pid))]
+        mapped = " ".join(each.read_text() for each in maps)
+        assert METRICS in mapped
+        # SQLite's own has its room before it is mapped.
+        assert {*re.findall(re.escape(str(tmp_path)) + r"\S*", mapped)} <= {
+            str(tmp_path / "data" / "irene.sqlite-shm")
+        }
+    finally:
+        server.stop()
 
 
 def test_a_parent_that_is_killed_at_once_leaves_nothing(
@@ -364,9 +393,10 @@ def test_several_processes_answer_on_one_port(tmp_path: Path) -> None:
         counted = [x for x in text.splitlines() if x.startswith("irene_requests")]
         (line,) = [x for x in counted if "/api/v1/models" in x]
         assert float(line.split()[-1]) == 20  # of both processes together
+        folder = metrics_folder(server.process.pid)
     finally:
         assert server.stop() == 0
-    assert not list((tmp_path / "data").glob("metrics-*"))
+    assert not folder.exists()
 
 
 SHORT = """

@@ -97,7 +97,7 @@ class HookHandler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(data_dir=tmp_path, public_url="https://irene.example/")
+    return Settings(tmp_path, public_url="https://irene.example/", read_only=True)
 
 
 @pytest.fixture
@@ -294,7 +294,8 @@ def test_a_webhook_that_drips_has_its_time(
 
 
 def test_a_private_webhook_is_refused_at_once(settings: Settings) -> None:
-    for host in ("127.0.0.1", "localhost", "[::1]", "10.0.0.1"):
+    inside = ("127.0.0.1", "localhost", "[::1]", "10.0.0.1", "0x7f.1", "2130706433")
+    for host in (*inside, "127.1", "0", "LOCALHOST.", "a.localhost"):
         with pytest.raises(UsageError, match="internet"):
             check_notify({"webhook": f"http://{host}/x"}, settings)
     with pytest.raises(UsageError, match="16 to 200"):

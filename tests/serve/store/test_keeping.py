@@ -6,6 +6,7 @@ import os
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,11 +16,11 @@ from sqlalchemy import update
 from irene.errors import UsageError
 from irene.serve.answers.storage import ANSWERS, Answers
 from irene.serve.http.settings import Limits
-from irene.serve.store import Store, open_store
+from irene.serve.store import Store, open_store, retention
 from irene.serve.store.backup import back_up, restore
 from irene.serve.store.job_records import JOBS, JobRecords
 from irene.serve.store.retention import parts, prune
-from irene.serve.uploads.storage import PASSING, UPLOADS, Uploads
+from irene.serve.uploads.storage import PASSING, UPLOADS, Upload, Uploads
 
 DAY_S = 86_400.0
 REQUEST = {"kind": "predict", "model": "gpt2", "run": {}}
@@ -84,6 +85,100 @@ def test_what_nobody_used_goes_and_what_is_open_stays(
     assert records.get(learning) is not None
     for each in (waiting, learning):
         records.forget(each)
+
+
+def test_a_result_of_equal_jobs_stays_until_all_are_deleted(
+    either_store: Store,
+) -> None:
+    records, answers = JobRecords(either_store.engine), Answers(either_store)
+    result, jobs = uuid.uuid4().hex, [uuid.uuid4().hex for _ in range(2)]
+    answers.put(result, os.urandom(1_000))
+    for each in jobs:
+        records.add(each, "s", REQUEST, 1_000)
+        records.begin(each)
+        records.succeed(each, result)
+    assert records.forget(jobs[0]) == set()
+    assert answers.get(result) is not None
+    assert records.forget(jobs[1]) == {result}
+    assert answers.get(result) is None
+    assert records.unannounced("s") == []
+
+
+def test_what_was_used_within_the_age_stays(
+    either_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upload of yesterday that was read two hours ago, and half a day is the age."""
+    uploads = Uploads(either_store.engine)
+    kept, _ = uploads.put("config", "x", os.urandom(50).hex().encode())
+    now = time.time()
+    with either_store.engine.begin() as connection:
+        connection.execute(update(UPLOADS).values(used=now - 0.9 * DAY_S))
+    with monkeypatch.context() as then:
+        then.setattr("irene.serve.store.engine.time.time", lambda: now - 7_200.0)
+        assert uploads.get(kept.id) is not None
+    prune(either_store, tmp_path, Limits(), 0.5 * DAY_S)
+    assert uploads.get(kept.id) is not None
+
+
+def test_what_is_brought_while_another_deletes_it_is_there(
+    either_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploads, body = Uploads(either_store.engine), os.urandom(50).hex().encode()
+    kept, _ = uploads.put("config", "x", body, "a")
+    look = uploads.get
+
+    def lose(key: str) -> Upload | None:
+        found = look(key)
+        uploads.drop(key, "a")
+        return found
+
+    monkeypatch.setattr(uploads, "get", lose)
+    uploads.put("config", "x", body, "b")
+    monkeypatch.undo()
+    assert uploads.get(kept.id) is not None
+    assert uploads.owners(kept.id) == {"b"}
+
+
+def test_the_folder_of_a_job_that_begins_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with closing(open_store(f"sqlite:///{tmp_path / 'irene.sqlite'}")) as store:
+        look = Path.iterdir
+
+        def begin_one(path: Path) -> Iterator[Path]:
+            if path == scratch:
+                key, _ = add_job(store, ended=False)
+                (scratch / key).mkdir()
+            return look(path)
+
+        monkeypatch.setattr(Path, "iterdir", begin_one)
+        prune(store, tmp_path, Limits())
+        assert len(list(look(scratch))) == 1
+
+
+def test_what_is_old_goes_while_others_write(
+    either_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = Answers(either_store)
+    old, new, meanwhile = (uuid.uuid4().hex for _ in range(3))
+    answers.put(old, os.urandom(100))
+    make_old(either_store)
+    answers.put(new, os.urandom(100))
+    cut = retention._some
+
+    def write(keys: list[str]) -> Iterator[list[str]]:
+        url = either_store.engine.url.render_as_string(hide_password=False)
+        with closing(open_store(url)) as other:
+            Answers(other).put(meanwhile, os.urandom(100))
+        return cut(keys)
+
+    monkeypatch.setattr(retention, "_some", write)
+    prune(either_store, tmp_path, Limits(), 5 * DAY_S)
+    assert answers.get(old) is None
+    assert answers.get(new) is not None
+    assert answers.get(meanwhile) is not None
 
 
 def test_too_much_is_cut_and_the_file_shrinks(tmp_path: Path) -> None:

@@ -115,13 +115,16 @@ class Access:
 
     def _shown(self, scope: Mapping[str, Any], headers: Headers) -> Token:
         kind, _, text = headers.get(b"authorization", b"").partition(b" ")
-        is_bearer = kind.lower() == b"bearer"
-        found = self._tokens.find(text.strip()) if is_bearer else None
-        if found is not None:
-            return found
-        wait = self._guesses.wait_s(client_of(scope)) if is_bearer else 0.0
-        if wait:
-            raise Problem(429, "too many wrong tokens", again_s=wait)
+        if kind.lower() == b"bearer":
+            client = client_of(scope)
+            # Before it is looked at: a right one among many guesses opens nothing.
+            wait = self._guesses.wait_s(client, takes=False)
+            if wait:
+                raise Problem(429, "too many wrong tokens", again_s=wait)
+            found = self._tokens.find(text.strip())
+            if found is not None:
+                return found
+            self._guesses.wait_s(client)
         raise Problem(
             401,
             "this needs a token of the server that is valid: send the header "
@@ -179,8 +182,8 @@ class Rates:
         self._clock = clock
         self._buckets: Recent[str, _Bucket] = Recent(MOST_CLIENTS)
 
-    def wait_s(self, client: str) -> float:
-        """Take a token; 0, or the time until there is one, s."""
+    def wait_s(self, client: str, takes: bool = True) -> float:
+        """Take a token, or look for one; 0, or the time until there is one, s."""
         if not self.per_s:
             return 0.0
         now = self._clock()
@@ -193,7 +196,7 @@ class Rates:
         bucket.filled = now
         if bucket.tokens < 1:
             return (1 - bucket.tokens) / self.per_s
-        bucket.tokens -= 1
+        bucket.tokens -= takes
         return 0.0
 
 

@@ -42,6 +42,11 @@ LOOK_S = 0.2
 SILENT_S = 60
 """Time after which an HTTP process that says nothing is replaced, s."""
 BACKLOG = 2048
+METRICS, IN_MEMORY = "irene-metrics-", Path("/dev/shm")
+"""Numbers are kept in files that are mapped into memory: on a disk that is full, the
+system would kill whoever counts."""
+NEW_S = 10.0
+"""A folder may be so new that its server has no lock on it yet, s."""
 SWITCH_S = 0.0001
 """How long a thread may keep the event loop waiting, s; Python's own is 5 ms."""
 
@@ -182,12 +187,24 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
 def _metrics_folder(settings: Settings) -> tuple[Path, Lock]:
     """A folder in which the processes keep their numbers together, and its lock."""
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for old in settings.data_dir.glob("metrics-*"):
-        if (lock := take(old / "lock")) is not None:  # its server has ended
-            lock.release()
-            shutil.rmtree(old, ignore_errors=True)
-    folder = Path(mkdtemp(prefix="metrics-", dir=settings.data_dir))
+    has_memory = os.access(IN_MEMORY, os.W_OK)
+    place = IN_MEMORY if has_memory else settings.data_dir
+    folder = Path(mkdtemp(prefix=METRICS, dir=place))
     lock = take(folder / "lock")
     assert lock is not None
+    for old in (*place.glob(f"{METRICS}*"), *settings.data_dir.glob("metrics-*")):
+        _clean_up(old, folder)
     os.environ[METRICS_FOLDER] = str(folder)
     return folder, lock
+
+
+def _clean_up(old: Path, ours: Path) -> None:
+    """Delete a folder of numbers if its server has ended."""
+    try:
+        is_mine = old.lstat().st_uid == ours.stat().st_uid and not old.is_symlink()
+        is_new = time.time() - old.stat().st_mtime < NEW_S
+    except FileNotFoundError:  # its own server, or another, was quicker
+        return
+    if is_mine and not is_new and (lock := take(old / "lock")) is not None:
+        lock.release()
+        shutil.rmtree(old, ignore_errors=True)

@@ -188,20 +188,26 @@ class Settings:
             raise UsageError(f"a port is at most 65535, got {self.port}")
         if self.token is not None and len(self.token) < 8:
             raise UsageError("a token must have at least 8 characters")
-        has_token = self.token is not None or self.tokens_path.exists()
-        if not (self.is_local or self.read_only or has_token):
+        public = urlsplit(self.public_url or "").hostname or self.host
+        is_reached = not (self.is_local and is_loopback(public))
+        if is_reached and not (self.read_only or self.needs_token):
             raise UsageError(
-                f"{self.host} can be reached from elsewhere: give --token, which jobs "
-                "and uploads then need (or make some with `irene token add`), or "
-                "--read-only"
+                f"{self.host if is_loopback(public) else public} can be reached from "
+                "elsewhere: give --token, which jobs and uploads then need (or make "
+                "some with `irene token add`), or --read-only"
             )
-        if self.private and not has_token:
+        if self.private and not self.needs_token:
             raise UsageError("--private needs --token, or `irene token add`")
 
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach the server."""
         return is_loopback(self.host)
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether jobs and uploads need a token."""
+        return self.token is not None or self.tokens_path.exists()
 
     @property
     def tokens_path(self) -> Path:

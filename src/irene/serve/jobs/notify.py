@@ -64,9 +64,11 @@ def check_notify(
 def _check_literal(url: str, settings: Settings) -> None:
     """Refuse at once what needs no name server to see: an address of a network."""
     host = urlsplit(url).hostname or ""
-    is_inside = host.lower() in LOCAL_NAMES
-    with suppress(ValueError):
-        is_inside = not _is_public(str(ipaddress.ip_address(host)))
+    name = host.removesuffix(".")
+    is_inside = name in LOCAL_NAMES or name.endswith(".localhost")
+    with suppress(OSError):  # also 0x7f.1 is an address, and is looked up nowhere
+        found = socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)
+        is_inside = not _is_public(str(found[0][4][0]))
     if is_inside and not settings.private_webhooks:
         raise UsageError(
             f"{host} is no address of the internet: choose another webhook"

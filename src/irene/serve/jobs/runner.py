@@ -56,8 +56,8 @@ class JobRunner:
         limits = settings.limits
         self.watch = JobWatch(self.records, limits.streams, limits.client_streams)
         self._server = kept_name(settings.data_dir / "server-id")
-        self._answers = Answers(store, limits.stored_bytes)
-        self._execution = Execution(settings, self.records, self.uploads, self._answers)
+        answers = Answers(store, limits.stored_bytes)
+        self._execution = Execution(settings, self.records, self.uploads, answers)
         self._lock_path = settings.data_dir / "jobs.lock"
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="jobs", daemon=True)
@@ -88,12 +88,6 @@ class JobRunner:
         """End a job that waits or runs; the job as it is then."""
         self.records.cancel(key)
         return self.records.get(key)
-
-    def forget(self, record: JobRecord) -> None:
-        """Delete a job that has ended, and its result."""
-        self.records.forget(record.id)
-        if record.result_key:
-            self._answers.drop(record.result_key)
 
     async def stop(self) -> None:
         """End the streams and the processes; open jobs go on at the next start."""

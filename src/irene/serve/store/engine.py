@@ -41,7 +41,8 @@ METADATA = MetaData()
 KEY = re.compile("[0-9a-f]{32}")
 BUSY_MS = 15_000
 """How long a writer waits for another one."""
-DAY_S = 86_400.0
+USED_S = 3_600.0
+"""How often it is noted that a row is used, s: `--retain 12h` goes by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,17 +209,29 @@ def add_once(connection: Connection, table: Table, *rows: Mapping[str, Any]) -> 
     connection.execute(_adding(connection.dialect.name, table), rows)
 
 
+def add_or_use(connection: Connection, table: Table, row: Mapping[str, Any]) -> None:
+    """Add a row; one that is there already is used now, and stays until this ends."""
+    (name,) = table.primary_key
+    adding = _inserting(connection.dialect.name, table).values(row)
+    connection.execute(
+        adding.on_conflict_do_update(index_elements=[name], set_={"used": row["used"]})
+    )
+
+
+def _inserting(dialect: str, table: Table) -> sqlite.Insert | postgresql.Insert:
+    return (sqlite if dialect == "sqlite" else postgresql).insert(table)
+
+
 @cache
 def _adding(dialect: str, table: Table) -> Executable:
     """How rows are added: to write it down takes longer than to do it."""
-    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    return insert(table).on_conflict_do_nothing()
+    return _inserting(dialect, table).on_conflict_do_nothing()
 
 
 def kept_row(
     engine: Engine, table: Table, key: str, drop: Callable[[str], None]
 ) -> tuple[Any, bytes] | None:
-    """A row by its key, and its text; that it was used is noted once a day.
+    """A row by its key, and its text; that it was used is noted once an hour.
 
     Args:
         engine: The database.
@@ -238,7 +251,7 @@ def kept_row(
         drop(key)
         return None
     now = time.time()
-    if now - row.used > DAY_S:
+    if now - row.used > USED_S:
         (name,) = table.primary_key
         with engine.begin() as connection:
             connection.execute(update(table).where(name == key).values(used=now))

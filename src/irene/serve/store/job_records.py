@@ -30,6 +30,7 @@ from sqlalchemy import (
     update,
 )
 
+from irene.serve.answers.storage import ANSWERS
 from irene.serve.http.problems import Problem
 from irene.serve.jobs.document import FINAL, OPEN, State
 from irene.serve.store.engine import METADATA, is_key
@@ -163,11 +164,21 @@ class JobRecords:
             rows = list(connection.execute(query))
         return [(row.id, row.kind) for row in _in_turn(rows)]
 
-    def forget(self, key: str) -> None:
-        """Delete a job, whatever its state."""
+    def forget(self, *keys: str) -> set[str]:
+        """Delete jobs, whatever their states, and results that no other job has.
+
+        Returns:
+            Keys of the results that went: equal jobs have one.
+        """
+        mine, results = JOBS.c.id.in_(keys), select(JOBS.c.result_key)
         with self._engine.begin() as connection:
-            connection.execute(delete(NOTICES).where(NOTICES.c.job == key))
-            connection.execute(delete(JOBS).where(JOBS.c.id == key))
+            found = {*connection.execute(results.where(mine)).scalars()} - {None}
+            connection.execute(delete(NOTICES).where(NOTICES.c.job.in_(keys)))
+            connection.execute(delete(JOBS).where(mine))
+            shared = results.where(JOBS.c.result_key.in_(found))
+            gone = found - {*connection.execute(shared).scalars()}
+            connection.execute(delete(ANSWERS).where(ANSWERS.c.key.in_(gone)))
+        return gone
 
     def unannounced(self, server: str) -> list[str]:
         """Ids of a server's jobs that have ended and whose owners do not know it."""

@@ -152,6 +152,8 @@ def touch(engine: Engine) -> None:
         SQLAlchemyError: It cannot be read, written, or is damaged.
     """
     with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":  # it is the file that is asked for
+            connection.exec_driver_sql("PRAGMA shrink_memory")
         for name in ("answers", "uploads", "jobs"):
             connection.execute(text(f"SELECT * FROM {name} LIMIT 1")).first()
         connection.execute(update(_VERSION).values(touched=time.time()))

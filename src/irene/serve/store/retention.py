@@ -22,7 +22,7 @@ from irene.serve.answers.storage import ANSWERS
 from irene.serve.http.settings import Limits
 from irene.serve.jobs.document import FINAL, OPEN
 from irene.serve.store.engine import Store
-from irene.serve.store.job_records import JOBS, NOTICES
+from irene.serve.store.job_records import JOBS, NOTICES, JobRecords
 from irene.serve.uploads.storage import OWNERS, PASSING, UPLOADS
 
 logger = logging.getLogger(__name__)
@@ -124,25 +124,15 @@ def _uploads_of_open_jobs(store: Store) -> frozenset[str]:
 def _prune_jobs(store: Store, age_s: float | None) -> int:
     """Ended jobs that are old, and their results with them."""
     ended = JOBS.c.state.in_(FINAL) & JOBS.c.id.not_in(select(NOTICES.c.job))
-    query = select(JOBS.c.id, JOBS.c.result_key).order_by(JOBS.c.finished.desc())
-    old = query.where(ended).offset(MOST_JOBS)
-    gone = 0
+    query = select(JOBS.c.id).where(ended).order_by(JOBS.c.finished.desc())
     with store.engine.connect() as connection:
-        rows = list(connection.execute(old))
+        old = set(connection.execute(query.offset(MOST_JOBS)).scalars())
         if age_s is not None:
             before = JOBS.c.finished < time.time() - age_s
-            rows = [*connection.execute(query.where(ended, before)), *rows]
-    unique = {row.id: row.result_key for row in rows}
-    for some in _some(list(unique)):
-        results = [unique[key] for key in some if unique[key]]
-        with store.engine.begin() as connection:
-            connection.execute(delete(JOBS).where(JOBS.c.id.in_(some)))
-            others = select(JOBS.c.result_key).where(JOBS.c.result_key.in_(results))
-            shared = set(connection.execute(others).scalars())
-            mine = [key for key in results if key not in shared]
-            connection.execute(delete(ANSWERS).where(ANSWERS.c.key.in_(mine)))
-        gone += len(some)
-    return gone
+            old.update(connection.execute(query.where(before)).scalars())
+    for some in _some(list(old)):
+        JobRecords(store.engine).forget(*some)
+    return len(old)
 
 
 def _prune_table(
@@ -155,16 +145,21 @@ def _prune_table(
     needed: frozenset[str] = frozenset(),
 ) -> int:
     """Rows that were not used for long, and the longest unused of too many."""
+    began = time.time()
     query = select(key, size, table.c.used).order_by(table.c.used)
     with store.engine.connect() as connection:
         total = int(connection.execute(select(func.sum(size))).scalar() or 0)
-        rows = (tuple(row) for row in connection.execute(query))
-        unused: list[str] = _unused(rows, total, most_bytes, age_s)
-    gone = [each for each in unused if each not in needed]
-    for some in _some(gone):
+        # Closed before anything is deleted: SQLite lets nobody write who still reads
+        # what others have changed since.
+        with connection.execute(query) as found:
+            rows = (tuple(row) for row in found)
+            unused: list[str] = _unused(rows, total, most_bytes, age_s)
+    gone = 0
+    for some in _some([each for each in unused if each not in needed]):
+        old = key.in_(some) & (table.c.used < began)  # what is used meanwhile stays
         with store.engine.begin() as connection:
-            connection.execute(delete(table).where(key.in_(some)))
-    return len(gone)
+            gone += connection.execute(delete(table).where(old)).rowcount
+    return gone
 
 
 def _unused(
@@ -214,9 +209,10 @@ def _prune_scratch(store: Store, folder: Path) -> None:
     scratch = folder / "scratch"
     if scratch.is_symlink() or not scratch.is_dir():
         return
+    there = list(scratch.iterdir())  # before: what comes meanwhile is of a new job
     with store.engine.connect() as connection:
         query = select(JOBS.c.id).where(JOBS.c.state.in_(OPEN))
         is_open = set(connection.execute(query).scalars())
-    for path in scratch.iterdir():
+    for path in there:
         if path.name not in is_open:
             shutil.rmtree(path, ignore_errors=True)

@@ -25,7 +25,14 @@ from sqlalchemy import (
     select,
 )
 
-from irene.serve.store.engine import METADATA, add_once, is_key, kept_row, key_of
+from irene.serve.store.engine import (
+    METADATA,
+    add_once,
+    add_or_use,
+    is_key,
+    kept_row,
+    key_of,
+)
 
 COMPRESSION = 5
 PASSING = ".passing-"
@@ -84,12 +91,12 @@ class Uploads:
         key = key_of(body)
         known = self.get(key)
         now = time.time()
+        packed = known.packed if known else gzip.compress(body, COMPRESSION, mtime=0)
+        row = {"id": key, "kind": kind, "name": name, "size": len(body)}
+        row |= {"body": packed, "created": now, "used": now}
         with self._engine.begin() as connection:
-            if known is None:
-                packed = gzip.compress(body, COMPRESSION, mtime=0)
-                row = {"id": key, "kind": kind, "name": name, "size": len(body)}
-                row |= {"body": packed, "created": now, "used": now}
-                add_once(connection, UPLOADS, row)
+            # Whole, also where it is known: it may have gone since we looked.
+            add_or_use(connection, UPLOADS, row)
             add_once(connection, OWNERS, {"upload": key, "owner": owner})
         return known or Upload(key, kind, name, body, now), known is None
 
@@ -126,7 +133,9 @@ class Uploads:
         mine = OWNERS.c.upload == key
         if owner is not None:
             mine = mine & (OWNERS.c.owner == owner)
+        row = select(UPLOADS.c.id).where(UPLOADS.c.id == key)
         with self._engine.begin() as connection:
+            connection.execute(row.with_for_update())  # nobody brings it meanwhile
             connection.execute(delete(OWNERS).where(mine))
             left = select(OWNERS.c.owner).where(OWNERS.c.upload == key)
             if connection.execute(left).first() is None:

@@ -177,7 +177,8 @@ def form_of(request: Request, question: type[Question[Any]], asked: str | None) 
     """`json` or, where there is a table, `csv`: as the query says or as one prefers."""
     if asked:
         return asked
-    accept = request.headers.get("accept", "").encode("latin-1")
+    # The same of several headers as the answer will be remembered by.
+    *_, accept = as_it_came(request.scope, dict(request.scope["headers"]))
     return "csv" if question.has_table and prefers_csv(accept) else "json"
 
 
@@ -206,13 +207,14 @@ async def give(
 
 
 async def give_document(
-    request: Request, make: Callable[[], Mapping[str, Any]]
+    request: Request, make: Callable[[], Mapping[str, Any]], *, stays: bool = True
 ) -> Response:
     """Answer with a document that is no answer to a question, and remember it.
 
     Args:
         request: To be answered.
         make: Gives the document; beside the event loop, as that takes milliseconds.
+        stays: Whether it is the same the next time: else it is not remembered.
     """
 
     def ready() -> Ready:
@@ -221,8 +223,9 @@ async def give_document(
         return make_ready(key_of(body), body, MEDIA_TYPES["json"]).without(LINK)
 
     made = await asyncio.to_thread(ready)
-    request.app.state.answering.memory.answers.put(made.key, made)
-    remember(request, made.key)
+    if stays:
+        request.app.state.answering.memory.answers.put(made.key, made)
+        remember(request, made.key)
     return send(request, made)
 
 

@@ -26,13 +26,13 @@ LOW_DISK_BYTES = 200_000_000
 router = APIRouter(tags=["health"], include_in_schema=False)
 
 
-@router.get("/healthz")
+@router.api_route("/healthz", methods=["GET", "HEAD"])
 async def healthz() -> dict[str, str]:
     """The process answers."""
     return {"status": "ok"}
 
 
-@router.get("/readyz")
+@router.api_route("/readyz", methods=["GET", "HEAD"])
 async def readyz(request: Request) -> dict[str, Any]:
     """Questions can be answered: a process is warm, the store is read and written.
 

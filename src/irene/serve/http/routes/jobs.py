@@ -125,9 +125,8 @@ async def cancel(
     record = await stored(lambda: runner.cancel(key))
     assert record is not None
     if forget:
-        await stored(lambda: runner.forget(record))
-        if record.result_key:
-            request.app.state.answering.memory.answers.drop(record.result_key)
+        for gone in await stored(lambda: runner.records.forget(key)):
+            request.app.state.answering.memory.answers.drop(gone)
         return Response(status_code=204)
     if record.state != "cancelled":
         raise Problem(409, f"the job has {record.state} already")

@@ -114,7 +114,7 @@ async def server(request: Request) -> Response:
         "schema": "irene.server/1",
         "version": __version__,
         "read_only": settings.read_only,
-        "needs_token": settings.token is not None,
+        "needs_token": settings.needs_token,
         "measures": settings.measuring and not settings.read_only,
         "hub": settings.hub,
         "notify": {
@@ -123,4 +123,5 @@ async def server(request: Request) -> Response:
         },
         "limits": {"upload_bytes": settings.limits.upload_bytes},
     }
-    return await give_document(request, lambda: document)
+    # Tokens may be made while it runs.
+    return await give_document(request, lambda: document, stays=False)
