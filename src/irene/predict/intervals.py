@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +58,24 @@ HeldOut = list[dict[str, Floats]]
 trees that was held out."""
 
 
+class Doubt(NamedTuple):
+    """How uncertain something that was never measured makes single rows.
+
+    Attributes:
+        cause: Names the error.
+        words: What is beyond.
+        rows: Half the interval that each row would have alone, in log units.
+        is_assumed: Whether no measurement could tell that.
+        is_beyond: Whether it goes beyond what was measured.
+    """
+
+    cause: str
+    words: str
+    rows: Floats
+    is_assumed: bool = False
+    is_beyond: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Beyond:
     """Something that was never measured, and how much it makes energies uncertain.
@@ -79,50 +98,26 @@ class Beyond:
 
     @classmethod
     def of(
-        cls,
-        cause: str,
-        words: str,
-        tree: ModelTree,
-        own_j: Floats,
-        doubt: Floats,
-        is_assumed: bool = False,
-        is_beyond: bool = True,
-    ) -> Beyond:
-        """A cause by the rows it touches; what they have in common adds up.
+        cls, tree: ModelTree, own_j: Floats, doubts: Sequence[Doubt]
+    ) -> list[Beyond]:
+        """Causes by the rows they touch; what rows have in common adds up.
 
         Args:
-            cause: Names the error.
-            words: What is beyond.
             tree: Folded or not.
             own_j: Energy of every row without its children, J.
-            doubt: Half the interval of every row that it would have alone, log units.
-            is_assumed: Whether no measurement could tell that.
-            is_beyond: Whether it goes beyond what was measured.
+            doubts: Each cause, in its rows.
         """
-        told = cause, words, doubt, is_assumed, is_beyond
-        return cls.several(tree, own_j, [told])[0]
-
-    @classmethod
-    def several(
-        cls,
-        tree: ModelTree,
-        own_j: Floats,
-        causes: Sequence[tuple[str, str, Floats, bool, bool]],
-    ) -> list[Beyond]:
-        """Several causes, each with its words and doubts, as `of` has one."""
-        if not causes:
+        if not doubts:
             return []
-        doubts = np.column_stack([doubt for _, _, doubt, _, _ in causes])
-        each = np.column_stack([doubts, doubts > 0, np.ones(len(own_j))])
+        columns = np.column_stack([each.rows for each in doubts])
+        each = np.column_stack([columns, columns > 0, np.ones(len(own_j))])
         sums = tree.columns.inclusive(each * own_j[:, None], tree.structure.levels)
         whole = np.where(sums[:, -1] > 0, sums[:, -1], 1.0)
-        widths = np.ascontiguousarray((sums[:, : len(causes)] / whole[:, None]).T)
-        shares = (sums[0, len(causes) : -1] / whole[0]).tolist()
+        widths = np.ascontiguousarray((sums[:, : len(doubts)] / whole[:, None]).T)
+        shares = (sums[0, len(doubts) : -1] / whole[0]).tolist()
         return [
-            cls(cause, words, width, share, is_assumed, is_beyond)
-            for (cause, words, _, is_assumed, is_beyond), width, share in zip(
-                causes, widths, shares, strict=True
-            )
+            cls(doubt.cause, doubt.words, width, share, *doubt[3:])
+            for doubt, width, share in zip(doubts, widths, shares, strict=True)
         ]
 
     @property

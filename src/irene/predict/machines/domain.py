@@ -10,7 +10,7 @@ from math import log2, prod
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.intervals import ASSUMED, Beyond, Widths
+from irene.predict.intervals import ASSUMED, Beyond, Doubt, Widths
 from irene.predict.machines.specs.work import (
     MIB,
     OTHER,
@@ -78,8 +78,8 @@ class Domain(Saved):
             if far.any():
                 doubt = np.minimum(far * widths.rate(cause), widths.rate(MOST))
                 error, assumed = f"{cause} {which}", cause in ASSUMED
-                found.append((error, words, doubt, assumed, True))
-        return Beyond.several(tree, own_j, found)
+                found.append(Doubt(error, words, doubt, assumed))
+        return Beyond.of(tree, own_j, found)
 
     def _causes(
         self, tree: ModelTree, work: TreeWork, own_j: Floats

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from irene.errors import FormatError
 from irene.predict.intervals import BEYOND
-from irene.predict.machines.gpu.collectives import exchanges
+from irene.predict.machines.gpu.collectives import exchange_seconds, exchanges
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
 from irene.predict.machines.gpu.kernel_work import (
@@ -241,7 +241,8 @@ def _exchanged(ops: OpColumns, sheet: Datasheet, link_s: Floats) -> Times:
         why = "exchanges nobody measured, reckoned by the link of the datasheet"
         low, high = ROUGH
     else:
-        time_s, width = measured.seconds(ops.columns["ranks"], ring_bytes(ops.columns))
+        sent = ring_bytes(ops.columns)
+        time_s, width = exchange_seconds(measured, ops.columns["ranks"], sent)
         why, (low, high) = "", (-width, width)
     return _rough(time_s, why, low, high)
 

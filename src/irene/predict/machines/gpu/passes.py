@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from irene.predict.intervals import BEYOND, Beyond
+from irene.predict.intervals import BEYOND, Beyond, Doubt
 from irene.predict.machines.domain import LOOP, is_looped
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.gpu_device import OpCosts
@@ -97,15 +97,14 @@ class Passes(Saved):
         if is_serving_tree(tree):
             return []
         looped = np.where(is_looped(tree), BEYOND["group"], 0.0)
-        found = [Beyond.of("loop", LOOP, tree, own.joules, looped)]
         waits = own.each_s <= self.host_s
         waited_s = np.bincount(nodes.rows, own.each_s * waits, len(tree))
         idle_w = own.static_j.sum() / own.time_s.sum()
         longer_j = (SLOW_HOST - 1) * idle_w * waited_s
         doubt = np.log1p(longer_j / np.where(own.joules > 0, own.joules, 1.0))
         words = "in kernels that wait for their launch, which depends on the host"
-        found.append(Beyond.of("launches", words, tree, own.joules, doubt, True))
-        return [each for each in found if each.share]
+        found = [Doubt("loop", LOOP, looped), Doubt("launches", words, doubt, True)]
+        return [each for each in Beyond.of(tree, own.joules, found) if each.share]
 
     def note(self) -> str:
         """What was taken, in words."""
