@@ -180,12 +180,7 @@ class Widths(Saved):
     def of(
         self, kinds: npt.NDArray[np.int64], is_indirect: npt.NDArray[np.bool_]
     ) -> Floats:
-        """Half-width of every node within what was measured.
-
-        Args:
-            kinds: Index into `KINDS` of every node.
-            is_indirect: Whether a primitive was never measured by itself.
-        """
+        """Half-width of every node within what was measured."""
         by_kind = [self.inside["ml" if kind == "math" else kind] for kind in KINDS]
         widths = np.array(by_kind)[kinds]
         return np.where(is_indirect, np.maximum(widths, self.streams), widths)
@@ -195,12 +190,7 @@ class Widths(Saved):
         return self.beyond.get(cause, BEYOND[cause])
 
     def shared(self, cause: str, tokens: int) -> SharedError:
-        """The part of a whole run's error that other runs share.
-
-        Args:
-            cause: Names it.
-            tokens: Of the run: errors of runs of other sizes are less alike.
-        """
+        """The part of a run's error that others share; those of other sizes less."""
         whole = self.inside["model"]
         own = whole * math.sqrt(0.5) if self.own is None else min(self.own, whole)
         place = {"tokens": self.drift**2 * math.log2(max(tokens, 1))}
@@ -219,9 +209,6 @@ def widths_of(groups: Iterable[Mapping[str, Floats]]) -> dict[str, float]:
 
     A module has fewer of the parts that the whole has, whose errors even out: its
     interval is never the narrower one.
-
-    Args:
-        groups: For every held-out group, the errors of its nodes by level.
     """
     several = list(groups)
     widths = {

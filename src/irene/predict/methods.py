@@ -140,10 +140,6 @@ def _check_value(option: str, value: object, default: object) -> None:
 def fitted(learned: Learned | None, name: str) -> Learned:
     """What a method has learned.
 
-    Args:
-        learned: None as long as `fit` was not called.
-        name: Name of the method.
-
     Raises:
         UsageError: It has learned nothing yet.
     """

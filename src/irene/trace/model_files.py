@@ -139,12 +139,7 @@ def _whole_header(path: Path) -> Header:
 
 
 def gguf_config(data: bytes, name: str) -> dict[str, Any]:
-    """The config that the beginning of a GGUF file says.
-
-    Args:
-        data: The file as far as its weights.
-        name: What errors call it.
-    """
+    """The config that the beginning of a GGUF file says."""
     return _config_of(read_header(data, name), Path(name))
 
 

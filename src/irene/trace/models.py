@@ -108,10 +108,6 @@ def _make_config(
 def config_of(model_type: str, fields: Mapping[str, Any]) -> PretrainedConfig:
     """A config of transformers that names no code to be run.
 
-    Args:
-        model_type: One that transformers has built in.
-        fields: All other fields, of a stranger perhaps.
-
     Raises:
         ConfigError: A field is not what every config has there.
         Exception: Whatever transformers raises when it refuses them.
@@ -172,10 +168,7 @@ def _class_of(config: PretrainedConfig, model_class: str | None) -> str:
 def build(resolved: Resolved, spec: RunSpec, device: str = "meta") -> nn.Module:
     """A model from its config, with random or no weights.
 
-    Args:
-        resolved: What to build.
-        spec: Dtype and attention; `train` builds it in training mode.
-        device: `meta` for shapes alone, `cpu` or `cuda` for a model that can run.
+    Dtype and attention are the run's; `train` builds it in training mode.
 
     Raises:
         ConfigError: transformers cannot build it.

@@ -6,11 +6,7 @@ from torch import nn
 
 
 class ModuleNames:
-    """Looks up what a module is called where.
-
-    Args:
-        model: The model at the root of all paths.
-    """
+    """Looks up what a module is called where."""
 
     def __init__(self, model: nn.Module) -> None:
         self._paths: dict[int, list[str]] = {}
@@ -28,12 +24,7 @@ class ModuleNames:
                 self._owner.setdefault(id(parameter), path)
 
     def path(self, module: nn.Module, caller: str | None) -> str:
-        """Dotted path of a module; of several, the one below its caller.
-
-        Args:
-            module: A module of the model.
-            caller: Path of the module that calls it, None for the model itself.
-        """
+        """Dotted path of a module; of several, the one below its caller."""
         paths = self._paths[id(module)]
         if caller is None:
             return paths[0]

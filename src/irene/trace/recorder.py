@@ -87,10 +87,6 @@ class _Composite:
 class Recorder:
     """Watches one run of a model.
 
-    Args:
-        model: The model.
-        captor: Is handed the call behind every node, if anybody wants them.
-
     Attributes:
         builder: The nodes so far.
         unsupported: Ops without a FLOP formula, and how often each ran.

@@ -62,13 +62,7 @@ many are done, of how many, and which was the last."""
 
 
 def predict_round(table: NodeTable, method: Method, fold: Fold) -> Predicted:
-    """Learn from some trees, predict the others without a look at their energy.
-
-    Args:
-        table: Measured trees.
-        method: Not fitted.
-        fold: Which trees are which.
-    """
+    """Learn from some trees, predict the others without a look at their energy."""
     test = table.take(fold.test)
     blind = replace(test, energy_j=np.full(len(test), np.nan))
     energy_j = method.fit(table.take(fold.train)).predict(blind)
@@ -81,12 +75,7 @@ def predict_round(table: NodeTable, method: Method, fold: Fold) -> Predicted:
 def rounds_here(
     table: NodeTable, make_method: Callable[[int], Method]
 ) -> PredictRounds:
-    """Rounds one after the other, in this process.
-
-    Args:
-        table: Measured trees.
-        make_method: A new method for a seed.
-    """
+    """Rounds one after the other, in this process."""
 
     def predict(
         rounds: Sequence[Round], progress: Progress | None = None
@@ -348,12 +337,7 @@ def _known(errors: Floats) -> Floats:
 def mean_known(
     values: Sequence[float] | npt.NDArray[Any], weights: Floats | None = None
 ) -> float:
-    """Mean of what is known; NaN where nothing is.
-
-    Args:
-        values: NaN where unknown.
-        weights: How much each counts; None for all the same.
-    """
+    """Mean of what is known; NaN where nothing is."""
     known = np.asarray(values, dtype=np.float64)
     there = ~np.isnan(known)
     weights = weights if weights is None else weights[there]

@@ -189,10 +189,6 @@ def evaluate_method(saved: SavedMethod, table: NodeTable) -> Evaluation:
     """Compare a saved method with measured trees; it has no intervals.
 
     The method does not see the energy of what it predicts.
-
-    Args:
-        saved: What is examined.
-        table: Measured trees, with the features that the method needs.
     """
     blind = replace(table, energy_j=np.full(len(table), np.nan))
     predicted_j = saved.method.predict(blind)
@@ -206,11 +202,6 @@ def unmatched_paths(
     """Paths of measured nodes that no trace has, by model.
 
     Models without a config are in `joiner.unknown` afterwards, and not here.
-
-    Args:
-        table: Measured trees.
-        joiner: Matches them with traces, and remembers the traces.
-        progress: Told of every tree.
     """
     found: dict[str, dict[str, None]] = {}
     for index, _, joined in joiner.trees(table, progress):

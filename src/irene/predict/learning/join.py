@@ -51,11 +51,6 @@ def trace_own(
 ) -> tuple[ModelTree, TreeWork]:
     """Trace what `irene measure` ran.
 
-    Args:
-        key: Model and size.
-        config: The model's config, if the catalogue does not have it.
-        run: How it was run.
-
     Raises:
         UsageError: The model is not known here.
     """
@@ -83,10 +78,6 @@ def _local(key: TreeKey, config: str | None) -> str:
 
 def trace_as_in_2021(key: TreeKey, config: str | None) -> tuple[ModelTree, TreeWork]:
     """Trace what the profiler of 2021 ran.
-
-    Args:
-        key: Model and size.
-        config: The model's config, if the catalogue does not have it.
 
     Raises:
         UsageError: The model is not known here.
@@ -220,10 +211,6 @@ class Joiner:
         self, table: NodeTable, progress: Progress | None = None
     ) -> Iterator[tuple[int, slice, JoinedTree]]:
         """Match the measured trees whose models have a config.
-
-        Args:
-            table: Measured trees.
-            progress: Told of every tree.
 
         Yields:
             Which tree it is, its rows in the table, and what they were matched with.

@@ -64,14 +64,7 @@ class Domain(Saved):
     def beyond(
         self, tree: ModelTree, work: TreeWork, joules: Floats, widths: Widths
     ) -> list[Beyond]:
-        """What of a run was never measured; the energy that it concerns counts.
-
-        Args:
-            tree: A traced tree with math ops, folded or not.
-            work: Its work.
-            joules: Predicted energy of every row, J.
-            widths: Half-widths by cause.
-        """
+        """What of a run was never measured; the energy that it concerns counts."""
         own_j = np.maximum(tree.columns.own(joules, tree.parents), 0.0)
         found = []
         for cause, which, words, far in self._causes(tree, work, own_j):
@@ -210,14 +203,7 @@ def domain_of(
     dtype: str,
     software: str,
 ) -> Domain:
-    """The domain of measured runs.
-
-    Args:
-        sizes: Model, batch size and length of every tree.
-        kernels: Kernels that were run alone.
-        dtype: Floating-point type.
-        software: What ran them.
-    """
+    """The domain of measured runs, by model, batch size and length of each."""
     tokens = [batch * length for _, batch, length in sizes]
     lengths = [length for _, _, length in sizes]
     sides = [size for k in kernels if k.group == "gemm" for size in k.sizes[2:]] or [1]

@@ -67,11 +67,7 @@ def _shipped() -> tuple[Path, ...]:
 
 @cache
 def shipped_files(*suffixes: str) -> Mapping[str, Path]:
-    """Files of machines that ship with the package, by name.
-
-    Args:
-        suffixes: Kinds of files, of `SUFFIXES`; of one name the last kind counts.
-    """
+    """Files of machines that ship, by name; of one name the last suffix counts."""
     return _by_name(_shipped(), suffixes)
 
 
@@ -96,11 +92,7 @@ def _suffix(file: Path) -> str:
 
 
 def machine_files(*suffixes: str) -> dict[str, Path]:
-    """Files of machines that ship, and of those a user added, by name.
-
-    Args:
-        suffixes: Kinds of files, of `SUFFIXES`; of one name the last kind counts.
-    """
+    """The same of machines that ship, and of those a user added."""
     return {**shipped_files(*suffixes), **_added(*suffixes)}
 
 
@@ -119,9 +111,6 @@ def find_machine(on: str) -> Machine:
     """The machine of a name, or in a file.
 
     A file counts as it is now, whatever this process has read of it before.
-
-    Args:
-        on: A key of `known_machines`, or the path of a file.
 
     Raises:
         UsageError: No such machine and no such file.
@@ -224,11 +213,6 @@ def add_machine(
     path: Path, name: str | None = None, is_sheet: bool = False
 ) -> tuple[str, Path]:
     """Add a machine, or put it in the place of an added one of that name.
-
-    Args:
-        path: File of a predictor, of a learned GPU, or of a datasheet.
-        name: What it is called; as in the file if None.
-        is_sheet: Whether it is a datasheet.
 
     Returns:
         Its name, and the file that is kept.

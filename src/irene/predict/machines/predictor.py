@@ -66,19 +66,11 @@ class Predictor:
         """The same tree carrying predicted energies.
 
         Parts add up: a node's energy is what it takes inside this run.
-
-        Args:
-            tree: A traced tree with math ops, folded or not.
-            step_s: Of a serving, which this machine knows nothing of.
         """
         return self.predict_all([tree])[0]
 
     def predict_all(self, trees: Sequence[ModelTree]) -> list[ModelTree]:
-        """The same trees carrying predicted energies, their kernels found together.
-
-        Args:
-            trees: As for `predict`.
-        """
+        """The same trees carrying predicted energies, their kernels found together."""
         if not all((tree.columns.kind == MATH).any() for tree in trees):
             raise UsageError("prediction needs a tree with its math ops: trace it anew")
         works = [work_of(tree) for tree in trees]
@@ -114,11 +106,6 @@ class Predictor:
         known: Mapping[Kernel, KernelEnergy] | None = None,
     ) -> tuple[Floats, Floats, list[Beyond]]:
         """Energy of every node, its interval, and what lies beyond the measured.
-
-        Args:
-            tree: A traced tree with math ops, folded or not.
-            work: Its work.
-            known: What the model's `kernel_energies` says of its kernels.
 
         Returns:
             J; half the interval within what was measured, in log units; causes that

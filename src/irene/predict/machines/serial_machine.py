@@ -89,11 +89,7 @@ class SerialWork:
 
 
 def serial_work(tree: ModelTree) -> SerialWork:
-    """Count the work of a tree.
-
-    Args:
-        tree: A traced tree with math ops, folded or not.
-    """
+    """Count the work of a tree."""
     columns = tree.columns
     math = distinct_ops(tree)
     ops: dict[SerialOp, int] = {}
@@ -171,13 +167,7 @@ def _op_work(ops: Sequence[SerialOp]) -> Floats:
 
 
 def fit_ops(ops: Sequence[SerialOp], energy_j: Floats, repeats: Floats) -> OpModel:
-    """Learn the ops of one kind.
-
-    Args:
-        ops: Distinct ops.
-        energy_j: Measured energy of each, J.
-        repeats: How often each was measured; what was disturbed counts less.
-    """
+    """Learn the ops of one kind."""
     work = _op_work(ops)
     weight = least = least_weight(repeats)
     rates = np.zeros(work.shape[1])
@@ -300,9 +290,6 @@ def _as_any(op: SerialOp) -> SerialOp:
 
 def fit_serial(nodes: Iterable[MeasuredNode]) -> SerialModel:
     """Learn a machine from what was measured on it.
-
-    Args:
-        nodes: Distinct measurements; equal ops may occur several times.
 
     Raises:
         UsageError: There is nothing to learn from.

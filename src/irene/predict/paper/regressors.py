@@ -147,10 +147,8 @@ class Standardiser(Saved):
     ) -> Standardiser:
         """Statistics of training data.
 
-        Args:
-            values: Rows × features; NaN where unknown.
-            count: How often every row occurs.
-            standardise: False to drop unknown columns and change nothing else.
+        Where they are not standardised, unknown columns are dropped and nothing else
+        changes.
         """
         known = ~np.isnan(values)
         kept = np.asarray(known.any(axis=0), dtype=np.bool_)
@@ -174,10 +172,6 @@ class Standardiser(Saved):
 
 def polynomial(values: Floats, degree: int) -> Floats:
     """All products of up to `degree` columns, the constant among them.
-
-    Args:
-        values: Rows × n.
-        degree: Highest number of factors.
 
     Returns:
         Rows × C(n + degree, degree).
@@ -227,13 +221,7 @@ class LinearRegressor(Saved):
     ) -> LinearRegressor:
         """The weights of least squared error; of several, the smallest ones.
 
-        Args:
-            values: Rows × features.
-            energy_j: Energy of every row, J.
-            count: How often every row occurs.
-            importance: Weight of every row's squared error; None for its count.
-            degree: Highest number of factors in a product of features.
-            standardise: Whether to bring the features to one scale first.
+        Squared errors weigh by importance, else by how often a row occurs.
         """
         standardiser = Standardiser.fit(values, count, standardise)
         columns = polynomial(standardiser.apply(values), degree)
@@ -268,15 +256,7 @@ class LeafRegressors(Saved):
         classes: Sequence[str],
         standardise: bool = True,
     ) -> LeafRegressors:
-        """Fit every class on its own.
-
-        Args:
-            values: Leaves × features.
-            energy_j: Energy of every leaf, J.
-            count: How often every leaf occurs.
-            classes: Primitive class of every leaf.
-            standardise: Whether to bring the features to one scale first.
-        """
+        """Fit every class on its own."""
 
         def regressor(rows: slice | npt.NDArray[np.bool_]) -> LinearRegressor:
             return LinearRegressor.fit(
@@ -288,12 +268,7 @@ class LeafRegressors(Saved):
         return cls(by_class, regressor(slice(None)))
 
     def predict(self, values: Floats, classes: Sequence[str]) -> Floats:
-        """Energy of every leaf, J.
-
-        Args:
-            values: Leaves × features.
-            classes: Primitive class of every leaf.
-        """
+        """Energy of every leaf, J."""
         labels = np.array(classes)
         energy_j = np.full(len(labels), np.nan)
         for name in dict.fromkeys(classes):

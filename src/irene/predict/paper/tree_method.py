@@ -89,12 +89,7 @@ class Composition:
         return 1.0 + bent / self.tau, (1.0 - bent * bent) / self.tau
 
     def loss(self, weights: Floats, example: Example) -> tuple[float, Floats]:
-        """Sum over the parents of their squared error, and its gradient by w.
-
-        Args:
-            weights: w.
-            example: The tree.
-        """
+        """Sum over the parents of their squared error, and its gradient by w."""
         children, depth = example.tree.children, example.tree.depth
         alpha, slope = self.alpha(weights, example.features)
         edges = children * alpha
@@ -118,10 +113,7 @@ def subtree_energies(edges: Floats, own: Floats, depth: int) -> Floats:
     No way down is longer than `depth`, so that many sweeps are exact. With `edges`
     transposed the way leads up, as the gradient goes.
 
-    Args:
-        edges: Weight of node j in node i, (nodes, nodes).
-        own: What every node starts with.
-        depth: Longest way down, in edges.
+    Edges are weights of node j in node i, (nodes, nodes); depth counts edges.
     """
     total = own
     for _ in range(depth):
@@ -130,12 +122,7 @@ def subtree_energies(edges: Floats, own: Floats, depth: int) -> Floats:
 
 
 class Adam:
-    """Steps along the running mean of the gradient, over its running size.
-
-    Args:
-        size: Number of weights.
-        learning_rate: Size of a step.
-    """
+    """Steps along the running mean of the gradient, over its running size."""
 
     DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8
 
@@ -164,15 +151,7 @@ def train(
     learning_rate: float,
     seed: int,
 ) -> Floats:
-    """Weights that make parents out of children, by Adam.
-
-    Args:
-        composition: What is learned.
-        examples: Trees, seen in this order in every epoch.
-        epochs: How often every tree is seen.
-        learning_rate: Size of a step.
-        seed: Where the weights start.
-    """
+    """Weights that make parents out of children, by Adam."""
     size = examples[0].features.shape[1]
     bound = 1.0 / np.sqrt(size - 1)  # the constant is the bias, not a feature
     weights: Floats = np.random.default_rng(seed).uniform(-bound, bound, size)

@@ -49,10 +49,7 @@ SHOWN = (
 
 
 def read_decoder(config: Mapping[str, Any]) -> Decoder:
-    """Read what a serving engine would read from a config.
-
-    Args:
-        config: Fields of a config.json; the text part of one that also sees or hears.
+    """Read what an engine would of a config: its text part, if it has one.
 
     Raises:
         ConfigError: It is not the config of a decoder whose layers are attention and

@@ -61,13 +61,7 @@ def has_space(config: Mapping[str, Any]) -> bool:
 def with_spaces(
     given: Mapping[str, Any], hidden: int, layers: Sequence[Layer]
 ) -> list[Layer]:
-    """Layers with what a hybrid has instead of, or beside, attention.
-
-    Args:
-        given: Fields of a config.
-        hidden: Width of the residual stream.
-        layers: Each with attention and a feed-forward part.
-    """
+    """Layers with what a hybrid has instead of, or beside, attention."""
     config = _flat(given)
     space = _space(config, hidden)
     if space is None:

@@ -64,13 +64,7 @@ def serving_tree(
 def served(
     model: str | Path | Mapping[str, Any], spec: RunSpec, limits: Limits | None = None
 ) -> ModelTree:
-    """The tree of the serving that a spec describes; as `serving_tree`.
-
-    Args:
-        model: Catalogue name, Hugging Face id, path of a config.json, or its fields.
-        spec: The run; its model names one that is given by its fields.
-        limits: What is refused; by default `DEFAULT_LIMITS`.
-    """
+    """The tree of the serving that a spec describes; as `serving_tree`."""
     limits = limits or limits_from_environment()
     if isinstance(model, Mapping):
         config, origin = model, "given"

@@ -159,22 +159,13 @@ def most_alike(sheet: Datasheet) -> str:
 
 
 def known_sheets(files: Mapping[str, Path] | None = None) -> dict[str, Datasheet]:
-    """Datasheets by name of the GPU.
-
-    Args:
-        files: Their files; those that ship and those that a user added if None.
-    """
+    """Datasheets by name of the GPU: those that ship and those a user added."""
     files = machine_files(SHEET) if files is None else files
     return {name: read_datasheet(path) for name, path in files.items()}
 
 
 def stand_in(sheet: Datasheet, source: GpuDevice | None = None) -> GpuDevice:
-    """A GPU known by its datasheet: its roofline, the residual of another GPU.
-
-    Args:
-        sheet: The datasheet.
-        source: The other GPU; the most alike one if None.
-    """
+    """A GPU known by its datasheet: its roofline, the residual of one like it."""
     other = source or read_device(shipped_files(LEARNED)[most_alike(sheet)])
     told = {
         "datasheet": sheet.to_dict(),

@@ -136,10 +136,6 @@ class GpuMachine:
         A node's energy is its kernels'; idle power between kernels is in nodes of its
         own (`gap`) in a serving, with the kernels that waited in a traced model.
 
-        Args:
-            tree: A serving tree, or a traced one with math ops; folded or not.
-            step_s: Measured time between two tokens of a stream, s, if it is known.
-
         Raises:
             UsageError: The tree has no ops to predict, or a step time makes no sense.
         """

@@ -183,11 +183,7 @@ class OpColumns:
         return f"{self.kind}/{self.dtype}"
 
     def at(self, rows: npt.NDArray[Any]) -> OpColumns:
-        """Some of them.
-
-        Args:
-            rows: Which, as numbers or as a mask.
-        """
+        """Some of them, given as numbers or as a mask."""
         some = {name: column[rows] for name, column in self.columns.items()}
         return OpColumns(self.kind, self.dtype, some, self.places[rows])
 

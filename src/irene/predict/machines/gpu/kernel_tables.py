@@ -271,11 +271,6 @@ def _without_projections(
     Of modules with the same projections one has the least attention: the least cache,
     or the shortest time. What others take beyond it is attention's, and what it has
     itself is taken as known.
-
-    Args:
-        kind: In `PROJECTED`.
-        columns: Of the table.
-        others: Tables of the same GPU that were read before.
     """
     latency = np.array(columns["latency"], dtype=np.float64)
     known, size = np.full(len(latency), _least_decode_ms(others)), columns["step"]

@@ -61,11 +61,6 @@ def train_devices(
 ) -> list[GpuDevice]:
     """Devices of all GPUs that a folder has tables of.
 
-    Args:
-        data: Folder of folders of tables.
-        sheets: Datasheets by name of the GPU.
-        progress: Told what is being done.
-
     Raises:
         UsageError: There are no tables, or no datasheet of one of the GPUs.
     """
@@ -165,9 +160,7 @@ def _with_borrowed(
 
     A table is borrowed where both GPUs multiply its dtype in the same way.
 
-    Args:
-        mine: The GPU.
-        lenders: The others, the most alike first.
+    The lenders are in order, the most alike first.
     """
     models = dict(mine.models)
     for name, theirs in lenders.items():
@@ -182,9 +175,7 @@ def _with_borrowed(
 def _rivals(mine: Trained, others: Mapping[str, Trained]) -> dict[str, TimeModel]:
     """Models of GPUs of the same make and memory whose tables contradict this one's.
 
-    Args:
-        mine: The GPU.
-        others: The others, the most alike first.
+    The others are in order, the most alike first.
     """
     found: dict[str, TimeModel] = {}
     for name, theirs in others.items():

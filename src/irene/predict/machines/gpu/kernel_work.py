@@ -80,11 +80,8 @@ def kernel_seconds(
 
     However many tokens an expert has, the last of its blocks is half empty on average.
 
-    Args:
-        ops: What is run.
-        sheet: Of the GPU.
-        make: Of the kernels; those that are not in `PASSES` are as "".
-        block: Rows of a block; 0 where what is empty is not counted.
+    Makes that are not in `PASSES` are as "". Rows of a block are 0 where what is empty
+    is not counted.
     """
     work = work_of(ops)
     if ops.kind == "moe":
@@ -225,10 +222,7 @@ def features_of(
 ) -> Floats:
     """Features of ops of one kind, ops × `FEATURES` of the kind.
 
-    Args:
-        ops: Of a kind that `FEATURES` has.
-        seconds: Time of the arithmetic, of the memory, and of the smooth roofline.
-        multiprocessors: Of the GPU.
+    Times are of the arithmetic, of the memory, and of the smooth roofline.
     """
     found = _features(ops.kind, ops.columns, seconds, multiprocessors)
     return np.column_stack(list(found.values()))

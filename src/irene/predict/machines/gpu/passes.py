@@ -64,25 +64,14 @@ class Passes(Saved):
     source: str
 
     def seconds(self, table_s: Floats) -> tuple[Floats, Floats]:
-        """Time in which kernels run, and time that they take with their launch, s.
-
-        Args:
-            table_s: Times of kernels in their tables, s.
-        """
+        """Time of kernels and time with their launch, s, by that of their tables."""
         busy_s = self.time * table_s
         return busy_s, np.maximum(busy_s, self.host_s)
 
     def own(
         self, tree: ModelTree, nodes: NodeOps, costs: OpCosts, sheet: Datasheet
     ) -> OwnCosts:
-        """What every row of a traced model takes by itself, launches included.
-
-        Args:
-            tree: The model.
-            nodes: Its ops.
-            costs: What they take by their tables.
-            sheet: Of the GPU.
-        """
+        """What every row of a traced model takes by itself, launches included."""
         found = self.seconds(costs.time_s * slower(tree, nodes.ops))
         busy_s, each_s = (each[nodes.place] for each in found)
         each_j = (self.power_share * sheet.tdp_w - sheet.idle_w) * busy_s

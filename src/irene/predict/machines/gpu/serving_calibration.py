@@ -179,11 +179,7 @@ class Calibration(Saved):
         return self.limit_share * sheet.tdp_w - sheet.idle_w
 
     def factors(self, kinds: OpKinds) -> Floats:
-        """By how much ops take longer than in their tables.
-
-        Args:
-            kinds: What is run.
-        """
+        """By how much ops take longer than in their tables."""
         found = np.where(kinds.memory, self.memory_time, 1.0)
         found = np.where(kinds.untuned, self.untuned_time, found)
         return np.where(kinds.blocks, self.block_time, found)
@@ -191,14 +187,7 @@ class Calibration(Saved):
     def counted_j(
         self, kinds: OpKinds, worked_s: Floats, work: Work, sheet: Datasheet
     ) -> Floats:
-        """What ops take for their bytes and arithmetic on one GPU, J.
-
-        Args:
-            kinds: What is run.
-            worked_s: Time in which a GPU works on each, s.
-            work: FLOPs and bytes of each.
-            sheet: Whose idle power and limit hold.
-        """
+        """What ops take for their bytes and arithmetic on one GPU, J."""
         compute_s = np.minimum(work.flops / sheet.peak("bf16"), worked_s)
         byte_j = self.joules_per_byte * BYTE_ENERGY[sheet.memory]
         counted = byte_j * work.bytes
@@ -234,12 +223,7 @@ class Calibration(Saved):
     ) -> tuple[Floats, Floats]:
         """Time of steps beyond their kernels, s, and of it at full power, s.
 
-        Args:
-            sequences: Of each step.
-            vocabulary: Tokens of which each sequence draws one.
-            layers: Of each model.
-            is_long: Whether they are of long answers on one GPU.
-            has_experts: Whether they are of a model with experts.
+        Long answers are those on one GPU.
         """
         own_s = self.sequence_s * sequences
         share = self.sequence_share * np.where(has_experts, self.experts_sequences, 1.0)
@@ -251,10 +235,7 @@ class Calibration(Saved):
     def limited_j(self, above_j: Floats, time_s: Floats, sheet: Datasheet) -> Floats:
         """Energy of GPUs within their limit, J.
 
-        Args:
-            above_j: What they would take above idle power without one, J.
-            time_s: Their time, of all of them, s.
-            sheet: Whose idle power and limit hold.
+        Both given are of all GPUs, energy without a limit and above idle power.
         """
         span_w = self.span_w(sheet)
         share = above_j / (span_w * time_s)
@@ -295,14 +276,7 @@ STORED = {
 def regime_of(
     ops: Sequence[Op], ranks: int, output_len: int, is_hybrid: bool = False
 ) -> str:
-    """In which regime of the measured servings one is, such as `dense bf16 one short`.
-
-    Args:
-        ops: What it runs.
-        ranks: GPUs.
-        output_len: Tokens of an answer.
-        is_hybrid: Whether some of its layers are state spaces.
-    """
+    """In which regime of measured servings one is, as `dense bf16 short one`."""
     kinds = {STORED.get(op.dtype, "bf16") for op in ops if isinstance(op, Gemm | Moe)}
     stored = next((kind for kind in ("gguf", "fp4", "fp8") if kind in kinds), "bf16")
     layers = "experts" if any(isinstance(op, Moe) for op in ops) else "dense"

@@ -64,11 +64,7 @@ class Boosted(Saved):
     count: Places
 
     def predict(self, rows: Floats) -> Floats:
-        """The sum of every row's leaves.
-
-        Args:
-            rows: Rows × features.
-        """
+        """The sum of every row's leaves; rows × features."""
         parts = [
             self._sums(rows[start : start + ROWS])
             for start in range(0, len(rows), ROWS)

@@ -36,13 +36,7 @@ class Wall(Saved):
     source: str
 
     def joules(self, board_j: Floats, time_s: Floats, gpus: int) -> Floats:
-        """Energy at the wall, J.
-
-        Args:
-            board_j: Of all boards, J.
-            time_s: Time in which they take it, s.
-            gpus: How many boards.
-        """
+        """Energy at the wall, J."""
         found: Floats = self.factor * board_j + self.fixed_w * gpus * time_s
         return found
 
@@ -68,11 +62,7 @@ def held(
 
     Where they would take more than the limit, they take the limit, and longer.
 
-    Args:
-        joules: Without the limit, J.
-        time_s: Time of all GPUs together, s.
-        idle_w: Idle power of each, W.
-        limit_w: Limit of each, W; None: none.
+    Both are of all GPUs together, the powers of each.
     """
     if limit_w is None:
         return joules, time_s

@@ -74,10 +74,6 @@ class LearnedMachine:
         """The same tree carrying predicted energies, and times as features.
 
         Parts add up: a node's energy is what it takes inside this run.
-
-        Args:
-            tree: A traced tree with math ops, folded or not.
-            step_s: Of a serving, which this machine knows nothing of.
         """
         if not (tree.columns.kind == MATH).any():
             raise UsageError("prediction needs a tree with its math ops: trace it anew")
@@ -128,14 +124,7 @@ class LearnedMachine:
     def _place(
         work: TimedWork, each_s: Floats, total_s: float, width: float
     ) -> dict[str, float]:
-        """Where a run is among others: by the part of its time in each of its ops.
-
-        Args:
-            work: Its ops and calls.
-            each_s: Time of each op, s.
-            total_s: Of the run, s.
-            width: Half the interval of the run, in log units.
-        """
+        """Where a run is among others: by the part of its time in each of its ops."""
         times_s = (work.counts[0] * each_s).tolist()
         calls = "calls", total_s - sum(times_s)
         named = [
@@ -157,12 +146,7 @@ class LearnedMachine:
         return width
 
     def width(self, level: str, seconds: npt.ArrayLike) -> Floats:
-        """Half-width of the interval of something that takes so long, in log units.
-
-        Args:
-            level: `ml`, `module` or `model`.
-            seconds: How long it takes, s.
-        """
+        """Half-width of the interval of something that takes so long, in log units."""
         at, widths = self.widths[level]
         found: Floats = np.interp(np.log(np.maximum(seconds, 1e-9)), np.log(at), widths)
         return found

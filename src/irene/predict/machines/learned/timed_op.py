@@ -69,15 +69,7 @@ class TimedOp(NamedTuple):
 def timed_op(
     op: str, primitive: str, shapes: Signature, moved: int, flops: int
 ) -> TimedOp:
-    """An op of a tree by its sizes.
-
-    Args:
-        op: As the tree names it.
-        primitive: The primitive that it is part of.
-        shapes: What goes in and comes out.
-        moved: Bytes that it reads and writes.
-        flops: Its FLOPs.
-    """
+    """An op of a tree by its sizes."""
     item = ITEM_BYTES.get(shapes.dtype, 4)
     out = shapes.outputs[0] if shapes.outputs else ()
     kind, sizes, weight, layout, filled = _sized(op, primitive, shapes, out)
@@ -145,11 +137,7 @@ def _whole_vectors(size: int) -> float:
 
 
 def product_of_group(op: TimedOp) -> tuple[int, TimedOp]:
-    """How many products an op of the kind `grouped` is made of, and one of them.
-
-    Args:
-        op: Rows that are sorted by group against a matrix for each.
-    """
+    """How many products an op of the kind `grouped` is made of, and one of them."""
     rows, groups, n, k = op.sizes
     hit = groups_hit(rows, groups)
     return hit, TimedOp(
@@ -178,11 +166,7 @@ class TimedWork(NamedTuple):
 
 
 def timed_work(tree: ModelTree) -> TimedWork:
-    """Count the work of a tree.
-
-    Args:
-        tree: A traced tree with math ops, folded or not.
-    """
+    """Count the work of a tree."""
     columns, math = tree.columns, distinct_ops(tree)
     numbers: dict[TimedOp, int] = {}
     place = np.full(len(math.keys), -1, dtype=np.int64)
@@ -224,10 +208,7 @@ def footprint_mib(
 ) -> float:
     """What a run touches before it comes to the same weight again, MiB.
 
-    Args:
-        ops: Distinct ops.
-        once: How often each runs with a weight of its own.
-        counts: How often each runs.
+    Ops run `once` for every weight of their own.
     """
     weights = sum(op.weight_mib * n for op, n in zip(ops, once, strict=True))
     moved = sum(op.mib * n for op, n in zip(ops, counts, strict=True))

@@ -86,10 +86,6 @@ class Composition(Saved):
 def fit_composition(data: ParentData, launch_j: float) -> tuple[Composition, float]:
     """Learn the rates.
 
-    Args:
-        data: What was measured.
-        launch_j: Host's J per launch, known from small kernels.
-
     Returns:
         The rates, and their mean relative error, weighted.
     """

@@ -183,10 +183,6 @@ class SpecsMethod:
 def rows_alone_j(model: SpecsModel | SerialModel, joined: JoinedTree) -> Floats:
     """Energies of measured rows run alone, primitives at the shape really run, J.
 
-    Args:
-        model: A machine of the form that the tree was joined for.
-        joined: A measured tree and its trace.
-
     Returns:
         Energy of every row; NaN where the trace does not have the node.
     """
@@ -202,11 +198,6 @@ def measured_rows_j(
     model: SpecsModel | SerialModel, table: NodeTable, joiner: Joiner
 ) -> Floats:
     """What a machine takes for every measured row run alone, J.
-
-    Args:
-        model: The machine.
-        table: Measured trees.
-        joiner: Matches them with traces.
 
     Returns:
         Energy of every row; NaN where no trace has the node.

@@ -132,12 +132,7 @@ class SpecsModel(Saved):
     def energies(
         self, work: TreeWork, known: Mapping[Kernel, KernelEnergy] | None = None
     ) -> NodeEnergies:
-        """Energy of every node whose work is given.
-
-        Args:
-            work: The work.
-            known: What `kernel_energies` says of its kernels, and perhaps of others.
-        """
+        """Energy of every node whose work is given."""
         known = self.kernel_energies(work.kernels) if known is None else known
         each = _columns(known, work.kernels)
         gpu, host = self._parts(work, each)
@@ -157,11 +152,6 @@ class SpecsModel(Saved):
 
         While the host is slower than the GPU, the difference belongs to the nodes by
         the host's work.
-
-        Args:
-            tree: A traced tree.
-            work: Its work.
-            known: What `kernel_energies` says of its kernels, and perhaps of others.
         """
         known = self.kernel_energies(work.kernels) if known is None else known
         gpu, host = self._parts(work, _columns(known, work.kernels))

@@ -113,11 +113,7 @@ class DistinctOps(NamedTuple):
 
 
 def distinct_ops(tree: ModelTree) -> DistinctOps:
-    """Find the math ops of a tree, so that equal ones are looked at once.
-
-    Args:
-        tree: A traced tree with math ops, folded or not.
-    """
+    """Find the math ops of a tree, so that equal ones are looked at once."""
     columns = tree.columns
     key = "ops", columns.op.tobytes(), columns.signature.tobytes()
     rows, firsts, which = tree.structure.once(key, lambda: _equal_ops(tree))
@@ -161,11 +157,7 @@ def _op_counts(tree: ModelTree, rows: Ints, which: Ints) -> Floats:
 
 
 def work_of(tree: ModelTree) -> TreeWork:
-    """Count the work of a tree.
-
-    Args:
-        tree: A traced tree with math ops, folded or not.
-    """
+    """Count the work of a tree."""
     ops = distinct_ops(tree)
     kernels, own = _distinct_work(tree, ops.keys)
     # Whole numbers, and MiB of whole bytes: exact in whichever order they are added.
