@@ -9,32 +9,32 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from irene.energy import SharedError
-from irene.errors import FormatError, UsageError
+from irene.errors import FormatError
 from irene.hardware import Hardware
 from irene.predict.intervals import Beyond, Widths, with_beyond, worth_saying
 from irene.predict.machines.domain import Domain
 from irene.predict.machines.memory_fit import with_fit
 from irene.predict.machines.serial_machine import SerialModel
 from irene.predict.machines.specs.specs_model import KernelEnergy, SpecsModel
-from irene.predict.machines.specs.work import Kernel, TreeWork, work_of
+from irene.predict.machines.specs.work import Kernel, TreeWork, refuse_cut, work_of
 from irene.saved import (
     Floats,
+    Saved,
     checked_content,
     digest_of,
     fields_of,
 )
 from irene.spec import Attention, DType
-from irene.tree import KINDS, ModelTree
+from irene.tree import ModelTree
 from irene.whole_file import whole_file
 
 SCHEMA = "irene.predictor/1"
 METHOD_SCHEMA = "irene.method/"
 """How the schemas of `irene.predict.learning.training_runs` begin."""
-MATH = KINDS.index("math")
 
 
 @dataclass(frozen=True, slots=True)
-class Predictor:
+class Predictor(Saved):
     """Energy of every node of a tree on one machine, with intervals.
 
     Attributes:
@@ -71,8 +71,8 @@ class Predictor:
 
     def predict_all(self, trees: Sequence[ModelTree]) -> list[ModelTree]:
         """The same trees carrying predicted energies, their kernels found together."""
-        if not all((tree.columns.kind == MATH).any() for tree in trees):
-            raise UsageError("prediction needs a tree with its math ops: trace it anew")
+        for tree in trees:
+            refuse_cut(tree)
         works = [work_of(tree) for tree in trees]
         known = self.model.kernel_energies(k for work in works for k in work.kernels)
         return [
@@ -120,14 +120,7 @@ class Predictor:
         return {**self._content(), "digest": self.digest}
 
     def _content(self) -> dict[str, Any]:
-        return {
-            "schema": SCHEMA,
-            "hardware": self.hardware.to_dict(),
-            "model": self.model.to_dict(),
-            "widths": self.widths.to_dict(),
-            "domain": self.domain.to_dict(),
-            "provenance": dict(self.provenance),
-        }
+        return {"schema": SCHEMA, **Saved.to_dict(self)}
 
     def save(self, path: str | Path) -> None:
         """Write it to a file, whole or not at all."""

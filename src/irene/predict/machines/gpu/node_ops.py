@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from irene.errors import UsageError
 from irene.predict.machines.gpu.kernel_models import ROUGH
 from irene.predict.machines.gpu.kernel_ops import (
     Collective,
@@ -30,6 +29,7 @@ from irene.predict.machines.gpu.kernel_ops import (
     Op,
     WeightType,
 )
+from irene.predict.machines.specs.work import refuse_cut
 from irene.saved import Floats
 from irene.trace.costs.matrix import MATRIX
 from irene.tree import KINDS, ModelTree, Signature
@@ -250,8 +250,7 @@ def traced_ops(tree: ModelTree) -> NodeOps:
     """
     columns = tree.columns
     moved = columns.bytes_read + columns.bytes_written
-    if not (columns.kind == MATH).any():
-        raise UsageError("prediction needs a tree with its math ops: trace it anew")
+    refuse_cut(tree)
     rows = np.flatnonzero((columns.kind == MATH) & (moved > 0))
     nodes, which = _distinct(tree, rows)
     found: Found = {}

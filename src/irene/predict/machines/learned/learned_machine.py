@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from irene.energy import SharedError
-from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.predict.intervals import BEYOND, Beyond, with_beyond
 from irene.predict.machines.learned.time_fit import TimeModel, is_product
@@ -22,12 +21,19 @@ from irene.predict.machines.learned.timed_op import (
     timed_work,
 )
 from irene.predict.machines.memory_fit import with_fit
-from irene.saved import Floats, checked_content, digest_of, fields_of
+from irene.predict.machines.specs.work import refuse_cut
+from irene.saved import (
+    Floats,
+    Saved,
+    checked_content,
+    digest_of,
+    fields_of,
+    read_values,
+)
 from irene.spec import Attention, DType
 from irene.tree import KINDS, ModelTree
 
 LEARNED_SCHEMA = "irene.learned-machine/1"
-MATH = KINDS.index("math")
 WORTH_SAYING = 0.02
 FAR = 0.7
 """Sizes further outside than this factor's logarithm count as never measured."""
@@ -39,7 +45,7 @@ UNKNOWN_WIDTH = math.log(3.0)
 
 
 @dataclass(frozen=True, slots=True)
-class LearnedMachine:
+class LearnedMachine(Saved):
     """Time and energy of every node of a tree on a machine that learned itself.
 
     Attributes:
@@ -65,7 +71,10 @@ class LearnedMachine:
     streams: ClassVar = (0, 0)
 
     def __post_init__(self) -> None:
-        """Name the content."""
+        """Refuse widths of no times, and name the content."""
+        for knots in self.widths.values():
+            if knots.ndim != 2 or len(knots) != 2 or not (knots > 0).all():
+                raise ValueError("times and widths are expected")
         object.__setattr__(self, "digest", digest_of(self._content()))
         named = f"{self.hardware.name} {self.digest[:8]}"
         object.__setattr__(self, "hardware", replace(self.hardware, predictor=named))
@@ -75,8 +84,7 @@ class LearnedMachine:
 
         Parts add up: a node's energy is what it takes inside this run.
         """
-        if not (tree.columns.kind == MATH).any():
-            raise UsageError("prediction needs a tree with its math ops: trace it anew")
+        refuse_cut(tree)
         work = timed_work(tree)
         cold = np.full(len(work.ops), float(coldness(work.footprint_mib)))
         each_s = self.model.unwatched_s(work.ops, cold)
@@ -183,17 +191,9 @@ class LearnedMachine:
         return {**self._content(), "digest": self.digest}
 
     def _content(self) -> dict[str, Any]:
-        hardware = {
-            k: v for k, v in self.hardware.to_dict().items() if k != "predictor"
-        }
-        return {
-            "schema": LEARNED_SCHEMA,
-            "hardware": hardware,
-            "model": self.model.to_dict(),
-            "widths": {level: each.tolist() for level, each in self.widths.items()},
-            "power_width": self.power_width,
-            "provenance": dict(self.provenance),
-        }
+        content = {"schema": LEARNED_SCHEMA, **Saved.to_dict(self)}
+        del content["hardware"]["predictor"]
+        return content
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> LearnedMachine:
@@ -204,17 +204,4 @@ class LearnedMachine:
         """
         content = checked_content(fields, LEARNED_SCHEMA, digest_of, "machine")
         with fields_of("not a learned machine"):
-            return cls(
-                Hardware.from_dict(content["hardware"]),
-                TimeModel.from_dict(content["model"]),
-                {str(k): _knots(v) for k, v in content["widths"].items()},
-                float(content["power_width"]),
-                dict(content["provenance"]),
-            )
-
-
-def _knots(values: Any) -> Floats:
-    found = np.array(values, dtype=np.float64)
-    if found.ndim != 2 or len(found) != 2 or not (found > 0).all():
-        raise ValueError("times and widths are expected")
-    return found
+            return read_values(cls, content)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from irene.errors import UsageError
 from irene.saved import Floats
 from irene.tree import KINDS, ModelTree, Signature
 
@@ -110,6 +111,12 @@ class DistinctOps(NamedTuple):
     moved: Ints
     which: Ints
     keys: list[tuple[int, int, int, int, int]]
+
+
+def refuse_cut(tree: ModelTree) -> None:
+    """Refuse a tree that was cut above its math ops."""
+    if not (tree.columns.kind == KINDS.index("math")).any():
+        raise UsageError("prediction needs a tree with its math ops: trace it anew")
 
 
 def distinct_ops(tree: ModelTree) -> DistinctOps:
